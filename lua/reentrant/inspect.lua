@@ -1,0 +1,11 @@
+-- Who holds the lock, how often, and for how long still.
+--
+-- KEYS[1]  lock
+--
+-- Returns  {pttl, holder, count, ...}: pttl in ms, -1 without expiry,
+--          -2 when the lock is free
+--
+-- Repeat   safe: reads only
+local answer = redis.call('hgetall', KEYS[1])
+table.insert(answer, 1, redis.call('pttl', KEYS[1]))
+return answer

@@ -1,0 +1,29 @@
+-- Renew a batch of holds.
+--
+-- KEYS[i]    lock
+-- ARGV[1]    lease, ms
+-- ARGV[i+1]  holder id of the hold on KEYS[i]
+--
+-- Returns  one integer for each lock
+--          1: renewed
+--          0: the lock is free
+--          -1: the lock is another's
+--
+-- Repeat   safe: the TTL never falls, and a hold that is gone stays gone
+local lease = tonumber(ARGV[1])
+local answers = {}
+for i, key in ipairs(KEYS) do
+  -- pcall: a key of another type must not spoil its neighbours' renewals
+  local held = redis.pcall('hexists', key, ARGV[i + 1])
+  if held == 1 then
+    if redis.call('pttl', key) < lease then
+      redis.call('pexpire', key, ARGV[1])
+    end
+    answers[i] = 1
+  elseif redis.call('exists', key) == 0 then
+    answers[i] = 0
+  else
+    answers[i] = -1
+  end
+end
+return answers

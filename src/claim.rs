@@ -1,0 +1,227 @@
+//! One try for a hold, from its first copy on the wire to its end.
+//!
+//! ```text
+//! nothing --send--> in flight --won--> won --into_share--> (a hold)
+//!                      |  `--held by another--> nothing
+//!                      `--no answer--> unknown (a copy may yet take the lock)
+//! ```
+//!
+//! Dropped in any of these states, a claim undoes what it did and what it may yet do: what is in
+//! flight is awaited first, for a release that overtook it would leave the lock held.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    engine::{Backoff, Busy, trust},
+    entry::Entry,
+    error::{Error, Loss},
+    hold::{Hold, Share},
+    owner::{OwnerId, OwnerKey},
+    protocol::{self, Attempt, Terms},
+    wire::{Flight, WireError},
+};
+
+#[derive(Debug)]
+pub(crate) struct Claim {
+    entry: Arc<Entry>,
+    id: OwnerId,
+    lease: Duration,
+    state: State,
+    /// The latest not-after of the copies that were never answered: until then one of them may
+    /// still take the lock.
+    unanswered: Option<u64>,
+    // The last field: what is to be undone is handed over before it is dropped.
+    _busy: Busy,
+}
+
+enum State {
+    Nothing,
+    InFlight(Copy),
+    /// The winning copy was sent at this moment.
+    Won(Instant),
+}
+
+/// One copy of the request under way.
+struct Copy {
+    reply: Flight,
+    sent: Instant,
+    not_after: u64,
+}
+
+/// What the server said to an attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Won,
+    /// Another holds the lock, for so long if known.
+    Held(Option<Duration>),
+}
+
+impl Claim {
+    /// A claim for a new outermost hold, under an id of its own.
+    pub(crate) fn new(entry: &Arc<Entry>, lease: Duration) -> Self {
+        Self {
+            entry: entry.clone(),
+            id: entry.engine.identity.next(),
+            lease,
+            state: State::Nothing,
+            unanswered: None,
+            _busy: entry.engine.janitor.busy(),
+        }
+    }
+
+    /// Asks for the lock; again and again, while there is no answer, until `give_up`.
+    pub(crate) async fn attempt(&mut self, give_up: Instant) -> Result<Verdict, Error> {
+        let entry = self.entry.clone();
+        let mut backoff = Backoff::new();
+        loop {
+            match self.send().await {
+                Ok(Attempt::Won) => return self.judge(),
+                Ok(Attempt::Held(ttl)) => {
+                    return Ok(Verdict::Held(ttl.map(Duration::from_millis)));
+                }
+                Ok(Attempt::Late(now)) => {
+                    entry.engine.clock.observe(now);
+                    let late = WireError::unanswered("the answers come too late");
+                    entry.engine.may_retry(late, &mut backoff, give_up).await
+                }
+                Err(error) => entry.engine.may_retry(error, &mut backoff, give_up).await,
+            }
+            .map_err(|error| error.into_error(entry.name()))?;
+        }
+    }
+
+    /// Sends one copy. Dropped meanwhile, the copy stays with the claim.
+    async fn send(&mut self) -> Result<Attempt, WireError> {
+        let engine = &self.entry.engine;
+        let not_after = engine.not_after();
+        let terms = Terms { lease: self.lease.as_millis() as u64, not_after };
+        let call = self.entry.protocol.acquire(&self.id, terms);
+        let reply = engine.transport.call(call);
+        self.state = State::InFlight(Copy { reply, sent: Instant::now(), not_after });
+        let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
+        let sent = copy.sent;
+        let answer = (&mut copy.reply).await.and_then(|reply| self.entry.protocol.acquired(reply));
+        self.state = match answer {
+            Ok(Attempt::Won) => State::Won(sent),
+            _ => State::Nothing,
+        };
+        if let Err(WireError::Unanswered(_)) = answer {
+            self.unanswered = self.unanswered.max(Some(not_after));
+        }
+        answer
+    }
+
+    /// A hold whose trust was over before the answer came is none, nor is one on a client that was
+    /// closed meanwhile.
+    fn judge(&self) -> Result<Verdict, Error> {
+        self.entry.engine.check_open()?;
+        match self.state {
+            State::Won(sent) if Instant::now() < sent + trust(self.lease) => Ok(Verdict::Won),
+            _ => Err(Error::NotHeld { why: Loss::Expired }),
+        }
+    }
+
+    /// Makes a won claim the hold it has won. `watched`: the watchdog is to renew it.
+    pub(crate) fn into_share(mut self, owner: Option<OwnerKey>, watched: bool) -> Share {
+        let State::Won(sent) = std::mem::replace(&mut self.state, State::Nothing) else {
+            unreachable!("only a won claim becomes a hold");
+        };
+        let unanswered = self.unanswered.take();
+        Hold::begin(&self.entry, self.id.clone(), sent, self.lease, owner, watched, unanswered)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let state = std::mem::replace(&mut self.state, State::Nothing);
+        let unanswered = self.unanswered.take();
+        if matches!(state, State::Nothing) && unanswered.is_none() {
+            return;
+        }
+        let (entry, id, lease) = (self.entry.clone(), self.id.clone(), self.lease);
+        let janitor = entry.engine.janitor.clone();
+        janitor.spawn(undo(entry, id, lease, state, unanswered));
+    }
+}
+
+async fn undo(
+    entry: Arc<Entry>,
+    id: OwnerId,
+    lease: Duration,
+    state: State,
+    mut unanswered: Option<u64>,
+) {
+    let won = match state {
+        State::Nothing => false,
+        State::Won(_) => true,
+        State::InFlight(copy) => {
+            match copy.reply.await.and_then(|reply| entry.protocol.acquired(reply)) {
+                Ok(attempt) => attempt == Attempt::Won,
+                Err(WireError::Unanswered(_)) => {
+                    unanswered = unanswered.max(Some(copy.not_after));
+                    false
+                }
+                Err(_) => false,
+            }
+        }
+    };
+    if won {
+        free(&entry, &id, lease).await;
+    }
+    if let Some(not_after) = unanswered {
+        sweep(entry, id, lease, not_after).await;
+    }
+}
+
+/// Once no copy can take the lock any more, takes away what one may have taken.
+pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_after: u64) {
+    let engine = &entry.engine;
+    let give_up = Instant::now() + engine.settings.command_timeout + lease;
+    let mut backoff = Backoff::new();
+    // By the server's own word, not by our estimate: a clock may have been set back.
+    while !engine.is_closed() && Instant::now() < give_up {
+        let pause = match engine.transport.server_time().await {
+            Ok(now) => {
+                engine.clock.observe(now);
+                if now > not_after {
+                    free(&entry, &id, lease).await;
+                    return;
+                }
+                Duration::from_millis(not_after - now + 1)
+            }
+            Err(_) => backoff.next(),
+        };
+        sleep(pause).await;
+    }
+}
+
+/// Releases to 0 until the server has answered, or has freed the key by itself.
+async fn free(entry: &Entry, id: &OwnerId, lease: Duration) {
+    let engine = &entry.engine;
+    let give_up = Instant::now() + lease;
+    let mut backoff = Backoff::new();
+    while !engine.is_closed() {
+        let answer = engine.transport.call(entry.protocol.release(id, 0)).await;
+        match answer.and_then(protocol::released) {
+            Ok(_) => return,
+            Err(error) => {
+                if let Err(error) = engine.may_retry(error, &mut backoff, give_up).await {
+                    tracing::warn!(lock = entry.name(), holder = ?id, %error, "could not undo");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::InFlight(_) => "InFlight",
+            Self::Won(_) => "Won",
+        })
+    }
+}

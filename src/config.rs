@@ -1,0 +1,187 @@
+//! [`Config`] as written, and `Settings`: the same, valid by construction.
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::Error,
+    wire::{FredConfig, check_url},
+};
+
+/// How a client connects and behaves. Reads and writes as plain text by serde, durations as `30s`.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redisson_lock::Config;
+///
+/// let config = Config::from_url("redis://127.0.0.1:6379")?.watchdog(Duration::from_secs(10));
+/// # Ok::<(), redisson_lock::Error>(())
+/// ```
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    url: String,
+    #[serde(skip)]
+    fred: Option<FredConfig>,
+    prefix: String,
+    #[serde(with = "humantime_serde")]
+    watchdog: Duration,
+    #[serde(with = "humantime_serde")]
+    command_timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    retry_timeout: Duration,
+}
+
+impl Default for Config {
+    /// A Redis on this machine, and Redisson's own times.
+    fn default() -> Self {
+        Self {
+            url: "redis://127.0.0.1:6379".into(),
+            fred: None,
+            prefix: String::new(),
+            watchdog: Duration::from_secs(30),
+            command_timeout: Duration::from_secs(3),
+            retry_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Config {
+    /// `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS (with one of the
+    /// `tls-*` features), `unix:///path` or `redis+unix:///path` for a Unix socket.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when the URL cannot be read, or needs a feature that is not compiled in.
+    pub fn from_url(url: impl Into<String>) -> Result<Self, Error> {
+        let url = url.into();
+        check_url(&url)?;
+        Ok(Self { url, ..Self::default() })
+    }
+
+    /// Server, credentials, database and TLS from a configuration of fred.
+    ///
+    /// How fred repeats, times out and reconnects is not taken over: its defaults break locks.
+    pub fn from_fred(config: FredConfig) -> Self {
+        Self { url: String::new(), fred: Some(config), ..Self::default() }
+    }
+
+    /// What stands before every lock's name, as Redisson's `NameMapper` may put it. Default: nothing.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long a lock that is taken without a lease outlives its process: it is leased for so long
+    /// and renewed every third of it. Redisson: `lockWatchdogTimeout`. Default: 30 s.
+    #[must_use]
+    pub fn watchdog(mut self, watchdog: Duration) -> Self {
+        self.watchdog = watchdog;
+        self
+    }
+
+    /// How long one command may take. Default: 3 s.
+    #[must_use]
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// How long a call goes on trying while Redis cannot be reached. Default: 10 s.
+    #[must_use]
+    pub fn retry_timeout(mut self, timeout: Duration) -> Self {
+        self.retry_timeout = timeout;
+        self
+    }
+
+    pub(crate) fn into_settings(self) -> Result<(FredConfig, Settings), Error> {
+        let fred = match self.fred {
+            Some(fred) => fred,
+            None => check_url(&self.url)?,
+        };
+        let within = |what, value: Duration, least: Duration, most: Duration| {
+            if value < least || value > most {
+                return Err(Error::Config(format!(
+                    "{what} is {value:?}; it must lie between {least:?} and {most:?}"
+                )));
+            }
+            Ok(value)
+        };
+        let (ms, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
+        let settings = Settings {
+            prefix: self.prefix,
+            watchdog: within("watchdog", self.watchdog, 100 * ms, 24 * hour)?,
+            command_timeout: within("command_timeout", self.command_timeout, 10 * ms, hour)?,
+            retry_timeout: within("retry_timeout", self.retry_timeout, 10 * ms, hour)?,
+        };
+        Ok((fred, settings))
+    }
+}
+
+/// Shows no password.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = match (&self.fred, self.url.split_once("://"), self.url.rsplit_once('@')) {
+            (Some(_), ..) => "(a fred configuration)".to_owned(),
+            (None, Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
+            _ => self.url.clone(),
+        };
+        f.debug_struct("Config")
+            .field("url", &server)
+            .field("prefix", &self.prefix)
+            .field("watchdog", &self.watchdog)
+            .field("command_timeout", &self.command_timeout)
+            .field("retry_timeout", &self.retry_timeout)
+            .finish()
+    }
+}
+
+/// A configuration that holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) prefix: String,
+    pub(crate) watchdog: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) retry_timeout: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_config_is_read_and_unknown_words_are_refused() {
+        let config: Config =
+            serde_json::from_str(r#"{"url":"redis://h:1","watchdog":"1500ms"}"#).unwrap();
+        let (_, settings) = config.into_settings().unwrap();
+        assert_eq!(settings.watchdog, Duration::from_millis(1500));
+        assert_eq!(settings.command_timeout, Duration::from_secs(3));
+        assert!(serde_json::from_str::<Config>(r#"{"watchdog_ms":3}"#).is_err());
+        assert!(serde_json::from_str::<Config>(r#"{"watchdog":"-3s"}"#).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(matches!(Config::from_url("127.0.0.1"), Err(Error::Config(_))));
+        assert!(matches!(Config::from_url(""), Err(Error::Config(_))));
+        let short = Config::default().watchdog(Duration::ZERO).into_settings();
+        assert!(matches!(short, Err(Error::Config(_))), "{short:?}");
+        let long = Config::default().command_timeout(Duration::MAX).into_settings();
+        assert!(matches!(long, Err(Error::Config(_))), "{long:?}");
+    }
+
+    #[cfg(not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")))]
+    #[test]
+    fn tls_is_refused_where_it_would_be_plain_text() {
+        assert!(matches!(Config::from_url("rediss://h:1"), Err(Error::Config(_))));
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let config = Config::from_url("redis://me:secret@h:1/2").unwrap();
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("secret"), "{shown}");
+        assert!(shown.contains("h:1/2"), "{shown}");
+    }
+}

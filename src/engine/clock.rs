@@ -1,0 +1,82 @@
+//! The server's clock as this client knows it, and pauses between tries.
+
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// Estimates the server's clock from our monotonic one.
+///
+/// The estimate lags by up to one round trip, never runs ahead of what the server said: a request
+/// may be refused as late too early (and is then sent again), but lives no longer than meant.
+#[derive(Debug)]
+pub(crate) struct ServerClock {
+    base: Instant,
+    /// Server time in ms at `base`.
+    offset: AtomicI64,
+}
+
+impl ServerClock {
+    pub(crate) fn new(now: u64) -> Self {
+        Self { base: Instant::now(), offset: AtomicI64::new(now as i64) }
+    }
+
+    /// The server has just told its time.
+    pub(crate) fn observe(&self, now: u64) {
+        self.offset.store(now as i64 - self.elapsed(), Ordering::Relaxed);
+    }
+
+    /// In ms since the epoch.
+    pub(crate) fn now(&self) -> u64 {
+        (self.offset.load(Ordering::Relaxed) + self.elapsed()).max(0) as u64
+    }
+
+    fn elapsed(&self) -> i64 {
+        self.base.elapsed().as_millis() as i64
+    }
+}
+
+/// Growing pauses between the tries of one operation, with jitter so that many do not try as one.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    most: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { next: Duration::from_millis(5), most: Duration::from_millis(500) }
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.next = (self.next * 2).min(self.most);
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_estimate_follows_the_monotonic_clock_and_what_the_server_says() {
+        let clock = ServerClock::new(1_000_000);
+        tokio::time::advance(Duration::from_millis(250)).await;
+        assert_eq!(clock.now(), 1_000_250);
+        clock.observe(500_000);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(clock.now(), 500_001);
+    }
+
+    #[test]
+    fn pauses_grow_and_end_growing() {
+        let mut backoff = Backoff::new();
+        let pauses: Vec<_> = (0..20).map(|_| backoff.next()).collect();
+        assert!(pauses[0] <= Duration::from_millis(5));
+        assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(500)));
+        assert!(pauses[19] >= Duration::from_millis(250));
+    }
+}

@@ -1,0 +1,142 @@
+//! Runs to its end what a dropped future or guard left undone.
+
+use std::{
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures::{
+    FutureExt,
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::sync::{Notify, mpsc};
+
+use crate::wire::Transport;
+
+type Job = BoxFuture<'static, ()>;
+
+/// The hand-over to the one task that finishes things. May be called from anywhere, also from
+/// `Drop` outside a runtime.
+#[derive(Clone, Debug)]
+pub(crate) struct Janitor {
+    jobs: mpsc::UnboundedSender<(Job, Busy)>,
+    pending: Arc<Pending>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    count: AtomicUsize,
+    none: Notify,
+}
+
+/// Says that something is under way which may leave things to be undone. The client is not closed
+/// before it is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    pending: Arc<Pending>,
+}
+
+impl Janitor {
+    /// Starts the task. It ends, and closes the connections, when all handles to it are gone.
+    pub(crate) fn start(transport: Arc<dyn Transport>) -> Self {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        tokio::spawn(run(queue, transport));
+        Self { jobs, pending: Arc::default() }
+    }
+
+    pub(crate) fn busy(&self) -> Busy {
+        self.pending.count.fetch_add(1, Ordering::Relaxed);
+        Busy { pending: self.pending.clone() }
+    }
+
+    /// Runs this to its end, whatever becomes of the caller.
+    pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
+        // Fails only when the runtime is gone, and every connection with it.
+        let _ = self.jobs.send((job.boxed(), self.busy()));
+    }
+
+    /// A future that is run to its end also when it is dropped before.
+    ///
+    /// Its output is then dropped too: let that be a value that undoes itself.
+    pub(crate) fn finish<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Finish<T> {
+        Finish { future: Some(future.boxed()), _busy: self.busy(), janitor: self.clone() }
+    }
+
+    /// Done when nothing is under way and nothing is left to be done.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let none = self.pending.none.notified();
+            if self.pending.count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            none.await;
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if self.pending.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.pending.none.notify_waiters();
+        }
+    }
+}
+
+async fn run(mut queue: mpsc::UnboundedReceiver<(Job, Busy)>, transport: Arc<dyn Transport>) {
+    let mut running = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            job = queue.recv() => match job {
+                Some((job, busy)) => {
+                    let job = AssertUnwindSafe(job).catch_unwind();
+                    running.push(job.map(move |result| (result, busy)));
+                }
+                None => break,
+            },
+            Some((result, _busy)) = running.next() => {
+                if result.is_err() {
+                    tracing::error!("a clean-up panicked; what it held ends with its lease");
+                }
+            }
+        }
+    }
+    // Every job holds what it works for, and that a handle to us: none can be left here.
+    transport.quit().await;
+}
+
+/// See [`Janitor::finish`].
+#[must_use]
+pub(crate) struct Finish<T: Send + 'static> {
+    future: Option<BoxFuture<'static, T>>,
+    // Dropped after the future was handed over: there is no moment in between.
+    _busy: Busy,
+    janitor: Janitor,
+}
+
+impl<T: Send> Future for Finish<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let future = self.future.as_mut().expect("polled after its end");
+        let output = std::task::ready!(future.poll_unpin(cx));
+        self.future = None;
+        Poll::Ready(output)
+    }
+}
+
+impl<T: Send> Drop for Finish<T> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take() {
+            self.janitor.spawn(future.map(drop));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! How long a hold may be trusted, and the news that it is lost.
+
+use std::{
+    pin::pin,
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    error::Loss,
+    owner::OwnerId,
+    protocol::{Protocol, Renew, Renewed},
+    wire::Script,
+};
+
+/// How long a hold may be trusted, counted from when the request for it was SENT: its lease, less
+/// what clocks may drift apart meanwhile.
+pub(crate) fn trust(lease: Duration) -> Duration {
+    lease.saturating_sub(lease / 100 + Duration::from_millis(2))
+}
+
+/// The trust in one outermost hold.
+///
+/// ```text
+/// held --confirm--> held (until later)
+/// held --trust over, key gone, client closed--> lost
+/// held --end--> ended (released; nothing to be told any more)
+/// ```
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) renew: Renew,
+    pub(crate) script: &'static Script,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    trusted_until: Instant,
+    /// The longest lease the server was asked for.
+    longest: Duration,
+    loss: Option<Loss>,
+    ended: bool,
+    /// How many guards of the hold want it renewed.
+    watched: u32,
+    /// When the next renewal is due.
+    due: Instant,
+    renewing: bool,
+}
+
+impl Lease {
+    /// A hold whose request was sent at `sent` and granted.
+    pub(crate) fn new(protocol: &dyn Protocol, id: OwnerId, sent: Instant, lease: Duration) -> Self {
+        Self {
+            renew: Renew { key: protocol.key().clone(), id },
+            script: protocol.renewal(),
+            state: Mutex::new(State {
+                trusted_until: sent + trust(lease),
+                longest: lease,
+                loss: None,
+                ended: false,
+                watched: 0,
+                due: sent + lease / 3,
+                renewing: false,
+            }),
+            changed: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The server has granted, or renewed, the hold: the request was sent at `sent`.
+    pub(crate) fn confirm(&self, sent: Instant, lease: Duration) {
+        let mut state = self.state();
+        state.trusted_until = state.trusted_until.max(sent + trust(lease));
+        state.longest = state.longest.max(lease);
+    }
+
+    /// After so long from now the server has surely freed the key by itself.
+    pub(crate) fn outlives(&self) -> Duration {
+        self.state().longest
+    }
+
+    /// One more guard wants the hold renewed: before a third of the lease is over.
+    pub(crate) fn watch(&self, sent: Instant, lease: Duration) {
+        let mut state = self.state();
+        if state.watched == 0 {
+            state.due = sent + lease / 3;
+        }
+        state.watched += 1;
+    }
+
+    pub(crate) fn unwatch(&self) {
+        self.state().watched -= 1;
+    }
+
+    /// The hold is being released: no renewals, no news from here on.
+    pub(crate) fn end(&self) {
+        self.state().ended = true;
+    }
+
+    /// The hold is lost. Only the first reason counts.
+    pub(crate) fn lose(&self, why: Loss) {
+        {
+            let mut state = self.state();
+            if state.ended || state.loss.is_some() {
+                return;
+            }
+            state.loss = Some(why);
+        }
+        let lock = String::from_utf8_lossy(&self.renew.key);
+        tracing::warn!(%lock, holder = ?self.renew.id, %why, "lock lost");
+        self.changed.notify_waiters();
+    }
+
+    /// Why the hold is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        let (loss, over) = {
+            let state = self.state();
+            (state.loss, Instant::now() >= state.trusted_until)
+        };
+        if loss.is_none() && over {
+            self.lose(Loss::Expired);
+            return Some(Loss::Expired);
+        }
+        loss
+    }
+
+    /// Why the key is not there any more, as far as can be known.
+    pub(crate) fn why_gone(&self) -> Loss {
+        self.loss().unwrap_or(Loss::Removed)
+    }
+
+    /// How long the hold may still be trusted. Zero when lost.
+    pub(crate) fn trusted_for(&self) -> Duration {
+        let state = self.state();
+        match state.loss {
+            None => state.trusted_until.saturating_duration_since(Instant::now()),
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    /// Done when the hold is lost.
+    pub(crate) async fn lost(&self) -> Loss {
+        let mut changed = pin!(self.changed.notified());
+        loop {
+            changed.as_mut().enable();
+            if let Some(loss) = self.loss() {
+                return loss;
+            }
+            let trusted_until = self.state().trusted_until;
+            tokio::select! {
+                () = changed.as_mut() => changed.set(self.changed.notified()),
+                () = sleep_until(trusted_until) => {}
+            }
+        }
+    }
+
+    /// Whether a renewal is to be sent now. If so, [`Lease::renewed`] or [`Lease::not_renewed`]
+    /// must follow.
+    pub(crate) fn take_due(&self) -> bool {
+        if self.loss().is_some() {
+            return false;
+        }
+        let mut state = self.state();
+        let due = !state.ended
+            && !state.renewing
+            && state.watched > 0
+            && state.due <= Instant::now();
+        state.renewing |= due;
+        due
+    }
+
+    /// The server's answer to a renewal that was sent at `sent`.
+    pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
+        match answer {
+            Renewed::Yes => self.confirm(sent, lease),
+            Renewed::Gone => self.lose(self.why_gone()),
+            Renewed::Taken => self.lose(Loss::Taken),
+        }
+        let mut state = self.state();
+        state.renewing = false;
+        // Jitter, so that what was taken together is not renewed together for ever.
+        state.due = sent + (lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
+    }
+
+    /// No answer to a renewal: the hold is neither renewed nor lost.
+    pub(crate) fn not_renewed(&self, lease: Duration) {
+        let mut state = self.state();
+        state.renewing = false;
+        state.due = Instant::now() + lease / 30;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{owner::Identity, protocol::Reentrant};
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    fn lease() -> Lease {
+        Lease::new(&Reentrant::new("l"), Identity::new().next(), Instant::now(), LEASE)
+    }
+
+    #[test]
+    fn trust_ends_before_the_lease_does() {
+        assert_eq!(trust(LEASE), Duration::from_millis(30_000 - 302));
+        assert_eq!(trust(Duration::from_millis(1)), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_is_told_when_trust_ends_and_a_confirmation_puts_that_off() {
+        let lease = lease();
+        tokio::time::advance(Duration::from_secs(20)).await;
+        lease.confirm(Instant::now(), LEASE);
+        let begun = Instant::now();
+        assert_eq!(lease.lost().await, Loss::Expired);
+        assert!(begun.elapsed() >= trust(LEASE), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < LEASE);
+        lease.confirm(Instant::now(), LEASE);
+        assert_eq!(lease.loss(), Some(Loss::Expired), "what was told once stays told");
+        assert_eq!(lease.trusted_for(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unanswered_renewal_is_due_again_soon_and_is_no_loss() {
+        let lease = lease();
+        lease.watch(Instant::now(), LEASE);
+        assert!(!lease.take_due());
+        tokio::time::advance(LEASE / 3).await;
+        assert!(lease.take_due());
+        assert!(!lease.take_due(), "one at a time");
+        lease.not_renewed(LEASE);
+        assert_eq!(lease.loss(), None);
+        tokio::time::advance(LEASE / 30).await;
+        assert!(lease.take_due());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_watched_holds_are_renewed_and_none_after_its_end() {
+        let lease = lease();
+        tokio::time::advance(LEASE / 2).await;
+        assert!(!lease.take_due());
+        lease.watch(Instant::now() - LEASE / 3, LEASE);
+        lease.end();
+        assert!(!lease.take_due());
+    }
+}

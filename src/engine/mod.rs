@@ -1,0 +1,147 @@
+//! What runs behind the locks of one client: connections, clock and the background tasks.
+//!
+//! The tasks hold the engine weakly: when the last client, lock and guard are gone, so is it, and
+//! the janitor closes the connections once its own work is done.
+
+mod clock;
+mod janitor;
+mod lease;
+mod wakeups;
+mod watchdog;
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+pub(crate) use self::{
+    clock::{Backoff, ServerClock},
+    janitor::{Busy, Janitor},
+    lease::{Lease, trust},
+    wakeups::{Subscription, Wakeups},
+    watchdog::Watchdog,
+};
+use crate::{
+    config::Settings,
+    error::{Error, RedisError},
+    owner::Identity,
+    wire::{Transport, WireError},
+};
+
+/// How often the offset to the server's clock is taken anew.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) identity: Identity,
+    pub(crate) clock: ServerClock,
+    pub(crate) janitor: Janitor,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) watchdog: Arc<Watchdog>,
+    state: watch::Sender<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Open,
+    /// Nothing new is begun, what is queued is finished.
+    Closing,
+    Closed,
+}
+
+impl Engine {
+    /// Takes the server's time and starts the background tasks.
+    pub(crate) async fn start(
+        settings: Settings,
+        transport: Arc<dyn Transport>,
+        wakeups: Arc<Wakeups>,
+    ) -> Result<Arc<Self>, Error> {
+        let now = transport.server_time().await.map_err(|error| error.into_error(""))?;
+        let engine = Arc::new(Self {
+            identity: Identity::new(),
+            clock: ServerClock::new(now),
+            janitor: Janitor::start(transport.clone()),
+            watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
+            wakeups,
+            state: watch::Sender::new(State::Open),
+            settings,
+            transport,
+        });
+        tokio::spawn(wakeups::run(Arc::downgrade(&engine)));
+        tokio::spawn(watchdog::run(Arc::downgrade(&engine)));
+        tokio::spawn(keep_time(Arc::downgrade(&engine)));
+        Ok(engine)
+    }
+
+    /// Server time in ms past which a request sent now must have no effect.
+    pub(crate) fn not_after(&self) -> u64 {
+        self.clock.now() + self.settings.command_timeout.as_millis() as u64
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if *self.state.borrow() == State::Open { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    /// Whether the connections are closed: nothing can be undone any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.state.borrow() == State::Closed
+    }
+
+    /// Done when the client is being closed.
+    pub(crate) async fn closing(&self) {
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|state| *state >= State::Closing).await;
+    }
+
+    /// Refuses all that is new, tells the holders, and waits for what is still to be undone.
+    pub(crate) async fn close(&self) -> Result<(), Error> {
+        self.state.send_if_modified(|state| {
+            let open = *state == State::Open;
+            *state = State::Closing.max(*state);
+            open
+        });
+        self.watchdog.close();
+        let drained = timeout(self.settings.retry_timeout, self.janitor.drained()).await;
+        self.state.send_replace(State::Closed);
+        self.transport.quit().await;
+        drained.map_err(|_| {
+            Error::Redis(RedisError::new("closed, but some locks could not be released in time"))
+        })
+    }
+
+    /// Whether an operation that began at `begun` may be tried once more, after `error`.
+    pub(crate) async fn may_retry(
+        &self,
+        error: WireError,
+        backoff: &mut Backoff,
+        give_up: Instant,
+    ) -> Result<(), WireError> {
+        let pause = backoff.next();
+        let worth_it = matches!(error, WireError::Unanswered(_) | WireError::NotNow(_));
+        if !worth_it || Instant::now() + pause >= give_up {
+            return Err(error);
+        }
+        sleep(pause).await;
+        Ok(())
+    }
+}
+
+async fn keep_time(engine: Weak<Engine>) {
+    loop {
+        sleep(CLOCK_INTERVAL).await;
+        let Some(engine) = engine.upgrade() else { return };
+        if engine.check_open().is_err() {
+            return;
+        }
+        if let Ok(now) = engine.transport.server_time().await {
+            engine.clock.observe(now);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Subscriptions to unlock channels: one connection, channels counted, and after any gap everyone
+//! is woken to look for himself.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use tokio::{
+    sync::{Mutex, mpsc, watch},
+    time::{sleep, timeout},
+};
+
+use super::{Backoff, Engine};
+use crate::wire::{Event, Transport, WireError};
+
+/// How long a waiter goes without a confirmed subscription before it goes on by polling.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a quiet subscriber connection is asked for a sign of life.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// All channels somebody waits on.
+#[derive(Debug)]
+pub(crate) struct Wakeups {
+    channels: DashMap<String, Entry>,
+    /// Says which channel is to be looked at: subscribed, or given up.
+    touched: mpsc::UnboundedSender<String>,
+    queue: Mutex<mpsc::UnboundedReceiver<String>>,
+    gaps: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    users: usize,
+    channel: Arc<Channel>,
+}
+
+#[derive(Debug)]
+struct Channel {
+    messages: watch::Sender<u64>,
+    state: watch::Sender<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Pending,
+    Confirmed,
+    Refused,
+}
+
+impl Wakeups {
+    pub(crate) fn new() -> Arc<Self> {
+        let (touched, queue) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            channels: DashMap::new(),
+            touched,
+            queue: Mutex::new(queue),
+            gaps: watch::Sender::new(0),
+        })
+    }
+
+    /// Takes what the subscriber connection hears. Does not block.
+    pub(crate) fn take(&self, event: Event) {
+        match event {
+            Event::Message(channel) => {
+                if let Some(entry) = self.channels.get(&channel) {
+                    entry.channel.wake();
+                }
+            }
+            Event::Gap => {
+                for entry in &self.channels {
+                    entry.channel.state.send_replace(State::Pending);
+                    entry.channel.wake();
+                }
+                self.gaps.send_modify(|gaps| *gaps += 1);
+            }
+        }
+    }
+
+    /// Subscribes. The subscription ends when the value is dropped.
+    pub(crate) fn subscribe(self: &Arc<Self>, name: &str) -> Subscription {
+        let mut entry = self.channels.entry(name.to_owned()).or_insert_with(|| Entry {
+            users: 0,
+            channel: Arc::new(Channel {
+                messages: watch::Sender::new(0),
+                state: watch::Sender::new(State::Pending),
+            }),
+        });
+        entry.users += 1;
+        if entry.users == 1 {
+            let _ = self.touched.send(name.to_owned());
+        }
+        Subscription {
+            wakeups: self.clone(),
+            name: name.to_owned(),
+            messages: entry.channel.messages.subscribe(),
+            state: entry.channel.state.subscribe(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_subscribed(&self, name: &str) -> bool {
+        self.channels.contains_key(name)
+    }
+
+    fn set(&self, names: &[String], state: State) {
+        for name in names {
+            if let Some(entry) = self.channels.get(name) {
+                // In this order: who waits for the state looks once, not again for the wake-up.
+                entry.channel.wake();
+                entry.channel.state.send_replace(state);
+            }
+        }
+    }
+}
+
+impl Channel {
+    fn wake(&self) {
+        self.messages.send_modify(|messages| *messages += 1);
+    }
+}
+
+/// One waiter's share in a channel.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    wakeups: Arc<Wakeups>,
+    name: String,
+    messages: watch::Receiver<u64>,
+    state: watch::Receiver<State>,
+}
+
+impl Subscription {
+    /// Done when the server has confirmed the subscription, has refused it, or takes too long:
+    /// whoever waits must look again now, and may then rely on messages if this says so.
+    pub(crate) async fn ready(&mut self) -> bool {
+        let settled = self.state.wait_for(|state| *state != State::Pending);
+        let _ = timeout(PATIENCE, settled).await;
+        self.is_confirmed()
+    }
+
+    /// Whether messages can be relied upon.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        *self.state.borrow() == State::Confirmed
+    }
+
+    /// Forgets the messages that came so far.
+    pub(crate) fn arm(&mut self) {
+        self.messages.mark_unchanged();
+    }
+
+    /// Whether a message came since [`Subscription::arm`].
+    pub(crate) fn is_woken(&self) -> bool {
+        self.messages.has_changed().unwrap_or(true)
+    }
+
+    /// Done when a message comes, or has come since [`Subscription::arm`]. The message stays:
+    /// whoever dies with it in hand leaves it to the next.
+    pub(crate) async fn woken(&self) {
+        let mut messages = self.messages.clone();
+        if messages.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let last = self.wakeups.channels.remove_if_mut(&self.name, |_, entry| {
+            entry.users -= 1;
+            entry.users == 0
+        });
+        if last.is_some() {
+            let _ = self.wakeups.touched.send(std::mem::take(&mut self.name));
+        }
+    }
+}
+
+/// The task that keeps the server's subscriptions as the waiters want them. Ends with the engine.
+pub(super) async fn run(engine: Weak<Engine>) {
+    let Some((wakeups, transport)) =
+        engine.upgrade().map(|engine| (engine.wakeups.clone(), engine.transport.clone()))
+    else {
+        return;
+    };
+    let mut queue = wakeups.queue.lock().await;
+    let mut gaps = wakeups.gaps.subscribe();
+    let mut subscribed = HashSet::new();
+    let mut backoff = Backoff::new();
+    loop {
+        let mut touched = Vec::new();
+        let mut quiet = false;
+        tokio::select! {
+            _ = queue.recv_many(&mut touched, 10_000) => {}
+            _ = gaps.changed() => {
+                if !subscribed.is_empty() {
+                    tracing::info!("subscriptions were lost, renewing them");
+                }
+                subscribed.clear();
+                touched.extend(wakeups.channels.iter().map(|entry| entry.key().clone()));
+            }
+            () = sleep(PROBE_INTERVAL) => quiet = true,
+        }
+        if engine.upgrade().is_none_or(|engine| engine.check_open().is_err()) {
+            return;
+        }
+        if quiet && let Err(error) = transport.probe().await {
+            tracing::warn!(%error, "the subscriber connection does not answer");
+        }
+        match settle(&wakeups, &transport, touched, &mut subscribed).await {
+            Ok(()) => backoff = Backoff::new(),
+            Err(error) => {
+                tracing::warn!(%error, "could not subscribe, waiters poll meanwhile");
+                sleep(backoff.next()).await;
+            }
+        }
+    }
+}
+
+/// Brings the server's subscriptions in line with what is wanted of the touched channels. What
+/// fails is put back into the queue.
+async fn settle(
+    wakeups: &Wakeups,
+    transport: &Arc<dyn Transport>,
+    mut touched: Vec<String>,
+    subscribed: &mut HashSet<String>,
+) -> Result<(), WireError> {
+    touched.sort_unstable();
+    touched.dedup();
+    let (wanted, unwanted): (Vec<_>, Vec<_>) =
+        touched.into_iter().partition(|name| wakeups.channels.contains_key(name));
+    let (known, new): (Vec<_>, Vec<_>) =
+        wanted.into_iter().partition(|name| subscribed.contains(name));
+    wakeups.set(&known, State::Confirmed);
+
+    let stale: Vec<_> = unwanted.into_iter().filter(|name| subscribed.remove(name)).collect();
+    if !stale.is_empty() {
+        // Without an answer the connection is in trouble, and a gap will follow: it ends them all.
+        if let Err(error) = transport.unsubscribe(stale).await {
+            tracing::debug!(%error, "could not unsubscribe");
+        }
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    match transport.subscribe(new.clone()).await {
+        Ok(()) => {
+            wakeups.set(&new, State::Confirmed);
+            subscribed.extend(new);
+            Ok(())
+        }
+        Err(error) => {
+            if matches!(error, WireError::Refused(_)) {
+                wakeups.set(&new, State::Refused);
+            } else {
+                for name in new {
+                    let _ = wakeups.touched.send(name);
+                }
+            }
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Renews holds in batches while their guards live, and notices when one is past saving.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Engine, Lease};
+use crate::{
+    error::Loss,
+    protocol::{self, Renewed},
+    wire::{Script, Transport, WireError},
+};
+
+/// So many holds are renewed by one script call, as Redisson does: it bounds how long the server
+/// is kept from others.
+const BATCH: usize = 100;
+
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    /// Every hold of this client, by the address of its lease.
+    leases: DashMap<usize, Weak<Lease>>,
+    lease: Duration,
+    timeout: Duration,
+}
+
+impl Watchdog {
+    pub(crate) fn new(lease: Duration, command_timeout: Duration) -> Self {
+        // A renewal without an answer must leave time for further ones.
+        Self { leases: DashMap::new(), lease, timeout: command_timeout.min(lease / 4) }
+    }
+
+    pub(crate) fn add(&self, lease: &Arc<Lease>) {
+        self.leases.insert(address(lease), Arc::downgrade(lease));
+    }
+
+    pub(crate) fn remove(&self, lease: &Arc<Lease>) {
+        self.leases.remove(&address(lease));
+    }
+
+    /// Tells every holder that its hold is on its own now.
+    pub(crate) fn close(&self) {
+        for lease in self.alive() {
+            lease.lose(Loss::Closed);
+        }
+    }
+
+    fn alive(&self) -> Vec<Arc<Lease>> {
+        self.leases.iter().filter_map(|entry| entry.value().upgrade()).collect()
+    }
+
+    /// Sends what is due, each batch on its own: one that hangs delays no other.
+    fn tick(&self, transport: &Arc<dyn Transport>) {
+        let mut due: Vec<_> = self.alive().into_iter().filter(|lease| lease.take_due()).collect();
+        due.sort_by_key(|lease| std::ptr::from_ref(lease.script) as usize);
+        for kind in due.chunk_by(|a, b| std::ptr::eq(a.script, b.script)) {
+            for batch in kind.chunks(BATCH) {
+                let (transport, batch) = (transport.clone(), batch.to_vec());
+                tokio::spawn(renew(transport, batch, self.lease, self.timeout));
+            }
+        }
+    }
+}
+
+/// The task. Ends with the engine.
+pub(super) async fn run(engine: Weak<Engine>) {
+    let Some(pause) = engine.upgrade().map(|engine| {
+        (engine.watchdog.lease / 30).clamp(Duration::from_millis(5), Duration::from_millis(500))
+    }) else {
+        return;
+    };
+    loop {
+        sleep(pause).await;
+        let Some(engine) = engine.upgrade() else { return };
+        if engine.check_open().is_err() {
+            return;
+        }
+        engine.watchdog.tick(&engine.transport);
+    }
+}
+
+async fn renew(
+    transport: Arc<dyn Transport>,
+    batch: Vec<Arc<Lease>>,
+    lease: Duration,
+    patience: Duration,
+) {
+    let sent = Instant::now();
+    match ask(transport, &batch, lease, patience).await {
+        Ok(answers) => {
+            for (hold, answer) in batch.iter().zip(answers) {
+                hold.renewed(answer, sent, lease);
+            }
+        }
+        Err(error) => {
+            tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
+            for hold in &batch {
+                hold.not_renewed(lease);
+            }
+        }
+    }
+}
+
+async fn ask(
+    transport: Arc<dyn Transport>,
+    batch: &[Arc<Lease>],
+    lease: Duration,
+    patience: Duration,
+) -> Result<Vec<Renewed>, WireError> {
+    let script: &'static Script = batch[0].script;
+    let holds = batch.iter().map(|hold| &hold.renew);
+    let call = protocol::renew(script, lease.as_millis() as u64, holds);
+    let reply = timeout(patience, transport.call(call))
+        .await
+        .map_err(|_| WireError::unanswered("no answer in time"))??;
+    let answers = protocol::renewed(reply)?;
+    if answers.len() != batch.len() {
+        return Err(WireError::refused("renewals were answered in part"));
+    }
+    Ok(answers)
+}
+
+fn address(lease: &Arc<Lease>) -> usize {
+    Arc::as_ptr(lease) as usize
+}

@@ -1,0 +1,87 @@
+//! What can go wrong, and why a hold ended.
+
+use std::{fmt, sync::Arc};
+
+/// Why an operation on a lock failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The lock was not held any more. What ran under the guard may have run beside another holder.
+    #[error("the lock is not held: {why}")]
+    NotHeld {
+        /// How the hold came to its end.
+        why: Loss,
+    },
+    /// The key holds something that is not this kind of lock. It was left as it is.
+    #[error("the key {key:?} holds something else than this kind of lock")]
+    WrongKind {
+        /// The key in question.
+        key: String,
+    },
+    /// A name, a lease or a waiting time that cannot be meant. Nothing was sent.
+    #[error("invalid argument: {0}")]
+    Invalid(String),
+    /// The configuration cannot be used. Nothing was sent.
+    #[error("invalid configuration: {0}")]
+    Config(String),
+    /// Redis could not be reached, did not answer in time, or answered with an error.
+    ///
+    /// Whatever the request may still do on the server is undone in the background.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// The client was closed.
+    #[error("the client is closed")]
+    Closed,
+}
+
+/// How a hold came to its end without having been released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The lease ran out, or could not be renewed in time. Told before Redis frees the key.
+    Expired,
+    /// The key was gone before its lease could end: a force unlock, a `DEL` or `FLUSHALL`, or a
+    /// server that came back without its data.
+    Removed,
+    /// Another holds the lock by now.
+    Taken,
+    /// [`Client::close`](crate::Client::close) ended the renewals.
+    Closed,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its lease ran out",
+            Self::Removed => "the key was removed before the lease ended",
+            Self::Taken => "another holds it by now",
+            Self::Closed => "the client was closed",
+        })
+    }
+}
+
+/// What Redis, or the way to it, had to say. Opaque: read it, log it, do not match on it.
+#[derive(Clone)]
+pub struct RedisError {
+    text: Arc<str>,
+}
+
+impl RedisError {
+    pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+impl fmt::Display for RedisError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "redis: {}", self.text)
+    }
+}
+
+impl fmt::Debug for RedisError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisError({:?})", self.text)
+    }
+}
+
+impl std::error::Error for RedisError {}

@@ -1,0 +1,119 @@
+//! [`LockGuard`]: a hold, and the end of it.
+
+use std::time::Duration;
+
+use crate::{
+    error::{Error, Loss},
+    hold::Share,
+};
+
+/// A hold on a lock. The lock is released when it is [unlocked](LockGuard::unlock) or dropped.
+///
+/// Owned and `'static`: it may be kept in a struct, sent to another task, and outlive the
+/// [`Lock`](crate::Lock) and [`Client`](crate::Client) it came from.
+///
+/// A guard does not prove that the lock is held: nothing on this side of a network can. It tells
+/// when it is not any more: [`lost`](LockGuard::lost), [`is_held`](LockGuard::is_held),
+/// [`while_held`](LockGuard::while_held).
+///
+/// # Dropping
+/// Dropping never blocks: the release is queued and sent in the background, at once but not
+/// before `drop` returns. It can also be done outside a runtime. To know that the lock is free, or
+/// to learn that it had been lost, [`unlock`](LockGuard::unlock);
+/// [`Client::close`](crate::Client::close) waits for what is queued.
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct LockGuard {
+    share: Share,
+}
+
+impl LockGuard {
+    pub(crate) fn new(share: Share) -> Self {
+        Self { share }
+    }
+
+    /// Releases the lock; of an owner's hold, one of the times it is held.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] when the lock had been lost: others may have held it since.
+    /// [`Error::Redis`] when the server did not answer within
+    /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refused; unless it refused, the
+    /// release goes on in the background until the lease is over.
+    ///
+    /// # Cancel safety
+    /// Dropped before its end, the release goes on in the background.
+    pub async fn unlock(self) -> Result<(), Error> {
+        self.share.release().await
+    }
+
+    /// Waits until the hold is lost, and says why. For ever, while it is not.
+    ///
+    /// The end of the lease is told before Redis frees the key: counted from the moment the last
+    /// confirmed request was sent, less 1 % of the lease and 2 ms for the drift of clocks.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again at any time.
+    pub async fn lost(&self) -> Loss {
+        self.share.hold().lease.lost().await
+    }
+
+    /// Runs the work, but no longer than the hold can be trusted.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] when the hold is lost before the work is done. The work is dropped then,
+    /// wherever it stands.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the work. The guard stays.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn work() {}
+    /// # async fn f(lock: redisson_lock::Lock) -> Result<(), redisson_lock::Error> {
+    /// let guard = lock.lock().await?;
+    /// guard.while_held(work()).await?;
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        tokio::select! {
+            // The loss first: work that is ready at the same moment came too late.
+            biased;
+            why = self.lost() => Err(Error::NotHeld { why }),
+            done = work => Ok(done),
+        }
+    }
+
+    /// How long the hold may be trusted if no renewal succeeds any more. Asks nobody.
+    pub fn remaining(&self) -> Duration {
+        self.share.hold().lease.trusted_for()
+    }
+
+    /// Whether the hold can be trusted at this moment. Asks nobody; see
+    /// [`check`](LockGuard::check).
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Asks the server whether the lock is still held.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] when it is not, [`Error::Redis`] when the server does not say.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.share.hold().check().await
+    }
+
+    /// How many guards there are of this hold: more than one where an owner took the lock again.
+    pub fn hold_count(&self) -> u32 {
+        self.share.hold().count()
+    }
+
+    /// Under what name the hold stands on the server: `<client uuid>:<number>`.
+    pub fn holder(&self) -> &str {
+        self.share.hold().id().as_str()
+    }
+}

@@ -1,0 +1,257 @@
+//! An outermost hold on a lock, and the shares in it that guards have.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::FutureExt;
+use tokio::{sync::Mutex, time::Instant};
+
+use crate::{
+    claim::sweep,
+    engine::{Backoff, Lease},
+    entry::Entry,
+    error::{Error, Loss},
+    owner::{OwnerId, OwnerKey},
+    protocol::{self, Reentry, Terms},
+    wire::WireError,
+};
+
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) lease: Arc<Lease>,
+    owner: Option<OwnerKey>,
+    /// The hold count. Whoever changes it on the server keeps it locked meanwhile, so changes
+    /// reach the server one after the other.
+    count: Mutex<u32>,
+    /// The same, for a glance.
+    shown: AtomicU32,
+    /// As in the claim it came from.
+    unanswered: Option<u64>,
+}
+
+impl Hold {
+    /// A hold that the server has granted: the winning request was sent at `sent`.
+    pub(crate) fn begin(
+        entry: &Arc<Entry>,
+        id: OwnerId,
+        sent: Instant,
+        lease_time: Duration,
+        owner: Option<OwnerKey>,
+        watched: bool,
+        unanswered: Option<u64>,
+    ) -> Share {
+        let lease = Arc::new(Lease::new(&*entry.protocol, id, sent, lease_time));
+        if watched {
+            lease.watch(sent, lease_time);
+        }
+        entry.engine.watchdog.add(&lease);
+        entry.held.fetch_add(1, Ordering::Relaxed);
+        let hold = Arc::new(Self {
+            entry: entry.clone(),
+            lease,
+            owner,
+            count: Mutex::new(1),
+            shown: AtomicU32::new(1),
+            unanswered,
+        });
+        if let Some(owner) = owner {
+            entry.enter(owner, &hold);
+        }
+        Share { hold, watched, armed: true }
+    }
+
+    pub(crate) fn id(&self) -> &OwnerId {
+        &self.lease.renew.id
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    fn set_count(&self, count: &mut u32, to: u32) {
+        *count = to;
+        self.shown.store(to, Ordering::Relaxed);
+    }
+
+    /// Takes the lock once more for the owner that has it. `None`: the hold has ended meanwhile.
+    pub(crate) async fn reenter(
+        self: Arc<Self>,
+        lease_time: Duration,
+        watched: bool,
+        give_up: Instant,
+    ) -> Result<Option<Share>, Error> {
+        let mut count = self.count.lock().await;
+        if *count == 0 {
+            return Ok(None);
+        }
+        if let Some(why) = self.lease.loss() {
+            return Err(Error::NotHeld { why });
+        }
+        let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
+        let sent = self.raise(to, lease_time, give_up).await?;
+        self.lease.confirm(sent, lease_time);
+        if watched {
+            self.lease.watch(sent, lease_time);
+        }
+        self.set_count(&mut count, to);
+        drop(count);
+        Ok(Some(Share { hold: self, watched, armed: true }))
+    }
+
+    async fn raise(&self, to: u32, lease: Duration, give_up: Instant) -> Result<Instant, Error> {
+        let engine = &self.entry.engine;
+        let protocol = &self.entry.protocol;
+        let mut backoff = Backoff::new();
+        loop {
+            let sent = Instant::now();
+            let terms = Terms { lease: lease.as_millis() as u64, not_after: engine.not_after() };
+            let reply = engine.transport.call(protocol.reenter(self.id(), terms, to)).await;
+            let error = match reply.and_then(|reply| protocol.reentered(reply)) {
+                Ok(Reentry::Granted) => return Ok(sent),
+                Ok(Reentry::Gone) => {
+                    let why = self.lease.why_gone();
+                    self.lease.lose(why);
+                    return Err(Error::NotHeld { why });
+                }
+                Ok(Reentry::Late(now)) => {
+                    engine.clock.observe(now);
+                    WireError::unanswered("the answers come too late")
+                }
+                Err(error) => error,
+            };
+            engine
+                .may_retry(error, &mut backoff, give_up)
+                .await
+                .map_err(|error| error.into_error(self.entry.name()))?;
+        }
+    }
+
+    /// Gives one share back; the last one frees the lock.
+    async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
+        let mut count = self.count.lock().await;
+        let to = count.saturating_sub(1);
+        if watched {
+            self.lease.unwatch();
+        }
+        let lost = self.lease.loss();
+        if to == 0 {
+            self.lease.end();
+            self.entry.engine.watchdog.remove(&self.lease);
+        }
+        self.set_count(&mut count, to);
+        let released = self.lower(to, lost).await;
+        if to == 0 && let Some(not_after) = self.unanswered {
+            let (entry, id) = (self.entry.clone(), self.id().clone());
+            let janitor = self.entry.engine.janitor.clone();
+            janitor.spawn(sweep(entry, id, self.lease.outlives(), not_after));
+        }
+        released
+    }
+
+    async fn lower(&self, to: u32, lost: Option<Loss>) -> Result<(), Error> {
+        let engine = &self.entry.engine;
+        let give_up = Instant::now() + self.lease.outlives();
+        let mut backoff = Backoff::new();
+        let mut trusted_copies = 0;
+        loop {
+            if engine.is_closed() {
+                return Err(Error::Closed);
+            }
+            if !self.lease.trusted_for().is_zero() {
+                trusted_copies += 1;
+            }
+            let call = self.entry.protocol.release(self.id(), to);
+            let error = match engine.transport.call(call).await.and_then(protocol::released) {
+                Ok(true) => return Ok(()),
+                // The copy before this one did it: nobody else knows this id.
+                Ok(false) if trusted_copies > 1 => return Ok(()),
+                Ok(false) => {
+                    let why = lost.unwrap_or_else(|| self.lease.why_gone());
+                    self.lease.lose(why);
+                    return Err(Error::NotHeld { why });
+                }
+                Err(error) => error,
+            };
+            engine
+                .may_retry(error, &mut backoff, give_up)
+                .await
+                .map_err(|error| error.into_error(self.entry.name()))?;
+        }
+    }
+
+    /// Asks the server whether the hold is there.
+    pub(crate) async fn check(&self) -> Result<(), Error> {
+        if let Some(why) = self.lease.loss() {
+            return Err(Error::NotHeld { why });
+        }
+        let reply = self.entry.ask(self.entry.protocol.inspect()).await?;
+        let snapshot =
+            protocol::inspected(reply).map_err(|error| error.into_error(self.entry.name()))?;
+        if snapshot.fields.iter().any(|(holder, _)| holder == self.id().as_str()) {
+            return Ok(());
+        }
+        let why = match snapshot.fields.is_empty() {
+            true => self.lease.why_gone(),
+            false => Loss::Taken,
+        };
+        self.lease.lose(why);
+        Err(Error::NotHeld { why })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.entry.engine.watchdog.remove(&self.lease);
+        self.entry.held.fetch_sub(1, Ordering::Relaxed);
+        if let Some(owner) = self.owner {
+            self.entry.forget(owner);
+        }
+    }
+}
+
+/// One of the times a hold is held. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Share {
+    hold: Arc<Hold>,
+    watched: bool,
+    armed: bool,
+}
+
+impl Share {
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
+    /// Gives it back; goes on in the background if it takes too long, or is dropped.
+    pub(crate) async fn release(mut self) -> Result<(), Error> {
+        self.armed = false;
+        let engine = self.hold.entry.engine.clone();
+        let release = engine.janitor.finish(self.hold.clone().release(self.watched));
+        // From here on the release alone keeps the hold.
+        drop(self);
+        match tokio::time::timeout(engine.settings.retry_timeout, release).await {
+            Ok(released) => released,
+            Err(_) => Err(WireError::unanswered("no answer in time").into_error("")),
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if self.armed {
+            let hold = self.hold.clone();
+            let release = self.hold.clone().release(self.watched).map(move |released| {
+                if let Err(error) = released {
+                    tracing::warn!(lock = hold.entry.name(), %error, "release of a dropped guard");
+                }
+            });
+            self.hold.entry.engine.janitor.spawn(release);
+        }
+    }
+}

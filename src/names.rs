@@ -1,0 +1,34 @@
+//! What a lock's keys and channels are called, letter for letter as Redisson calls them.
+
+/// `prefix:name` if the name contains a `{` anywhere, else `prefix:{name}`: so all keys of one lock
+/// share its hash slot.
+pub(crate) fn tagged(prefix: &str, name: &str) -> String {
+    if name.contains('{') {
+        format!("{prefix}:{name}")
+    } else {
+        format!("{prefix}:{{{name}}}")
+    }
+}
+
+/// The channel on which a plain lock tells that it is free.
+pub(crate) fn unlock_channel(name: &str) -> String {
+    tagged("redisson_lock__channel", name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_brace_is_wrapped_in_one() {
+        assert_eq!(unlock_channel("order:42"), "redisson_lock__channel:{order:42}");
+        assert_eq!(unlock_channel("a}b"), "redisson_lock__channel:{a}b}");
+    }
+
+    #[test]
+    fn a_name_with_an_opening_brace_anywhere_is_left_alone() {
+        assert_eq!(unlock_channel("{a}b"), "redisson_lock__channel:{a}b");
+        assert_eq!(unlock_channel("a{b"), "redisson_lock__channel:a{b");
+        assert_eq!(unlock_channel("ab{"), "redisson_lock__channel:ab{");
+    }
+}

@@ -1,0 +1,112 @@
+//! What counts once however often it is sent.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{Fault, Sim, World};
+use crate::{Error, Loss};
+
+const LOCK: &str = "once";
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_lost_replies_to_acquire_leave_one_hold() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    for round in 0..100 {
+        sim.network.fail("acquire", [Fault::LoseReply]);
+        let guard = lock.lock().await.unwrap();
+        assert_eq!(sim.holder(LOCK).unwrap().count, 1, "round {round}");
+        guard.unlock().await.unwrap();
+    }
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_lost_replies_to_release_are_a_hundred_releases() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    for round in 0..100 {
+        let guard = lock.lock().await.unwrap();
+        sim.network.fail("release", [Fault::LoseReply]);
+        let released = guard.unlock().await;
+        assert!(released.is_ok(), "round {round}: {released:?}");
+        assert!(sim.holder(LOCK).is_none(), "round {round}");
+    }
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_to_a_re_entry_counts_once() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let outer = lock.lock().by(&mut me).await.unwrap();
+    sim.network.fail("reenter", [Fault::LoseReply, Fault::LoseReply]);
+    let inner = lock.lock().by(&mut me).await.unwrap();
+    assert_eq!(sim.holder(LOCK).unwrap().count, 2);
+    sim.network.fail("release", [Fault::LoseReply]);
+    inner.unlock().await.unwrap();
+    assert_eq!(sim.holder(LOCK).unwrap().count, 1);
+    outer.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_lands_after_the_release_is_swept_away() {
+    let sim = Sim::new(&World::new()).await;
+    let late = Duration::from_millis(500);
+    sim.network.fail("acquire", [Fault::Linger(late)]);
+    let guard = sim.client.lock(LOCK).lock().await.unwrap();
+    guard.unlock().await.unwrap();
+    sleep(2 * late).await;
+    assert!(sim.holder(LOCK).is_some(), "the late copy is what this test is about");
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_lands_after_its_not_after_does_nothing() {
+    let sim = Sim::new(&World::new()).await;
+    let late = Duration::from_secs(20);
+    sim.network.fail("acquire", [Fault::Linger(late)]);
+    drop(sim.client.lock(LOCK).lock().await.unwrap());
+    sleep(2 * late).await;
+    assert!(sim.holder(LOCK).is_none());
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_set_forward_costs_one_more_try() {
+    let sim = Sim::new(&World::new()).await;
+    let engine = sim.client.engine();
+    engine.clock.observe(engine.clock.now() - 3_600_000);
+    let before = sim.network.calls();
+    let guard = sim.client.lock(LOCK).lock().await.unwrap();
+    assert_eq!(sim.network.calls() - before, 2);
+    guard.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_finds_nothing_at_its_first_try_says_so() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let guard = lock.lock().await.unwrap();
+    assert!(lock.force_unlock().await.unwrap());
+    let released = guard.unlock().await;
+    assert!(matches!(released, Err(Error::NotHeld { why: Loss::Removed })), "{released:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_renewals_are_no_loss_until_trust_is_over() {
+    let sim = Sim::new(&World::new()).await;
+    let sent = Instant::now();
+    let guard = sim.client.lock(LOCK).lock().await.unwrap();
+    sim.network.fail("renew", [Fault::LoseReply; 5]);
+    sleep(Duration::from_secs(25)).await;
+    assert!(guard.is_held());
+    sim.network.fail("renew", [Fault::LoseReply; 1000]);
+    assert_eq!(guard.lost().await, Loss::Expired);
+    assert!(sent.elapsed() > Duration::from_secs(25 + 4), "{:?}", sent.elapsed());
+    assert!(sent.elapsed() < Duration::from_secs(25 + 30), "{:?}", sent.elapsed());
+}

@@ -1,0 +1,85 @@
+//! Scripts and calls of them, as plain values.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+/// A Lua script of `lua/`.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    sha: OnceLock<Bytes>,
+}
+
+impl Script {
+    pub(crate) const fn new(name: &'static str, source: &'static str) -> Self {
+        Self { name, source, sha: OnceLock::new() }
+    }
+
+    /// The SHA-1 by which the server knows the script, in hex.
+    pub(crate) fn sha(&'static self) -> Bytes {
+        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.source).digest().to_string().into()).clone()
+    }
+}
+
+/// One argument of a script.
+#[derive(Clone, Debug)]
+pub(crate) enum Arg {
+    Bytes(Bytes),
+    Int(u64),
+}
+
+impl From<&Bytes> for Arg {
+    fn from(bytes: &Bytes) -> Self {
+        Self::Bytes(bytes.clone())
+    }
+}
+
+impl From<u64> for Arg {
+    fn from(n: u64) -> Self {
+        Self::Int(n)
+    }
+}
+
+impl From<&'static str> for Arg {
+    fn from(text: &'static str) -> Self {
+        Self::Bytes(Bytes::from_static(text.as_bytes()))
+    }
+}
+
+/// A script with all it is called with.
+#[derive(Clone, Debug)]
+pub(crate) struct Invocation {
+    pub(crate) script: &'static Script,
+    /// How many of `args`, the first ones, are keys.
+    pub(crate) keys: usize,
+    pub(crate) args: Vec<Arg>,
+}
+
+/// What a script answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply {
+    Nil,
+    Int(i64),
+    Bytes(Bytes),
+    Array(Vec<Reply>),
+}
+
+impl Reply {
+    pub(crate) fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// The text of a bulk reply, decimal integers included.
+    pub(crate) fn as_text(&self) -> Option<String> {
+        match self {
+            Self::Int(n) => Some(n.to_string()),
+            Self::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a hold is, and who sees what of it.
+
+use harness::Party;
+use harness::redis::cmd;
+
+use crate::scenario::{REENTRANT, scenarios};
+use crate::stage::Pair;
+
+scenarios! {
+    a_hold_is_counted_where_the_other_side_sees_it: REENTRANT,
+    a_re_entry_does_not_wait_behind_a_waiter: REENTRANT,
+    a_strangers_unlock_changes_nothing: REENTRANT,
+    the_questions_have_the_same_answers_on_both_sides: REENTRANT,
+    a_forced_unlock_wakes_a_waiter_and_fails_the_holders: REENTRANT,
+    a_key_of_another_type_is_left_alone: REENTRANT,
+}
+
+async fn a_hold_is_counted_where_the_other_side_sees_it(pair: &Pair) {
+    let (holder, other, beside) = (pair.a("holder"), pair.b("other"), pair.a("beside"));
+    let mut thread = None;
+    for count in 1..=3 {
+        holder.lock().await;
+        let seen = pair.holder().expect("a holder");
+        assert_eq!(
+            (seen.client.as_str(), seen.count),
+            (holder.peer().client(), count)
+        );
+        assert_eq!(*thread.get_or_insert(seen.thread), seen.thread);
+    }
+    for count in [2, 1] {
+        holder.unlock().await;
+        assert_eq!(pair.holder().expect("a holder").count, count);
+        assert_eq!(holder.hold_count().await, count);
+        assert!(!other.try_lock().await);
+        assert!(!beside.try_lock().await);
+    }
+    holder.unlock().await;
+    assert_eq!(pair.holder(), None);
+    assert!(other.try_lock().await);
+    assert_eq!(
+        pair.holder().expect("a holder").client,
+        other.peer().client()
+    );
+    other.unlock().await;
+}
+
+async fn a_re_entry_does_not_wait_behind_a_waiter(pair: &Pair) {
+    let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
+    holder.lock().await;
+    let turn = waiter.start_lock();
+    pair.listening(1).await;
+    holder.lock().await;
+    holder.unlock().await;
+    assert_eq!(
+        pair.holder().expect("a holder").client,
+        holder.peer().client()
+    );
+    assert!(turn.is_pending());
+    holder.unlock().await;
+    turn.granted().await;
+    waiter.unlock().await;
+}
+
+async fn a_strangers_unlock_changes_nothing(pair: &Pair) {
+    let (holder, beside, stranger) = (pair.a("holder"), pair.a("beside"), pair.b("stranger"));
+    for party in [&holder, &stranger] {
+        assert_eq!(party.unlock_refused().await, "not_held");
+        assert!(!pair.redis().exists(pair.name()));
+    }
+    holder.lock().await;
+    holder.lock().await;
+    let before = pair.holder();
+    for party in [&beside, &stranger] {
+        assert_eq!(party.unlock_refused().await, "not_held");
+        assert_eq!(pair.holder(), before);
+    }
+    holder.unlock().await;
+    holder.unlock().await;
+    assert_eq!(holder.unlock_refused().await, "not_held");
+}
+
+async fn the_questions_have_the_same_answers_on_both_sides(pair: &Pair) {
+    let (holder, beside, other) = (pair.a("holder"), pair.a("beside"), pair.b("other"));
+    let everybody = [&holder, &beside, &other];
+
+    for party in everybody {
+        assert_eq!(view(party).await, (false, false, 0), "{party}");
+        assert_eq!(party.remaining_ms().await, -2, "{party}");
+    }
+    holder.lock().await;
+    holder.lock().await;
+    assert_eq!(view(&holder).await, (true, true, 2));
+    for party in [&beside, &other] {
+        assert_eq!(view(party).await, (true, false, 0), "{party}");
+    }
+    for party in everybody {
+        let remaining = party.remaining_ms().await;
+        assert!((1..=30_000).contains(&remaining), "{party}: {remaining}");
+    }
+    assert!(pair.redis().query::<bool>(cmd("PERSIST").arg(pair.name())));
+    for party in everybody {
+        assert_eq!(party.remaining_ms().await, -1, "{party}");
+    }
+    holder.unlock().await;
+    holder.unlock().await;
+    for party in everybody {
+        assert_eq!(view(party).await, (false, false, 0), "{party}");
+    }
+}
+
+/// Whether it is locked, whether by this one, and how many times.
+async fn view(party: &Party) -> (bool, bool, i64) {
+    (
+        party.is_locked().await,
+        party.is_held().await,
+        party.hold_count().await,
+    )
+}
+
+async fn a_forced_unlock_wakes_a_waiter_and_fails_the_holders(pair: &Pair) {
+    let (holder, waiter, officer) = (pair.a("holder"), pair.b("waiter"), pair.b("officer"));
+    assert!(!officer.force_unlock().await);
+    holder.lock().await;
+    holder.lock().await;
+    let turn = waiter.start_lock();
+    pair.listening(1).await;
+    assert!(officer.force_unlock().await);
+    turn.granted_within(crate::stage::PROMPT).await;
+
+    let heir = pair.holder();
+    assert_eq!(holder.unlock_refused().await, "not_held");
+    assert_eq!(pair.holder(), heir);
+    waiter.unlock().await;
+}
+
+async fn a_key_of_another_type_is_left_alone(pair: &Pair) {
+    pair.redis()
+        .query::<()>(cmd("SET").arg(pair.name()).arg("an answer"));
+    for party in [pair.a("one"), pair.b("other")] {
+        for op in ["lock", "try_lock", "unlock"] {
+            let error = party.ask(op, serde_json::Value::Null).await.expect_err(op);
+            assert!(
+                matches!(error.code(), Some("redis" | "wrong_kind")),
+                "{party}: {op}: {error}"
+            );
+        }
+        assert_eq!(
+            pair.redis().query::<String>(cmd("GET").arg(pair.name())),
+            "an answer"
+        );
+    }
+    pair.redis().query::<()>(cmd("DEL").arg(pair.name()));
+}

@@ -1,0 +1,111 @@
+//! One suite of scenarios for two peers, run over every mix of them.
+//!
+//! A test is named `kind::scenario::mix`, where the mix `rust_java` has Rust in the role of A and Java in that of B.
+//! `java_java` proves that a scenario tells the truth about Redisson; the others prove this crate. Filters work as ever:
+//! `cargo test --test conformance java_java`. Without a JVM the Java mixes are skipped, or fail with `REQUIRE_JAVA=1`.
+//!
+//! All tests share one server, and one peer in each role and language; each has a lock name and owners of its own.
+//! A scenario that kills or pauses a peer starts that peer for itself.
+
+mod crashes;
+mod exclusion;
+mod holds;
+mod leases;
+mod names;
+mod scenario;
+mod stage;
+mod waiting;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use harness::{Lang, PeerError, java_is_required, skip_or_panic};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use scenario::{Mix, Scenario, Test};
+use stage::Stage;
+
+/// Most scenarios wait most of the time.
+const THREADS: usize = 4;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(THREADS);
+
+    let stage = Arc::new(Stage::new());
+    let java_missing = is_java_wanted(&arguments)
+        .then(|| java_missing(&stage))
+        .flatten();
+    let trials = tests()
+        .map(|test| trial(test, &stage, java_missing.as_deref()))
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Mix by mix, so that a peer that does not work shows at once.
+fn tests() -> impl Iterator<Item = Test> {
+    Mix::ALL
+        .into_iter()
+        .flat_map(|mix| scenarios().flat_map(move |scenario| scenario.tests(mix)))
+}
+
+fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    [
+        exclusion::SCENARIOS,
+        holds::SCENARIOS,
+        waiting::SCENARIOS,
+        leases::SCENARIOS,
+        crashes::SCENARIOS,
+        names::SCENARIOS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn trial(test: Test, stage: &Arc<Stage>, java_missing: Option<&str>) -> Trial {
+    let name = test.name();
+    let missing = java_missing
+        .filter(|_| test.mix.needs(Lang::Java))
+        .map(str::to_owned);
+    let is_skipped = missing.is_some() && !java_is_required();
+    if let Some(why) = missing.as_ref().filter(|_| is_skipped) {
+        skip_or_panic(&name, why);
+    }
+    let stage = Arc::clone(stage);
+    let run = move || match missing {
+        Some(why) => Err(Failed::from(format!("REQUIRE_JAVA=1, but {why}"))),
+        None => {
+            stage.run(&test);
+            Ok(())
+        }
+    };
+    Trial::test(name, run).with_ignored_flag(is_skipped)
+}
+
+/// Whether a test that needs Java is going to be run.
+fn is_java_wanted(arguments: &Arguments) -> bool {
+    let is_named = |name: &str, filter: &String| {
+        if arguments.exact {
+            name == filter
+        } else {
+            name.contains(filter)
+        }
+    };
+    let is_wanted = |name: &str| {
+        arguments
+            .filter
+            .as_ref()
+            .is_none_or(|filter| is_named(name, filter))
+            && !arguments.skip.iter().any(|filter| is_named(name, filter))
+    };
+    !arguments.list && tests().any(|test| test.mix.needs(Lang::Java) && is_wanted(&test.name()))
+}
+
+/// Why there is no Java peer, when there is none.
+fn java_missing(stage: &Stage) -> Option<String> {
+    match stage.try_java() {
+        Ok(()) => None,
+        Err(PeerError::Unavailable(why)) => Some(why),
+        Err(error) => panic!("the Java peer does not start: {error}"),
+    }
+}

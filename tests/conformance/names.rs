@@ -1,0 +1,81 @@
+//! Odd names: both sides have to mean the same key and the same channel.
+
+use harness::lock_channel;
+use tokio::sync::Mutex;
+
+use crate::scenario::{REENTRANT, scenarios};
+use crate::stage::{PROMPT, Pair};
+
+scenarios! {
+    odd_names_meet_on_one_key_and_one_channel: REENTRANT,
+    a_prefix_stands_before_the_name: REENTRANT,
+}
+
+/// Some of the names are too short to carry that of the scenario, so one test at a time uses them.
+static ODD_NAMES: Mutex<()> = Mutex::const_new(());
+
+async fn odd_names_meet_on_one_key_and_one_channel(pair: &Pair) {
+    let long = "k".repeat(1_024);
+    let names = [
+        "x",
+        "{x}",
+        "{x}y",
+        "a{b}c",
+        "{",
+        "}",
+        "{}",
+        "a{b",
+        "a}b{c}d",
+        " ",
+        "two words",
+        "a:b::c",
+        "naïve Übergrößen",
+        "замок",
+        "锁",
+        "🔒",
+        "e\u{301}",
+        "line\nfeed\ttab",
+        "quo\"te \\ back'slash",
+        "*?[a-z]%s${x}#",
+        "0",
+        &long,
+    ];
+    let _alone = ODD_NAMES.lock().await;
+    for name in names {
+        let (holder, waiter) = (pair.a("holder").at(name), pair.b("waiter").at(name));
+        holder.lock().await;
+        assert_eq!(
+            pair.redis().holder(name).expect(name).client,
+            holder.peer().client(),
+            "{name:?}"
+        );
+        assert!(!waiter.try_lock().await, "{name:?}");
+        let turn = waiter.start_lock();
+        pair.listening_at(name, 1).await;
+        holder.unlock().await;
+        turn.granted_within(PROMPT).await;
+        assert_eq!(
+            pair.redis().holder(name).expect(name).client,
+            waiter.peer().client(),
+            "{name:?}"
+        );
+        waiter.unlock().await;
+        assert!(!pair.redis().exists(name), "{name:?}");
+        pair.listening_at(name, 0).await;
+    }
+}
+
+async fn a_prefix_stands_before_the_name(pair: &Pair) {
+    let pair = pair.with(|args| args.prefix("shop:")).await;
+    let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
+    let name = format!("shop:{}", pair.name());
+    holder.lock().await;
+    assert!(pair.redis().exists(&name));
+    assert!(!pair.redis().exists(pair.name()));
+    let turn = waiter.start_lock();
+    pair.listening_at(&name, 1).await;
+    assert_eq!(pair.redis().subscribers(&lock_channel(pair.name())), 0);
+    holder.unlock().await;
+    turn.granted_within(PROMPT).await;
+    waiter.unlock().await;
+}

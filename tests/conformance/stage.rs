@@ -1,0 +1,248 @@
+//! Where scenarios are run: one server, and peers that are started when first needed and shared.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use harness::{
+    Holder, Inspector, Lang, PATIENCE, Party, Peer, PeerArgs, PeerError, RedisServer,
+    assert_nothing_left_where, eventually, lock_channel,
+};
+use tokio::runtime::Runtime;
+
+use crate::scenario::{Mix, Test};
+
+/// The watchdog of a peer that has to be seen renewing, or seen no more.
+pub(crate) const SHORT_WATCHDOG: Duration = Duration::from_millis(1_500);
+/// The watchdog of all others: nobody waits for that.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+/// What a message takes at most, and no expiry of a [`WATCHDOG`] nor a look every few seconds would do.
+pub(crate) const PROMPT: Duration = Duration::from_secs(2);
+/// A whole scenario.
+const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
+
+/// Which of two peers of one language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Role {
+    A,
+    B,
+}
+
+/// The server, the peers and the runtime that all tests share.
+pub(crate) struct Stage {
+    runtime: Runtime,
+    server: RedisServer,
+    cast: tokio::sync::Mutex<HashMap<(Lang, Role, PeerArgs), Peer>>,
+    /// The clients of peers that were there when a scenario failed: who knows what they still hold.
+    dirty: Mutex<HashSet<String>>,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self {
+            runtime: Runtime::new().expect("a runtime"),
+            server: RedisServer::start(),
+            cast: tokio::sync::Mutex::default(),
+            dirty: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn try_java(&self) -> Result<(), PeerError> {
+        self.runtime
+            .block_on(self.peer(Lang::Java, Role::A, &self.args()))
+            .map(drop)
+    }
+
+    /// Runs a test to its end and looks that nothing is left of it.
+    pub(crate) fn run(self: &Arc<Self>, test: &Test) {
+        let run = async {
+            let pair = Pair::new(self, test).await;
+            (test.scenario.run)(&pair).await;
+            pair.assert_nothing_left().await;
+        };
+        let in_time = async { tokio::time::timeout(SCENARIO_LIMIT, run).await };
+        self.runtime
+            .block_on(in_time)
+            .unwrap_or_else(|_| panic!("not over after {SCENARIO_LIMIT:?}"));
+    }
+
+    fn args(&self) -> PeerArgs {
+        PeerArgs::redis(self.server.url())
+    }
+
+    /// The shared peer of this role: the one that runs, or a new one.
+    async fn peer(&self, lang: Lang, role: Role, args: &PeerArgs) -> Result<Peer, PeerError> {
+        let mut cast = self.cast.lock().await;
+        let part = (lang, role, args.clone());
+        if let Some(peer) = cast
+            .get(&part)
+            .filter(|peer| peer.is_alive() && !self.is_dirty(peer))
+        {
+            return Ok(peer.clone());
+        }
+        let peer = Peer::spawn(lang, args).await?;
+        cast.insert(part, peer.clone());
+        Ok(peer)
+    }
+
+    fn is_dirty(&self, peer: &Peer) -> bool {
+        self.dirty
+            .lock()
+            .expect("the dirty ones")
+            .contains(peer.client())
+    }
+}
+
+/// Two peers, a lock name of the scenario's own, and an eye on the server.
+pub(crate) struct Pair {
+    stage: Arc<Stage>,
+    mix: Mix,
+    kind: &'static str,
+    name: String,
+    a: Peer,
+    b: Peer,
+    redis: Inspector,
+    is_java_forgetful: Cell<bool>,
+}
+
+impl Pair {
+    async fn new(stage: &Arc<Stage>, test: &Test) -> Self {
+        let kind = test.kind.name();
+        let name = format!("conformance/{kind}/{}/{}", test.scenario.name, test.mix);
+        Self::with_args(stage, test.mix, kind, name, stage.args()).await
+    }
+
+    async fn with_args(
+        stage: &Arc<Stage>,
+        mix: Mix,
+        kind: &'static str,
+        name: String,
+        args: PeerArgs,
+    ) -> Self {
+        // Two Java peers are enough for all mixes, and so are two Rust ones.
+        let b = if mix.a == mix.b { Role::B } else { Role::A };
+        let peer = async |lang, role| {
+            stage
+                .peer(lang, role, &args)
+                .await
+                .unwrap_or_else(|error| panic!("{lang}: {error}"))
+        };
+        Self {
+            a: peer(mix.a, Role::A).await,
+            b: peer(mix.b, b).await,
+            redis: stage.server.inspector(),
+            is_java_forgetful: Cell::new(false),
+            stage: Arc::clone(stage),
+            mix,
+            kind,
+            name,
+        }
+    }
+
+    /// The same scenario with peers of other terms.
+    pub(crate) async fn with(&self, terms: impl FnOnce(PeerArgs) -> PeerArgs) -> Self {
+        let args = terms(self.stage.args());
+        Self::with_args(&self.stage, self.mix, self.kind, self.name.clone(), args).await
+    }
+
+    /// The name of the scenario's lock.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A key beside the lock.
+    pub(crate) fn key(&self, of: &str) -> String {
+        format!("{}:{of}", self.name)
+    }
+
+    /// An owner in the first process, at the scenario's lock.
+    pub(crate) fn a(&self, role: impl std::fmt::Display) -> Party {
+        self.party(&self.a, role)
+    }
+
+    /// An owner in the second process, at the scenario's lock.
+    pub(crate) fn b(&self, role: impl std::fmt::Display) -> Party {
+        self.party(&self.b, role)
+    }
+
+    /// An owner at the scenario's lock, in a process like A that nobody else uses and that may be killed.
+    pub(crate) async fn doomed(&self, role: impl std::fmt::Display) -> Party {
+        let args = self.stage.args().watchdog(SHORT_WATCHDOG);
+        let peer = Peer::spawn(self.mix.a, &args)
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error}", self.mix.a));
+        self.party(&peer, role)
+    }
+
+    fn party(&self, peer: &Peer, role: impl std::fmt::Display) -> Party {
+        peer.party(format!("{role} of {}", self.name), self.kind, &self.name)
+    }
+
+    /// A look at the server.
+    pub(crate) fn redis(&self) -> &Inspector {
+        &self.redis
+    }
+
+    /// A new connection to the server.
+    pub(crate) fn connect(&self) -> harness::redis::Connection {
+        self.stage.server.client()
+    }
+
+    /// Who holds the scenario's lock.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        self.redis.holder(&self.name)
+    }
+
+    /// Waits until so many processes listen for the lock to become free.
+    pub(crate) async fn listening(&self, processes: usize) {
+        self.listening_at(&self.name, processes).await;
+    }
+
+    /// The same at a lock of another name.
+    pub(crate) async fn listening_at(&self, name: &str, processes: usize) {
+        let channel = lock_channel(name);
+        let listening = || (self.redis.subscribers(&channel) == processes).then_some(());
+        eventually(
+            PATIENCE,
+            &format!("{processes} processes to listen on {channel:?}"),
+            listening,
+        )
+        .await;
+    }
+
+    /// Redisson does not unsubscribe after a try that gave up while it was subscribing: bear with it.
+    pub(crate) fn java_may_forget_to_unsubscribe(&self) {
+        self.is_java_forgetful.set(true);
+    }
+
+    async fn assert_nothing_left(&self) {
+        let channel = lock_channel(&self.name);
+        let forgetful = [self.mix.a, self.mix.b]
+            .iter()
+            .filter(|&&lang| lang == Lang::Java)
+            .count();
+        let is_excused = |name: &str| {
+            self.is_java_forgetful.get()
+                && name == channel
+                && self.redis.subscribers(name) <= forgetful
+        };
+        assert_nothing_left_where(&self.stage.server, |name| {
+            name.contains(&self.name) && !is_excused(name)
+        })
+        .await;
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let clients = [&self.a, &self.b].map(|peer| peer.client().to_owned());
+            self.stage
+                .dirty
+                .lock()
+                .expect("the dirty ones")
+                .extend(clients);
+        }
+    }
+}

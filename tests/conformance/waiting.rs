@@ -1,0 +1,196 @@
+//! Who waits is woken by a message, in time, or gives up and leaves nothing.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use harness::redis::cmd;
+use harness::{Messages, Pending, lock_channel};
+use serde_json::Value;
+
+use crate::scenario::{REENTRANT, scenarios};
+use crate::stage::{PROMPT, Pair, WATCHDOG};
+
+scenarios! {
+    a_waiter_is_woken_by_the_unlock: REENTRANT,
+    a_waiter_is_woken_by_a_message_alone: REENTRANT,
+    a_false_alarm_grants_nothing_and_costs_nothing: REENTRANT,
+    only_the_last_unlock_is_told_and_once: REENTRANT,
+    a_try_at_once_is_refused_at_once: REENTRANT,
+    a_try_with_a_wait_is_refused_when_it_is_over: REENTRANT,
+    a_try_with_a_wait_is_granted_within_it: REENTRANT,
+    twenty_hand_overs_to_and_fro: REENTRANT,
+    a_cancelled_waiter_leaves_nothing: REENTRANT,
+    a_cancelled_waiter_is_not_in_the_way_of_others: REENTRANT,
+}
+
+async fn a_waiter_is_woken_by_the_unlock(pair: &Pair) {
+    let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
+    holder.lock().await;
+    let turn = waiter.start_lock();
+    pair.listening(1).await;
+    assert!(turn.is_pending());
+    // It is no expiry it will be woken by.
+    let remaining = pair.redis().pttl(pair.name());
+    assert!(remaining > 10_000, "{remaining}");
+    let unlock = holder.unlock().await;
+    let lock = turn.granted().await;
+    let hand_over = lock.after_start_of(&unlock);
+    assert!(hand_over < PROMPT, "{hand_over:?}");
+    waiter.unlock().await;
+}
+
+/// The key vanishes in silence; then a message, and nothing else, tells so.
+async fn a_waiter_is_woken_by_a_message_alone(pair: &Pair) {
+    let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
+    holder.lock().await;
+    let turn = waiter.start_lock();
+    pair.listening(1).await;
+    pair.redis().query::<()>(cmd("DEL").arg(pair.name()));
+    assert_eq!(pair.redis().publish(&lock_channel(pair.name()), "0"), 1);
+    turn.granted_within(PROMPT).await;
+    waiter.unlock().await;
+    assert_eq!(holder.unlock_refused().await, "not_held");
+}
+
+async fn a_false_alarm_grants_nothing_and_costs_nothing(pair: &Pair) {
+    let (holder, waiter, beside) = (pair.a("holder"), pair.b("waiter"), pair.b("beside"));
+    holder.lock().await;
+    let turn = waiter.start_lock();
+    pair.listening(1).await;
+    for _ in 0..5 {
+        pair.redis().publish(&lock_channel(pair.name()), "0");
+        assert!(!beside.is_held().await);
+    }
+    assert!(turn.is_pending());
+    assert_eq!(
+        pair.holder().expect("a holder").client,
+        holder.peer().client()
+    );
+    holder.unlock().await;
+    turn.granted_within(PROMPT).await;
+    waiter.unlock().await;
+}
+
+async fn only_the_last_unlock_is_told_and_once(pair: &Pair) {
+    let mut messages = Messages::on(pair.connect(), &lock_channel(pair.name()));
+    for party in [pair.a("one"), pair.b("other")] {
+        party.lock().await;
+        party.lock().await;
+        party.unlock().await;
+        assert_eq!(messages.so_far(pair.redis()), [""; 0], "{party}");
+        party.unlock().await;
+        assert_eq!(messages.so_far(pair.redis()), ["0"], "{party}");
+        party.lock().await;
+        party.force_unlock().await;
+        assert_eq!(messages.so_far(pair.redis()), ["0"], "{party}");
+        assert_eq!(party.unlock_refused().await, "not_held");
+    }
+}
+
+async fn a_try_at_once_is_refused_at_once(pair: &Pair) {
+    let (holder, other) = (pair.a("holder"), pair.b("other"));
+    assert!(holder.try_lock().await);
+    assert!(!other.try_lock().await);
+    assert!(
+        !other
+            .start_try_lock(Duration::ZERO)
+            .answer()
+            .await
+            .expect("an answer")
+            .is_true()
+    );
+    assert_eq!(pair.redis().subscribers(&lock_channel(pair.name())), 0);
+    holder.unlock().await;
+    assert!(other.try_lock().await);
+    other.unlock().await;
+}
+
+async fn a_try_with_a_wait_is_refused_when_it_is_over(pair: &Pair) {
+    let (holder, other) = (pair.a("holder"), pair.b("other"));
+    let wait = Duration::from_millis(700);
+    holder.lock().await;
+    let refusal = other
+        .start_try_lock(wait)
+        .answer()
+        .await
+        .expect("an answer");
+    assert_eq!(refusal.value, Value::Bool(false));
+    // A peer may count in whole milliseconds.
+    assert!(
+        refusal.took() >= wait - Duration::from_millis(5),
+        "{refusal:?}"
+    );
+    assert!(refusal.took() < wait + PROMPT, "{refusal:?}");
+    pair.listening(0).await;
+    holder.unlock().await;
+}
+
+async fn a_try_with_a_wait_is_granted_within_it(pair: &Pair) {
+    let (holder, other) = (pair.a("holder"), pair.b("other"));
+    holder.lock().await;
+    let turn = other.start_try_lock(WATCHDOG);
+    pair.listening(1).await;
+    assert!(turn.is_pending());
+    let unlock = holder.unlock().await;
+    let lock = turn.granted().await;
+    assert!(lock.after_start_of(&unlock) < PROMPT, "{lock:?} {unlock:?}");
+    other.unlock().await;
+}
+
+async fn twenty_hand_overs_to_and_fro(pair: &Pair) {
+    let (mut holder, mut waiter) = (pair.a("ping"), pair.b("pong"));
+    holder.lock().await;
+    for _ in 0..20 {
+        let turn = waiter.start_lock();
+        pair.listening(1).await;
+        holder.unlock().await;
+        turn.granted_within(PROMPT).await;
+        pair.listening(0).await;
+        std::mem::swap(&mut holder, &mut waiter);
+    }
+    holder.unlock().await;
+}
+
+async fn a_cancelled_waiter_leaves_nothing(pair: &Pair) {
+    let (holder, waiter, other) = (pair.a("holder"), pair.b("waiter"), pair.b("other"));
+    holder.lock().await;
+    let begins: [&dyn Fn() -> Pending; 2] =
+        [&|| waiter.start_lock(), &|| waiter.start_try_lock(WATCHDOG)];
+    for begin in begins {
+        let turn = begin();
+        pair.listening(1).await;
+        waiter.cancel().await;
+        let error = turn.answer().await.expect_err("a cancelled acquisition");
+        assert_eq!(error.code(), Some("cancelled"), "{error}");
+        pair.listening(0).await;
+    }
+    holder.unlock().await;
+    assert!(!waiter.is_held().await);
+    assert!(other.try_lock().await);
+    other.unlock().await;
+}
+
+async fn a_cancelled_waiter_is_not_in_the_way_of_others(pair: &Pair) {
+    let holder = pair.a("holder");
+    let [first, quitter, last] = ["first", "quitter", "last"].map(|role| pair.b(role));
+    holder.lock().await;
+    let first_turn = first.start_lock();
+    pair.listening(1).await;
+    let (quitters_turn, last_turn) = (quitter.start_lock(), last.start_lock());
+    quitter.cancel().await;
+    assert_eq!(
+        quitters_turn
+            .answer()
+            .await
+            .expect_err("a cancelled one")
+            .code(),
+        Some("cancelled")
+    );
+    holder.unlock().await;
+    // Either may be first: who is second waits for the other's unlock.
+    let turns = [(first, first_turn), (last, last_turn)].map(async |(party, turn)| {
+        turn.granted_within(2 * PROMPT).await;
+        party.unlock().await;
+    });
+    join_all(turns).await;
+}

@@ -1,0 +1,108 @@
+//! The last line of a test: nothing is left on the server.
+
+use std::time::{Duration, Instant};
+
+use crate::inspect::Inspector;
+use crate::server::RedisServer;
+
+/// Some of it goes by itself: a subscription is given back after the answer, a latch key right behind the unlock.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// No key in any database and no channel with a listener, now or within three seconds.
+///
+/// # Panics
+/// When something is left; the message says what.
+pub async fn assert_nothing_left(server: &RedisServer) {
+    assert_nothing_left_where(server, |_| true).await;
+}
+
+/// The same, but for the keys and channels named.
+///
+/// # Panics
+/// When something else is left; the message says what.
+pub async fn assert_nothing_left_but(server: &RedisServer, expected: &[&str]) {
+    assert_nothing_left_where(server, |name| !expected.contains(&name)).await;
+}
+
+/// The same on a server shared by tests, for the keys and channels that are `ours`.
+///
+/// # Panics
+/// When something of ours is left; the message says what.
+pub async fn assert_nothing_left_where(server: &RedisServer, ours: impl Fn(&str) -> bool) {
+    let inspector = server.inspector();
+    let started = Instant::now();
+    loop {
+        let left = leftovers(&inspector, &ours);
+        if left.is_empty() {
+            return;
+        }
+        assert!(
+            started.elapsed() < SETTLE,
+            "left on the server after {SETTLE:?}:\n  {}",
+            left.join("\n  ")
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn leftovers(inspector: &Inspector, ours: impl Fn(&str) -> bool) -> Vec<String> {
+    let keys = inspector
+        .keys()
+        .into_iter()
+        .filter(|key| ours(key))
+        .map(|key| {
+            let ttl = inspector.pttl(&key);
+            format!("key {key:?} with {ttl} ms to live")
+        });
+    let channels = inspector
+        .channels()
+        .into_iter()
+        .filter(|channel| ours(channel))
+        .map(|channel| {
+            let listeners = inspector.subscribers(&channel);
+            format!("channel {channel:?} with {listeners} listeners")
+        });
+    keys.chain(channels).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_empty_server_passes_at_once() {
+        let started = Instant::now();
+        assert_nothing_left(&RedisServer::start()).await;
+        assert!(started.elapsed() < SETTLE);
+    }
+
+    #[tokio::test]
+    async fn what_goes_in_time_is_not_left() {
+        let server = RedisServer::start();
+        redis::cmd("SET")
+            .arg("late")
+            .arg(1)
+            .arg("PX")
+            .arg(200)
+            .exec(&mut server.client())
+            .unwrap();
+        assert_nothing_left(&server).await;
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "key \"forgotten\"")]
+    async fn a_key_is_told() {
+        let server = RedisServer::start();
+        redis::cmd("SET")
+            .arg("forgotten")
+            .arg(1)
+            .exec(&mut server.client())
+            .unwrap();
+        redis::cmd("SET")
+            .arg("expected")
+            .arg(1)
+            .exec(&mut server.client())
+            .unwrap();
+        assert_nothing_left_but(&server, &["expected"]).await;
+    }
+}

@@ -1,0 +1,36 @@
+//! What the tests of `redisson-lock` stand on: real servers, broken networks and peers in two languages.
+//!
+//! The harness does not depend on the crate under test, so nothing here can be wrong in the same way.
+//!
+//! - [`RedisServer`]: a `redis-server` process of the test's own, which can be paused, killed and restarted.
+//! - [`Inspector`]: an independent eye on what a server keeps.
+//! - [`Proxy`]: a network between a client and a server that loses exactly what the test tells it to lose.
+//! - [`Peer`]: a process that takes locks for a test, in Rust or in Java; a [`Party`] is one owner in it, at one lock.
+//! - [`assert_nothing_left`]: the last line of a test.
+//!
+//! Nothing waits for ever: what does not come in [`PATIENCE`] is a panic that says what was waited for.
+
+mod clean;
+mod inspect;
+mod load;
+mod party;
+mod peer;
+mod proxy;
+mod resp;
+mod server;
+mod wait;
+
+/// The independent client, for what [`Inspector`] does not ask.
+pub use redis;
+
+pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
+pub use inspect::{Holder, Inspector, Messages, lock_channel};
+pub use load::{Latency, Load, LoadReport};
+pub use party::Party;
+pub use peer::{
+    Answer, Hello, Lang, Peer, PeerArgs, PeerError, Pending, epoch_micros, java_is_required,
+    java_or_skip, skip_or_panic,
+};
+pub use proxy::{Fired, Needle, Proxy};
+pub use server::{RedisServer, RedisServerBuilder};
+pub use wait::{PATIENCE, eventually};

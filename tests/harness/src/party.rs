@@ -1,0 +1,199 @@
+//! One owner in a peer, at one lock.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::load::{Load, LoadReport, millis};
+use crate::peer::{Answer, Peer, PeerError, Pending};
+use crate::wait::PATIENCE;
+
+/// One owner (a thread, as Java has it) in a peer, at one lock of one kind.
+///
+/// The methods named plainly expect the operation to succeed and panic with the peer's own words when it does not;
+/// [`Party::ask`] and [`Party::start`] leave the judgement to the test.
+#[derive(Debug, Clone)]
+pub struct Party {
+    peer: Peer,
+    kind: &'static str,
+    name: String,
+    owner: String,
+}
+
+impl Peer {
+    /// An owner of this name at this lock.
+    pub fn party(
+        &self,
+        owner: impl Into<String>,
+        kind: &'static str,
+        name: impl Into<String>,
+    ) -> Party {
+        Party {
+            peer: self.clone(),
+            kind,
+            name: name.into(),
+            owner: owner.into(),
+        }
+    }
+}
+
+impl Party {
+    /// The process it lives in.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// The same owner at another lock.
+    pub fn at(&self, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..self.clone()
+        }
+    }
+
+    /// The same owner with another kind of lock.
+    pub fn of_kind(&self, kind: &'static str) -> Self {
+        Self {
+            kind,
+            ..self.clone()
+        }
+    }
+
+    /// Sends a request, with further fields in an object (or `null`), for later.
+    pub fn start(&self, op: &str, fields: Value) -> Pending {
+        let mut request = match fields {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        let ours = [
+            ("op", op),
+            ("kind", self.kind),
+            ("name", &self.name),
+            ("owner", &self.owner),
+        ];
+        request.extend(ours.map(|(field, value)| (field.into(), value.into())));
+        self.peer.start(Value::Object(request))
+    }
+
+    /// Sends a request and waits for the answer.
+    ///
+    /// # Errors
+    /// What the peer answers.
+    pub async fn ask(&self, op: &str, fields: Value) -> Result<Answer, PeerError> {
+        self.start(op, fields).answer().await
+    }
+
+    /// Takes the lock, however long it has to wait for it.
+    pub async fn lock(&self) -> Answer {
+        self.start_lock().granted().await
+    }
+
+    /// Begins to take the lock.
+    pub fn start_lock(&self) -> Pending {
+        self.start("lock", Value::Null)
+    }
+
+    /// Takes the lock for a fixed lease.
+    pub async fn lock_for(&self, lease: Duration) -> Answer {
+        self.start("lock", json!({ "lease_ms": millis(lease) }))
+            .granted()
+            .await
+    }
+
+    /// Takes the lock if it is free.
+    pub async fn try_lock(&self) -> bool {
+        self.expect("try_lock", Value::Null).await.is_true()
+    }
+
+    /// Takes the lock if it is free, for a fixed lease.
+    pub async fn try_lock_for(&self, lease: Duration) -> bool {
+        self.expect("try_lock", json!({ "lease_ms": millis(lease) }))
+            .await
+            .is_true()
+    }
+
+    /// Begins to take the lock if it becomes free within `wait`.
+    pub fn start_try_lock(&self, wait: Duration) -> Pending {
+        self.start("try_lock", json!({ "wait_ms": millis(wait) }))
+            .longer_by(wait)
+    }
+
+    /// The same with a fixed lease.
+    pub fn start_try_lock_for(&self, wait: Duration, lease: Duration) -> Pending {
+        self.start(
+            "try_lock",
+            json!({ "wait_ms": millis(wait), "lease_ms": millis(lease) }),
+        )
+        .longer_by(wait)
+    }
+
+    /// Gives one hold back.
+    pub async fn unlock(&self) -> Answer {
+        self.expect("unlock", Value::Null).await
+    }
+
+    /// Tries to give back what it does not hold; gives the peer's error code.
+    ///
+    /// # Panics
+    /// When the unlock succeeds.
+    pub async fn unlock_refused(&self) -> String {
+        match self.ask("unlock", Value::Null).await {
+            Err(error) => error.code().unwrap_or_else(|| panic!("{error}")).to_owned(),
+            Ok(_) => panic!("{self} gave back {:?}, which it was not to hold", self.name),
+        }
+    }
+
+    /// Frees the lock whoever holds it; whether anybody did.
+    pub async fn force_unlock(&self) -> bool {
+        self.expect("force_unlock", Value::Null).await.is_true()
+    }
+
+    /// Gives up what this owner waits for.
+    pub async fn cancel(&self) {
+        self.expect("cancel", Value::Null).await;
+    }
+
+    /// Whether anybody holds it.
+    pub async fn is_locked(&self) -> bool {
+        self.expect("is_locked", Value::Null).await.is_true()
+    }
+
+    /// Whether this owner holds it.
+    pub async fn is_held(&self) -> bool {
+        self.expect("is_held", Value::Null).await.is_true()
+    }
+
+    /// How many times this owner holds it.
+    pub async fn hold_count(&self) -> i64 {
+        self.expect("hold_count", Value::Null).await.number()
+    }
+
+    /// How long the lock lives on, in milliseconds; −1 without an end, −2 when it is free.
+    pub async fn remaining_ms(&self) -> i64 {
+        self.expect("remaining_ms", Value::Null).await.number()
+    }
+
+    /// Runs a [`Load`] in this party's process.
+    pub async fn run(&self, load: &Load) -> LoadReport {
+        let fields = serde_json::to_value(load).expect("a load as JSON");
+        let answer = self
+            .start("loop", fields)
+            .longer_by(load.time())
+            .answer()
+            .await;
+        let answer = answer.unwrap_or_else(|error| panic!("{self}: loop: {error}"));
+        serde_json::from_value(answer.value.clone())
+            .unwrap_or_else(|error| panic!("{self}: {error} in {answer:?}"))
+    }
+
+    async fn expect(&self, op: &str, fields: Value) -> Answer {
+        let answer = self.start(op, fields).within(PATIENCE).await;
+        answer.unwrap_or_else(|error| panic!("{self}: {op} {:?}: {error}", self.name))
+    }
+}
+
+impl std::fmt::Display for Party {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.owner, self.peer.lang())
+    }
+}

@@ -1,0 +1,327 @@
+//! A Redis server of the test's own.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::inspect::Inspector;
+use crate::wait::blocking;
+
+const START_LIMIT: Duration = Duration::from_secs(10);
+const REPLY_LIMIT: Duration = Duration::from_secs(10);
+const PORT_TRIES: usize = 10;
+
+/// A `redis-server` process on a free loopback port, in memory only, with a directory of its own; gone when dropped.
+///
+/// The binary is `redis-server` on the `PATH`, or what the environment variable `REDIS_SERVER` names.
+/// The methods block for a moment, as long as a server needs to start or to die.
+#[derive(Debug)]
+pub struct RedisServer {
+    process: Child,
+    port: u16,
+    directory: TempDir,
+    terms: RedisServerBuilder,
+}
+
+/// What a [`RedisServer`] is started with.
+#[derive(Debug, Clone, Default)]
+pub struct RedisServerBuilder {
+    port: Option<u16>,
+    unix_socket: bool,
+    arguments: Vec<String>,
+}
+
+impl RedisServer {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Panics
+    /// When there is no `redis-server`, or it does not come up.
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    /// A server with other terms.
+    pub fn builder() -> RedisServerBuilder {
+        RedisServerBuilder::default()
+    }
+
+    /// The loopback TCP port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis://127.0.0.1:port`.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// `redis+unix:///…` of a server started with [`RedisServerBuilder::unix_socket`].
+    ///
+    /// # Panics
+    /// When the server has no unix socket.
+    pub fn unix_url(&self) -> String {
+        assert!(
+            self.terms.unix_socket,
+            "this server was started without a unix socket"
+        );
+        format!("redis+unix://{}", self.unix_path().display())
+    }
+
+    /// The path of the unix socket, whether there is one or not.
+    pub fn unix_path(&self) -> PathBuf {
+        unix_path(self.directory.path())
+    }
+
+    /// The server's process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// A new blocking connection of an independent client.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub fn client(&self) -> redis::Connection {
+        connect(self.port).unwrap_or_else(|error| {
+            panic!("no connection to the server on port {}: {error}", self.port)
+        })
+    }
+
+    /// A new [`Inspector`].
+    pub fn inspector(&self) -> Inspector {
+        Inspector::new(self.client())
+    }
+
+    /// Stops the process where it stands (SIGSTOP): connections stay open, nothing is answered.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets a paused process go on (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Kills the process (SIGKILL) and reaps it.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts it again on the same port, empty; kills it first if it still runs.
+    pub fn restart(&mut self) {
+        self.kill();
+        let again = blocking(START_LIMIT, || {
+            launch(&self.terms, self.directory.path(), self.port).ok()
+        });
+        self.process =
+            again.unwrap_or_else(|| panic!("the server did not come back on port {}", self.port));
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(pid(&self.process), signal)
+            .unwrap_or_else(|error| panic!("{signal} to the server: {error}"));
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl RedisServerBuilder {
+    /// A fixed port in place of a free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// Listens on a unix socket too.
+    pub fn unix_socket(mut self) -> Self {
+        self.unix_socket = true;
+        self
+    }
+
+    /// One more argument, such as `--requirepass` and then `secret`.
+    pub fn arg(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Panics
+    /// When there is no `redis-server`, or it does not come up.
+    pub fn start(self) -> RedisServer {
+        let directory = tempfile::Builder::new()
+            .prefix("redis-")
+            .tempdir()
+            .expect("a directory for the server");
+        let mut last = String::new();
+        for _ in 0..PORT_TRIES {
+            let port = self.port.unwrap_or_else(free_port);
+            match launch(&self, directory.path(), port) {
+                Ok(process) => {
+                    return RedisServer {
+                        process,
+                        port,
+                        directory,
+                        terms: self,
+                    };
+                }
+                Err(log) => last = log,
+            }
+        }
+        panic!("redis-server did not start in {PORT_TRIES} tries; the last one said:\n{last}");
+    }
+}
+
+/// One try: the running server, or what it said before it died (the port may have been taken in between).
+fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Child, String> {
+    let binary = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
+    let output =
+        File::create(directory.join("output.log")).expect("a file for the server's output");
+    let mut command = Command::new(&binary);
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no"])
+        .arg("--dir")
+        .arg(directory)
+        .args(["--logfile", "redis.log"]);
+    if terms.unix_socket {
+        command.arg("--unixsocket").arg(unix_path(directory));
+    }
+    command.args(&terms.arguments).stdin(Stdio::null());
+    command
+        .stderr(output.try_clone().expect("a second handle"))
+        .stdout(output);
+
+    let mut process = match command.spawn() {
+        Ok(process) => process,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            panic!(
+                "there is no `{binary}`: install Redis (`make test` does it) or name the binary in REDIS_SERVER"
+            )
+        }
+        Err(error) => panic!("`{binary}` cannot be started: {error}"),
+    };
+    let up = blocking(START_LIMIT, || match process.try_wait() {
+        Ok(None) => answers_as_ours(port, directory).then_some(true),
+        _ => Some(false),
+    });
+    if up == Some(true) {
+        return Ok(process);
+    }
+    let _ = process.kill();
+    let _ = process.wait();
+    let log = |file| fs::read_to_string(directory.join(file)).unwrap_or_default();
+    Err(log("output.log") + &log("redis.log"))
+}
+
+/// Another test's server may answer on the port ours did not get: the directory tells them apart.
+fn answers_as_ours(port: u16, directory: &Path) -> bool {
+    let Ok(mut connection) = connect(port) else {
+        return false;
+    };
+    match redis::cmd("CONFIG")
+        .arg("GET")
+        .arg("dir")
+        .query::<Vec<String>>(&mut connection)
+    {
+        Ok(pair) => pair
+            .get(1)
+            .is_some_and(|answer| same_directory(Path::new(answer), directory)),
+        // A server with a password does not tell, but it is up.
+        Err(error) => error.code() == Some("NOAUTH"),
+    }
+}
+
+fn same_directory(one: &Path, other: &Path) -> bool {
+    one.canonicalize().ok() == other.canonicalize().ok()
+}
+
+fn connect(port: u16) -> redis::RedisResult<redis::Connection> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
+    let connection = client.get_connection_with_timeout(REPLY_LIMIT)?;
+    connection.set_read_timeout(Some(REPLY_LIMIT))?;
+    connection.set_write_timeout(Some(REPLY_LIMIT))?;
+    Ok(connection)
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free loopback port");
+    listener.local_addr().expect("its address").port()
+}
+
+fn unix_path(directory: &Path) -> PathBuf {
+    directory.join("redis.sock")
+}
+
+fn pid(process: &Child) -> Pid {
+    Pid::from_raw(process.id().try_into().expect("a process id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_answers_and_is_gone_when_dropped() {
+        let server = RedisServer::start();
+        let port = server.port();
+        let pong: String = redis::cmd("PING").query(&mut server.client()).unwrap();
+        assert_eq!(pong, "PONG");
+        drop(server);
+        assert!(connect(port).is_err());
+    }
+
+    #[test]
+    fn a_restarted_server_is_empty_and_on_the_same_port() {
+        let mut server = RedisServer::start();
+        let port = server.port();
+        redis::cmd("SET")
+            .arg("k")
+            .arg("v")
+            .exec(&mut server.client())
+            .unwrap();
+        server.restart();
+        assert_eq!(server.port(), port);
+        let value: Option<String> = redis::cmd("GET")
+            .arg("k")
+            .query(&mut server.client())
+            .unwrap();
+        assert_eq!(value, None);
+    }
+
+    #[test]
+    fn a_paused_server_answers_when_it_is_resumed() {
+        let server = RedisServer::start();
+        let mut client = server.client();
+        client
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
+        server.pause();
+        redis::cmd("PING").exec(&mut client).unwrap_err();
+        server.resume();
+        redis::cmd("PING").exec(&mut server.client()).unwrap();
+    }
+
+    #[test]
+    fn a_unix_socket_is_where_the_url_says() {
+        let server = RedisServer::builder().unix_socket().start();
+        let mut client = redis::Client::open(server.unix_url())
+            .unwrap()
+            .get_connection()
+            .unwrap();
+        redis::cmd("PING").exec(&mut client).unwrap();
+    }
+}

@@ -1,0 +1,42 @@
+package peer;
+
+import org.redisson.api.RBucket;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
+
+/** A plain decimal number in Redis, counted up by a GET and a SET: wrong at once if two count at the same time. */
+final class Counter {
+    private final RBucket<String> bucket;
+    private final long until;
+    private long counted;
+
+    private Counter(RBucket<String> bucket, long until) {
+        this.bucket = bucket;
+        this.until = until;
+    }
+
+    /** The counter of the plan; without one, a counter that counts nothing. */
+    static Counter of(LoopPlan plan, RedissonClient client) {
+        RBucket<String> bucket = plan.counter().map(key -> client.<String>getBucket(key, StringCodec.INSTANCE)).orElse(null);
+        return new Counter(bucket, plan.until().orElse(Long.MAX_VALUE));
+    }
+
+    /** Adds one; false when the number has been reached that it counts to. */
+    boolean count() {
+        if (bucket == null) {
+            return true;
+        }
+        String text = bucket.get();
+        long number = text == null ? 0 : Long.parseLong(text);
+        if (number >= until) {
+            return false;
+        }
+        bucket.set(Long.toString(number + 1));
+        counted++;
+        return true;
+    }
+
+    long counted() {
+        return counted;
+    }
+}

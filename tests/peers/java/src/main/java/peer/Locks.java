@@ -1,0 +1,33 @@
+package peer;
+
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** The one place that knows which Redisson call makes which kind of lock. */
+final class Locks {
+    private final RedissonClient client;
+
+    Locks(RedissonClient client) {
+        this.client = client;
+    }
+
+    RLock get(LockTarget target) {
+        return switch (target.kind()) {
+            case "lock" -> client.getLock(target.name());
+            case "fair" -> client.getFairLock(target.name());
+            case "read" -> client.getReadWriteLock(target.name()).readLock();
+            case "write" -> client.getReadWriteLock(target.name()).writeLock();
+            case "fenced" -> client.getFencedLock(target.name());
+            case "non_reentrant" -> NewerApi.nonReentrantLock(client, target.name());
+            case "non_reentrant_fair" -> NewerApi.nonReentrantFairLock(client, target.name());
+            case "spin" -> client.getSpinLock(target.name());
+            case "multi" -> client.getMultiLock(plainLocks(target));
+            case "majority" -> client.getRedLock(plainLocks(target));
+            default -> throw new InvalidRequest("unknown kind " + target.kind());
+        };
+    }
+
+    private RLock[] plainLocks(LockTarget target) {
+        return target.names().stream().map(client::getLock).toArray(RLock[]::new);
+    }
+}

@@ -1,0 +1,57 @@
+package peer;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.redisson.api.RedissonClient;
+
+/** Many owners that take and release a lock, over and over, for so long. */
+final class Loop {
+    private final LoopPlan plan;
+    private final List<LoopOwner> owners = new ArrayList<>();
+    private final CountDownLatch ready;
+    private final CountDownLatch started = new CountDownLatch(1);
+    private volatile boolean stopped;
+    private long deadline;
+
+    Loop(LoopPlan plan, Locks locks, RedissonClient client) {
+        this.plan = plan;
+        this.ready = new CountDownLatch(plan.owners());
+        for (int i = 0; i < plan.owners(); i++) {
+            LoopLock lock = plan.targetOf(i).map(locks::get).map(found -> LoopLock.on(found, plan.terms())).orElse(LoopLock.NONE);
+            owners.add(new LoopOwner(this, plan, lock, Counter.of(plan, client)));
+        }
+    }
+
+    LoopReport run() throws InterruptedException {
+        List<Thread> threads = new ArrayList<>();
+        for (LoopOwner owner : owners) {
+            Thread thread = new Thread(owner, "loop-" + threads.size());
+            thread.setDaemon(true);
+            thread.start();
+            threads.add(thread);
+        }
+        ready.await();
+        deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(plan.millis());
+        started.countDown();
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return LoopReport.of(owners);
+    }
+
+    void stop() {
+        stopped = true;
+    }
+
+    boolean isOver() {
+        return stopped || System.nanoTime() - deadline >= 0;
+    }
+
+    /** All owners set out together. */
+    void awaitStart() throws InterruptedException {
+        ready.countDown();
+        started.await();
+    }
+}

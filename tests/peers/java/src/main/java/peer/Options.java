@@ -1,0 +1,64 @@
+package peer;
+
+import java.util.List;
+import java.util.OptionalLong;
+
+/** The command line. An absent option is null or empty. */
+record Options(
+        String redis,
+        List<String> cluster,
+        List<String> sentinels,
+        String master,
+        OptionalLong watchdogMillis,
+        OptionalLong fairWaitMillis,
+        String prefix) {
+
+    static Options parse(String[] args) {
+        String redis = null;
+        List<String> cluster = List.of();
+        List<String> sentinels = List.of();
+        String master = null;
+        OptionalLong watchdog = OptionalLong.empty();
+        OptionalLong fairWait = OptionalLong.empty();
+        String prefix = null;
+
+        for (int i = 0; i < args.length; i += 2) {
+            String option = args[i];
+            if (i + 1 == args.length) {
+                throw new InvalidRequest(option + " needs a value");
+            }
+            String value = args[i + 1];
+            switch (option) {
+                case "--redis" -> redis = value;
+                case "--cluster" -> cluster = addresses(value);
+                case "--sentinel" -> sentinels = addresses(value);
+                case "--master" -> master = value;
+                case "--watchdog-ms" -> watchdog = millis(option, value);
+                case "--fair-wait-ms" -> fairWait = millis(option, value);
+                case "--prefix" -> prefix = value;
+                default -> throw new InvalidRequest("unknown option " + option);
+            }
+        }
+        if (redis == null && cluster.isEmpty() && sentinels.isEmpty()) {
+            throw new InvalidRequest("one of --redis, --cluster, --sentinel is needed");
+        }
+        if (!sentinels.isEmpty() && master == null) {
+            throw new InvalidRequest("--sentinel needs --master");
+        }
+        return new Options(redis, cluster, sentinels, master, watchdog, fairWait, prefix);
+    }
+
+    private static List<String> addresses(String hostsAndPorts) {
+        return List.of(hostsAndPorts.split(",")).stream()
+                .map(address -> address.contains("://") ? address : "redis://" + address)
+                .toList();
+    }
+
+    private static OptionalLong millis(String option, String value) {
+        try {
+            return OptionalLong.of(Long.parseLong(value));
+        } catch (NumberFormatException notANumber) {
+            throw new InvalidRequest(option + " needs a number, not " + value);
+        }
+    }
+}

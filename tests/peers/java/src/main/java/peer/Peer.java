@@ -1,0 +1,183 @@
+package peer;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonNull;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import peer.Answers.Stopwatch;
+
+/** Reads requests, gives each to the thread it belongs to, and sees that each is answered. */
+final class Peer {
+    /** At close, queued requests get this long before the acquisitions among them are dropped. */
+    private static final long CLOSE_GRACE_MILLIS = 1_000;
+    private static final long CLOSE_LIMIT_MILLIS = 10_000;
+    private static final Set<String> OWNER_NEEDED = Set.of("lock", "try_lock", "unlock", "is_held", "hold_count", "cancel");
+
+    private final RedissonClient client;
+    private final Answers answers;
+    private final Locks locks;
+    private final Operations operations;
+    private final Map<String, Owner> owners = new ConcurrentHashMap<>();
+    private final Map<Loop, Boolean> loops = new ConcurrentHashMap<>();
+    /** For requests of no owner. */
+    private final ExecutorService anyThread = Executors.newCachedThreadPool(Peer::daemon);
+    private boolean closing;
+
+    Peer(RedissonClient client, Answers answers) {
+        this.client = client;
+        this.answers = answers;
+        this.locks = new Locks(client);
+        this.operations = new Operations(client);
+    }
+
+    void serve(InputStream requests) throws IOException {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(requests, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            if (!line.isBlank()) {
+                serve(line);
+            }
+        }
+        if (!closing) {
+            Runtime.getRuntime().halt(0); // a crash: nothing is released
+        }
+    }
+
+    private void serve(String line) {
+        JsonElement id = JsonNull.INSTANCE;
+        try {
+            Request request = Request.parse(line);
+            id = request.id();
+            dispatch(request);
+        } catch (RuntimeException failure) {
+            answers.failure(id, failure, new Stopwatch());
+        }
+    }
+
+    private void dispatch(Request request) {
+        if (closing) {
+            throw new PeerException(ErrorCode.CLOSED, "the peer is closing");
+        }
+        String op = request.op();
+        if (OWNER_NEEDED.contains(op) && request.owner().isEmpty()) {
+            throw new InvalidRequest(op + " needs an owner");
+        }
+        switch (op) {
+            case "lock", "try_lock" -> acquire(request, owner(request));
+            case "cancel" -> cancel(request, owner(request));
+            case "loop" -> loop(request);
+            case "close" -> close(request);
+            default -> perform(request);
+        }
+    }
+
+    private void acquire(Request request, Owner owner) {
+        Acquisition acquisition = owner.newAcquisition();
+        owner.run(() -> {
+            ErrorCode error = answer(request, () -> acquisition.run(() -> Operations.acquire(request, owner.get(request))));
+            acquisition.end().complete(error == ErrorCode.CANCELLED);
+        });
+    }
+
+    /** Answered after the acquisitions it drops, when it is known whether the lock was granted first. */
+    private void cancel(Request request, Owner owner) {
+        Stopwatch stopwatch = new Stopwatch();
+        List<Acquisition> dropped = owner.dropAcquisitions(ErrorCode.CANCELLED);
+        CompletableFuture.allOf(dropped.stream().map(Acquisition::end).toArray(CompletableFuture[]::new))
+                .thenRun(() -> answers.success(request.id(), dropped.stream().anyMatch(one -> one.end().join()), stopwatch));
+    }
+
+    private void loop(Request request) {
+        Loop loop = new Loop(LoopPlan.of(request), locks, client);
+        loops.put(loop, true);
+        anyThread.execute(() -> {
+            answer(request, loop::run);
+            loops.remove(loop);
+        });
+    }
+
+    private void perform(Request request) {
+        if (request.owner().isPresent()) {
+            Owner owner = owner(request);
+            owner.run(() -> answer(request, () -> operations.perform(request, owner)));
+        } else {
+            anyThread.execute(() -> answer(request, () -> operations.perform(request, this::freshLock)));
+        }
+    }
+
+    private void close(Request request) {
+        closing = true;
+        Stopwatch stopwatch = new Stopwatch();
+        new Thread(() -> {
+            try {
+                finishQueued();
+                client.shutdown();
+                answers.success(request.id(), null, stopwatch);
+            } catch (Exception failure) {
+                answers.failure(request.id(), failure, stopwatch);
+            }
+            System.exit(0);
+        }, "close").start();
+    }
+
+    private void finishQueued() throws InterruptedException {
+        loops.keySet().forEach(Loop::stop);
+        owners.values().forEach(Owner::acceptNoMore);
+        anyThread.shutdown();
+
+        long grace = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(CLOSE_GRACE_MILLIS);
+        for (Owner owner : owners.values()) {
+            if (!owner.awaitIdle(millisUntil(grace))) {
+                owner.dropAcquisitions(ErrorCode.CLOSED);
+            }
+        }
+        long limit = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(CLOSE_LIMIT_MILLIS);
+        for (Owner owner : owners.values()) {
+            owner.awaitIdle(millisUntil(limit));
+        }
+        anyThread.awaitTermination(millisUntil(limit), TimeUnit.MILLISECONDS);
+    }
+
+    /** Carries out and answers; gives the error answered, or null. */
+    private ErrorCode answer(Request request, Callable<Object> operation) {
+        Stopwatch stopwatch = new Stopwatch();
+        try {
+            answers.success(request.id(), operation.call(), stopwatch);
+            return null;
+        } catch (Exception failure) {
+            answers.failure(request.id(), failure, stopwatch);
+            return ErrorCode.of(failure);
+        }
+    }
+
+    private Owner owner(Request request) {
+        return owners.computeIfAbsent(request.requiredText("owner"), name -> new Owner(name, locks));
+    }
+
+    private RLock freshLock(Request request) {
+        return locks.get(LockTarget.of(request));
+    }
+
+    private static long millisUntil(long nanoTime) {
+        return Math.max(0, TimeUnit.NANOSECONDS.toMillis(nanoTime - System.nanoTime()));
+    }
+
+    private static Thread daemon(Runnable task) {
+        Thread thread = new Thread(task);
+        thread.setDaemon(true);
+        return thread;
+    }
+}

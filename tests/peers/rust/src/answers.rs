@@ -1,0 +1,121 @@
+//! What a request is answered with: one whole line of stdout, from any task.
+
+use std::fmt::Display;
+use std::io::{Write, stdout};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use redisson_lock::Error;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The `id` of a request that has not been answered yet.
+#[derive(Debug)]
+pub(crate) struct Ticket(Value);
+
+/// Why a request failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    message: String,
+}
+
+/// The errors of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Code {
+    NotHeld,
+    WrongKind,
+    Cancelled,
+    Invalid,
+    Closed,
+    Redis,
+}
+
+/// The fields of an answer in their order.
+#[derive(Serialize)]
+struct Answer {
+    id: Value,
+    ok: bool,
+    #[serde(flatten)]
+    outcome: Outcome,
+    us: u64,
+    at: u64,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Outcome {
+    Success { value: Value },
+    Failure { error: Code, message: String },
+}
+
+impl Ticket {
+    pub(crate) fn new(id: Value) -> Self {
+        Self(id)
+    }
+
+    /// Carries out what was asked for, takes the time, and answers.
+    pub(crate) async fn work(self, work: impl Future<Output = Result<Value, Failure>>) {
+        let start = Instant::now();
+        self.answer(start, work.await);
+    }
+
+    pub(crate) fn answer(self, start: Instant, result: Result<Value, Failure>) {
+        let us = start.elapsed();
+        let at = SystemTime::now().duration_since(UNIX_EPOCH);
+        let answer = Answer {
+            id: self.0,
+            ok: result.is_ok(),
+            outcome: match result {
+                Ok(value) => Outcome::Success { value },
+                Err(Failure { code, message }) => Outcome::Failure {
+                    error: code,
+                    message,
+                },
+            },
+            us: micros(us),
+            at: micros(at.expect("a clock of this century")),
+        };
+        let mut line = serde_json::to_vec(&answer).expect("an answer as JSON");
+        line.push(b'\n');
+        let mut out = stdout().lock();
+        // When nobody reads any more, the end of stdin is near.
+        let _ = out.write_all(&line).and_then(|()| out.flush());
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Display) -> Self {
+        Self {
+            code,
+            message: message.to_string(),
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Display) -> Self {
+        Self::new(Code::Invalid, message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match error {
+            Error::NotHeld { .. } => Code::NotHeld,
+            Error::WrongKind { .. } => Code::WrongKind,
+            Error::Invalid(_) | Error::Config(_) => Code::Invalid,
+            Error::Closed => Code::Closed,
+            _ => Code::Redis,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<redis::RedisError> for Failure {
+    fn from(error: redis::RedisError) -> Self {
+        Self::new(Code::Redis, error)
+    }
+}
+
+pub(crate) fn micros(time: Duration) -> u64 {
+    time.as_micros().try_into().expect("a time of this age")
+}

@@ -1,0 +1,93 @@
+//! A plain decimal number in Redis, counted up by a GET and a SET: wrong at once if two count at the same time.
+
+use std::time::Duration;
+
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{RedisError, cmd};
+use tokio::sync::OnceCell;
+
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+
+/// The counters of a server. Connects when the first is used.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    url: String,
+    prefix: String,
+    connection: OnceCell<Connection>,
+}
+
+#[derive(Clone)]
+struct Connection(ConnectionManager);
+
+/// One owner's view of a counter.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    connection: Connection,
+    key: String,
+    until: u64,
+    counted: u64,
+}
+
+impl Counters {
+    pub(crate) fn new(url: String, prefix: String) -> Self {
+        Self {
+            url,
+            prefix,
+            connection: OnceCell::new(),
+        }
+    }
+
+    pub(crate) async fn counter(&self, name: &str, until: u64) -> Result<Counter, RedisError> {
+        let connection = self
+            .connection
+            .get_or_try_init(|| Connection::open(&self.url))
+            .await?;
+        Ok(Counter {
+            connection: connection.clone(),
+            key: format!("{}{name}", self.prefix),
+            until,
+            counted: 0,
+        })
+    }
+}
+
+impl Counter {
+    /// Adds one; false when the number has been reached that it counts to.
+    pub(crate) async fn count(&mut self) -> Result<bool, RedisError> {
+        let connection = &mut self.connection.0;
+        let number: Option<u64> = cmd("GET").arg(&self.key).query_async(connection).await?;
+        let number = number.unwrap_or(0);
+        if number >= self.until {
+            return Ok(false);
+        }
+        cmd("SET")
+            .arg(&self.key)
+            .arg(number + 1)
+            .exec_async(connection)
+            .await?;
+        self.counted += 1;
+        Ok(true)
+    }
+
+    pub(crate) fn counted(&self) -> u64 {
+        self.counted
+    }
+}
+
+impl Connection {
+    async fn open(url: &str) -> Result<Self, RedisError> {
+        let limits = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(ANSWER_LIMIT))
+            .set_response_timeout(Some(ANSWER_LIMIT));
+        let client = redis::Client::open(url)?;
+        Ok(Self(
+            ConnectionManager::new_with_config(client, limits).await?,
+        ))
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connection")
+    }
+}

@@ -1,0 +1,171 @@
+//! What each operation does, and what it answers.
+
+use std::collections::HashMap;
+
+use redisson_lock::{Client, Error, Inspection, LockGuard, Loss, Owner, Remaining};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::answers::{Code, Failure};
+use crate::locks::lock;
+use crate::request::{Kind, Op, Request, missing};
+
+/// One owner's side: who it is, and what it holds.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    client: Client,
+    owner: Owner,
+    /// The newest guard last.
+    guards: HashMap<(Kind, String), Vec<LockGuard>>,
+}
+
+impl Thread {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            owner: client.owner(),
+            client,
+            guards: HashMap::new(),
+        }
+    }
+
+    /// Takes a lock. May be dropped at any time.
+    pub(crate) async fn acquire(&mut self, request: &Request) -> Result<Value, Failure> {
+        let lock = lock(&self.client, request)?;
+        let guard = match request.op {
+            Op::Lock => {
+                let mut acquire = lock.lock().by(&mut self.owner);
+                if let Some(lease) = request.lease() {
+                    acquire = acquire.lease(lease);
+                }
+                Some(acquire.await?)
+            }
+            _ => {
+                let mut acquire = lock.try_lock().by(&mut self.owner);
+                if let Some(lease) = request.lease() {
+                    acquire = acquire.lease(lease);
+                }
+                if let Some(wait) = request.wait() {
+                    acquire = acquire.wait(wait);
+                }
+                acquire.await?
+            }
+        };
+        let is_granted = guard.is_some();
+        self.guards.entry(key(request)?).or_default().extend(guard);
+        Ok(is_granted.into())
+    }
+
+    /// All that is no acquisition.
+    pub(crate) async fn perform(&mut self, request: &Request) -> Result<Value, Failure> {
+        match request.op {
+            Op::Unlock => {
+                let guard = self
+                    .guards
+                    .get_mut(&key(request)?)
+                    .and_then(Vec::pop)
+                    .ok_or_else(not_held)?;
+                guard.unlock().await?;
+                Ok(Value::Null)
+            }
+            Op::IsHeld => Ok((self.hold_count(request).await? > 0).into()),
+            Op::HoldCount => Ok(self.hold_count(request).await?.into()),
+            Op::Lost => {
+                let wait = request.wait().ok_or_else(|| missing("wait_ms"))?;
+                let guard = self.newest(request)?.ok_or_else(not_held)?;
+                Ok(timeout(wait, guard.lost())
+                    .await
+                    .map_or(Value::Null, |why| loss(why).into()))
+            }
+            _ => ask(&self.client, request).await,
+        }
+    }
+
+    /// As the server sees it.
+    async fn hold_count(&self, request: &Request) -> Result<u32, Failure> {
+        lock(&self.client, request)?;
+        let Some(guard) = self.newest(request)? else {
+            return Ok(0);
+        };
+        match guard.check().await {
+            Ok(()) => Ok(guard.hold_count()),
+            Err(Error::NotHeld { .. }) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn newest(&self, request: &Request) -> Result<Option<&LockGuard>, Failure> {
+        Ok(self.guards.get(&key(request)?).and_then(|held| held.last()))
+    }
+}
+
+/// What may be asked by anybody.
+pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Failure> {
+    Ok(match request.op {
+        Op::Hello => {
+            json!({ "impl": "redisson-lock", "version": version(), "client": client.id() })
+        }
+        Op::ForceUnlock => lock(client, request)?.force_unlock().await?.into(),
+        Op::IsLocked => lock(client, request)?.is_locked().await?.into(),
+        Op::RemainingMs => millis(lock(client, request)?.remaining().await?).into(),
+        Op::Inspect => inspection(&lock(client, request)?.inspect().await?),
+        Op::Token => return Err(Failure::invalid("only a fenced lock has a token")),
+        Op::Lock
+        | Op::TryLock
+        | Op::Cancel
+        | Op::Unlock
+        | Op::IsHeld
+        | Op::HoldCount
+        | Op::Lost
+        | Op::Loop
+        | Op::Close => unreachable!("{:?} is done elsewhere", request.op),
+    })
+}
+
+fn key(request: &Request) -> Result<(Kind, String), Failure> {
+    Ok((request.kind, request.name()?.to_owned()))
+}
+
+fn not_held() -> Failure {
+    Failure::new(Code::NotHeld, "this owner does not hold the lock")
+}
+
+fn loss(why: Loss) -> String {
+    format!("{why:?}").to_lowercase()
+}
+
+fn millis(remaining: Remaining) -> i64 {
+    match remaining {
+        Remaining::Held(time) => time.as_millis().try_into().unwrap_or(i64::MAX),
+        Remaining::WithoutExpiry => -1,
+        Remaining::Free => -2,
+    }
+}
+
+fn inspection(seen: &Inspection) -> Value {
+    let holders: Vec<_> = seen
+        .holders
+        .iter()
+        .map(|holder| json!({ "id": holder.id, "count": holder.count, "ours": holder.ours }))
+        .collect();
+    json!({ "holders": holders, "remaining_ms": millis(seen.remaining) })
+}
+
+/// Of the crate, not of this program.
+fn version() -> &'static str {
+    include_str!("../../../../Cargo.toml")
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
+        .unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_is_found() {
+        let version = super::version();
+        assert!(
+            version.starts_with(|c: char| c.is_ascii_digit()),
+            "{version}"
+        );
+    }
+}

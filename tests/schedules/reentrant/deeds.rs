@@ -1,0 +1,139 @@
+//! What the owners of ours do.
+
+use super::call::{Call, Id, Name, Verb};
+use super::owner::{Claim, Deed, Operation, Owner};
+use super::rules::Rule;
+use super::{Reentrant, World};
+use crate::sim::Ms;
+
+/// How long after an attempt began its copies still count.
+const ATTEMPT: Ms = 40;
+
+impl Reentrant {
+    pub(super) fn may_hand_over(&self, from: &Owner, now: Ms) -> bool {
+        let clear = from.claim.as_ref().is_some_and(|claim| claim.alive_until(now).is_none());
+        from.can(Deed::HandOver { to: from.name }, now) && (clear || !self.rules.keep(Rule::ClearSwaps))
+    }
+
+    /// Does the deed of an owner that can do it.
+    pub(super) fn do_deed(&mut self, who: Name, deed: Deed, world: &mut World<'_>) {
+        let not_after = world.now() + ATTEMPT;
+        match deed {
+            Deed::Acquire { lease } => {
+                self.new_claim(who, lease, world);
+                self.begin(who, Verb::Acquire { lease, not_after }, world);
+            }
+            Deed::Again => {
+                let lease = self.claim(who).lease;
+                self.begin(who, Verb::Acquire { lease, not_after }, world);
+            }
+            Deed::Resend => self.send(who, world),
+            Deed::Reenter { lease } => {
+                let count = self.claim(who).count + 1;
+                self.begin(who, Verb::Reenter { count, lease, not_after }, world);
+            }
+            Deed::Release => {
+                let count = self.claim(who).count - 1;
+                self.begin(who, Verb::Release { count }, world);
+            }
+            Deed::Restate => {
+                let count = self.claim(who).count;
+                self.begin(who, Verb::Release { count }, world);
+            }
+            Deed::Cancel => self.cancel(who, world),
+            Deed::GiveUp => self.give_up(who, world),
+            Deed::Renew => {
+                let (id, lease) = (self.claim(who).id, self.claim(who).lease);
+                self.call(Call { id, verb: Verb::Renew { lease }, operation: world.step() }, world);
+            }
+            Deed::HandOver { to } => {
+                let lease = self.claim(who).lease;
+                let id = self.new_claim(to, lease, world);
+                self.claim(to).receives = true;
+                self.begin(who, Verb::Swap { to: id, lease }, world);
+            }
+        }
+    }
+
+    fn new_claim(&mut self, who: Name, lease: Ms, world: &World<'_>) -> Id {
+        let number = if self.rules.keep(Rule::FreshIds) { world.step() } else { 0 };
+        let id = Id { owner: who, number };
+        self.truth.begin_again(id);
+        self.owner(who).claim = Some(Claim::new(id, lease));
+        id
+    }
+
+    fn begin(&mut self, who: Name, verb: Verb, world: &mut World<'_>) {
+        let name = world.step();
+        let claim = self.claim(who);
+        claim.operation = Some(Operation { verb, sent: Vec::new(), name });
+        if matches!(verb, Verb::Reenter { .. } | Verb::Release { .. }) {
+            claim.stated_by = name;
+        }
+        self.send(who, world);
+    }
+
+    fn send(&mut self, who: Name, world: &mut World<'_>) {
+        let claim = self.claim(who);
+        let operation = claim.operation.as_mut().expect("an operation to send");
+        operation.sent.push(world.now());
+        if let Verb::Acquire { not_after, .. } = operation.verb {
+            claim.unanswered.push((world.step(), not_after));
+        }
+        let call = Call { id: claim.id, verb: operation.verb, operation: operation.name };
+        self.call(call, world);
+    }
+
+    fn cancel(&mut self, who: Name, world: &mut World<'_>) {
+        if self.claim(who).count == 0 {
+            return self.forget(who, world.now());
+        }
+        self.claim(who).operation = None;
+        self.claim(who).restate = true;
+    }
+
+    fn give_up(&mut self, who: Name, world: &mut World<'_>) {
+        match self.claim(who).operation.as_ref().map(|operation| operation.verb) {
+            Some(Verb::Release { count }) if count > 0 => {
+                let claim = self.claim(who);
+                (claim.count, claim.operation, claim.restate) = (count, None, true);
+            }
+            Some(Verb::Swap { to, .. }) => {
+                let claim = self.owner(who).claim.take().expect("the hold to hand over");
+                self.owner(to.owner).claim = None;
+                let ids = if self.rules.keep(Rule::SourceFirst) { vec![claim.id, to] } else { vec![to, claim.id] };
+                self.take_on(ids, claim.alive_until(world.now()));
+            }
+            _ => self.abandon(who, world.now()),
+        }
+    }
+
+    /// A wish is over. An unanswered copy may have got the lock, and even one that is too late by now may have been in time.
+    fn forget(&mut self, who: Name, since: Ms) {
+        if self.claim(who).unanswered.is_empty() {
+            self.owner(who).claim = None;
+        } else {
+            self.abandon(who, since);
+        }
+    }
+
+    /// The server has said that the hold is over; an acquire that may still arrive is the janitor's.
+    pub(super) fn retire(&mut self, who: Name, since: Ms) {
+        let claim = self.owner(who).claim.take().expect("a claim to retire");
+        if let Some(alive) = claim.alive_until(since) {
+            self.take_on(vec![claim.id], Some(alive));
+        }
+    }
+
+    /// The claim is over for its owner, and the server may still keep it.
+    pub(super) fn abandon(&mut self, who: Name, since: Ms) {
+        let claim = self.owner(who).claim.take().expect("a claim to abandon");
+        self.take_on(vec![claim.id], claim.alive_until(since));
+    }
+
+    fn take_on(&mut self, ids: Vec<Id>, after: Option<Ms>) {
+        if self.rules.keep(Rule::Janitor) {
+            self.janitor.take_on(ids, after);
+        }
+    }
+}

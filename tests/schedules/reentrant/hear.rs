@@ -1,0 +1,96 @@
+//! What the owners of ours make of the answers.
+
+use redis::Value;
+
+use super::call::{Call, Name, Verb};
+use super::rules::Rule;
+use super::{Reentrant, World};
+use crate::sim::{Kind, Ms, StepId};
+
+impl Reentrant {
+    /// An owner hears the answer to one of its copies.
+    pub(super) fn hear(&mut self, name: StepId, sent: Ms, call: &Call, answer: &Value, world: &mut World<'_>) {
+        let who = call.id.owner;
+        let now = world.now();
+        let Some(claim) = self.owner(who).claim.as_mut().filter(|claim| claim.id == call.id) else { return };
+        // A copy whose answer comes after the release was sent may have run after it: to the janitor it is unanswered.
+        if !claim.lets_go() {
+            claim.unanswered.retain(|(copy, _)| *copy != name);
+        }
+        let current = claim.operation.as_ref().is_some_and(|operation| operation.name == call.operation);
+        match (call.verb, answer) {
+            (Verb::Acquire { lease, .. }, Value::Nil) if claim.count == 0 && !claim.receives => {
+                claim.operation = None;
+                self.hold_from(who, sent, lease, now);
+            }
+            (Verb::Renew { lease }, Value::Array(answers)) if claim.holds() => match answers[..] {
+                [Value::Int(1)] => self.trust(who, sent, lease),
+                _ => self.lost(who, call, world),
+            },
+            _ if !current => {}
+            (Verb::Acquire { .. }, _) => claim.operation = None,
+            (Verb::Reenter { count, lease, .. }, Value::Int(1)) => {
+                (claim.count, claim.operation) = (count, None);
+                self.trust(who, sent, lease);
+            }
+            (Verb::Reenter { .. }, Value::Array(_)) => (claim.operation, claim.restate) = (None, true),
+            (Verb::Release { count: 0 }, Value::Int(answer)) => self.released(who, *answer == 1, world),
+            (Verb::Release { count }, Value::Int(1)) => {
+                (claim.count, claim.operation, claim.restate) = (count, None, false);
+            }
+            (Verb::Swap { to, lease }, Value::Int(1)) => {
+                self.retire(who, sent);
+                self.claim(to.owner).receives = false;
+                self.hold_from(to.owner, sent, lease, now);
+            }
+            (Verb::Reenter { .. } | Verb::Release { .. } | Verb::Swap { .. }, Value::Int(0)) => self.lost(who, call, world),
+            (verb, answer) => panic!("{verb:?} is not answered with {answer:?}"),
+        }
+    }
+
+    fn hold_from(&mut self, who: Name, sent: Ms, lease: Ms, now: Ms) {
+        self.claim(who).count = 1;
+        self.trust(who, sent, lease);
+        if self.claim(who).trusted_until <= now {
+            self.abandon(who, now);
+        }
+    }
+
+    fn trust(&mut self, who: Name, sent: Ms, lease: Ms) {
+        let until = self.owner(who).trust(sent, lease);
+        let claim = self.claim(who);
+        claim.trusted_until = claim.trusted_until.max(until);
+    }
+
+    /// The end of a release to 0: released, or not held.
+    fn released(&mut self, who: Name, found: bool, world: &mut World<'_>) {
+        let claim = self.claim(who);
+        let (id, trusted) = (claim.id, claim.trusted_until);
+        let sent = &claim.operation.as_ref().expect("the release").sent;
+        let (first, copies) = (sent[0], sent.len());
+        let in_time = sent.iter().filter(|sent| **sent < trusted).count();
+        let enough = if self.rules.keep(Rule::OneCopyInTime) { 1 } else { 2 };
+        let released = found || self.rules.keep(Rule::GoneIsReleased) && copies > 1 && in_time >= enough;
+        world.say(|| format!("        {who} is told: {}", if released { "released" } else { "not held" }));
+        if released && self.truth.expired_at(id).is_some_and(|at| at <= first) {
+            world.violation(Kind::FalseRelease, format!("{id} had expired when {who} asked to release it"));
+        }
+        if !released && !self.truth.was_lost(id) {
+            world.violation(Kind::FalseAlarm, format!("{who} is told that {id} was not held"));
+        }
+        self.retire(who, first);
+    }
+
+    /// The server says that the hold is gone.
+    fn lost(&mut self, who: Name, call: &Call, world: &mut World<'_>) {
+        world.say(|| format!("        {who} is told: lost"));
+        let target = if let Verb::Swap { to, .. } = call.verb { Some(to) } else { None };
+        if let Some(to) = target {
+            self.owner(to.owner).claim = None;
+        }
+        if !self.truth.was_lost(call.id) && !target.is_some_and(|to| self.truth.was_lost(to)) {
+            world.violation(Kind::FalseAlarm, format!("{who} is told that {} was lost", call.id));
+        }
+        self.abandon(who, world.now());
+    }
+}

@@ -1,0 +1,47 @@
+//! The janitor: rule 4, "finishes what is unclear".
+
+use super::call::Id;
+use crate::sim::Ms;
+
+/// What is still to be undone.
+#[derive(Debug, Default)]
+pub(crate) struct Janitor {
+    duties: Vec<Duty>,
+}
+
+/// Ids to release to 0, one after the other.
+#[derive(Debug)]
+struct Duty {
+    ids: Vec<Id>,
+    /// A release sent later than this finds everything that could still arrive; any does when it is `None`.
+    after: Option<Ms>,
+}
+
+impl Janitor {
+    pub(crate) fn take_on(&mut self, ids: Vec<Id>, after: Option<Ms>) {
+        match self.duties.iter_mut().find(|duty| duty.ids == ids) {
+            Some(duty) => duty.after = duty.after.max(after),
+            None => self.duties.push(Duty { ids, after }),
+        }
+    }
+
+    /// The ids to release next, and the time after which that will be for good.
+    pub(crate) fn next(&self) -> impl Iterator<Item = (Id, Option<Ms>)> {
+        self.duties.iter().map(|duty| (duty.ids[0], duty.after))
+    }
+
+    /// Whether it is going to release this id.
+    pub(crate) fn has(&self, id: Id) -> bool {
+        self.duties.iter().any(|duty| duty.ids.contains(&id))
+    }
+
+    /// A release of this id, sent then, has been answered.
+    pub(crate) fn answered(&mut self, id: Id, sent: Ms) {
+        for duty in &mut self.duties {
+            if duty.ids[0] == id && Some(sent) > duty.after {
+                duty.ids.remove(0);
+            }
+        }
+        self.duties.retain(|duty| !duty.ids.is_empty());
+    }
+}

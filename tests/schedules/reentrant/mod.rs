@@ -1,0 +1,280 @@
+//! The reentrant lock: owners of ours, threads of Redisson's, an outsider who breaks it by force.
+
+mod call;
+mod deeds;
+mod hear;
+mod janitor;
+mod overheard;
+mod owner;
+mod redisson;
+mod rules;
+mod scripts;
+mod truth;
+
+use std::fmt;
+
+use redis::Value;
+
+use crate::sim::{self, Closing, Kind, Model, Ms, StepId};
+use call::{Call, Id, Name, Verb};
+use janitor::Janitor;
+use owner::{Claim, Deed, Owner};
+use redisson::Thread;
+use truth::Truth;
+
+pub(crate) use overheard::overhear;
+pub(crate) use rules::{Rule, Rules};
+pub(crate) use scripts::{LOCK, Scripts};
+
+type World<'s> = sim::World<'s, Call>;
+
+/// Who breaks the lock by force.
+const OUTSIDER: Id = Id { owner: '!', number: 0 };
+const LEASES: [Ms; 3] = [60, 150, 400];
+
+/// The model.
+#[derive(Debug)]
+pub(crate) struct Reentrant {
+    rules: Rules,
+    scripts: Scripts,
+    owners: Vec<Owner>,
+    threads: Vec<Thread>,
+    janitor: Janitor,
+    truth: Truth,
+}
+
+/// What somebody may do next.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    /// An owner of ours.
+    Deed(Name, Deed),
+    /// The janitor sends a release to 0.
+    Tidy(Id),
+    /// The outsider, by our script or by Redisson's.
+    Force { theirs: bool },
+    /// A thread of Redisson's.
+    ThreadLocks(Name, Option<Ms>),
+    ThreadUnlocks { who: Name, twice: bool },
+}
+
+impl Reentrant {
+    /// Three owners of ours, one of them with a slow clock, and two threads of Redisson's when its scripts are known.
+    pub(crate) fn new(rules: Rules, scripts: &Scripts) -> Self {
+        let owner = |name| Owner { name, slow: name == 'B', claim: None };
+        let threads = if scripts.theirs.is_some() { vec![Thread::new('J'), Thread::new('K')] } else { Vec::new() };
+        Self {
+            rules,
+            scripts: scripts.clone(),
+            owners: vec![owner('A'), owner('B'), owner('C')],
+            threads,
+            janitor: Janitor::default(),
+            truth: Truth::default(),
+        }
+    }
+
+    fn call(&mut self, mut call: Call, world: &mut World<'_>) {
+        if !self.rules.keep(Rule::NotAfter) {
+            if let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } = &mut call.verb {
+                *not_after = Ms::MAX;
+            }
+        }
+        let invocation = self.scripts.invocation(&call);
+        world.send(call, invocation);
+    }
+
+    fn can(&self, action: &Action, now: Ms) -> bool {
+        let owner = |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
+        match action {
+            Action::Deed(who, Deed::HandOver { to }) => {
+                who != to && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
+            }
+            Action::Deed(who, deed) => owner(who).can(*deed, now),
+            Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
+            Action::Force { .. } | Action::ThreadLocks(..) | Action::ThreadUnlocks { .. } => true,
+        }
+    }
+
+    fn believers(&self, world: &World<'_>) -> Vec<Id> {
+        let ours = self.owners.iter().filter_map(|owner| owner.believes(world.now()));
+        let theirs = self.threads.iter().filter_map(|thread| thread.believes(world));
+        ours.chain(theirs).filter(|id| !self.truth.is_ousted(*id)).collect()
+    }
+
+    /// Whether somebody holds it, wants it, or is going to release it.
+    fn is_somebodys(&self, id: Id) -> bool {
+        let wanted = |owner: &Owner| owner.claim.as_ref().is_some_and(|claim| claim.id == id);
+        let theirs = |thread: &Thread| thread.id() == id && (thread.count > 0 || thread.pending.is_some());
+        self.owners.iter().any(wanted) || self.threads.iter().any(theirs) || self.janitor.has(id)
+    }
+
+    fn owner(&mut self, name: Name) -> &mut Owner {
+        self.owners.iter_mut().find(|owner| owner.name == name).expect("an owner of that name")
+    }
+
+    fn claim(&mut self, name: Name) -> &mut Claim {
+        self.owner(name).claim.as_mut().expect("a claim")
+    }
+}
+
+impl Model for Reentrant {
+    type Action = Action;
+    type Call = Call;
+
+    fn choices(&self, world: &World<'_>) -> Vec<(u32, Action)> {
+        let mut choices = Vec::new();
+        // Counter-examples are plainer when nobody breaks the lock by force.
+        if self.rules.are_all_kept() {
+            choices.push((1, Action::Force { theirs: false }));
+        }
+        for owner in &self.owners {
+            let deed = |deed| Action::Deed(owner.name, deed);
+            choices.extend(LEASES.map(|lease| (3, deed(Deed::Acquire { lease }))));
+            choices.extend(LEASES.map(|lease| (1, deed(Deed::Reenter { lease }))));
+            choices.extend(self.owners.iter().map(|other| (3, deed(Deed::HandOver { to: other.name }))));
+            choices.extend([(9, Deed::Resend), (9, Deed::Release), (3, Deed::Restate)].map(|(n, d)| (n, deed(d))));
+            choices.extend([(4, Deed::Again), (2, Deed::Cancel), (2, Deed::GiveUp), (3, Deed::Renew)].map(|(n, d)| (n, deed(d))));
+        }
+        for (id, _) in self.janitor.next() {
+            choices.push((3, Action::Tidy(id)));
+        }
+        for Thread { name, .. } in &self.threads {
+            choices.extend([None, Some(60), Some(150)].map(|lease| (2, Action::ThreadLocks(*name, lease))));
+            choices.extend([false, true].map(|twice| (3, Action::ThreadUnlocks { who: *name, twice })));
+        }
+        if !self.threads.is_empty() {
+            choices.push((1, Action::Force { theirs: true }));
+        }
+        choices.retain(|(_, action)| self.can(action, world.now()));
+        choices
+    }
+
+    fn act(&mut self, action: &Action, world: &mut World<'_>) -> bool {
+        if !self.can(action, world.now()) {
+            return false;
+        }
+        let operation = world.step();
+        match *action {
+            Action::Deed(who, deed) => self.do_deed(who, deed, world),
+            Action::Tidy(id) => self.call(Call { id, verb: Verb::Tidy, operation }, world),
+            Action::Force { theirs: false } => {
+                let verb = Verb::Force { not_after: world.now() + 20 };
+                self.call(Call { id: OUTSIDER, verb, operation }, world);
+            }
+            Action::Force { theirs: true } => {
+                self.call(Call { id: OUTSIDER, verb: Verb::TheirForce, operation }, world);
+            }
+            Action::ThreadLocks(who, lease) => return self.thread_locks(who, lease, world),
+            Action::ThreadUnlocks { who, twice } => return self.thread_unlocks(who, twice, world),
+        }
+        true
+    }
+
+    fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) -> bool {
+        self.truth.ran(call, world);
+        if let Verb::TheirUnlock { twice, .. } = call.verb {
+            self.unlock_ran(call, answer, twice, world);
+        }
+        call.verb.is_theirs()
+    }
+
+    fn answered(&mut self, name: StepId, sent: Ms, call: &Call, answer: &Value, world: &mut World<'_>) {
+        match call.verb {
+            Verb::Tidy => self.janitor.answered(call.id, sent),
+            Verb::Force { .. } | Verb::TheirForce => {}
+            verb if verb.is_theirs() => self.thread_hears(call, answer, world),
+            _ => self.hear(name, sent, call, answer, world),
+        }
+    }
+
+    fn alarm(&self) -> Option<Ms> {
+        let holding = self.owners.iter().filter_map(|owner| owner.claim.as_ref()).filter(|claim| claim.holds());
+        let ends = holding.map(|claim| claim.trusted_until);
+        ends.chain(self.threads.iter().filter_map(Thread::alarm)).min()
+    }
+
+    fn ring(&mut self, world: &mut World<'_>) {
+        let now = world.now();
+        let over = |owner: &&Owner| owner.claim.as_ref().is_some_and(|claim| claim.holds() && claim.trusted_until <= now);
+        for name in self.owners.iter().filter(over).map(|owner| owner.name).collect::<Vec<_>>() {
+            world.say(|| format!("      {name} trusts its hold no longer"));
+            self.abandon(name, now);
+        }
+        let due = |thread: &&Thread| thread.alarm().is_some_and(|alarm| alarm <= now);
+        for name in self.threads.iter().filter(due).map(|thread| thread.name).collect::<Vec<_>>() {
+            self.thread_renews(name, world);
+        }
+    }
+
+    fn expired(&mut self, _keys: &[String], world: &mut World<'_>) {
+        world.say(|| "      the lock expires".into());
+        self.truth.expired(world.now());
+    }
+
+    fn check(&self, world: &mut World<'_>) {
+        let believers = self.believers(world);
+        if let [one, other, ..] = believers[..] {
+            world.violation(Kind::TwoHolders, format!("{one} and {other} believe to hold at {}", world.now()));
+        }
+        let holders = self.truth.holders();
+        for id in believers.iter().filter(|id| !holders.contains(id)) {
+            world.violation(Kind::Vanished, format!("{id} believes to hold, and the server does not know it"));
+        }
+        for id in holders.iter().filter(|id| !self.is_somebodys(**id)) {
+            world.violation(Kind::Orphan, format!("{id} stays on the server, and nobody will release it"));
+        }
+        let sure = self.owners.iter().filter_map(Owner::sure_count);
+        let theirs = self.threads.iter().filter(|thread| thread.count > 0 && thread.pending.is_none());
+        let told = sure
+            .filter(|(id, _, stated_by)| self.truth.stated_by(*id) == Some(*stated_by))
+            .map(|(id, count, _)| (id, count))
+            .chain(theirs.map(|thread| (thread.id(), thread.count)));
+        for (id, count) in told {
+            if self.truth.count(id).is_some_and(|kept| kept != count) {
+                let kept = self.truth.count(id);
+                world.violation(Kind::WrongCount, format!("{id} holds {count} times, and the server keeps {kept:?}"));
+            }
+        }
+    }
+
+    fn closing(&self, world: &World<'_>) -> Option<Closing<Action>> {
+        for owner in &self.owners {
+            let last_deeds = [Deed::GiveUp, Deed::Cancel, Deed::Release];
+            if let Some(deed) = last_deeds.into_iter().find(|deed| owner.can(*deed, world.now())) {
+                return Some(Closing::Act(Action::Deed(owner.name, deed)));
+            }
+        }
+        for thread in &self.threads {
+            if let Some(copy) = thread.pending {
+                return Some(Closing::Run(copy));
+            }
+            if thread.count > 0 {
+                return Some(Closing::Act(Action::ThreadUnlocks { who: thread.name, twice: false }));
+            }
+        }
+        self.janitor.next().next().map(|(id, after)| match after {
+            Some(after) if after >= world.now() => Closing::Wait(after + 1),
+            _ => Closing::Act(Action::Tidy(id)),
+        })
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deed(who, Deed::HandOver { to }) => write!(f, "{who} hands over to {to}"),
+            Self::Deed(who, Deed::Acquire { .. }) => write!(f, "{who} acquires"),
+            Self::Deed(who, Deed::Again) => write!(f, "{who} tries again"),
+            Self::Deed(who, Deed::Resend) => write!(f, "{who} sends another copy"),
+            Self::Deed(who, Deed::Reenter { .. }) => write!(f, "{who} enters again"),
+            Self::Deed(who, Deed::Release) => write!(f, "{who} releases"),
+            Self::Deed(who, Deed::Restate) => write!(f, "{who} says its count again"),
+            Self::Deed(who, Deed::Cancel) => write!(f, "{who} cancels"),
+            Self::Deed(who, Deed::GiveUp) => write!(f, "{who} waits for the answer no longer"),
+            Self::Deed(who, Deed::Renew) => write!(f, "{who} renews"),
+            Self::Tidy(_) => write!(f, "the janitor releases"),
+            Self::Force { .. } => write!(f, "an outsider unlocks by force"),
+            Self::ThreadLocks(who, _) => write!(f, "Redisson's {who} locks"),
+            Self::ThreadUnlocks { who, .. } => write!(f, "Redisson's {who} unlocks"),
+        }
+    }
+}

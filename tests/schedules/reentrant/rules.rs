@@ -1,0 +1,49 @@
+//! The five rules, each of which can be left out.
+
+/// One rule, or one clause of a rule, as a client keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Rule 1: a wire id lives for one outermost hold. Left out: an owner keeps one id for ever.
+    FreshIds,
+    /// Rule 2: existence decides, the count only informs. Left out: scripts that count, as Redisson's do.
+    ExistenceDecides,
+    /// Rule 3: an acquire carries a not-after. Left out: it never is too late.
+    NotAfter,
+    /// Rule 4: the janitor finishes what is unclear. Left out: nobody does.
+    Janitor,
+    /// Rule 4: "gone" after more than one copy is "released". Left out: it is "not held".
+    GoneIsReleased,
+    /// Rule 4: one copy of a release sent while the hold was trusted is enough for that, whenever the others were sent.
+    /// Left out: more than one has to be.
+    OneCopyInTime,
+    /// Rule 4, of a hand-over: the id it came from is released first. Left out: the other one is.
+    SourceFirst,
+    /// Rule 5: no swap from an id with an unanswered acquire.
+    ClearSwaps,
+    /// Rule 5: theirs in first, mine out second. Left out: the other way round.
+    TheirsInFirst,
+}
+
+/// All rules but one, or all.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rules {
+    without: Option<Rule>,
+}
+
+impl Rules {
+    pub(crate) fn all() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn without(rule: Rule) -> Self {
+        Self { without: Some(rule) }
+    }
+
+    pub(crate) fn are_all_kept(self) -> bool {
+        self.without.is_none()
+    }
+
+    pub(crate) fn keep(self, rule: Rule) -> bool {
+        self.without != Some(rule)
+    }
+}

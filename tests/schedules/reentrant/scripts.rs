@@ -1,0 +1,158 @@
+//! The scripts: ours as they are shipped, Redisson's as they were overheard, and those that leave a rule out.
+
+use super::call::{Call, Verb};
+use super::overheard::{Overheard, Part, Template};
+use super::redisson::WATCHDOG;
+use super::rules::{Rule, Rules};
+use crate::sim::{Arg, Invocation, Ms, Script, Server};
+
+/// The lock all clients want.
+pub(crate) const LOCK: &str = "lock";
+const CHANNEL: &str = "redisson_lock__channel:{lock}";
+const PUBLISH: &str = "publish";
+
+const ACQUIRE: &str = include_str!("../../../lua/reentrant/acquire.lua");
+const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
+const RELEASE: &str = include_str!("../../../lua/reentrant/release.lua");
+const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
+const FORCE_UNLOCK: &str = include_str!("../../../lua/reentrant/force_unlock.lua");
+
+/// A hand-over, for these tests only: passing a hold on is to come, and this is what it has to keep to.
+///
+/// KEYS lock; ARGV mine, theirs, lease. 1: it is theirs; 0: mine is gone. A repeat raises the TTL too, as every script of ours
+/// does that answers "yours": the answer is trusted from the sending of the copy that brought it.
+const SWAP: &str = "
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+        if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
+        redis.call('hset', KEYS[1], ARGV[2], '1')
+        redis.call('hdel', KEYS[1], ARGV[1])
+    end
+    if redis.call('pttl', KEYS[1]) < tonumber(ARGV[3]) then redis.call('pexpire', KEYS[1], ARGV[3]) end
+    return 1";
+
+/// Mine out first: the key vanishes in between, and its time with it.
+const SWAP_OUT_FIRST: &str = "
+    local ttl = redis.call('pttl', KEYS[1])
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+        if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return 0 end
+        redis.call('hset', KEYS[1], ARGV[2], '1')
+    end
+    if ttl < tonumber(ARGV[3]) then redis.call('pexpire', KEYS[1], ARGV[3]) end
+    return 1";
+
+/// Rule 2 left out: a count that decides. The arguments are those of our scripts, the effect is that of Redisson's.
+const COUNTING_ACQUIRE: &str = "
+    local time = redis.call('time')
+    if time[1] * 1000 > tonumber(ARGV[3]) then return {time[1] * 1000} end
+    if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+        return redis.call('pttl', KEYS[1])
+    end
+    redis.call('hincrby', KEYS[1], ARGV[1], 1)
+    redis.call('pexpire', KEYS[1], ARGV[2])
+    return nil";
+const COUNTING_REENTER: &str = "
+    local time = redis.call('time')
+    if time[1] * 1000 > tonumber(ARGV[3]) then return {time[1] * 1000} end
+    if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
+    redis.call('hincrby', KEYS[1], ARGV[1], 1)
+    redis.call('pexpire', KEYS[1], ARGV[2])
+    return 1";
+const COUNTING_RELEASE: &str = "
+    if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
+    if redis.call('hincrby', KEYS[1], ARGV[1], -1) > 0 then return 1 end
+    redis.call('del', KEYS[1])
+    redis.call(ARGV[4], ARGV[3], '0')
+    return 1";
+
+/// All scripts, loaded.
+#[derive(Debug, Clone)]
+pub(crate) struct Scripts {
+    acquire: Script,
+    reenter: Script,
+    release: Script,
+    tidy: Script,
+    renew: Script,
+    force: Script,
+    swap: Script,
+    /// Without them there are no Redisson threads.
+    pub(crate) theirs: Option<Overheard>,
+}
+
+impl Scripts {
+    pub(crate) fn load(server: &mut Server, rules: Rules, theirs: Option<Overheard>) -> Self {
+        let counting = !rules.keep(Rule::ExistenceDecides);
+        let [acquire, reenter, release] = if counting {
+            [COUNTING_ACQUIRE, COUNTING_REENTER, COUNTING_RELEASE]
+        } else {
+            [ACQUIRE, REENTER, RELEASE]
+        };
+        let swap = if rules.keep(Rule::TheirsInFirst) { SWAP } else { SWAP_OUT_FIRST };
+        Self {
+            acquire: server.load(acquire),
+            reenter: server.load(reenter),
+            release: server.load(release),
+            tidy: server.load(RELEASE),
+            renew: server.load(RENEW),
+            force: server.load(FORCE_UNLOCK),
+            swap: server.load(swap),
+            theirs,
+        }
+    }
+
+    /// What goes to the server for this call.
+    pub(crate) fn invocation(&self, call: &Call) -> Invocation {
+        let id = call.id;
+        let release = |count: u32| vec![text(id), text(count), text(CHANNEL), text(PUBLISH)];
+        let (script, args) = match call.verb {
+            Verb::Acquire { lease, not_after } => {
+                (&self.acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after)])
+            }
+            Verb::Reenter { count, lease, not_after } => {
+                (&self.reenter, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after), text(count)])
+            }
+            Verb::Release { count } => (&self.release, release(count)),
+            Verb::Tidy => (&self.tidy, release(0)),
+            Verb::Renew { lease } => (&self.renew, vec![Arg::Lease(lease), text(id)]),
+            Verb::Swap { to, lease } => (&self.swap, vec![text(id), text(to), Arg::Lease(lease)]),
+            Verb::Force { not_after } => (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)]),
+            Verb::TheirLock { lease } => return fill(&self.theirs().lock, call, lease.unwrap_or(WATCHDOG)),
+            Verb::TheirUnlock { lease, .. } => return fill(&self.theirs().unlock, call, lease),
+            Verb::TheirRenewal => return fill(&self.theirs().renewal, call, WATCHDOG),
+            Verb::TheirForce => return fill(&self.theirs().force_unlock, call, WATCHDOG),
+        };
+        Invocation { script: script.clone(), keys: vec![LOCK.into()], args }
+    }
+
+    fn theirs(&self) -> &Overheard {
+        self.theirs.as_ref().expect("Redisson's scripts")
+    }
+}
+
+/// The latch that keeps Redisson's unlock from counting twice.
+pub(crate) fn latch(call: &Call) -> String {
+    format!("redisson_unlock_latch:{{{LOCK}}}:{:032x}", call.operation)
+}
+
+fn fill(template: &Template, call: &Call, lease: Ms) -> Invocation {
+    let word = |part: &Part| match part {
+        Part::Lock => LOCK.to_string(),
+        Part::Channel => CHANNEL.to_string(),
+        Part::Latch => latch(call),
+        Part::Holder => call.id.to_string(),
+        Part::Literal(literal) => literal.clone(),
+        Part::Lease => unreachable!("a lease is no word"),
+    };
+    let arg = |part: &Part| match part {
+        Part::Lease => Arg::Lease(lease),
+        other => Arg::Text(word(other)),
+    };
+    Invocation {
+        script: template.script.clone(),
+        keys: template.keys.iter().map(word).collect(),
+        args: template.args.iter().map(arg).collect(),
+    }
+}
+
+fn text(value: impl ToString) -> Arg {
+    Arg::Text(value.to_string())
+}

@@ -1,0 +1,25 @@
+//! A deterministic simulation of clients, a careless network and one real server; it knows no kind of lock.
+//!
+//! A kind of lock is a [`Model`]: what its clients may do next, what the answers mean to them, and what must never be seen.
+//! The simulation owns all that is uncertain. Time is virtual. A script call is a [`Copy`] on a network that runs it whenever it
+//! likes, or never, and brings its answer whenever it likes, or never. But what a script does is never modelled: it runs on Redis.
+
+mod network;
+mod schedule;
+mod server;
+mod shrink;
+mod violation;
+mod world;
+
+pub(crate) use network::Progress;
+pub(crate) use schedule::{Closing, Model, Sim, Step};
+pub(crate) use server::{Arg, Invocation, Script, Seen, Server};
+pub(crate) use shrink::shrink;
+pub(crate) use violation::{Kind, Violation};
+pub(crate) use world::World;
+
+/// Virtual milliseconds since the schedule began.
+pub(crate) type Ms = u64;
+
+/// The name of a step, and of the copy it sent. It stays when other steps are dropped.
+pub(crate) type StepId = u32;

@@ -1,0 +1,257 @@
+//! Schedules: drawn at random, or done again step by step.
+
+use std::fmt;
+
+use fastrand::Rng;
+use redis::Value;
+
+use super::server::spoken;
+use super::{Kind, Ms, Progress, StepId, Violation, World};
+
+/// The first name of a step of the end, after all drawn ones.
+const END: StepId = 1_000;
+
+/// A kind of lock and its clients.
+pub(crate) trait Model {
+    /// What a client may do of its own accord.
+    type Action: Clone + fmt::Display;
+    /// What a copy of a script call is to its client.
+    type Call: Clone + fmt::Display;
+
+    /// What could be done now, each with its weight.
+    fn choices(&self, world: &World<'_, Self::Call>) -> Vec<(u32, Self::Action)>;
+
+    /// Does it, or answers `false` when it cannot be done now. It sends one copy at most.
+    fn act(&mut self, action: &Self::Action, world: &mut World<'_, Self::Call>) -> bool;
+
+    /// The server has run a copy. `true`: its client has the answer at the same moment.
+    fn ran(&mut self, call: &Self::Call, answer: &Value, world: &mut World<'_, Self::Call>) -> bool;
+
+    /// A client hears the answer to its copy `name`.
+    fn answered(&mut self, name: StepId, sent: Ms, call: &Self::Call, answer: &Value, world: &mut World<'_, Self::Call>);
+
+    /// When the next client does something by itself (renews, gives up its belief), if any will.
+    fn alarm(&self) -> Option<Ms>;
+
+    /// It is time for what [`Model::alarm`] told.
+    fn ring(&mut self, world: &mut World<'_, Self::Call>);
+
+    /// These keys have just expired.
+    fn expired(&mut self, keys: &[String], world: &mut World<'_, Self::Call>);
+
+    /// Looks for what must never be seen.
+    fn check(&self, world: &mut World<'_, Self::Call>);
+
+    /// What is to be done next so that all clients are done and nobody owes anything, `None` when that is so.
+    fn closing(&self, world: &World<'_, Self::Call>) -> Option<Closing<Self::Action>>;
+}
+
+/// One step towards the end.
+pub(crate) enum Closing<A> {
+    /// A client does this, its copy runs and is answered.
+    Act(A),
+    /// A copy already sent runs, and is answered.
+    Run(StepId),
+    /// Nothing to do before this moment.
+    Wait(Ms),
+}
+
+/// What happens in one step.
+#[derive(Debug, Clone)]
+pub(crate) enum Act<A> {
+    /// Time passes.
+    Tick(Ms),
+    /// A client does something.
+    Client(A),
+    /// The server runs a copy.
+    Run(StepId),
+    /// A client hears the answer to its copy.
+    Answer(StepId),
+}
+
+/// One step of a schedule, with its name.
+#[derive(Debug, Clone)]
+pub(crate) struct Step<A> {
+    pub(crate) name: StepId,
+    pub(crate) act: Act<A>,
+}
+
+/// A model in its world.
+pub(crate) struct Sim<'s, M: Model> {
+    model: M,
+    world: World<'s, M::Call>,
+    aim: Option<Kind>,
+}
+
+impl<'s, M: Model> Sim<'s, M> {
+    /// With an `aim` only violations of that kind count.
+    pub(crate) fn new(model: M, server: &'s mut super::Server, aim: Option<Kind>) -> Self {
+        Self { model, world: World::new(server, false), aim }
+    }
+
+    /// As [`Sim::new`], and writes down what happens.
+    pub(crate) fn traced(model: M, server: &'s mut super::Server, aim: Option<Kind>) -> Self {
+        Self { model, world: World::new(server, true), aim }
+    }
+
+    /// Draws and does `length` steps, then brings everything to its end. The steps, and what went wrong first.
+    pub(crate) fn random(mut self, seed: u64, length: StepId) -> (Vec<Step<M::Action>>, Option<Violation>) {
+        let mut rng = Rng::with_seed(seed);
+        let mut steps = Vec::new();
+        for name in 1..=length {
+            let Some(act) = self.draw(&mut rng) else { continue };
+            let step = Step { name, act };
+            self.step(&step);
+            steps.push(step);
+            if let Some(violation) = self.found() {
+                return (steps, Some(violation));
+            }
+        }
+        let violation = self.end();
+        (steps, violation)
+    }
+
+    /// Does these steps, leaving out what cannot be done, then brings everything to its end. What went wrong first, and the trace.
+    pub(crate) fn replay(mut self, steps: &[Step<M::Action>]) -> (Option<Violation>, Vec<String>) {
+        for step in steps {
+            self.step(step);
+            if let Some(violation) = self.found() {
+                return (Some(violation), self.world.take_trace());
+            }
+        }
+        (self.end(), self.world.take_trace())
+    }
+
+    fn found(&self) -> Option<Violation> {
+        self.world.violations.iter().find(|violation| self.aim.is_none_or(|aim| aim == violation.kind)).cloned()
+    }
+
+    fn draw(&self, rng: &mut Rng) -> Option<Act<M::Action>> {
+        match rng.u32(0..14) {
+            0..3 => Some(Act::Tick(if rng.u32(0..6) == 0 { rng.u64(20..120) } else { rng.u64(1..10) })),
+            3..7 => pick_weighted(self.model.choices(&self.world), rng).map(Act::Client),
+            7..11 => pick_late(&self.world.network.to_run(), rng).map(Act::Run),
+            _ => pick_late(&self.world.network.to_answer(), rng).map(Act::Answer),
+        }
+    }
+
+    /// Does one step. `false` when it could not be done.
+    fn step(&mut self, step: &Step<M::Action>) -> bool {
+        self.world.step = step.name;
+        let done = match &step.act {
+            Act::Tick(time) => self.tick(*time),
+            Act::Client(action) => self.client(action),
+            Act::Run(name) => self.run(*name),
+            Act::Answer(name) => self.answer(*name),
+        };
+        if done {
+            self.model.check(&mut self.world);
+        }
+        done
+    }
+
+    fn tick(&mut self, time: Ms) -> bool {
+        let to = self.world.now() + time;
+        self.world.tell(|| format!("time passes, it is {to}"));
+        while let Some(alarm) = self.model.alarm().filter(|alarm| *alarm <= to) {
+            self.advance(alarm.max(self.world.now()));
+            self.model.ring(&mut self.world);
+        }
+        self.advance(to);
+        true
+    }
+
+    fn advance(&mut self, to: Ms) {
+        let expired = self.world.server.advance(to);
+        if !expired.is_empty() {
+            self.model.expired(&expired, &mut self.world);
+        }
+    }
+
+    fn client(&mut self, action: &M::Action) -> bool {
+        let done = self.model.act(action, &mut self.world);
+        if done {
+            let sent = self.world.network.get(self.world.step).map(|copy| format!(": {}", copy.call));
+            self.world.tell(|| format!("{action}{}", sent.unwrap_or_default()));
+        }
+        done
+    }
+
+    fn run(&mut self, name: StepId) -> bool {
+        let Some(copy) = self.world.network.get(name).filter(|copy| copy.progress == Progress::Sent).cloned() else {
+            return false;
+        };
+        let answer = self.world.server.run(&copy.invocation);
+        self.world.tell(|| format!("copy {name} runs, {}: {}", copy.call, spoken(&answer)));
+        self.world.network.get_mut(name).expect("it was there").progress = Progress::Ran(answer.clone());
+        if self.model.ran(&copy.call, &answer, &mut self.world) {
+            self.answer(name);
+        }
+        true
+    }
+
+    fn answer(&mut self, name: StepId) -> bool {
+        let Some(copy) = self.world.network.get_mut(name) else { return false };
+        let Progress::Ran(answer) = copy.progress.clone() else { return false };
+        copy.progress = Progress::Answered;
+        let (sent, call) = (copy.sent, copy.call.clone());
+        self.world.tell(|| format!("the answer to copy {name} comes"));
+        self.model.answered(name, sent, &call, &answer, &mut self.world);
+        true
+    }
+
+    /// Everybody gives back what he holds and does what he owes; then the network brings all it has kept, as late as can be.
+    fn end(&mut self) -> Option<Violation> {
+        self.world.say(|| "      -- all come to an end".to_string());
+        let mut name = END;
+        while let Some(closing) = self.model.closing(&self.world) {
+            name += 1;
+            assert!(name < 2 * END, "the clients do not come to an end");
+            match closing {
+                Closing::Wait(until) => {
+                    let time = until - self.world.now();
+                    self.step(&Step { name, act: Act::Tick(time) });
+                }
+                Closing::Act(action) => {
+                    assert!(self.step(&Step { name, act: Act::Client(action) }), "a closing action that cannot be done");
+                    self.step(&Step { name, act: Act::Run(name) });
+                    self.step(&Step { name, act: Act::Answer(name) });
+                }
+                Closing::Run(copy) => {
+                    self.step(&Step { name, act: Act::Run(copy) });
+                    self.step(&Step { name, act: Act::Answer(copy) });
+                }
+            }
+            if let Some(violation) = self.found() {
+                return Some(violation);
+            }
+        }
+        self.world.say(|| "      -- late copies arrive".to_string());
+        for copy in self.world.network.to_run() {
+            self.step(&Step { name: name + 1, act: Act::Run(copy) });
+        }
+        let left = self.world.server.keys();
+        if !left.is_empty() {
+            self.world.violation(Kind::Orphan, format!("at the end of it all there still is {left:?}"));
+        }
+        self.found()
+    }
+}
+
+fn pick_weighted<T>(choices: Vec<(u32, T)>, rng: &mut Rng) -> Option<T> {
+    let total: u32 = choices.iter().map(|(weight, _)| weight).sum();
+    let mut at = rng.u32(0..total.max(1));
+    for (weight, choice) in choices {
+        if at < weight {
+            return Some(choice);
+        }
+        at -= weight;
+    }
+    None
+}
+
+/// Mostly the newest; sometimes one that has been on its way for long.
+fn pick_late(copies: &[StepId], rng: &mut Rng) -> Option<StepId> {
+    let newest = copies.last().copied();
+    if rng.u32(0..3) > 0 { newest } else { rng.choice(copies.iter().copied()) }
+}

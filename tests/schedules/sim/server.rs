@@ -1,0 +1,162 @@
+//! A real Redis on a virtual clock.
+//!
+//! One virtual millisecond is [`REAL_MS_PER_MS`] real ones on the server, so that no real time that a schedule takes is ever seen.
+//! When the virtual clock has moved, the TTLs are set anew before the next script runs: it compares and keeps the true remaining
+//! time. A key whose time is up is deleted. Server time is not faked but translated: a not-after is sent as the past or as the
+//! far future, by whether the copy comes late, so the script's own check decides.
+
+use std::collections::BTreeMap;
+
+use redis::{Value, cmd, from_redis_value, pipe};
+
+use super::Ms;
+
+const REAL_MS_PER_MS: u64 = 1_000_000;
+const LONG_AGO: u64 = 0;
+const FAR_FUTURE: u64 = (1 << 53) - 1;
+
+/// A script the server has loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Script(pub(crate) String);
+
+/// An argument of a script; times are virtual.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Arg {
+    Text(String),
+    /// A lease: so long from now.
+    Lease(Ms),
+    /// Server time past which the copy does nothing.
+    NotAfter(Ms),
+}
+
+/// A script with its keys and arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    pub(crate) script: Script,
+    pub(crate) keys: Vec<String>,
+    pub(crate) args: Vec<Arg>,
+}
+
+/// A watched key, as the server showed it last. Hashes only: a kind that keeps other types adds them here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// When it expires; `None` is never.
+    pub(crate) until: Option<Ms>,
+    /// The fields of the hash.
+    pub(crate) fields: BTreeMap<String, String>,
+}
+
+/// A connection to a server on a virtual clock, and what was seen there last.
+pub(crate) struct Server {
+    connection: redis::Connection,
+    watched: Vec<String>,
+    seen: BTreeMap<String, Seen>,
+    now: Ms,
+    moved: bool,
+}
+
+impl Server {
+    /// Watches these keys; they are the ones whose time is virtual.
+    pub(crate) fn new(connection: redis::Connection, watched: &[&str]) -> Self {
+        let watched = watched.iter().map(|key| key.to_string()).collect();
+        Self { connection, watched, seen: BTreeMap::new(), now: 0, moved: false }
+    }
+
+    /// Starts another schedule: the clock at 0 and no key.
+    pub(crate) fn reset(&mut self) {
+        self.now = 0;
+        self.seen.clear();
+        self.command(cmd("DEL").arg(&self.watched));
+    }
+
+    pub(crate) fn load(&mut self, text: &str) -> Script {
+        Script(from_redis_value(self.command(cmd("SCRIPT").arg("LOAD").arg(text))).expect("a script's sha"))
+    }
+
+    pub(crate) fn now(&self) -> Ms {
+        self.now
+    }
+
+    /// The key as it was after the last script, or `None` when it was absent or has expired since.
+    pub(crate) fn seen(&self, key: &str) -> Option<&Seen> {
+        self.seen.get(key)
+    }
+
+    /// Moves the clock on, and answers with the keys that expire.
+    pub(crate) fn advance(&mut self, to: Ms) -> Vec<String> {
+        assert!(to >= self.now, "time does not go back");
+        self.moved |= to > self.now;
+        self.now = to;
+        let is_over = |seen: &Seen| seen.until.is_some_and(|until| until <= to);
+        let over: Vec<String> = self.seen.iter().filter(|(_, seen)| is_over(seen)).map(|(key, _)| key.clone()).collect();
+        for key in &over {
+            self.command(cmd("DEL").arg(key));
+            self.seen.remove(key);
+        }
+        over
+    }
+
+    /// Runs a script, and looks at the watched keys, in one round trip.
+    pub(crate) fn run(&mut self, invocation: &Invocation) -> Value {
+        let mut batch = pipe();
+        if std::mem::take(&mut self.moved) {
+            for (key, seen) in &self.seen {
+                if let Some(until) = seen.until {
+                    batch.cmd("PEXPIRE").arg(key).arg((until - self.now) * REAL_MS_PER_MS).ignore();
+                }
+            }
+        }
+        batch.cmd("EVALSHA").arg(&invocation.script.0).arg(invocation.keys.len()).arg(&invocation.keys);
+        for arg in &invocation.args {
+            match arg {
+                Arg::Text(text) => batch.arg(text),
+                Arg::Lease(lease) => batch.arg(lease * REAL_MS_PER_MS),
+                Arg::NotAfter(time) => batch.arg(if self.now > *time { LONG_AGO } else { FAR_FUTURE }),
+            };
+        }
+        for key in &self.watched {
+            batch.cmd("PTTL").arg(key).cmd("HGETALL").arg(key);
+        }
+        let answers: Vec<Value> = batch.query(&mut self.connection).expect("the server runs the script");
+        let mut answers = answers.into_iter();
+        let answer = answers.next().expect("the script's answer");
+        for key in &self.watched {
+            let ttl: i64 = from_redis_value(answers.next().expect("a TTL")).expect("a number");
+            let fields = from_redis_value(answers.next().expect("a hash")).expect("fields and values");
+            match ttl {
+                -2 => self.seen.remove(key),
+                -1 => self.seen.insert(key.clone(), Seen { until: None, fields }),
+                real => {
+                    let until = Some(self.now + real.cast_unsigned().div_ceil(REAL_MS_PER_MS));
+                    self.seen.insert(key.clone(), Seen { until, fields })
+                }
+            };
+        }
+        answer
+    }
+
+    /// Any other command, outside the virtual clock.
+    pub(crate) fn command(&mut self, command: &redis::Cmd) -> Value {
+        command.query(&mut self.connection).expect("the server takes the command")
+    }
+
+    /// The keys there are, of whatever owner.
+    pub(crate) fn keys(&mut self) -> Vec<String> {
+        from_redis_value(self.command(cmd("KEYS").arg("*"))).expect("names of keys")
+    }
+}
+
+/// An answer for a reader, in virtual time.
+pub(super) fn spoken(answer: &Value) -> String {
+    const EPOCH_MS: i64 = 1_000_000_000_000;
+    match answer {
+        Value::Nil => "nil".into(),
+        Value::Int(EPOCH_MS..) => "now".into(),
+        Value::Int(ttl) if ttl.unsigned_abs() >= REAL_MS_PER_MS / 2 => {
+            format!("{} ms", ttl.unsigned_abs().div_ceil(REAL_MS_PER_MS))
+        }
+        Value::Int(number) => number.to_string(),
+        Value::Array(parts) => format!("{{{}}}", parts.iter().map(spoken).collect::<Vec<_>>().join(", ")),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,37 @@
+//! What must never be seen, whatever the kind of lock.
+
+use std::fmt;
+
+/// The ways a lock can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Two clients believe to hold at the same moment.
+    TwoHolders,
+    /// A client believes to hold what the server does not keep for it, and nobody broke the lock by force.
+    Vanished,
+    /// The server keeps a hold of somebody who is done with it, and nobody is going to take it away.
+    Orphan,
+    /// A key that never expires.
+    NoTtl,
+    /// A script of ours made a hold shorter.
+    TtlFell,
+    /// Everything has been said and answered, and the server counts otherwise than the holder.
+    WrongCount,
+    /// A client was told that it had lost what it had not lost.
+    FalseAlarm,
+    /// A client was told "released" of a hold that had been lost before it asked.
+    FalseRelease,
+}
+
+/// One failure, in words.
+#[derive(Debug, Clone)]
+pub(crate) struct Violation {
+    pub(crate) kind: Kind,
+    pub(crate) what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.what)
+    }
+}
