@@ -1,13 +1,11 @@
 //! Acquisitions as the caller writes them down, before they are awaited.
 
-use std::{
-    pin::Pin,
-    time::Duration,
-};
+use std::{pin::Pin, time::Duration};
 
 use tokio::time::Instant;
 
 use crate::{
+    config::whole_ms,
     contend::{Patience, contend},
     error::Error,
     guard::LockGuard,
@@ -149,5 +147,5 @@ fn checked_lease(lease: Duration) -> Result<Duration, Error> {
             "a lease of {lease:?} does not lie between {LEAST_LEASE:?} and {MOST:?}"
         )));
     }
-    Ok(lease)
+    Ok(whole_ms(lease))
 }

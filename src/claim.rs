@@ -76,6 +76,7 @@ impl Claim {
         let entry = self.entry.clone();
         let mut backoff = Backoff::new();
         loop {
+            entry.engine.check_open()?;
             match self.send().await {
                 Ok(Attempt::Won) => return self.judge(),
                 Ok(Attempt::Held(ttl)) => {

@@ -111,7 +111,7 @@ impl Config {
         let (ms, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
         let settings = Settings {
             prefix: self.prefix,
-            watchdog: within("watchdog", self.watchdog, 100 * ms, 24 * hour)?,
+            watchdog: whole_ms(within("watchdog", self.watchdog, 100 * ms, 24 * hour)?),
             command_timeout: within("command_timeout", self.command_timeout, 10 * ms, hour)?,
             retry_timeout: within("retry_timeout", self.retry_timeout, 10 * ms, hour)?,
         };
@@ -135,6 +135,11 @@ impl fmt::Debug for Config {
             .field("retry_timeout", &self.retry_timeout)
             .finish()
     }
+}
+
+/// What the server can count: a lease is trusted for no more than it is told.
+pub(crate) fn whole_ms(duration: Duration) -> Duration {
+    Duration::from_millis(duration.as_millis() as u64)
 }
 
 /// A configuration that holds.

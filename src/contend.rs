@@ -1,9 +1,6 @@
 //! The one wait loop: check, subscribe, check again, wait.
 
-use std::{
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
 
@@ -71,7 +68,8 @@ pub(crate) async fn contend(
     let Some(turn) = within(deadline, entry.queue.enter()).await else { return Ok(None) };
     let mut turn = turn?;
     loop {
-        if within(deadline, turn.listen(&engine.wakeups, entry.protocol.channel())).await.is_none() {
+        if within(deadline, turn.listen(&engine.wakeups, entry.protocol.channel())).await.is_none()
+        {
             return Ok(None);
         }
         if turn.must_look() {

@@ -86,7 +86,11 @@ pub(crate) struct Entries {
 
 impl Entries {
     /// The one entry of that name: all who ask share its queue.
-    pub(crate) fn reentrant(self: &Arc<Self>, engine: &Arc<Engine>, name: &str) -> Result<Arc<Entry>, Error> {
+    pub(crate) fn reentrant(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        name: &str,
+    ) -> Result<Arc<Entry>, Error> {
         if name.is_empty() {
             return Err(Error::Invalid("a lock needs a name".into()));
         }

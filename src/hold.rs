@@ -146,7 +146,9 @@ impl Hold {
         }
         self.set_count(&mut count, to);
         let released = self.lower(to, lost).await;
-        if to == 0 && let Some(not_after) = self.unanswered {
+        if to == 0
+            && let Some(not_after) = self.unanswered
+        {
             let (entry, id) = (self.entry.clone(), self.id().clone());
             let janitor = self.entry.engine.janitor.clone();
             janitor.spawn(sweep(entry, id, self.lease.outlives(), not_after));
@@ -246,11 +248,14 @@ impl Drop for Share {
     fn drop(&mut self) {
         if self.armed {
             let hold = self.hold.clone();
-            let release = self.hold.clone().release(self.watched).map(move |released| {
-                if let Err(error) = released {
-                    tracing::warn!(lock = hold.entry.name(), %error, "release of a dropped guard");
-                }
-            });
+            let release =
+                self.hold.clone().release(self.watched).map(move |released| match released {
+                    Ok(()) | Err(Error::Closed) => {}
+                    Err(error) => {
+                        let lock = hold.entry.name();
+                        tracing::warn!(lock, %error, "release of a dropped guard");
+                    }
+                });
             self.hold.entry.engine.janitor.spawn(release);
         }
     }

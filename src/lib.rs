@@ -1,4 +1,89 @@
-//! Redisson-compatible distributed locks on Redis.
+//! Redisson-compatible distributed locks on Redis: Rust services take the same locks as the Java
+//! services beside them. Same keys, same fields, same channels, same wake-ups.
+//!
+//! ```no_run
+//! use redisson_lock::{Client, Config};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), redisson_lock::Error> {
+//! let client = Client::connect(Config::from_url("redis://127.0.0.1:6379")?).await?;
+//! let lock = client.lock("order:42"); // in Java: redisson.getLock("order:42")
+//!
+//! let guard = lock.lock().await?; // waits; renewed while the guard lives
+//! // ... the critical section ...
+//! guard.unlock().await?; // or drop it: then the release is sent in the background
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Who decides what
+//! **The server decides who holds a lock. The client only decides when to stop trusting that it
+//! does.** A lock is a key with a TTL; who is in it holds the lock, and when the TTL ends nobody
+//! does, whatever a client believes. Taking, re-entering, renewing and releasing are scripts that run
+//! on the server as one step each.
+//!
+//! **Who holds is a value.** An acquisition without an owner is its own holder, so two futures of
+//! one task exclude each other, as with tokio's `Mutex`. An [`Owner`] is what a thread is to
+//! Redisson's `RLock`: whoever passes the same one by [`.by(&mut owner)`](Acquire::by) takes the
+//! lock once more. Tasks and threads are nobody.
+//!
+//! **Every effect on the server belongs to one value, and dropping that value undoes it**: a hold
+//! ([`LockGuard`]), a place in line and a subscription (the future of [`Lock::lock`]), a renewal
+//! (the guard again).
+//!
+//! # The states of a hold
+//! ```text
+//! (nothing) --acquire--> held --unlock, drop--> (nothing)
+//!                        |  ^
+//!                        |  `--renewal confirmed: trusted for longer
+//!                        `--trust over, key gone, client closed--> lost
+//! ```
+//! A renewal without an answer changes nothing: it is tried again until trust is over. What is lost
+//! stays lost: a new acquisition is a new hold. See [`Loss`] for the reasons.
+//!
+//! # The trust window
+//! A hold is trusted until *(the moment the last confirmed request was **sent**) + lease − (1 % of the
+//! lease + 2 ms)*, on the monotonic clock. The server counted its TTL from a later moment, so
+//! trust ends before the key does, by 302 ms or more for the 30 s of the default watchdog.
+//! [`LockGuard::lost`] tells at that moment at the latest; [`LockGuard::while_held`] stops the work.
+//!
+//! A lock taken without a lease is leased for [`Config::watchdog`] and renewed every third of it, in
+//! batches of up to 100 locks, while its guard lives. A lock taken with a lease is never renewed.
+//!
+//! # Waiting
+//! Check, subscribe, check again, then wait for a message, the TTL or the deadline, whichever is
+//! first. Within one process and lock, waiters stand in one line, first come, first served, and
+//! only its head asks the server. Between processes there is no order, as with Redisson's `RLock`.
+//! No waiter relies on messages for more than 3 s at a time, and after every gap in them
+//! everyone looks for himself.
+//!
+//! # What happens on failure
+//! | failure | what follows |
+//! |---|---|
+//! | a reply is lost | the request is sent again under the same holder id, and counts once |
+//! | a request lands long after we moved on | past its not-after (Redis's own clock) it does nothing; before that, it is undone |
+//! | a future is dropped | what it had acquired, or may yet acquire, is released in the background |
+//! | a message is lost, the subscriber connection breaks | waiters look by themselves, within 3 s |
+//! | the server does not answer | holders are told when trust is over; calls end with [`Error::Redis`] after [`Config::retry_timeout`] |
+//! | the server restarts empty | holders are told by their next renewal: [`Loss::Removed`] |
+//! | scripts are flushed | they are sent anew |
+//! | this process is killed | its locks end with their TTL: the watchdog time, or the lease |
+//! | this process sleeps past its lease | it is told when it wakes; what it writes before it looks is not protected |
+//!
+//! # What this does not promise
+//! - **No lock of this kind keeps a sleeping holder from writing.** Between the last look at the
+//!   guard and the write, the process may stop for longer than the lease. Where that must not
+//!   happen, the storage has to refuse the stale writer (a fencing token, a version column).
+//! - **A failover may lose a lock.** Redis replicates asynchronously: a promoted replica may not
+//!   know of the last acquisition, and grants it again.
+//! - **No order between processes**, and no upper bound on a wait but the one you set.
+//! - **A suspended machine's monotonic clock may stand still** (Linux does not count suspend): after
+//!   a suspend, trust may be counted too long, until the next renewal.
+//!
+//! # Logging
+//! By `tracing`. `warn`: a lock lost and why; a renewal that fails; a wait that is long, or for a
+//! lock this client itself holds; waiters that poll because they cannot subscribe. `info`:
+//! subscriptions renewed after a gap.
 
 mod acquire;
 mod claim;

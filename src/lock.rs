@@ -115,7 +115,8 @@ impl Lock {
     pub async fn inspect(&self) -> Result<Inspection, Error> {
         let entry = self.entry()?;
         let reply = entry.ask(entry.protocol.inspect()).await?;
-        let snapshot = protocol::inspected(reply).map_err(|error| error.into_error(entry.name()))?;
+        let snapshot =
+            protocol::inspected(reply).map_err(|error| error.into_error(entry.name()))?;
         Ok(Inspection::new(snapshot, entry.engine.identity.client()))
     }
 
@@ -142,7 +143,8 @@ impl Lock {
                 Forced::Late(now) => entry.engine.clock.observe(now),
             }
         }
-        Err(crate::wire::WireError::unanswered("the answers come too late").into_error(entry.name()))
+        Err(crate::wire::WireError::unanswered("the answers come too late")
+            .into_error(entry.name()))
     }
 
     /// The lock's key on the server, prefix included.

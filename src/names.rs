@@ -3,11 +3,7 @@
 /// `prefix:name` if the name contains a `{` anywhere, else `prefix:{name}`: so all keys of one lock
 /// share its hash slot.
 pub(crate) fn tagged(prefix: &str, name: &str) -> String {
-    if name.contains('{') {
-        format!("{prefix}:{name}")
-    } else {
-        format!("{prefix}:{{{name}}}")
-    }
+    if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
 }
 
 /// The channel on which a plain lock tells that it is free.

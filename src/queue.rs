@@ -73,8 +73,7 @@ impl Turn<'_> {
     /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
     pub(crate) async fn listen(&mut self, wakeups: &std::sync::Arc<Wakeups>, channel: &str) {
         if self.head.subscription.is_none() {
-            let subscription =
-                self.head.subscription.insert(wakeups.subscribe(channel));
+            let subscription = self.head.subscription.insert(wakeups.subscribe(channel));
             subscription.ready().await;
             // What was seen before the subscription stood may be out of date.
             self.head.look_at = None;
@@ -132,7 +131,10 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let last = self.queue.waiting.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last && let Ok(mut head) = self.queue.head.try_lock() && self.queue.is_empty() {
+        if last
+            && let Ok(mut head) = self.queue.head.try_lock()
+            && self.queue.is_empty()
+        {
             *head = Head::default();
         }
     }

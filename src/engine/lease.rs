@@ -55,7 +55,12 @@ struct State {
 
 impl Lease {
     /// A hold whose request was sent at `sent` and granted.
-    pub(crate) fn new(protocol: &dyn Protocol, id: OwnerId, sent: Instant, lease: Duration) -> Self {
+    pub(crate) fn new(
+        protocol: &dyn Protocol,
+        id: OwnerId,
+        sent: Instant,
+        lease: Duration,
+    ) -> Self {
         Self {
             renew: Renew { key: protocol.key().clone(), id },
             script: protocol.renewal(),
@@ -170,10 +175,8 @@ impl Lease {
             return false;
         }
         let mut state = self.state();
-        let due = !state.ended
-            && !state.renewing
-            && state.watched > 0
-            && state.due <= Instant::now();
+        let due =
+            !state.ended && !state.renewing && state.watched > 0 && state.due <= Instant::now();
         state.renewing |= due;
         due
     }

@@ -20,12 +20,11 @@ use fred::{
     socket2::TcpKeepalive,
     types::{
         Builder, ClusterHash, CustomCommand, RespVersion, Value,
-        config::{
-            ConnectionConfig, PerformanceConfig, ReconnectPolicy, ServerConfig, TcpConfig,
-        },
+        config::{ConnectionConfig, PerformanceConfig, ReconnectPolicy, ServerConfig, TcpConfig},
     },
 };
 use futures::{FutureExt, future::BoxFuture};
+use tokio::time::timeout;
 
 use super::{Arg, Flight, Invocation, Reply, Transport, WireError, pubsub};
 use crate::error::{Error, RedisError};
@@ -39,10 +38,14 @@ const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 /// Commands fred may hold back while it is busy or disconnected; past it callers get an error.
 const QUEUE: usize = 1 << 18;
 
+/// How long a goodbye may take.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Reads a Redis URL.
 pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
     // fred takes rediss:// without TLS compiled in for redis://, and sends passwords in the clear.
-    let tls = cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"));
+    let tls =
+        cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"));
     if (url.starts_with("rediss") || url.starts_with("valkeys")) && !tls {
         return Err(Error::Config(
             "a rediss:// URL needs one of the features tls-rustls, tls-rustls-ring, tls-native"
@@ -54,7 +57,8 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
         Some(path) => format!("redis+unix://{path}"),
         None => url.to_owned(),
     };
-    FredConfig::from_url(&url).map_err(|error| Error::Config(format!("the URL: {}", error.details())))
+    FredConfig::from_url(&url)
+        .map_err(|error| Error::Config(format!("the URL: {}", error.details())))
 }
 
 /// One client's connections.
@@ -93,14 +97,15 @@ impl FredTransport {
         let commands = client(&config, command_timeout, 32)?;
         let subscriber = client(&config, command_timeout, 4096)?;
         pubsub::forward(&subscriber, sink);
-        for client in [&commands, &subscriber] {
+        let timeouts = AtomicU32::new(0);
+        let connections = Arc::new(Connections { commands, subscriber, timeouts });
+        for client in connections.both() {
             client.init().await.map_err(|error| match error.kind() {
                 ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
                 _ => Error::Redis(opaque(&error)),
             })?;
         }
-        let timeouts = AtomicU32::new(0);
-        Ok(Self { connections: Arc::new(Connections { commands, subscriber, timeouts }) })
+        Ok(Self { connections })
     }
 }
 
@@ -119,11 +124,30 @@ impl Connections {
         let row = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
         if row.is_multiple_of(TIMEOUTS_UNTIL_RECONNECT) {
             tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
-            for client in [self.commands.clone(), self.subscriber.clone()] {
+            for client in self.both() {
                 tokio::spawn(async move { client.force_reconnection().await });
             }
         }
     }
+
+    fn both(&self) -> [Client; 2] {
+        [self.commands.clone(), self.subscriber.clone()]
+    }
+}
+
+/// fred closes nothing by itself, not even connections that nobody has a handle to.
+impl Drop for Connections {
+    fn drop(&mut self) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(quit(self.both()));
+        }
+    }
+}
+
+/// Closes connections, also while fred is busy connecting them.
+async fn quit(clients: [Client; 2]) {
+    let closing = clients.iter().map(|client| timeout(QUIT_TIMEOUT, client.quit()));
+    futures::future::join_all(closing).await;
 }
 
 type Answer = Result<Value, FredError>;
@@ -172,13 +196,7 @@ impl Transport for FredTransport {
     }
 
     fn quit(&self) -> BoxFuture<'static, ()> {
-        let clients = [self.connections.commands.clone(), self.connections.subscriber.clone()];
-        async move {
-            for client in clients {
-                let _ = client.quit().await;
-            }
-        }
-        .boxed()
+        quit(self.connections.both()).boxed()
     }
 }
 

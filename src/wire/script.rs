@@ -19,7 +19,9 @@ impl Script {
 
     /// The SHA-1 by which the server knows the script, in hex.
     pub(crate) fn sha(&'static self) -> Bytes {
-        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.source).digest().to_string().into()).clone()
+        self.sha
+            .get_or_init(|| sha1_smol::Sha1::from(self.source).digest().to_string().into())
+            .clone()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::{PATIENCE, epoch_micros, eventually};
 
 use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{PROMPT, Pair, SHORT_WATCHDOG};
+use crate::stage::{Pair, SHORT_WATCHDOG, SLACK};
 
 scenarios! {
     a_killed_holders_lock_is_inherited_when_its_ttl_ends: REENTRANT,
@@ -23,7 +23,7 @@ async fn a_killed_holders_lock_is_inherited_when_its_ttl_ends(pair: &Pair) {
     let now = epoch_micros();
     let ttl = pair.redis().pttl(pair.name());
     assert!((0..=1_500).contains(&ttl), "{ttl}");
-    let inherited = turn.granted_within(SHORT_WATCHDOG + PROMPT).await;
+    let inherited = turn.granted_within(SHORT_WATCHDOG + SLACK).await;
     // The server counts in whole milliseconds.
     let after = inherited.at.saturating_sub(now) + 2_000;
     assert!(
@@ -34,18 +34,14 @@ async fn a_killed_holders_lock_is_inherited_when_its_ttl_ends(pair: &Pair) {
 }
 
 async fn a_killed_waiter_costs_nobody_the_lock(pair: &Pair) {
-    let (waiter, holder, other) = (
-        pair.doomed("waiter").await,
-        pair.b("holder"),
-        pair.b("other"),
-    );
+    let (waiter, holder, other) = (pair.doomed("waiter").await, pair.b("holder"), pair.b("other"));
     holder.lock().await;
     let (_never, turn) = (waiter.start_lock(), other.start_lock());
     pair.listening(2).await;
     waiter.peer().kill().await;
     pair.listening(1).await;
     holder.unlock().await;
-    turn.granted_within(PROMPT).await;
+    turn.granted_within(SLACK).await;
     other.unlock().await;
 }
 
@@ -55,7 +51,7 @@ async fn a_holder_that_slept_through_its_ttl_does_no_harm(pair: &Pair) {
     let turn = heir.start_lock();
     pair.listening(1).await;
     sleeper.peer().pause();
-    turn.granted_within(SHORT_WATCHDOG + PROMPT).await;
+    turn.granted_within(SHORT_WATCHDOG + SLACK).await;
     let seen = pair.holder();
     sleeper.peer().resume();
     assert_eq!(sleeper.unlock_refused().await, "not_held");

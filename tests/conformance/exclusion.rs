@@ -7,7 +7,7 @@ use harness::redis::cmd;
 use harness::{Load, LoadReport};
 
 use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::Pair;
+use crate::stage::{Pair, SLACK};
 
 scenarios! {
     exclusion_with_a_counter: REENTRANT,
@@ -23,15 +23,8 @@ const TIME: Duration = Duration::from_millis(1_500);
 
 async fn exclusion_with_a_counter(pair: &Pair) {
     let (reports, counter) = count(pair, "lock", |load| load).await;
-    assert_eq!(
-        counter,
-        reports.iter().map(|report| report.acquired).sum::<u64>(),
-        "{reports:#?}"
-    );
-    assert!(
-        reports.iter().all(|report| report.acquired > 0),
-        "{reports:#?}"
-    );
+    assert_eq!(counter, reports.iter().map(|report| report.acquired).sum::<u64>(), "{reports:#?}");
+    assert!(reports.iter().all(|report| report.acquired > 0), "{reports:#?}");
 }
 
 /// The test of the test above.
@@ -45,44 +38,27 @@ async fn the_counter_would_show_a_missing_lock(pair: &Pair) {
 
 async fn exclusion_with_fixed_leases(pair: &Pair) {
     let (reports, counter) = count(pair, "lock", |load| load.lease(Duration::from_secs(20))).await;
-    assert_eq!(
-        counter,
-        reports.iter().map(|report| report.acquired).sum::<u64>(),
-        "{reports:#?}"
-    );
+    assert_eq!(counter, reports.iter().map(|report| report.acquired).sum::<u64>(), "{reports:#?}");
 }
 
 /// Those who give up come and go at the channel while others are woken through it.
 async fn exclusion_with_impatient_tries(pair: &Pair) {
     pair.java_may_forget_to_unsubscribe();
-    let impatient = |load: Load| {
-        load.wait(Duration::from_millis(5))
-            .hold(Duration::from_millis(2))
-    };
+    let impatient = |load: Load| load.wait(Duration::from_millis(5)).hold(Duration::from_millis(2));
     let (reports, counter) = count(pair, "lock", impatient).await;
-    assert_eq!(
-        counter,
-        reports.iter().map(|report| report.acquired).sum::<u64>(),
-        "{reports:#?}"
-    );
-    assert!(
-        reports.iter().any(|report| report.refused > 0),
-        "{reports:#?}"
-    );
+    assert_eq!(counter, reports.iter().map(|report| report.acquired).sum::<u64>(), "{reports:#?}");
+    assert!(reports.iter().any(|report| report.refused > 0), "{reports:#?}");
 }
 
 async fn every_one_of_a_crowd_gets_its_turn(pair: &Pair) {
     let holder = pair.a("holder");
     holder.lock().await;
     let crowd: Vec<_> = (0..32).flat_map(|i| [pair.a(i), pair.b(i)]).collect();
-    let turns: Vec<_> = crowd
-        .iter()
-        .map(|party| (party, party.start_lock()))
-        .collect();
+    let turns: Vec<_> = crowd.iter().map(|party| (party, party.start_lock())).collect();
     pair.listening(2).await;
     holder.unlock().await;
     // Whoever was forgotten would sleep until the TTL it has seen, 30 s or nearly.
-    let limit = Duration::from_secs(15);
+    let limit = 2 * SLACK;
     join_all(turns.into_iter().map(async |(party, turn)| {
         turn.granted_within(limit).await;
         party.unlock().await;
@@ -104,10 +80,7 @@ async fn owners_of_one_process_exclude_each_other(pair: &Pair) {
 }
 
 async fn locks_of_other_names_are_free(pair: &Pair) {
-    let (here, there) = (
-        pair.a("here").at(pair.key("x")),
-        pair.b("there").at(pair.key("y")),
-    );
+    let (here, there) = (pair.a("here").at(pair.key("x")), pair.b("there").at(pair.key("y")));
     here.lock().await;
     assert!(there.try_lock().await);
     here.unlock().await;

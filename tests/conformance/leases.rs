@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::{Inspector, epoch_micros};
 
 use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{PROMPT, Pair, SHORT_WATCHDOG};
+use crate::stage::{Pair, SHORT_WATCHDOG, SLACK};
 
 scenarios! {
     a_hold_without_a_lease_has_the_watchdogs_ttl: REENTRANT,
@@ -35,7 +35,7 @@ async fn a_hold_with_a_lease_has_its_ttl(pair: &Pair) {
         assert!(party.try_lock_for(lease).await);
         assert_ttl(pair.redis(), pair.name(), 45_000..=60_000);
         party.unlock().await;
-        party.start_try_lock_for(PROMPT, lease).granted().await;
+        party.start_try_lock_for(SLACK, lease).granted().await;
         assert_ttl(pair.redis(), pair.name(), 45_000..=60_000);
         party.unlock().await;
     }
@@ -70,7 +70,7 @@ async fn a_lease_ends_by_itself_and_its_unlock_is_refused(pair: &Pair) {
     let lease = Duration::from_millis(1_200);
     let asked = epoch_micros();
     holder.lock_for(lease).await;
-    let inherited = heir.start_lock().granted_within(lease + PROMPT).await;
+    let inherited = heir.start_lock().granted_within(lease + SLACK).await;
     let after = Duration::from_micros(inherited.at - asked);
     assert!(after >= lease, "{after:?}");
 
@@ -88,11 +88,7 @@ async fn a_re_entry_without_a_lease_keeps_a_leased_hold_alive(pair: &Pair) {
     let (holder, other) = (pair.a("holder"), pair.b("other"));
     holder.lock_for(Duration::from_millis(1_200)).await;
     holder.lock().await;
-    let refusal = other
-        .start_try_lock(2 * SHORT_WATCHDOG)
-        .answer()
-        .await
-        .expect("an answer");
+    let refusal = other.start_try_lock(2 * SHORT_WATCHDOG).answer().await.expect("an answer");
     assert!(!refusal.is_true());
     assert_eq!(pair.holder().expect("a holder").count, 2);
     assert!(other.force_unlock().await);

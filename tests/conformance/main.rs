@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use harness::{Lang, PeerError, java_is_required, skip_or_panic};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 
 use scenario::{Mix, Scenario, Test};
 use stage::Stage;
@@ -33,20 +33,17 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(THREADS);
 
     let stage = Arc::new(Stage::new());
-    let java_missing = is_java_wanted(&arguments)
-        .then(|| java_missing(&stage))
-        .flatten();
-    let trials = tests()
-        .map(|test| trial(test, &stage, java_missing.as_deref()))
-        .collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let java_missing = is_java_wanted(&arguments).then(|| java_missing(&stage)).flatten();
+    let trials = tests().map(|test| match &java_missing {
+        Some(why) if test.mix.needs(Lang::Java) => skipped(&test, &arguments, why),
+        _ => trial(test, &stage),
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 
 /// Mix by mix, so that a peer that does not work shows at once.
 fn tests() -> impl Iterator<Item = Test> {
-    Mix::ALL
-        .into_iter()
-        .flat_map(|mix| scenarios().flat_map(move |scenario| scenario.tests(mix)))
+    Mix::ALL.into_iter().flat_map(|mix| scenarios().flat_map(move |scenario| scenario.tests(mix)))
 }
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
@@ -62,43 +59,38 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     .flatten()
 }
 
-fn trial(test: Test, stage: &Arc<Stage>, java_missing: Option<&str>) -> Trial {
-    let name = test.name();
-    let missing = java_missing
-        .filter(|_| test.mix.needs(Lang::Java))
-        .map(str::to_owned);
-    let is_skipped = missing.is_some() && !java_is_required();
-    if let Some(why) = missing.as_ref().filter(|_| is_skipped) {
-        skip_or_panic(&name, why);
-    }
+fn trial(test: Test, stage: &Arc<Stage>) -> Trial {
     let stage = Arc::clone(stage);
-    let run = move || match missing {
-        Some(why) => Err(Failed::from(format!("REQUIRE_JAVA=1, but {why}"))),
-        None => {
-            stage.run(&test);
-            Ok(())
-        }
-    };
-    Trial::test(name, run).with_ignored_flag(is_skipped)
+    Trial::test(test.name(), move || {
+        stage.run(&test);
+        Ok(())
+    })
+}
+
+/// A test that cannot be run: ignored aloud, or a failure if it must not be.
+fn skipped(test: &Test, arguments: &Arguments, why: &str) -> Trial {
+    let (name, why) = (test.name(), why.to_owned());
+    if java_is_required() {
+        return Trial::test(name, move || Err(format!("REQUIRE_JAVA=1, but {why}").into()));
+    }
+    if is_wanted(arguments, &name) {
+        skip_or_panic(&name, &why);
+    }
+    Trial::test(name, move || Err(why.into())).with_ignored_flag(true)
 }
 
 /// Whether a test that needs Java is going to be run.
 fn is_java_wanted(arguments: &Arguments) -> bool {
-    let is_named = |name: &str, filter: &String| {
-        if arguments.exact {
-            name == filter
-        } else {
-            name.contains(filter)
-        }
+    !arguments.list
+        && tests().any(|test| test.mix.needs(Lang::Java) && is_wanted(arguments, &test.name()))
+}
+
+/// Whether the filters of the command line leave this test in.
+fn is_wanted(arguments: &Arguments, name: &str) -> bool {
+    let is_named = |filter: &String| {
+        if arguments.exact { name == filter } else { name.contains(filter) }
     };
-    let is_wanted = |name: &str| {
-        arguments
-            .filter
-            .as_ref()
-            .is_none_or(|filter| is_named(name, filter))
-            && !arguments.skip.iter().any(|filter| is_named(name, filter))
-    };
-    !arguments.list && tests().any(|test| test.mix.needs(Lang::Java) && is_wanted(&test.name()))
+    arguments.filter.as_ref().is_none_or(is_named) && !arguments.skip.iter().any(is_named)
 }
 
 /// Why there is no Java peer, when there is none.

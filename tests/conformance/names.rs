@@ -4,7 +4,7 @@ use harness::lock_channel;
 use tokio::sync::Mutex;
 
 use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{PROMPT, Pair};
+use crate::stage::{Pair, SLACK};
 
 scenarios! {
     odd_names_meet_on_one_key_and_one_channel: REENTRANT,
@@ -53,7 +53,7 @@ async fn odd_names_meet_on_one_key_and_one_channel(pair: &Pair) {
         let turn = waiter.start_lock();
         pair.listening_at(name, 1).await;
         holder.unlock().await;
-        turn.granted_within(PROMPT).await;
+        turn.granted_within(SLACK).await;
         assert_eq!(
             pair.redis().holder(name).expect(name).client,
             waiter.peer().client(),
@@ -76,6 +76,6 @@ async fn a_prefix_stands_before_the_name(pair: &Pair) {
     pair.listening_at(&name, 1).await;
     assert_eq!(pair.redis().subscribers(&lock_channel(pair.name())), 0);
     holder.unlock().await;
-    turn.granted_within(PROMPT).await;
+    turn.granted_within(SLACK).await;
     waiter.unlock().await;
 }

@@ -28,11 +28,7 @@ pub(crate) use scenarios;
 
 impl Scenario {
     pub(crate) fn tests(&'static self, mix: Mix) -> impl Iterator<Item = Test> {
-        self.kinds.iter().map(move |&kind| Test {
-            scenario: self,
-            kind,
-            mix,
-        })
+        self.kinds.iter().map(move |&kind| Test { scenario: self, kind, mix })
     }
 }
 
@@ -62,22 +58,10 @@ pub(crate) struct Mix {
 
 impl Mix {
     pub(crate) const ALL: [Self; 4] = [
-        Self {
-            a: Lang::Java,
-            b: Lang::Java,
-        },
-        Self {
-            a: Lang::Rust,
-            b: Lang::Rust,
-        },
-        Self {
-            a: Lang::Rust,
-            b: Lang::Java,
-        },
-        Self {
-            a: Lang::Java,
-            b: Lang::Rust,
-        },
+        Self { a: Lang::Java, b: Lang::Java },
+        Self { a: Lang::Rust, b: Lang::Rust },
+        Self { a: Lang::Rust, b: Lang::Java },
+        Self { a: Lang::Java, b: Lang::Rust },
     ];
 
     pub(crate) fn needs(self, lang: Lang) -> bool {

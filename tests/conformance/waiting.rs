@@ -1,6 +1,6 @@
 //! Who waits is woken by a message, in time, or gives up and leaves nothing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use harness::redis::cmd;
@@ -8,7 +8,7 @@ use harness::{Messages, Pending, lock_channel};
 use serde_json::Value;
 
 use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{PROMPT, Pair, WATCHDOG};
+use crate::stage::{PROMPT, Pair, SLACK, WATCHDOG};
 
 scenarios! {
     a_waiter_is_woken_by_the_unlock: REENTRANT,
@@ -62,12 +62,9 @@ async fn a_false_alarm_grants_nothing_and_costs_nothing(pair: &Pair) {
         assert!(!beside.is_held().await);
     }
     assert!(turn.is_pending());
-    assert_eq!(
-        pair.holder().expect("a holder").client,
-        holder.peer().client()
-    );
+    assert_eq!(pair.holder().expect("a holder").client, holder.peer().client());
     holder.unlock().await;
-    turn.granted_within(PROMPT).await;
+    turn.granted_within(SLACK).await;
     waiter.unlock().await;
 }
 
@@ -91,14 +88,7 @@ async fn a_try_at_once_is_refused_at_once(pair: &Pair) {
     let (holder, other) = (pair.a("holder"), pair.b("other"));
     assert!(holder.try_lock().await);
     assert!(!other.try_lock().await);
-    assert!(
-        !other
-            .start_try_lock(Duration::ZERO)
-            .answer()
-            .await
-            .expect("an answer")
-            .is_true()
-    );
+    assert!(!other.start_try_lock(Duration::ZERO).answer().await.expect("an answer").is_true());
     assert_eq!(pair.redis().subscribers(&lock_channel(pair.name())), 0);
     holder.unlock().await;
     assert!(other.try_lock().await);
@@ -109,18 +99,11 @@ async fn a_try_with_a_wait_is_refused_when_it_is_over(pair: &Pair) {
     let (holder, other) = (pair.a("holder"), pair.b("other"));
     let wait = Duration::from_millis(700);
     holder.lock().await;
-    let refusal = other
-        .start_try_lock(wait)
-        .answer()
-        .await
-        .expect("an answer");
+    let refusal = other.start_try_lock(wait).answer().await.expect("an answer");
     assert_eq!(refusal.value, Value::Bool(false));
     // A peer may count in whole milliseconds.
-    assert!(
-        refusal.took() >= wait - Duration::from_millis(5),
-        "{refusal:?}"
-    );
-    assert!(refusal.took() < wait + PROMPT, "{refusal:?}");
+    assert!(refusal.took() >= wait - Duration::from_millis(5), "{refusal:?}");
+    assert!(refusal.took() < wait + SLACK, "{refusal:?}");
     pair.listening(0).await;
     holder.unlock().await;
 }
@@ -138,17 +121,19 @@ async fn a_try_with_a_wait_is_granted_within_it(pair: &Pair) {
 }
 
 async fn twenty_hand_overs_to_and_fro(pair: &Pair) {
+    let started = Instant::now();
     let (mut holder, mut waiter) = (pair.a("ping"), pair.b("pong"));
     holder.lock().await;
     for _ in 0..20 {
         let turn = waiter.start_lock();
         pair.listening(1).await;
         holder.unlock().await;
-        turn.granted_within(PROMPT).await;
+        turn.granted_within(SLACK).await;
         pair.listening(0).await;
         std::mem::swap(&mut holder, &mut waiter);
     }
     holder.unlock().await;
+    assert!(started.elapsed() < 20 * PROMPT, "{:?}", started.elapsed());
 }
 
 async fn a_cancelled_waiter_leaves_nothing(pair: &Pair) {
@@ -179,17 +164,13 @@ async fn a_cancelled_waiter_is_not_in_the_way_of_others(pair: &Pair) {
     let (quitters_turn, last_turn) = (quitter.start_lock(), last.start_lock());
     quitter.cancel().await;
     assert_eq!(
-        quitters_turn
-            .answer()
-            .await
-            .expect_err("a cancelled one")
-            .code(),
+        quitters_turn.answer().await.expect_err("a cancelled one").code(),
         Some("cancelled")
     );
     holder.unlock().await;
     // Either may be first: who is second waits for the other's unlock.
     let turns = [(first, first_turn), (last, last_turn)].map(async |(party, turn)| {
-        turn.granted_within(2 * PROMPT).await;
+        turn.granted_within(SLACK).await;
         party.unlock().await;
     });
     join_all(turns).await;

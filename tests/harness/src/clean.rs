@@ -46,19 +46,12 @@ pub async fn assert_nothing_left_where(server: &RedisServer, ours: impl Fn(&str)
 }
 
 fn leftovers(inspector: &Inspector, ours: impl Fn(&str) -> bool) -> Vec<String> {
-    let keys = inspector
-        .keys()
-        .into_iter()
-        .filter(|key| ours(key))
-        .map(|key| {
-            let ttl = inspector.pttl(&key);
-            format!("key {key:?} with {ttl} ms to live")
-        });
-    let channels = inspector
-        .channels()
-        .into_iter()
-        .filter(|channel| ours(channel))
-        .map(|channel| {
+    let keys = inspector.keys().into_iter().filter(|key| ours(key)).map(|key| {
+        let ttl = inspector.pttl(&key);
+        format!("key {key:?} with {ttl} ms to live")
+    });
+    let channels =
+        inspector.channels().into_iter().filter(|channel| ours(channel)).map(|channel| {
             let listeners = inspector.subscribers(&channel);
             format!("channel {channel:?} with {listeners} listeners")
         });
@@ -79,13 +72,7 @@ mod tests {
     #[tokio::test]
     async fn what_goes_in_time_is_not_left() {
         let server = RedisServer::start();
-        redis::cmd("SET")
-            .arg("late")
-            .arg(1)
-            .arg("PX")
-            .arg(200)
-            .exec(&mut server.client())
-            .unwrap();
+        redis::cmd("SET").arg("late").arg(1).arg("PX").arg(200).exec(&mut server.client()).unwrap();
         assert_nothing_left(&server).await;
     }
 
@@ -93,16 +80,8 @@ mod tests {
     #[should_panic(expected = "key \"forgotten\"")]
     async fn a_key_is_told() {
         let server = RedisServer::start();
-        redis::cmd("SET")
-            .arg("forgotten")
-            .arg(1)
-            .exec(&mut server.client())
-            .unwrap();
-        redis::cmd("SET")
-            .arg("expected")
-            .arg(1)
-            .exec(&mut server.client())
-            .unwrap();
+        redis::cmd("SET").arg("forgotten").arg(1).exec(&mut server.client()).unwrap();
+        redis::cmd("SET").arg("expected").arg(1).exec(&mut server.client()).unwrap();
         assert_nothing_left_but(&server, &["expected"]).await;
     }
 }

@@ -33,9 +33,7 @@ pub struct Inspector {
 impl Inspector {
     /// Looks through this connection.
     pub fn new(connection: Connection) -> Self {
-        Self {
-            connection: Mutex::new(connection),
-        }
+        Self { connection: Mutex::new(connection) }
     }
 
     /// The answer to any command.
@@ -72,17 +70,12 @@ impl Inspector {
     /// When the hash is not that of a lock: more than one field, or a field or a count of another form.
     pub fn holder(&self, lock: &str) -> Option<Holder> {
         let hash = self.hash(lock);
-        assert!(
-            hash.len() <= 1,
-            "a lock has one holder at most, not {hash:?}"
-        );
+        assert!(hash.len() <= 1, "a lock has one holder at most, not {hash:?}");
         let (field, count) = hash.into_iter().next()?;
         let holder = || {
             let (client, thread) = field.split_once(':')?;
             let uuid = client.len() == 36
-                && client
-                    .bytes()
-                    .all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+                && client.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
             Some(Holder {
                 client: uuid.then(|| client.into())?,
                 thread: thread.parse().ok()?,
@@ -106,9 +99,8 @@ impl Inspector {
     /// Every key of every database.
     pub fn keys(&self) -> Vec<String> {
         let keyspace: String = self.query(cmd("INFO").arg("keyspace"));
-        let databases = keyspace
-            .lines()
-            .filter_map(|line| line.strip_prefix("db")?.split_once(':'));
+        let databases =
+            keyspace.lines().filter_map(|line| line.strip_prefix("db")?.split_once(':'));
         let mut keys = Vec::new();
         for (database, _) in databases {
             self.query::<()>(cmd("SELECT").arg(database));
@@ -123,8 +115,7 @@ impl Inspector {
         let mut channels: Vec<String> = self.query(cmd("PUBSUB").arg("CHANNELS"));
         // Redis 6 knows no sharded ones.
         channels.extend(
-            self.try_query::<Vec<String>>(cmd("PUBSUB").arg("SHARDCHANNELS"))
-                .unwrap_or_default(),
+            self.try_query::<Vec<String>>(cmd("PUBSUB").arg("SHARDCHANNELS")).unwrap_or_default(),
         );
         channels
     }
@@ -134,10 +125,7 @@ impl Inspector {
         loop {
             let (next, some): (u64, Vec<Vec<u8>>) =
                 self.query(cmd("SCAN").arg(cursor).arg("COUNT").arg(1_000));
-            keys.extend(
-                some.iter()
-                    .map(|key| String::from_utf8_lossy(key).into_owned()),
-            );
+            keys.extend(some.iter().map(|key| String::from_utf8_lossy(key).into_owned()));
             cursor = next;
             if cursor == 0 {
                 return keys;

@@ -28,12 +28,7 @@ impl Peer {
         kind: &'static str,
         name: impl Into<String>,
     ) -> Party {
-        Party {
-            peer: self.clone(),
-            kind,
-            name: name.into(),
-            owner: owner.into(),
-        }
+        Party { peer: self.clone(), kind, name: name.into(), owner: owner.into() }
     }
 }
 
@@ -45,18 +40,12 @@ impl Party {
 
     /// The same owner at another lock.
     pub fn at(&self, name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..self.clone()
-        }
+        Self { name: name.into(), ..self.clone() }
     }
 
     /// The same owner with another kind of lock.
     pub fn of_kind(&self, kind: &'static str) -> Self {
-        Self {
-            kind,
-            ..self.clone()
-        }
+        Self { kind, ..self.clone() }
     }
 
     /// Sends a request, with further fields in an object (or `null`), for later.
@@ -65,12 +54,7 @@ impl Party {
             Value::Object(fields) => fields,
             _ => Map::new(),
         };
-        let ours = [
-            ("op", op),
-            ("kind", self.kind),
-            ("name", &self.name),
-            ("owner", &self.owner),
-        ];
+        let ours = [("op", op), ("kind", self.kind), ("name", &self.name), ("owner", &self.owner)];
         request.extend(ours.map(|(field, value)| (field.into(), value.into())));
         self.peer.start(Value::Object(request))
     }
@@ -95,9 +79,7 @@ impl Party {
 
     /// Takes the lock for a fixed lease.
     pub async fn lock_for(&self, lease: Duration) -> Answer {
-        self.start("lock", json!({ "lease_ms": millis(lease) }))
-            .granted()
-            .await
+        self.start("lock", json!({ "lease_ms": millis(lease) })).granted().await
     }
 
     /// Takes the lock if it is free.
@@ -107,24 +89,18 @@ impl Party {
 
     /// Takes the lock if it is free, for a fixed lease.
     pub async fn try_lock_for(&self, lease: Duration) -> bool {
-        self.expect("try_lock", json!({ "lease_ms": millis(lease) }))
-            .await
-            .is_true()
+        self.expect("try_lock", json!({ "lease_ms": millis(lease) })).await.is_true()
     }
 
     /// Begins to take the lock if it becomes free within `wait`.
     pub fn start_try_lock(&self, wait: Duration) -> Pending {
-        self.start("try_lock", json!({ "wait_ms": millis(wait) }))
-            .longer_by(wait)
+        self.start("try_lock", json!({ "wait_ms": millis(wait) })).longer_by(wait)
     }
 
     /// The same with a fixed lease.
     pub fn start_try_lock_for(&self, wait: Duration, lease: Duration) -> Pending {
-        self.start(
-            "try_lock",
-            json!({ "wait_ms": millis(wait), "lease_ms": millis(lease) }),
-        )
-        .longer_by(wait)
+        self.start("try_lock", json!({ "wait_ms": millis(wait), "lease_ms": millis(lease) }))
+            .longer_by(wait)
     }
 
     /// Gives one hold back.
@@ -176,11 +152,7 @@ impl Party {
     /// Runs a [`Load`] in this party's process.
     pub async fn run(&self, load: &Load) -> LoadReport {
         let fields = serde_json::to_value(load).expect("a load as JSON");
-        let answer = self
-            .start("loop", fields)
-            .longer_by(load.time())
-            .answer()
-            .await;
+        let answer = self.start("loop", fields).longer_by(load.time()).answer().await;
         let answer = answer.unwrap_or_else(|error| panic!("{self}: loop: {error}"));
         serde_json::from_value(answer.value.clone())
             .unwrap_or_else(|error| panic!("{self}: {error} in {answer:?}"))

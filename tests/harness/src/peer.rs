@@ -59,9 +59,7 @@ impl PeerArgs {
 
     /// The master of this name, as the sentinels at `host:port` know it.
     pub fn sentinel(sentinels: &[impl AsRef<str>], master: &str) -> Self {
-        Self::default()
-            .with("--sentinel", comma_separated(sentinels))
-            .with("--master", master)
+        Self::default().with("--sentinel", comma_separated(sentinels)).with("--master", master)
     }
 
     /// How long a hold without a lease lives on after its process has died.
@@ -109,17 +107,12 @@ impl Peer {
     pub async fn spawn(lang: Lang, args: &PeerArgs) -> Result<Self, PeerError> {
         let launcher = args.launcher.clone().unwrap_or_else(default_launcher);
         let process = Process::start(&launcher, lang, &args.arguments);
-        let hello = Pending::new(&process, lang, json!({ "op": "hello" }))
-            .within(START_PATIENCE)
-            .await;
+        let hello =
+            Pending::new(&process, lang, json!({ "op": "hello" })).within(START_PATIENCE).await;
         match hello {
             Ok(hello) => {
                 let hello = serde_json::from_value(hello.value).expect("a hello as PEER.md has it");
-                Ok(Self {
-                    lang,
-                    hello,
-                    process,
-                })
+                Ok(Self { lang, hello, process })
             }
             Err(PeerError::Gone(_)) => Err(process.obituary().await),
             Err(refused) => Err(refused),
@@ -209,13 +202,7 @@ pub struct Pending {
 impl Pending {
     fn new(process: &Arc<Process>, lang: Lang, request: Value) -> Self {
         let (request, reply) = process.send(request);
-        Self {
-            lang,
-            request,
-            process: Arc::clone(process),
-            reply,
-            limit: PATIENCE,
-        }
+        Self { lang, request, process: Arc::clone(process), reply, limit: PATIENCE }
     }
 
     /// Whether there is no answer yet.
@@ -243,13 +230,7 @@ impl Pending {
     /// # Panics
     /// When there is none in time.
     pub async fn within(self, limit: Duration) -> Result<Answer, PeerError> {
-        let Self {
-            lang,
-            request,
-            process,
-            reply,
-            ..
-        } = self;
+        let Self { lang, request, process, reply, .. } = self;
         match tokio::time::timeout(limit, reply).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(PeerError::Gone(process.log())),
@@ -319,9 +300,7 @@ pub fn java_is_required() -> bool {
 
 /// Now, in microseconds since the epoch: the clock of [`Answer::at`].
 pub fn epoch_micros() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("a clock of this century");
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock of this century");
     since.as_micros().try_into().expect("a clock of this age")
 }
 
@@ -330,11 +309,7 @@ fn default_launcher() -> PathBuf {
 }
 
 fn comma_separated(parts: &[impl AsRef<str>]) -> String {
-    parts
-        .iter()
-        .map(AsRef::as_ref)
-        .collect::<Vec<_>>()
-        .join(",")
+    parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -46,9 +46,7 @@ impl Proxy {
     /// # Panics
     /// When there is no free port.
     pub async fn start(upstream: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .expect("a free loopback port");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free loopback port");
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared {
             upstream,
@@ -57,11 +55,7 @@ impl Proxy {
             links: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Self {
-            port,
-            shared,
-            accepting,
-        }
+        Self { port, shared, accepting }
     }
 
     /// The proxy's own port.
@@ -76,11 +70,7 @@ impl Proxy {
 
     /// How many connections are open.
     pub fn connections(&self) -> usize {
-        self.shared
-            .links()
-            .values()
-            .filter(|link| link.is_open())
-            .count()
+        self.shared.links().values().filter(|link| link.is_open()).count()
     }
 
     /// Waits until `count` connections are open.
@@ -89,10 +79,7 @@ impl Proxy {
     /// When it does not come to that in [`PATIENCE`].
     pub async fn connected(&self, count: usize) {
         let what = format!("{count} connections through the proxy");
-        crate::eventually(PATIENCE, &what, || {
-            (self.connections() == count).then_some(())
-        })
-        .await;
+        crate::eventually(PATIENCE, &what, || (self.connections() == count).then_some(())).await;
     }
 
     /// Closes every connection now; says how many.
@@ -159,9 +146,7 @@ impl Proxy {
 
     /// The next `count` requests with this in them never arrive, and their connections are lost.
     pub fn lose_requests(&self, needle: impl Into<Needle>, count: usize) -> Fired {
-        self.shared
-            .faults()
-            .lose(Loss::Request, needle.into(), count)
+        self.shared.faults().lose(Loss::Request, needle.into(), count)
     }
 
     /// Ends all faults; the connections that are open stay so.

@@ -40,14 +40,8 @@ pub(crate) fn is_push(frame: &[u8]) -> bool {
 
 /// After one of these the connection's replies are not one for each request any more.
 pub(crate) fn is_subscribe(request: &[u8]) -> bool {
-    let command = request
-        .split(|&byte| byte == b'\n')
-        .nth(2)
-        .unwrap_or(request);
-    command
-        .trim_ascii()
-        .to_ascii_uppercase()
-        .ends_with(b"SUBSCRIBE")
+    let command = request.split(|&byte| byte == b'\n').nth(2).unwrap_or(request);
+    command.trim_ascii().to_ascii_uppercase().ends_with(b"SUBSCRIBE")
 }
 
 fn frames_len(bytes: &[u8], mut end: usize, count: usize) -> Result<Option<usize>> {
@@ -71,18 +65,13 @@ fn number(digits: &[u8], bytes: &[u8]) -> Result<Option<usize>> {
     if digits == b"-1" {
         return Ok(None);
     }
-    let number = std::str::from_utf8(digits)
-        .ok()
-        .and_then(|digits| digits.parse().ok());
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
     number.map(Some).ok_or_else(|| malformed(bytes))
 }
 
 fn malformed(bytes: &[u8]) -> Error {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-    Error::new(
-        ErrorKind::InvalidData,
-        format!("not the Redis protocol: {start:?}"),
-    )
+    Error::new(ErrorKind::InvalidData, format!("not the Redis protocol: {start:?}"))
 }
 
 #[cfg(test)]
@@ -109,11 +98,7 @@ mod tests {
             let followed = [frame, b"+next\r\n"].concat();
             assert_eq!(frame_len(&followed).unwrap(), Some(frame.len()));
             for part in 0..frame.len() {
-                assert_eq!(
-                    frame_len(&frame[..part]).unwrap(),
-                    None,
-                    "{part} of {frame:?}"
-                );
+                assert_eq!(frame_len(&frame[..part]).unwrap(), None, "{part} of {frame:?}");
             }
         }
     }

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use redis::Connection;
 use tempfile::TempDir;
 
 use crate::inspect::Inspector;
 use crate::wait::blocking;
 
 const START_LIMIT: Duration = Duration::from_secs(10);
-const REPLY_LIMIT: Duration = Duration::from_secs(10);
+const REPLY_LIMIT: Duration = Duration::from_secs(1);
 const PORT_TRIES: usize = 10;
 
 /// A `redis-server` process on a free loopback port, in memory only, with a directory of its own; gone when dropped.
@@ -68,10 +69,7 @@ impl RedisServer {
     /// # Panics
     /// When the server has no unix socket.
     pub fn unix_url(&self) -> String {
-        assert!(
-            self.terms.unix_socket,
-            "this server was started without a unix socket"
-        );
+        assert!(self.terms.unix_socket, "this server was started without a unix socket");
         format!("redis+unix://{}", self.unix_path().display())
     }
 
@@ -85,14 +83,15 @@ impl RedisServer {
         self.process.id()
     }
 
-    /// A new blocking connection of an independent client.
+    /// A new blocking connection of an independent client, without a timeout: with one, a signal such as that of a
+    /// dying child would interrupt it.
     ///
     /// # Panics
     /// When the server does not answer.
-    pub fn client(&self) -> redis::Connection {
-        connect(self.port).unwrap_or_else(|error| {
-            panic!("no connection to the server on port {}: {error}", self.port)
-        })
+    pub fn client(&self) -> Connection {
+        let connection = client(self.port).get_connection();
+        connection
+            .unwrap_or_else(|error| panic!("the server on port {} refuses: {error}", self.port))
     }
 
     /// A new [`Inspector`].
@@ -119,9 +118,8 @@ impl RedisServer {
     /// Starts it again on the same port, empty; kills it first if it still runs.
     pub fn restart(&mut self) {
         self.kill();
-        let again = blocking(START_LIMIT, || {
-            launch(&self.terms, self.directory.path(), self.port).ok()
-        });
+        let again =
+            blocking(START_LIMIT, || launch(&self.terms, self.directory.path(), self.port).ok());
         self.process =
             again.unwrap_or_else(|| panic!("the server did not come back on port {}", self.port));
     }
@@ -171,12 +169,7 @@ impl RedisServerBuilder {
             let port = self.port.unwrap_or_else(free_port);
             match launch(&self, directory.path(), port) {
                 Ok(process) => {
-                    return RedisServer {
-                        process,
-                        port,
-                        directory,
-                        terms: self,
-                    };
+                    return RedisServer { process, port, directory, terms: self };
                 }
                 Err(log) => last = log,
             }
@@ -201,9 +194,7 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Chi
         command.arg("--unixsocket").arg(unix_path(directory));
     }
     command.args(&terms.arguments).stdin(Stdio::null());
-    command
-        .stderr(output.try_clone().expect("a second handle"))
-        .stdout(output);
+    command.stderr(output.try_clone().expect("a second handle")).stdout(output);
 
     let mut process = match command.spawn() {
         Ok(process) => process,
@@ -229,17 +220,15 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Chi
 
 /// Another test's server may answer on the port ours did not get: the directory tells them apart.
 fn answers_as_ours(port: u16, directory: &Path) -> bool {
-    let Ok(mut connection) = connect(port) else {
+    // Whoever else listens there may not speak our language.
+    let Ok(mut connection) = client(port).get_connection_with_timeout(REPLY_LIMIT) else {
         return false;
     };
-    match redis::cmd("CONFIG")
-        .arg("GET")
-        .arg("dir")
-        .query::<Vec<String>>(&mut connection)
-    {
-        Ok(pair) => pair
-            .get(1)
-            .is_some_and(|answer| same_directory(Path::new(answer), directory)),
+    if connection.set_read_timeout(Some(REPLY_LIMIT)).is_err() {
+        return false;
+    }
+    match redis::cmd("CONFIG").arg("GET").arg("dir").query::<Vec<String>>(&mut connection) {
+        Ok(pair) => pair.get(1).is_some_and(|answer| same_directory(Path::new(answer), directory)),
         // A server with a password does not tell, but it is up.
         Err(error) => error.code() == Some("NOAUTH"),
     }
@@ -249,12 +238,8 @@ fn same_directory(one: &Path, other: &Path) -> bool {
     one.canonicalize().ok() == other.canonicalize().ok()
 }
 
-fn connect(port: u16) -> redis::RedisResult<redis::Connection> {
-    let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
-    let connection = client.get_connection_with_timeout(REPLY_LIMIT)?;
-    connection.set_read_timeout(Some(REPLY_LIMIT))?;
-    connection.set_write_timeout(Some(REPLY_LIMIT))?;
-    Ok(connection)
+fn client(port: u16) -> redis::Client {
+    redis::Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL")
 }
 
 fn free_port() -> u16 {
@@ -281,24 +266,17 @@ mod tests {
         let pong: String = redis::cmd("PING").query(&mut server.client()).unwrap();
         assert_eq!(pong, "PONG");
         drop(server);
-        assert!(connect(port).is_err());
+        assert!(client(port).get_connection().is_err());
     }
 
     #[test]
     fn a_restarted_server_is_empty_and_on_the_same_port() {
         let mut server = RedisServer::start();
         let port = server.port();
-        redis::cmd("SET")
-            .arg("k")
-            .arg("v")
-            .exec(&mut server.client())
-            .unwrap();
+        redis::cmd("SET").arg("k").arg("v").exec(&mut server.client()).unwrap();
         server.restart();
         assert_eq!(server.port(), port);
-        let value: Option<String> = redis::cmd("GET")
-            .arg("k")
-            .query(&mut server.client())
-            .unwrap();
+        let value: Option<String> = redis::cmd("GET").arg("k").query(&mut server.client()).unwrap();
         assert_eq!(value, None);
     }
 
@@ -306,9 +284,7 @@ mod tests {
     fn a_paused_server_answers_when_it_is_resumed() {
         let server = RedisServer::start();
         let mut client = server.client();
-        client
-            .set_read_timeout(Some(Duration::from_millis(100)))
-            .unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         server.pause();
         redis::cmd("PING").exec(&mut client).unwrap_err();
         server.resume();
@@ -318,10 +294,7 @@ mod tests {
     #[test]
     fn a_unix_socket_is_where_the_url_says() {
         let server = RedisServer::builder().unix_socket().start();
-        let mut client = redis::Client::open(server.unix_url())
-            .unwrap()
-            .get_connection()
-            .unwrap();
+        let mut client = redis::Client::open(server.unix_url()).unwrap().get_connection().unwrap();
         redis::cmd("PING").exec(&mut client).unwrap();
     }
 }

@@ -12,9 +12,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// # Panics
 /// When nothing is seen within `limit`; the message says `what` was waited for.
 pub async fn eventually<T>(limit: Duration, what: &str, look: impl FnMut() -> Option<T>) -> T {
-    glimpse(limit, look)
-        .await
-        .unwrap_or_else(|| panic!("waited {limit:?} in vain for {what}"))
+    glimpse(limit, look).await.unwrap_or_else(|| panic!("waited {limit:?} in vain for {what}"))
 }
 
 /// The same; `None` when the time is over.

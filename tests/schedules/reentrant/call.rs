@@ -28,19 +28,40 @@ pub(crate) struct Call {
 /// What is called.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Verb {
-    Acquire { lease: Ms, not_after: Ms },
-    Reenter { count: u32, lease: Ms, not_after: Ms },
-    Release { count: u32 },
-    Renew { lease: Ms },
+    Acquire {
+        lease: Ms,
+        not_after: Ms,
+    },
+    Reenter {
+        count: u32,
+        lease: Ms,
+        not_after: Ms,
+    },
+    Release {
+        count: u32,
+    },
+    Renew {
+        lease: Ms,
+    },
     /// A hand-over: the hold goes on under another id.
-    Swap { to: Id, lease: Ms },
+    Swap {
+        to: Id,
+        lease: Ms,
+    },
     /// The janitor's release to 0.
     Tidy,
     /// An outsider's force unlock.
-    Force { not_after: Ms },
+    Force {
+        not_after: Ms,
+    },
     /// Redisson's own scripts, run by a thread of its own.
-    TheirLock { lease: Option<Ms> },
-    TheirUnlock { lease: Ms, twice: bool },
+    TheirLock {
+        lease: Option<Ms>,
+    },
+    TheirUnlock {
+        lease: Ms,
+        twice: bool,
+    },
     TheirRenewal,
     TheirForce,
 }
@@ -50,8 +71,21 @@ impl Verb {
     pub(crate) fn is_theirs(self) -> bool {
         matches!(
             self,
-            Self::TheirLock { .. } | Self::TheirUnlock { .. } | Self::TheirRenewal | Self::TheirForce
+            Self::TheirLock { .. }
+                | Self::TheirUnlock { .. }
+                | Self::TheirRenewal
+                | Self::TheirForce
         )
+    }
+
+    /// Server time past which a copy does nothing.
+    pub(crate) fn not_after(self) -> Option<Ms> {
+        match self {
+            Self::Acquire { not_after, .. }
+            | Self::Reenter { not_after, .. }
+            | Self::Force { not_after } => Some(not_after),
+            _ => None,
+        }
     }
 
     /// Whether the caller has let go of the hold by calling it.
@@ -81,7 +115,9 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = self.id;
         match self.verb {
-            Verb::Acquire { lease, not_after } => write!(f, "acquire({id}, lease {lease}{})", in_time(not_after)),
+            Verb::Acquire { lease, not_after } => {
+                write!(f, "acquire({id}, lease {lease}{})", in_time(not_after))
+            }
             Verb::Reenter { count, lease, not_after } => {
                 write!(f, "reenter({id}, to {count}, lease {lease}{})", in_time(not_after))
             }
@@ -90,7 +126,9 @@ impl fmt::Display for Call {
             Verb::Swap { to, lease } => write!(f, "swap({id} to {to}, lease {lease})"),
             Verb::Tidy => write!(f, "release({id}, to 0) by the janitor"),
             Verb::Force { .. } => write!(f, "force_unlock"),
-            Verb::TheirLock { lease: Some(lease) } => write!(f, "Redisson's lock({id}, lease {lease})"),
+            Verb::TheirLock { lease: Some(lease) } => {
+                write!(f, "Redisson's lock({id}, lease {lease})")
+            }
             Verb::TheirLock { lease: None } => write!(f, "Redisson's lock({id})"),
             Verb::TheirUnlock { twice: false, .. } => write!(f, "Redisson's unlock({id})"),
             Verb::TheirUnlock { twice: true, .. } => write!(f, "Redisson's unlock({id}), twice"),

@@ -6,13 +6,14 @@ use super::rules::Rule;
 use super::{Reentrant, World};
 use crate::sim::Ms;
 
-/// How long after an attempt began its copies still count.
-const ATTEMPT: Ms = 40;
+/// How long after an attempt began its copies still count: longer than some leases, and shorter than others.
+const ATTEMPT: Ms = 120;
 
 impl Reentrant {
     pub(super) fn may_hand_over(&self, from: &Owner, now: Ms) -> bool {
         let clear = from.claim.as_ref().is_some_and(|claim| claim.alive_until(now).is_none());
-        from.can(Deed::HandOver { to: from.name }, now) && (clear || !self.rules.keep(Rule::ClearSwaps))
+        from.can(Deed::HandOver { to: from.name }, now)
+            && (clear || !self.rules.keep(Rule::ClearSwaps))
     }
 
     /// Does the deed of an owner that can do it.
@@ -65,8 +66,10 @@ impl Reentrant {
 
     fn begin(&mut self, who: Name, verb: Verb, world: &mut World<'_>) {
         let name = world.step();
+        let holders = self.truth.holders();
         let claim = self.claim(who);
-        claim.operation = Some(Operation { verb, sent: Vec::new(), name });
+        let kept = holders.contains(&claim.id);
+        claim.operation = Some(Operation { verb, sent: Vec::new(), name, kept });
         if matches!(verb, Verb::Reenter { .. } | Verb::Release { .. }) {
             claim.stated_by = name;
         }
@@ -101,7 +104,11 @@ impl Reentrant {
             Some(Verb::Swap { to, .. }) => {
                 let claim = self.owner(who).claim.take().expect("the hold to hand over");
                 self.owner(to.owner).claim = None;
-                let ids = if self.rules.keep(Rule::SourceFirst) { vec![claim.id, to] } else { vec![to, claim.id] };
+                let ids = if self.rules.keep(Rule::SourceFirst) {
+                    vec![claim.id, to]
+                } else {
+                    vec![to, claim.id]
+                };
                 self.take_on(ids, claim.alive_until(world.now()));
             }
             _ => self.abandon(who, world.now()),
@@ -112,8 +119,10 @@ impl Reentrant {
     fn forget(&mut self, who: Name, since: Ms) {
         if self.claim(who).unanswered.is_empty() {
             self.owner(who).claim = None;
-        } else {
+        } else if self.rules.keep(Rule::UnansweredIsUnclear) {
             self.abandon(who, since);
+        } else {
+            self.retire(who, since);
         }
     }
 

@@ -9,32 +9,46 @@ use crate::sim::{Kind, Ms, StepId};
 
 impl Reentrant {
     /// An owner hears the answer to one of its copies.
-    pub(super) fn hear(&mut self, name: StepId, sent: Ms, call: &Call, answer: &Value, world: &mut World<'_>) {
+    pub(super) fn hear(
+        &mut self,
+        name: StepId,
+        sent: Ms,
+        call: &Call,
+        answer: &Value,
+        world: &mut World<'_>,
+    ) {
         let who = call.id.owner;
         let now = world.now();
-        let Some(claim) = self.owner(who).claim.as_mut().filter(|claim| claim.id == call.id) else { return };
+        let every_answer_clears = !self.rules.keep(Rule::AnswersInTime);
+        let claim = self.owner(who).claim.as_mut();
+        let Some(claim) = claim.filter(|claim| claim.id == call.id) else { return };
         // A copy whose answer comes after the release was sent may have run after it: to the janitor it is unanswered.
-        if !claim.lets_go() {
+        if !claim.lets_go() || every_answer_clears {
             claim.unanswered.retain(|(copy, _)| *copy != name);
         }
-        let current = claim.operation.as_ref().is_some_and(|operation| operation.name == call.operation);
+        let current =
+            claim.operation.as_ref().is_some_and(|operation| operation.name == call.operation);
         match (call.verb, answer) {
             (Verb::Acquire { lease, .. }, Value::Nil) if claim.count == 0 && !claim.receives => {
                 claim.operation = None;
                 self.hold_from(who, sent, lease, now);
             }
             (Verb::Renew { lease }, Value::Array(answers)) if claim.holds() => match answers[..] {
-                [Value::Int(1)] => self.trust(who, sent, lease),
+                [Value::Int(1)] => self.trust(who, sent, lease, now),
                 _ => self.lost(who, call, world),
             },
             _ if !current => {}
             (Verb::Acquire { .. }, _) => claim.operation = None,
             (Verb::Reenter { count, lease, .. }, Value::Int(1)) => {
                 (claim.count, claim.operation) = (count, None);
-                self.trust(who, sent, lease);
+                self.trust(who, sent, lease, now);
             }
-            (Verb::Reenter { .. }, Value::Array(_)) => (claim.operation, claim.restate) = (None, true),
-            (Verb::Release { count: 0 }, Value::Int(answer)) => self.released(who, *answer == 1, world),
+            (Verb::Reenter { .. }, Value::Array(_)) => {
+                (claim.operation, claim.restate) = (None, true)
+            }
+            (Verb::Release { count: 0 }, Value::Int(answer)) => {
+                self.released(who, *answer == 1, world)
+            }
             (Verb::Release { count }, Value::Int(1)) => {
                 (claim.count, claim.operation, claim.restate) = (count, None, false);
             }
@@ -43,21 +57,31 @@ impl Reentrant {
                 self.claim(to.owner).receives = false;
                 self.hold_from(to.owner, sent, lease, now);
             }
-            (Verb::Reenter { .. } | Verb::Release { .. } | Verb::Swap { .. }, Value::Int(0)) => self.lost(who, call, world),
+            (Verb::Reenter { .. } | Verb::Release { .. } | Verb::Swap { .. }, Value::Int(0)) => {
+                self.lost(who, call, world)
+            }
             (verb, answer) => panic!("{verb:?} is not answered with {answer:?}"),
         }
     }
 
     fn hold_from(&mut self, who: Name, sent: Ms, lease: Ms, now: Ms) {
         self.claim(who).count = 1;
-        self.trust(who, sent, lease);
-        if self.claim(who).trusted_until <= now {
-            self.abandon(who, now);
+        self.trust(who, sent, lease, now);
+        let claim = self.claim(who);
+        if claim.trusted_until <= now {
+            return self.abandon(who, now);
         }
+        let id = claim.id;
+        self.truth.trusted(id);
     }
 
-    fn trust(&mut self, who: Name, sent: Ms, lease: Ms) {
-        let until = self.owner(who).trust(sent, lease);
+    /// Trusts a hold for the lease less the drift, from the sending of the attempt on; in true time, by the owner's clock.
+    fn trust(&mut self, who: Name, sent: Ms, lease: Ms, now: Ms) {
+        let from = if self.rules.keep(Rule::TrustFromSending) { sent } else { now };
+        let drift = if self.rules.keep(Rule::Drift) { lease / 100 + 2 } else { 0 };
+        let time = lease - drift;
+        let owner = self.owner(who);
+        let until = from + if owner.slow { time * 100 / 99 } else { time };
         let claim = self.claim(who);
         claim.trusted_until = claim.trusted_until.max(until);
     }
@@ -66,14 +90,21 @@ impl Reentrant {
     fn released(&mut self, who: Name, found: bool, world: &mut World<'_>) {
         let claim = self.claim(who);
         let (id, trusted) = (claim.id, claim.trusted_until);
-        let sent = &claim.operation.as_ref().expect("the release").sent;
+        let operation = claim.operation.as_ref().expect("the release");
+        let (sent, kept) = (&operation.sent, operation.kept);
         let (first, copies) = (sent[0], sent.len());
         let in_time = sent.iter().filter(|sent| **sent < trusted).count();
         let enough = if self.rules.keep(Rule::OneCopyInTime) { 1 } else { 2 };
-        let released = found || self.rules.keep(Rule::GoneIsReleased) && copies > 1 && in_time >= enough;
-        world.say(|| format!("        {who} is told: {}", if released { "released" } else { "not held" }));
-        if released && self.truth.expired_at(id).is_some_and(|at| at <= first) {
-            world.violation(Kind::FalseRelease, format!("{id} had expired when {who} asked to release it"));
+        let released =
+            found || self.rules.keep(Rule::GoneIsReleased) && copies > 1 && in_time >= enough;
+        world.say(|| {
+            format!("        {who} is told: {}", if released { "released" } else { "not held" })
+        });
+        if released && !kept && !self.truth.is_ousted(id) {
+            world.violation(
+                Kind::FalseRelease,
+                format!("{who} is told that {id} was released, which had been lost before"),
+            );
         }
         if !released && !self.truth.was_lost(id) {
             world.violation(Kind::FalseAlarm, format!("{who} is told that {id} was not held"));

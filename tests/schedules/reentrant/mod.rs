@@ -51,17 +51,26 @@ pub(crate) enum Action {
     /// The janitor sends a release to 0.
     Tidy(Id),
     /// The outsider, by our script or by Redisson's.
-    Force { theirs: bool },
+    Force {
+        theirs: bool,
+    },
     /// A thread of Redisson's.
     ThreadLocks(Name, Option<Ms>),
-    ThreadUnlocks { who: Name, twice: bool },
+    ThreadUnlocks {
+        who: Name,
+        twice: bool,
+    },
 }
 
 impl Reentrant {
     /// Three owners of ours, one of them with a slow clock, and two threads of Redisson's when its scripts are known.
     pub(crate) fn new(rules: Rules, scripts: &Scripts) -> Self {
         let owner = |name| Owner { name, slow: name == 'B', claim: None };
-        let threads = if scripts.theirs.is_some() { vec![Thread::new('J'), Thread::new('K')] } else { Vec::new() };
+        let threads = if scripts.theirs.is_some() {
+            vec![Thread::new('J'), Thread::new('K')]
+        } else {
+            Vec::new()
+        };
         Self {
             rules,
             scripts: scripts.clone(),
@@ -74,7 +83,9 @@ impl Reentrant {
 
     fn call(&mut self, mut call: Call, world: &mut World<'_>) {
         if !self.rules.keep(Rule::NotAfter) {
-            if let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } = &mut call.verb {
+            if let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } =
+                &mut call.verb
+            {
                 *not_after = Ms::MAX;
             }
         }
@@ -83,7 +94,8 @@ impl Reentrant {
     }
 
     fn can(&self, action: &Action, now: Ms) -> bool {
-        let owner = |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
+        let owner =
+            |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
         match action {
             Action::Deed(who, Deed::HandOver { to }) => {
                 who != to && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
@@ -103,7 +115,8 @@ impl Reentrant {
     /// Whether somebody holds it, wants it, or is going to release it.
     fn is_somebodys(&self, id: Id) -> bool {
         let wanted = |owner: &Owner| owner.claim.as_ref().is_some_and(|claim| claim.id == id);
-        let theirs = |thread: &Thread| thread.id() == id && (thread.count > 0 || thread.pending.is_some());
+        let theirs =
+            |thread: &Thread| thread.id() == id && (thread.count > 0 || thread.pending.is_some());
         self.owners.iter().any(wanted) || self.threads.iter().any(theirs) || self.janitor.has(id)
     }
 
@@ -128,24 +141,54 @@ impl Model for Reentrant {
         }
         for owner in &self.owners {
             let deed = |deed| Action::Deed(owner.name, deed);
-            choices.extend(LEASES.map(|lease| (3, deed(Deed::Acquire { lease }))));
+            choices.extend(LEASES.map(|lease| (2, deed(Deed::Acquire { lease }))));
             choices.extend(LEASES.map(|lease| (1, deed(Deed::Reenter { lease }))));
-            choices.extend(self.owners.iter().map(|other| (3, deed(Deed::HandOver { to: other.name }))));
-            choices.extend([(9, Deed::Resend), (9, Deed::Release), (3, Deed::Restate)].map(|(n, d)| (n, deed(d))));
-            choices.extend([(4, Deed::Again), (2, Deed::Cancel), (2, Deed::GiveUp), (3, Deed::Renew)].map(|(n, d)| (n, deed(d))));
+            choices.extend(
+                self.owners.iter().map(|other| (6, deed(Deed::HandOver { to: other.name }))),
+            );
+            choices.extend(
+                [(9, Deed::Resend), (9, Deed::Release), (3, Deed::Restate)]
+                    .map(|(n, d)| (n, deed(d))),
+            );
+            choices.extend(
+                [(4, Deed::Again), (2, Deed::Cancel), (2, Deed::GiveUp), (3, Deed::Renew)]
+                    .map(|(n, d)| (n, deed(d))),
+            );
         }
         for (id, _) in self.janitor.next() {
             choices.push((3, Action::Tidy(id)));
         }
         for Thread { name, .. } in &self.threads {
-            choices.extend([None, Some(60), Some(150)].map(|lease| (2, Action::ThreadLocks(*name, lease))));
-            choices.extend([false, true].map(|twice| (3, Action::ThreadUnlocks { who: *name, twice })));
+            choices.extend(
+                [None, Some(60), Some(150)].map(|lease| (2, Action::ThreadLocks(*name, lease))),
+            );
+            choices.extend(
+                [false, true].map(|twice| (3, Action::ThreadUnlocks { who: *name, twice })),
+            );
         }
         if !self.threads.is_empty() {
             choices.push((1, Action::Force { theirs: true }));
         }
         choices.retain(|(_, action)| self.can(action, world.now()));
         choices
+    }
+
+    fn class(action: &Action) -> usize {
+        match action {
+            Action::Deed(_, Deed::Acquire { .. }) | Action::ThreadLocks(..) => 0,
+            Action::Deed(_, Deed::Again) => 1,
+            Action::Deed(_, Deed::Resend) => 2,
+            Action::Deed(_, Deed::Reenter { .. }) => 3,
+            Action::Deed(_, Deed::Release) => 4,
+            Action::Deed(_, Deed::Restate) => 5,
+            Action::Deed(_, Deed::Cancel) => 6,
+            Action::Deed(_, Deed::GiveUp) => 7,
+            Action::Deed(_, Deed::Renew) => 8,
+            Action::Deed(_, Deed::HandOver { .. }) => 9,
+            Action::Tidy(_) => 10,
+            Action::Force { .. } => 11,
+            Action::ThreadUnlocks { .. } => 12,
+        }
     }
 
     fn act(&mut self, action: &Action, world: &mut World<'_>) -> bool {
@@ -170,14 +213,21 @@ impl Model for Reentrant {
     }
 
     fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) -> bool {
-        self.truth.ran(call, world);
+        self.truth.ran(call, answer, world);
         if let Verb::TheirUnlock { twice, .. } = call.verb {
             self.unlock_ran(call, answer, twice, world);
         }
         call.verb.is_theirs()
     }
 
-    fn answered(&mut self, name: StepId, sent: Ms, call: &Call, answer: &Value, world: &mut World<'_>) {
+    fn answered(
+        &mut self,
+        name: StepId,
+        sent: Ms,
+        call: &Call,
+        answer: &Value,
+        world: &mut World<'_>,
+    ) {
         match call.verb {
             Verb::Tidy => self.janitor.answered(call.id, sent),
             Verb::Force { .. } | Verb::TheirForce => {}
@@ -187,14 +237,20 @@ impl Model for Reentrant {
     }
 
     fn alarm(&self) -> Option<Ms> {
-        let holding = self.owners.iter().filter_map(|owner| owner.claim.as_ref()).filter(|claim| claim.holds());
+        let holding = self
+            .owners
+            .iter()
+            .filter_map(|owner| owner.claim.as_ref())
+            .filter(|claim| claim.holds());
         let ends = holding.map(|claim| claim.trusted_until);
         ends.chain(self.threads.iter().filter_map(Thread::alarm)).min()
     }
 
     fn ring(&mut self, world: &mut World<'_>) {
         let now = world.now();
-        let over = |owner: &&Owner| owner.claim.as_ref().is_some_and(|claim| claim.holds() && claim.trusted_until <= now);
+        let over = |owner: &&Owner| {
+            owner.claim.as_ref().is_some_and(|claim| claim.holds() && claim.trusted_until <= now)
+        };
         for name in self.owners.iter().filter(over).map(|owner| owner.name).collect::<Vec<_>>() {
             world.say(|| format!("      {name} trusts its hold no longer"));
             self.abandon(name, now);
@@ -207,23 +263,33 @@ impl Model for Reentrant {
 
     fn expired(&mut self, _keys: &[String], world: &mut World<'_>) {
         world.say(|| "      the lock expires".into());
-        self.truth.expired(world.now());
+        self.truth.expired();
     }
 
     fn check(&self, world: &mut World<'_>) {
         let believers = self.believers(world);
         if let [one, other, ..] = believers[..] {
-            world.violation(Kind::TwoHolders, format!("{one} and {other} believe to hold at {}", world.now()));
+            world.violation(
+                Kind::TwoHolders,
+                format!("{one} and {other} believe to hold at {}", world.now()),
+            );
         }
         let holders = self.truth.holders();
         for id in believers.iter().filter(|id| !holders.contains(id)) {
-            world.violation(Kind::Vanished, format!("{id} believes to hold, and the server does not know it"));
+            world.violation(
+                Kind::Vanished,
+                format!("{id} believes to hold, and the server does not know it"),
+            );
         }
         for id in holders.iter().filter(|id| !self.is_somebodys(**id)) {
-            world.violation(Kind::Orphan, format!("{id} stays on the server, and nobody will release it"));
+            world.violation(
+                Kind::Orphan,
+                format!("{id} stays on the server, and nobody will release it"),
+            );
         }
         let sure = self.owners.iter().filter_map(Owner::sure_count);
-        let theirs = self.threads.iter().filter(|thread| thread.count > 0 && thread.pending.is_none());
+        let theirs =
+            self.threads.iter().filter(|thread| thread.count > 0 && thread.pending.is_none());
         let told = sure
             .filter(|(id, _, stated_by)| self.truth.stated_by(*id) == Some(*stated_by))
             .map(|(id, count, _)| (id, count))
@@ -231,7 +297,10 @@ impl Model for Reentrant {
         for (id, count) in told {
             if self.truth.count(id).is_some_and(|kept| kept != count) {
                 let kept = self.truth.count(id);
-                world.violation(Kind::WrongCount, format!("{id} holds {count} times, and the server keeps {kept:?}"));
+                world.violation(
+                    Kind::WrongCount,
+                    format!("{id} holds {count} times, and the server keeps {kept:?}"),
+                );
             }
         }
     }
@@ -248,7 +317,10 @@ impl Model for Reentrant {
                 return Some(Closing::Run(copy));
             }
             if thread.count > 0 {
-                return Some(Closing::Act(Action::ThreadUnlocks { who: thread.name, twice: false }));
+                return Some(Closing::Act(Action::ThreadUnlocks {
+                    who: thread.name,
+                    twice: false,
+                }));
             }
         }
         self.janitor.next().next().map(|(id, after)| match after {

@@ -48,14 +48,18 @@ pub(crate) enum Part {
 /// Listens to a Java peer on this server; `None`, and a line that says so, when there is no Java.
 pub(crate) fn overhear(server: &RedisServer, test: &str) -> Option<Overheard> {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let arguments = PeerArgs::redis(server.url()).watchdog(Duration::from_millis(WATCHDOG.parse().expect("a number")));
+    let arguments = PeerArgs::redis(server.url())
+        .watchdog(Duration::from_millis(WATCHDOG.parse().expect("a number")));
     let peer = runtime.block_on(java_or_skip(test, &arguments))?;
-    let mut ear = Ear { lines: monitor(server), marks: server.client(), holder: peer.client().to_string() };
+    let mut ear =
+        Ear { lines: monitor(server), marks: server.client(), holder: peer.client().to_string() };
     let ask = |request: Value| {
         runtime.block_on(ask(&peer, request));
     };
 
-    ask(json!({ "op": "lock", "name": NAME, "owner": "a", "lease_ms": LEASE.parse::<u64>().expect("a number") }));
+    ask(
+        json!({ "op": "lock", "name": NAME, "owner": "a", "lease_ms": LEASE.parse::<u64>().expect("a number") }),
+    );
     let lock = ear.last_call();
     ask(json!({ "op": "unlock", "name": NAME, "owner": "a" }));
     let unlock = ear.last_call();
@@ -74,7 +78,8 @@ async fn ask(peer: &Peer, request: Value) {
 }
 
 fn monitor(server: &RedisServer) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a connection to listen on");
+    let mut stream =
+        TcpStream::connect(("127.0.0.1", server.port())).expect("a connection to listen on");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     stream.write_all(b"MONITOR\r\n").expect("to listen");
     let mut lines = BufReader::new(stream);

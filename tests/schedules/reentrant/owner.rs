@@ -41,18 +41,24 @@ pub(super) struct Operation {
     /// When its copies were sent.
     pub(super) sent: Vec<Ms>,
     pub(super) name: StepId,
+    /// Whether the server kept the hold when the first copy was sent; for the judge only.
+    pub(super) kept: bool,
 }
 
 /// What an owner can do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Deed {
     /// Wish for the lock.
-    Acquire { lease: Ms },
+    Acquire {
+        lease: Ms,
+    },
     /// Try again after a refusal.
     Again,
     /// Send another copy: the answer has not come.
     Resend,
-    Reenter { lease: Ms },
+    Reenter {
+        lease: Ms,
+    },
     Release,
     Restate,
     /// Drop the wish for the lock, or for one hold more.
@@ -61,7 +67,9 @@ pub(crate) enum Deed {
     GiveUp,
     Renew,
     /// Give the hold to another owner of the same process.
-    HandOver { to: Name },
+    HandOver {
+        to: Name,
+    },
 }
 
 impl Owner {
@@ -78,12 +86,6 @@ impl Owner {
         sure.then_some((claim.id, claim.count, claim.stated_by))
     }
 
-    /// How long a hold is trusted by this owner's clock, in true time: (lease − drift) from the sending of the attempt.
-    pub(super) fn trust(&self, sent: Ms, lease: Ms) -> Ms {
-        let trusted = lease - lease / 100 - 2;
-        sent + if self.slow { trusted * 100 / 99 } else { trusted }
-    }
-
     pub(super) fn can(&self, deed: Deed, now: Ms) -> bool {
         let Some(claim) = &self.claim else { return matches!(deed, Deed::Acquire { .. }) };
         let at_rest = claim.operation.is_none() && !claim.receives;
@@ -91,11 +93,15 @@ impl Owner {
         match deed {
             Deed::Acquire { .. } => false,
             Deed::Again => at_rest && claim.count == 0,
-            Deed::Resend => claim.operation.as_ref().is_some_and(|operation| operation.may_resend(now)),
+            Deed::Resend => {
+                claim.operation.as_ref().is_some_and(|operation| operation.may_resend(now))
+            }
             Deed::Reenter { .. } => at_rest && (1..MAX_COUNT).contains(&claim.count),
             Deed::Release => at_rest && claim.count > 0,
             Deed::Restate => at_rest && claim.restate,
-            Deed::Cancel => matches!(pending, Some(Verb::Reenter { .. })) || claim.count == 0 && !claim.receives,
+            Deed::Cancel => {
+                matches!(pending, Some(Verb::Reenter { .. })) || claim.count == 0 && !claim.receives
+            }
             Deed::GiveUp => matches!(pending, Some(Verb::Release { .. } | Verb::Swap { .. })),
             Deed::Renew => claim.holds(),
             Deed::HandOver { .. } => at_rest && claim.count == 1,
@@ -107,7 +113,17 @@ impl Claim {
     pub(super) fn new(id: Id, lease: Ms) -> Self {
         let (count, trusted_until, operation, stated_by) = (0, 0, None, 0);
         let (restate, receives, unanswered) = (false, false, Vec::new());
-        Self { id, count, trusted_until, operation, stated_by, restate, receives, lease, unanswered }
+        Self {
+            id,
+            count,
+            trusted_until,
+            operation,
+            stated_by,
+            restate,
+            receives,
+            lease,
+            unanswered,
+        }
     }
 
     pub(super) fn holds(&self) -> bool {
@@ -121,7 +137,11 @@ impl Claim {
 
     /// The last not-after of an unanswered acquire that could still run at `since` or later.
     pub(super) fn alive_until(&self, since: Ms) -> Option<Ms> {
-        self.unanswered.iter().map(|(_, not_after)| *not_after).filter(|not_after| *not_after >= since).max()
+        self.unanswered
+            .iter()
+            .map(|(_, not_after)| *not_after)
+            .filter(|not_after| *not_after >= since)
+            .max()
     }
 }
 

@@ -52,7 +52,12 @@ impl Thread {
 }
 
 impl Reentrant {
-    pub(super) fn thread_locks(&mut self, who: Name, lease: Option<Ms>, world: &mut World<'_>) -> bool {
+    pub(super) fn thread_locks(
+        &mut self,
+        who: Name,
+        lease: Option<Ms>,
+        world: &mut World<'_>,
+    ) -> bool {
         let thread = self.thread(who);
         // A hold is kept as it began: Redisson does not mix leases and the watchdog well.
         if thread.pending.is_some() || thread.count > 0 && thread.lease != lease {
@@ -79,11 +84,17 @@ impl Reentrant {
     }
 
     /// The server has run an unlock: perhaps once more, and then the latch goes.
-    pub(super) fn unlock_ran(&mut self, call: &Call, answer: &Value, twice: bool, world: &mut World<'_>) {
+    pub(super) fn unlock_ran(
+        &mut self,
+        call: &Call,
+        answer: &Value,
+        twice: bool,
+        world: &mut World<'_>,
+    ) {
         if twice && *answer != Value::Nil {
             let again = world.run(&self.scripts.invocation(call));
             assert_eq!(again, *answer, "Redisson's latch answers a repeated unlock");
-            self.truth.ran(call, world);
+            self.truth.ran(call, answer, world);
         }
         world.server.command(cmd("DEL").arg(latch(call)));
     }
@@ -98,12 +109,15 @@ impl Reentrant {
                 if thread.count == 0 || count == 1 {
                     thread.renew_at = now + WATCHDOG / 3;
                 }
-                (thread.count, thread.lease, thread.ends) = (count, lease, now + lease.unwrap_or(0));
+                (thread.count, thread.lease, thread.ends) =
+                    (count, lease, now + lease.unwrap_or(0));
                 if count == 1 {
                     self.truth.begin_again(call.id);
                 }
             }
-            (Verb::TheirUnlock { lease, .. }, Value::Int(0)) => (thread.count, thread.ends) = (count, now + lease),
+            (Verb::TheirUnlock { lease, .. }, Value::Int(0)) => {
+                (thread.count, thread.ends) = (count, now + lease)
+            }
             (Verb::TheirUnlock { .. }, Value::Int(1)) => thread.count = 0,
             (Verb::TheirUnlock { .. }, Value::Nil) => self.thread_lost(call.id, world),
             _ => {}
@@ -116,7 +130,7 @@ impl Reentrant {
         let call = Call { id: thread.id(), verb: Verb::TheirRenewal, operation: world.step() };
         let answer = world.run(&self.scripts.invocation(&call));
         world.say(|| format!("      {call}"));
-        self.truth.ran(&call, world);
+        self.truth.ran(&call, &answer, world);
         match &answer {
             Value::Array(renewed) if renewed[..] == [Value::Int(1)] => {}
             Value::Int(1) => {}
@@ -127,7 +141,10 @@ impl Reentrant {
     fn thread_lost(&mut self, id: Id, world: &mut World<'_>) {
         self.thread(id.owner).count = 0;
         if !self.truth.was_lost(id) {
-            world.violation(Kind::FalseAlarm, format!("Redisson's {id} is told that it was not held"));
+            world.violation(
+                Kind::FalseAlarm,
+                format!("Redisson's {id} is told that it was not held"),
+            );
         }
     }
 

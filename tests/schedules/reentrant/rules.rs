@@ -16,10 +16,18 @@ pub(crate) enum Rule {
     /// Rule 4: one copy of a release sent while the hold was trusted is enough for that, whenever the others were sent.
     /// Left out: more than one has to be.
     OneCopyInTime,
+    /// Rule 4: an acquire whose answer comes after the release was sent is unanswered all the same: it may have run after it.
+    AnswersInTime,
+    /// Rule 4: an acquire that was never answered is unclear even when its not-after has passed: it may have run before.
+    UnansweredIsUnclear,
     /// Rule 4, of a hand-over: the id it came from is released first. Left out: the other one is.
     SourceFirst,
     /// Rule 5: no swap from an id with an unanswered acquire.
     ClearSwaps,
+    /// The trust window begins when the attempt is sent. Left out: when its answer comes.
+    TrustFromSending,
+    /// The trust window is shorter than the lease by the drift of the clocks.
+    Drift,
     /// Rule 5: theirs in first, mine out second. Left out: the other way round.
     TheirsInFirst,
 }

@@ -107,15 +107,20 @@ impl Scripts {
             Verb::Acquire { lease, not_after } => {
                 (&self.acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after)])
             }
-            Verb::Reenter { count, lease, not_after } => {
-                (&self.reenter, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after), text(count)])
-            }
+            Verb::Reenter { count, lease, not_after } => (
+                &self.reenter,
+                vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after), text(count)],
+            ),
             Verb::Release { count } => (&self.release, release(count)),
             Verb::Tidy => (&self.tidy, release(0)),
             Verb::Renew { lease } => (&self.renew, vec![Arg::Lease(lease), text(id)]),
             Verb::Swap { to, lease } => (&self.swap, vec![text(id), text(to), Arg::Lease(lease)]),
-            Verb::Force { not_after } => (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)]),
-            Verb::TheirLock { lease } => return fill(&self.theirs().lock, call, lease.unwrap_or(WATCHDOG)),
+            Verb::Force { not_after } => {
+                (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
+            }
+            Verb::TheirLock { lease } => {
+                return fill(&self.theirs().lock, call, lease.unwrap_or(WATCHDOG));
+            }
             Verb::TheirUnlock { lease, .. } => return fill(&self.theirs().unlock, call, lease),
             Verb::TheirRenewal => return fill(&self.theirs().renewal, call, WATCHDOG),
             Verb::TheirForce => return fill(&self.theirs().force_unlock, call, WATCHDOG),

@@ -2,63 +2,47 @@
 
 use std::collections::{HashMap, HashSet};
 
+use redis::Value;
+
 use super::call::{Call, Id, Verb};
 use super::scripts::LOCK;
-use crate::sim::{Kind, Ms, Seen, StepId, World};
-
-/// How a hold ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Released,
-    Swapped,
-    Forced,
-    Expired,
-}
+use crate::sim::{Kind, Seen, StepId, World};
 
 /// The record of all holds.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     last: Option<Seen>,
-    ended: HashMap<Id, (End, Ms)>,
     ousted: HashSet<Id>,
+    expired: HashSet<Id>,
     stated: HashMap<Id, StepId>,
 }
 
 impl Truth {
     /// Takes note of what a script has changed.
-    pub(crate) fn ran(&mut self, call: &Call, world: &mut World<'_, Call>) {
-        let now = world.now();
+    pub(crate) fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_, Call>) {
         let seen = world.server.seen(LOCK).cloned();
-        if let Some(seen) = &seen {
-            let holders = seen.fields.iter().map(|(id, count)| format!("{id} x{count}")).collect::<Vec<_>>();
-            let until = seen.until.map_or("for ever".into(), |until| format!("until {until}"));
-            world.say(|| format!("        server: {} {until}", holders.join(", ")));
-        } else {
-            world.say(|| "        server: free".into());
-        }
+        world.say(|| format!("        server: {}", shown(seen.as_ref())));
         let (before, after) = (holders(self.last.as_ref()), holders(seen.as_ref()));
-        for id in before.difference(&after) {
-            self.ended.insert(*id, (end_by(call), now));
-            if end_by(call) == End::Forced {
-                self.ousted.insert(*id);
-            }
+        if matches!(call.verb, Verb::Force { .. } | Verb::TheirForce) {
+            self.ousted.extend(before.difference(&after));
         }
         for id in after.difference(&before) {
-            self.ended.remove(id);
             self.stated.insert(*id, 0);
         }
-        if matches!(call.verb, Verb::Reenter { .. } | Verb::Release { .. }) && after.contains(&call.id) {
+        if matches!(call.verb, Verb::Reenter { .. } | Verb::Release { .. })
+            && *answer == Value::Int(1)
+        {
             self.stated.insert(call.id, call.operation);
         }
+        check_answer(call, answer, &after, world);
+        self.check_time(call, seen.as_ref(), world);
         self.check_ttl(call, seen.as_ref(), world);
         self.last = seen;
     }
 
     /// The lock has expired.
-    pub(crate) fn expired(&mut self, now: Ms) {
-        for id in holders(self.last.take().as_ref()) {
-            self.ended.insert(id, (End::Expired, now));
-        }
+    pub(crate) fn expired(&mut self) {
+        self.expired.extend(holders(self.last.take().as_ref()));
     }
 
     /// Who is on the server.
@@ -81,19 +65,28 @@ impl Truth {
         self.ousted.contains(&id)
     }
 
-    /// Whether the hold was lost, not given up.
+    /// Whether the hold was taken away by force or by time, whatever came after.
     pub(crate) fn was_lost(&self, id: Id) -> bool {
-        self.is_ousted(id) || matches!(self.ended.get(&id), Some((End::Forced | End::Expired, _)))
+        self.is_ousted(id) || self.expired.contains(&id)
     }
 
-    /// When the hold expired, if that was its end.
-    pub(crate) fn expired_at(&self, id: Id) -> Option<Ms> {
-        self.ended.get(&id).filter(|(end, _)| *end == End::Expired).map(|(_, at)| *at)
+    /// Its holder trusts it from now on: what had expired unheard was not yet its hold.
+    pub(crate) fn trusted(&mut self, id: Id) {
+        self.expired.remove(&id);
     }
 
     /// A new hold under an old id.
     pub(crate) fn begin_again(&mut self, id: Id) {
         self.ousted.remove(&id);
+        self.expired.remove(&id);
+    }
+
+    fn check_time(&self, call: &Call, seen: Option<&Seen>, world: &mut World<'_, Call>) {
+        let fields = |seen: Option<&Seen>| seen.map(|seen| seen.fields.clone());
+        let late = call.verb.not_after().is_some_and(|not_after| world.now() > not_after);
+        if late && fields(self.last.as_ref()) != fields(seen) {
+            world.violation(Kind::TooLate, format!("{call} runs at {}", world.now()));
+        }
     }
 
     fn check_ttl(&self, call: &Call, seen: Option<&Seen>, world: &mut World<'_, Call>) {
@@ -103,20 +96,39 @@ impl Truth {
         };
         let before = self.last.as_ref().and_then(|last| last.until);
         if !call.verb.is_theirs() && before.is_some_and(|before| until < before) {
-            world.violation(Kind::TtlFell, format!("{call} lets the lock expire at {until}, no longer at {before:?}"));
+            world.violation(
+                Kind::TtlFell,
+                format!("{call} lets the lock expire at {until}, no longer at {before:?}"),
+            );
         }
     }
 }
 
-fn end_by(call: &Call) -> End {
-    match call.verb {
-        Verb::Force { .. } | Verb::TheirForce => End::Forced,
-        Verb::Swap { .. } => End::Swapped,
-        _ => End::Released,
+/// Whether what the script said is so.
+fn check_answer(call: &Call, answer: &Value, holders: &HashSet<Id>, world: &mut World<'_, Call>) {
+    let said = match (call.verb, answer) {
+        (Verb::Acquire { .. }, answer) => *answer == Value::Nil,
+        (Verb::Reenter { .. } | Verb::Swap { .. }, Value::Int(answer)) => *answer == 1,
+        (Verb::Renew { .. }, Value::Array(answers)) => answers[..] == [Value::Int(1)],
+        _ => return,
+    };
+    let id = if let Verb::Swap { to, .. } = call.verb { to } else { call.id };
+    if said != holders.contains(&id) {
+        world.violation(Kind::FalseAnswer, format!("{call} is answered {answer:?}"));
     }
 }
 
 fn holders(seen: Option<&Seen>) -> HashSet<Id> {
     let ids = seen.into_iter().flat_map(|seen| seen.fields.keys());
     ids.map(|id| id.parse().expect("a holder of ours")).collect()
+}
+
+fn shown(seen: Option<&Seen>) -> String {
+    let Some(seen) = seen else { return "free".into() };
+    let holders: Vec<_> = seen.fields.iter().map(|(id, count)| format!("{id} x{count}")).collect();
+    format!(
+        "{} {}",
+        holders.join(", "),
+        seen.until.map_or("for ever".into(), |until| format!("until {until}"))
+    )
 }

@@ -8,6 +8,7 @@ mod network;
 mod schedule;
 mod server;
 mod shrink;
+mod taste;
 mod violation;
 mod world;
 

@@ -65,6 +65,10 @@ impl<C> Network<C> {
     }
 
     fn named(&self, wanted: impl Fn(&Progress) -> bool) -> Vec<StepId> {
-        self.copies.iter().filter(|(_, copy)| wanted(&copy.progress)).map(|(name, _)| *name).collect()
+        self.copies
+            .iter()
+            .filter(|(_, copy)| wanted(&copy.progress))
+            .map(|(name, _)| *name)
+            .collect()
     }
 }

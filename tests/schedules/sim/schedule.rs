@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use fastrand::Rng;
 use redis::Value;
 
 use super::server::spoken;
+use super::taste::Taste;
 use super::{Kind, Ms, Progress, StepId, Violation, World};
 
 /// The first name of a step of the end, after all drawn ones.
@@ -21,14 +21,25 @@ pub(crate) trait Model {
     /// What could be done now, each with its weight.
     fn choices(&self, world: &World<'_, Self::Call>) -> Vec<(u32, Self::Action)>;
 
+    /// The class of an action, of 16; 0 is what everything begins with.
+    fn class(action: &Self::Action) -> usize;
+
     /// Does it, or answers `false` when it cannot be done now. It sends one copy at most.
     fn act(&mut self, action: &Self::Action, world: &mut World<'_, Self::Call>) -> bool;
 
     /// The server has run a copy. `true`: its client has the answer at the same moment.
-    fn ran(&mut self, call: &Self::Call, answer: &Value, world: &mut World<'_, Self::Call>) -> bool;
+    fn ran(&mut self, call: &Self::Call, answer: &Value, world: &mut World<'_, Self::Call>)
+    -> bool;
 
     /// A client hears the answer to its copy `name`.
-    fn answered(&mut self, name: StepId, sent: Ms, call: &Self::Call, answer: &Value, world: &mut World<'_, Self::Call>);
+    fn answered(
+        &mut self,
+        name: StepId,
+        sent: Ms,
+        call: &Self::Call,
+        answer: &Value,
+        world: &mut World<'_, Self::Call>,
+    );
 
     /// When the next client does something by itself (renews, gives up its belief), if any will.
     fn alarm(&self) -> Option<Ms>;
@@ -95,11 +106,15 @@ impl<'s, M: Model> Sim<'s, M> {
     }
 
     /// Draws and does `length` steps, then brings everything to its end. The steps, and what went wrong first.
-    pub(crate) fn random(mut self, seed: u64, length: StepId) -> (Vec<Step<M::Action>>, Option<Violation>) {
-        let mut rng = Rng::with_seed(seed);
+    pub(crate) fn random(
+        mut self,
+        seed: u64,
+        length: StepId,
+    ) -> (Vec<Step<M::Action>>, Option<Violation>) {
+        let mut taste = Taste::new(seed);
         let mut steps = Vec::new();
         for name in 1..=length {
-            let Some(act) = self.draw(&mut rng) else { continue };
+            let Some(act) = taste.draw(&self.model, &self.world) else { continue };
             let step = Step { name, act };
             self.step(&step);
             steps.push(step);
@@ -123,16 +138,11 @@ impl<'s, M: Model> Sim<'s, M> {
     }
 
     fn found(&self) -> Option<Violation> {
-        self.world.violations.iter().find(|violation| self.aim.is_none_or(|aim| aim == violation.kind)).cloned()
-    }
-
-    fn draw(&self, rng: &mut Rng) -> Option<Act<M::Action>> {
-        match rng.u32(0..14) {
-            0..3 => Some(Act::Tick(if rng.u32(0..6) == 0 { rng.u64(20..120) } else { rng.u64(1..10) })),
-            3..7 => pick_weighted(self.model.choices(&self.world), rng).map(Act::Client),
-            7..11 => pick_late(&self.world.network.to_run(), rng).map(Act::Run),
-            _ => pick_late(&self.world.network.to_answer(), rng).map(Act::Answer),
-        }
+        self.world
+            .violations
+            .iter()
+            .find(|violation| self.aim.is_none_or(|aim| aim == violation.kind))
+            .cloned()
     }
 
     /// Does one step. `false` when it could not be done.
@@ -171,19 +181,23 @@ impl<'s, M: Model> Sim<'s, M> {
     fn client(&mut self, action: &M::Action) -> bool {
         let done = self.model.act(action, &mut self.world);
         if done {
-            let sent = self.world.network.get(self.world.step).map(|copy| format!(": {}", copy.call));
+            let sent =
+                self.world.network.get(self.world.step).map(|copy| format!(": {}", copy.call));
             self.world.tell(|| format!("{action}{}", sent.unwrap_or_default()));
         }
         done
     }
 
     fn run(&mut self, name: StepId) -> bool {
-        let Some(copy) = self.world.network.get(name).filter(|copy| copy.progress == Progress::Sent).cloned() else {
+        let Some(copy) =
+            self.world.network.get(name).filter(|copy| copy.progress == Progress::Sent).cloned()
+        else {
             return false;
         };
         let answer = self.world.server.run(&copy.invocation);
         self.world.tell(|| format!("copy {name} runs, {}: {}", copy.call, spoken(&answer)));
-        self.world.network.get_mut(name).expect("it was there").progress = Progress::Ran(answer.clone());
+        self.world.network.get_mut(name).expect("it was there").progress =
+            Progress::Ran(answer.clone());
         if self.model.ran(&copy.call, &answer, &mut self.world) {
             self.answer(name);
         }
@@ -213,7 +227,10 @@ impl<'s, M: Model> Sim<'s, M> {
                     self.step(&Step { name, act: Act::Tick(time) });
                 }
                 Closing::Act(action) => {
-                    assert!(self.step(&Step { name, act: Act::Client(action) }), "a closing action that cannot be done");
+                    assert!(
+                        self.step(&Step { name, act: Act::Client(action) }),
+                        "a closing action that cannot be done"
+                    );
                     self.step(&Step { name, act: Act::Run(name) });
                     self.step(&Step { name, act: Act::Answer(name) });
                 }
@@ -232,26 +249,9 @@ impl<'s, M: Model> Sim<'s, M> {
         }
         let left = self.world.server.keys();
         if !left.is_empty() {
-            self.world.violation(Kind::Orphan, format!("at the end of it all there still is {left:?}"));
+            self.world
+                .violation(Kind::Orphan, format!("at the end of it all there still is {left:?}"));
         }
         self.found()
     }
-}
-
-fn pick_weighted<T>(choices: Vec<(u32, T)>, rng: &mut Rng) -> Option<T> {
-    let total: u32 = choices.iter().map(|(weight, _)| weight).sum();
-    let mut at = rng.u32(0..total.max(1));
-    for (weight, choice) in choices {
-        if at < weight {
-            return Some(choice);
-        }
-        at -= weight;
-    }
-    None
-}
-
-/// Mostly the newest; sometimes one that has been on its way for long.
-fn pick_late(copies: &[StepId], rng: &mut Rng) -> Option<StepId> {
-    let newest = copies.last().copied();
-    if rng.u32(0..3) > 0 { newest } else { rng.choice(copies.iter().copied()) }
 }

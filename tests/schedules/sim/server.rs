@@ -70,7 +70,10 @@ impl Server {
     }
 
     pub(crate) fn load(&mut self, text: &str) -> Script {
-        Script(from_redis_value(self.command(cmd("SCRIPT").arg("LOAD").arg(text))).expect("a script's sha"))
+        Script(
+            from_redis_value(self.command(cmd("SCRIPT").arg("LOAD").arg(text)))
+                .expect("a script's sha"),
+        )
     }
 
     pub(crate) fn now(&self) -> Ms {
@@ -88,7 +91,12 @@ impl Server {
         self.moved |= to > self.now;
         self.now = to;
         let is_over = |seen: &Seen| seen.until.is_some_and(|until| until <= to);
-        let over: Vec<String> = self.seen.iter().filter(|(_, seen)| is_over(seen)).map(|(key, _)| key.clone()).collect();
+        let over: Vec<String> = self
+            .seen
+            .iter()
+            .filter(|(_, seen)| is_over(seen))
+            .map(|(key, _)| key.clone())
+            .collect();
         for key in &over {
             self.command(cmd("DEL").arg(key));
             self.seen.remove(key);
@@ -106,23 +114,31 @@ impl Server {
                 }
             }
         }
-        batch.cmd("EVALSHA").arg(&invocation.script.0).arg(invocation.keys.len()).arg(&invocation.keys);
+        batch
+            .cmd("EVALSHA")
+            .arg(&invocation.script.0)
+            .arg(invocation.keys.len())
+            .arg(&invocation.keys);
         for arg in &invocation.args {
             match arg {
                 Arg::Text(text) => batch.arg(text),
                 Arg::Lease(lease) => batch.arg(lease * REAL_MS_PER_MS),
-                Arg::NotAfter(time) => batch.arg(if self.now > *time { LONG_AGO } else { FAR_FUTURE }),
+                Arg::NotAfter(time) => {
+                    batch.arg(if self.now > *time { LONG_AGO } else { FAR_FUTURE })
+                }
             };
         }
         for key in &self.watched {
             batch.cmd("PTTL").arg(key).cmd("HGETALL").arg(key);
         }
-        let answers: Vec<Value> = batch.query(&mut self.connection).expect("the server runs the script");
+        let answers: Vec<Value> =
+            batch.query(&mut self.connection).expect("the server runs the script");
         let mut answers = answers.into_iter();
         let answer = answers.next().expect("the script's answer");
         for key in &self.watched {
             let ttl: i64 = from_redis_value(answers.next().expect("a TTL")).expect("a number");
-            let fields = from_redis_value(answers.next().expect("a hash")).expect("fields and values");
+            let fields =
+                from_redis_value(answers.next().expect("a hash")).expect("fields and values");
             match ttl {
                 -2 => self.seen.remove(key),
                 -1 => self.seen.insert(key.clone(), Seen { until: None, fields }),
@@ -156,7 +172,9 @@ pub(super) fn spoken(answer: &Value) -> String {
             format!("{} ms", ttl.unsigned_abs().div_ceil(REAL_MS_PER_MS))
         }
         Value::Int(number) => number.to_string(),
-        Value::Array(parts) => format!("{{{}}}", parts.iter().map(spoken).collect::<Vec<_>>().join(", ")),
+        Value::Array(parts) => {
+            format!("{{{}}}", parts.iter().map(spoken).collect::<Vec<_>>().join(", "))
+        }
         other => format!("{other:?}"),
     }
 }

@@ -4,7 +4,10 @@ use super::Step;
 use super::schedule::Act;
 
 /// Drops steps, at first many at a time and then one by one, as long as what is left still `fails`.
-pub(crate) fn shrink<A: Clone>(mut steps: Vec<Step<A>>, mut fails: impl FnMut(&[Step<A>]) -> bool) -> Vec<Step<A>> {
+pub(crate) fn shrink<A: Clone>(
+    mut steps: Vec<Step<A>>,
+    mut fails: impl FnMut(&[Step<A>]) -> bool,
+) -> Vec<Step<A>> {
     let mut size = steps.len().div_ceil(2).max(1);
     loop {
         let before = steps.len();

@@ -15,6 +15,10 @@ pub(crate) enum Kind {
     NoTtl,
     /// A script of ours made a hold shorter.
     TtlFell,
+    /// A script said "yours" of what is not, or "not yours" of what is.
+    FalseAnswer,
+    /// A copy changed who holds, or how often, after its not-after.
+    TooLate,
     /// Everything has been said and answered, and the server counts otherwise than the holder.
     WrongCount,
     /// A client was told that it had lost what it had not lost.

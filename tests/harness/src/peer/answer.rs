@@ -50,9 +50,7 @@ impl Answer {
     /// # Panics
     /// When it is none.
     pub fn number(&self) -> i64 {
-        self.value
-            .as_i64()
-            .unwrap_or_else(|| panic!("not a number: {}", self.value))
+        self.value.as_i64().unwrap_or_else(|| panic!("not a number: {}", self.value))
     }
 }
 
@@ -114,16 +112,9 @@ pub(super) struct Line {
 impl From<Line> for Result<Answer, PeerError> {
     fn from(line: Line) -> Self {
         if line.ok {
-            Ok(Answer {
-                value: line.value,
-                us: line.us,
-                at: line.at,
-            })
+            Ok(Answer { value: line.value, us: line.us, at: line.at })
         } else {
-            Err(PeerError::Refused {
-                error: line.error,
-                message: line.message.unwrap_or_default(),
-            })
+            Err(PeerError::Refused { error: line.error, message: line.message.unwrap_or_default() })
         }
     }
 }

@@ -53,25 +53,14 @@ impl Process {
             .kill_on_drop(true)
             .spawn()
             .unwrap_or_else(|error| panic!("{} cannot be started: {error}", launcher.display()));
-        let pid = child
-            .id()
-            .and_then(|id| id.try_into().ok())
-            .map(Pid::from_raw)
-            .expect("a process id");
-        let shared = Arc::new(Shared {
-            pending: Mutex::new(Some(HashMap::new())),
-            log: Mutex::default(),
-        });
+        let pid =
+            child.id().and_then(|id| id.try_into().ok()).map(Pid::from_raw).expect("a process id");
+        let shared =
+            Arc::new(Shared { pending: Mutex::new(Some(HashMap::new())), log: Mutex::default() });
         let (input, lines) = mpsc::unbounded_channel();
         tokio::spawn(write_requests(child.stdin.take().expect("a pipe"), lines));
-        tokio::spawn(read_answers(
-            child.stdout.take().expect("a pipe"),
-            Arc::clone(&shared),
-        ));
-        tokio::spawn(read_log(
-            child.stderr.take().expect("a pipe"),
-            Arc::clone(&shared),
-        ));
+        tokio::spawn(read_answers(child.stdout.take().expect("a pipe"), Arc::clone(&shared)));
+        tokio::spawn(read_log(child.stderr.take().expect("a pipe"), Arc::clone(&shared)));
         Arc::new(Self {
             pid,
             child: AsyncMutex::new(child),
@@ -139,11 +128,7 @@ impl Process {
     }
 
     pub(super) fn log(&self) -> String {
-        self.shared
-            .log()
-            .iter()
-            .map(|line| format!("  {line}\n"))
-            .collect()
+        self.shared.log().iter().map(|line| format!("  {line}\n")).collect()
     }
 }
 
@@ -180,10 +165,7 @@ async fn read_answers(pipe: ChildStdout, shared: Arc<Shared>) {
             shared.remember(format!("(not an answer, on its standard output) {line}"));
             break;
         };
-        let asked = shared
-            .pending()
-            .as_mut()
-            .and_then(|pending| pending.remove(&answer.id));
+        let asked = shared.pending().as_mut().and_then(|pending| pending.remove(&answer.id));
         if let Some(asked) = asked {
             let _ = asked.send(answer.into());
         }

@@ -34,11 +34,7 @@ impl Script {
     }
 
     async fn start(&self) -> Result<Peer, PeerError> {
-        Peer::spawn(
-            Lang::Rust,
-            &PeerArgs::default().launcher(self.0.path().join("run")),
-        )
-        .await
+        Peer::spawn(Lang::Rust, &PeerArgs::default().launcher(self.0.path().join("run"))).await
     }
 }
 
@@ -50,26 +46,13 @@ async fn answers_find_their_requests() {
     let silent = peer.start(json!({ "op": "silence" }));
     assert_eq!(
         peer.call(json!({ "op": "lock" })).await,
-        Ok(Answer {
-            value: true.into(),
-            us: 5,
-            at: 100
-        })
+        Ok(Answer { value: true.into(), us: 5, at: 100 })
     );
-    assert_eq!(
-        peer.call(json!({ "op": "refuse" }))
-            .await
-            .unwrap_err()
-            .code(),
-        Some("not_held")
-    );
+    assert_eq!(peer.call(json!({ "op": "refuse" })).await.unwrap_err().code(), Some("not_held"));
     assert!(silent.is_pending());
     peer.kill().await;
     assert!(matches!(silent.answer().await, Err(PeerError::Gone(_))));
-    assert!(matches!(
-        peer.call(json!({ "op": "lock" })).await,
-        Err(PeerError::Gone(_))
-    ));
+    assert!(matches!(peer.call(json!({ "op": "lock" })).await, Err(PeerError::Gone(_))));
 }
 
 #[tokio::test]
@@ -96,28 +79,19 @@ async fn a_closed_peer_ends_and_so_does_one_without_input() {
 #[tokio::test]
 async fn a_peer_that_cannot_be_built_says_why() {
     let script = Script::new("echo 'no JVM here' >&2; exit 3");
-    assert_eq!(
-        script.start().await.unwrap_err(),
-        PeerError::Unavailable("no JVM here".into())
-    );
+    assert_eq!(script.start().await.unwrap_err(), PeerError::Unavailable("no JVM here".into()));
 }
 
 #[tokio::test]
 async fn a_peer_that_dies_leaves_its_log() {
     let script = Script::new("echo 'boom' >&2; exit 1");
-    let PeerError::Gone(log) = script.start().await.unwrap_err() else {
-        panic!()
-    };
+    let PeerError::Gone(log) = script.start().await.unwrap_err() else { panic!() };
     assert!(log.contains("boom"), "{log}");
 }
 
 #[test]
 fn a_hand_over_is_measured_from_the_start_of_the_release() {
-    let answer = |at, us| Answer {
-        value: Value::Null,
-        us,
-        at,
-    };
+    let answer = |at, us| Answer { value: Value::Null, us, at };
     let (unlock, lock) = (answer(1_000, 300), answer(1_100, 90_000));
     assert_eq!(lock.after_start_of(&unlock), Duration::from_micros(400));
 }

@@ -163,10 +163,7 @@ async fn write_requests(
             let _ = held.wait_for(may_go).await;
             shared.faults().waiting -= 1;
         }
-        link.unanswered
-            .lock()
-            .expect("the requests")
-            .push_back(lose_reply);
+        link.unanswered.lock().expect("the requests").push_back(lose_reply);
         if server.write_all(&bytes).await.is_err() {
             return;
         }
@@ -205,10 +202,7 @@ async fn read_replies(
                 link.torn.store(true, Ordering::Relaxed);
                 continue;
             }
-            let _ = replies.send(Outgoing::Reply {
-                bytes,
-                due: Instant::now() + delay,
-            });
+            let _ = replies.send(Outgoing::Reply { bytes, due: Instant::now() + delay });
         }
     }
     Ok(())

@@ -101,12 +101,7 @@ struct Planned {
 impl Faults {
     pub(super) fn lose(&mut self, loss: Loss, needle: Needle, left: usize) -> Fired {
         let (fired, seen) = watch::channel(0);
-        self.losses.push(Planned {
-            loss,
-            needle,
-            left,
-            fired,
-        });
+        self.losses.push(Planned { loss, needle, left, fired });
         Fired(seen)
     }
 
@@ -131,9 +126,6 @@ impl Faults {
     }
 
     pub(super) fn heal(&mut self) {
-        *self = Self {
-            waiting: self.waiting,
-            ..Self::default()
-        };
+        *self = Self { waiting: self.waiting, ..Self::default() };
     }
 }

@@ -19,22 +19,13 @@ impl Stage {
     }
 
     fn connect(&self) -> Connection {
-        let connection = redis::Client::open(self.proxy.url())
-            .unwrap()
-            .get_connection()
-            .unwrap();
-        connection
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
+        let connection = redis::Client::open(self.proxy.url()).unwrap().get_connection().unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         connection
     }
 
     fn count(&self, key: &str) -> i64 {
-        cmd("GET")
-            .arg(key)
-            .query::<Option<i64>>(&mut self.server.client())
-            .unwrap()
-            .unwrap_or(0)
+        cmd("GET").arg(key).query::<Option<i64>>(&mut self.server.client()).unwrap().unwrap_or(0)
     }
 }
 
@@ -72,9 +63,8 @@ async fn a_lost_reply_in_a_pipeline_spares_those_before_it() {
     let stage = Stage::new().await;
     stage.proxy.lose_next_reply("order");
     let mut client = stage.connect();
-    let pipeline = ["a", "order", "b"]
-        .map(|key| cmd("INCR").arg(key).get_packed_command())
-        .concat();
+    let pipeline =
+        ["a", "order", "b"].map(|key| cmd("INCR").arg(key).get_packed_command()).concat();
     client.send_packed_command(&pipeline).unwrap();
     assert_eq!(client.recv_response().unwrap(), redis::Value::Int(1));
     client.recv_response().unwrap_err();
@@ -97,9 +87,7 @@ async fn a_held_request_arrives_after_its_client_has_gone() {
     let stage = Stage::new().await;
     let mut client = stage.connect();
     stage.proxy.hold_requests_with("late");
-    client
-        .send_packed_command(&cmd("INCR").arg("late").get_packed_command())
-        .unwrap();
+    client.send_packed_command(&cmd("INCR").arg("late").get_packed_command()).unwrap();
     crate::eventually(PATIENCE, "the request to be held", || {
         (stage.proxy.held() == 1).then_some(())
     })
@@ -109,10 +97,8 @@ async fn a_held_request_arrives_after_its_client_has_gone() {
     assert_eq!(incr(&mut stage.connect(), "prompt").unwrap(), 1);
     assert_eq!(stage.count("late"), 0);
     stage.proxy.release_held();
-    crate::eventually(PATIENCE, "the late request", || {
-        (stage.count("late") == 1).then_some(())
-    })
-    .await;
+    crate::eventually(PATIENCE, "the late request", || (stage.count("late") == 1).then_some(()))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -132,9 +118,7 @@ async fn connections_are_cut_all_or_by_what_they_have_sent() {
 async fn refused_connections_are_closed_at_once() {
     let stage = Stage::new().await;
     stage.proxy.refuse(true);
-    let refused = redis::Client::open(stage.proxy.url())
-        .unwrap()
-        .get_connection();
+    let refused = redis::Client::open(stage.proxy.url()).unwrap().get_connection();
     assert!(refused.is_err());
     stage.proxy.refuse(false);
     incr(&mut stage.connect(), "k").unwrap();
@@ -145,9 +129,7 @@ async fn a_blackhole_swallows_and_keeps_open() {
     let stage = Stage::new().await;
     let (mut client, mut idle) = (stage.connect(), stage.connect());
     stage.proxy.blackhole(true);
-    client
-        .set_read_timeout(Some(Duration::from_millis(100)))
-        .unwrap();
+    client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let silence = incr(&mut client, "k").unwrap_err();
     assert!(silence.is_timeout(), "{silence}");
     stage.proxy.blackhole(false);

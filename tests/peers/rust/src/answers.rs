@@ -68,10 +68,7 @@ impl Ticket {
             ok: result.is_ok(),
             outcome: match result {
                 Ok(value) => Outcome::Success { value },
-                Err(Failure { code, message }) => Outcome::Failure {
-                    error: code,
-                    message,
-                },
+                Err(Failure { code, message }) => Outcome::Failure { error: code, message },
             },
             us: micros(us),
             at: micros(at.expect("a clock of this century")),
@@ -86,10 +83,7 @@ impl Ticket {
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Display) -> Self {
-        Self {
-            code,
-            message: message.to_string(),
-        }
+        Self { code, message: message.to_string() }
     }
 
     pub(crate) fn invalid(message: impl Display) -> Self {

@@ -30,18 +30,11 @@ pub(crate) struct Counter {
 
 impl Counters {
     pub(crate) fn new(url: String, prefix: String) -> Self {
-        Self {
-            url,
-            prefix,
-            connection: OnceCell::new(),
-        }
+        Self { url, prefix, connection: OnceCell::new() }
     }
 
     pub(crate) async fn counter(&self, name: &str, until: u64) -> Result<Counter, RedisError> {
-        let connection = self
-            .connection
-            .get_or_try_init(|| Connection::open(&self.url))
-            .await?;
+        let connection = self.connection.get_or_try_init(|| Connection::open(&self.url)).await?;
         Ok(Counter {
             connection: connection.clone(),
             key: format!("{}{name}", self.prefix),
@@ -60,11 +53,7 @@ impl Counter {
         if number >= self.until {
             return Ok(false);
         }
-        cmd("SET")
-            .arg(&self.key)
-            .arg(number + 1)
-            .exec_async(connection)
-            .await?;
+        cmd("SET").arg(&self.key).arg(number + 1).exec_async(connection).await?;
         self.counted += 1;
         Ok(true)
     }
@@ -80,9 +69,7 @@ impl Connection {
             .set_connection_timeout(Some(ANSWER_LIMIT))
             .set_response_timeout(Some(ANSWER_LIMIT));
         let client = redis::Client::open(url)?;
-        Ok(Self(
-            ConnectionManager::new_with_config(client, limits).await?,
-        ))
+        Ok(Self(ConnectionManager::new_with_config(client, limits).await?))
     }
 }
 

@@ -33,11 +33,7 @@ impl Latencies {
             0 => 0,
             rank => micros(sorted[rank - 1]),
         };
-        Summary {
-            p50: percentile(50),
-            p99: percentile(99),
-            max: percentile(100),
-        }
+        Summary { p50: percentile(50), p99: percentile(99), max: percentile(100) }
     }
 }
 

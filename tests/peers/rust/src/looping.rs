@@ -36,11 +36,7 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 enum LoopLock {
     None,
-    Some {
-        lock: Lock,
-        wait: Option<Duration>,
-        lease: Option<Duration>,
-    },
+    Some { lock: Lock, wait: Option<Duration>, lease: Option<Duration> },
 }
 
 /// What a loop answers; the names of the fields are those of the answer.
@@ -76,29 +72,18 @@ impl Plan {
         let lock = |number: usize| {
             let lock = match request.kind {
                 Kind::None => return Ok(LoopLock::None),
-                _ if request.each => locks::named(
-                    client,
-                    request.kind,
-                    &format!("{}:{number}", request.name()?),
-                )?,
+                _ if request.each => {
+                    locks::named(client, request.kind, &format!("{}:{number}", request.name()?))?
+                }
                 _ => locks::lock(client, request)?,
             };
-            Ok(LoopLock::Some {
-                lock,
-                wait: request.wait(),
-                lease: request.lease(),
-            })
+            Ok(LoopLock::Some { lock, wait: request.wait(), lease: request.lease() })
         };
         Ok(Self {
-            locks: (0..request.owners()?)
-                .map(lock)
-                .collect::<Result<_, Failure>>()?,
+            locks: (0..request.owners()?).map(lock).collect::<Result<_, Failure>>()?,
             time: request.time()?,
             hold: request.hold(),
-            counter: request
-                .counter
-                .clone()
-                .map(|key| (key, request.until.unwrap_or(u64::MAX))),
+            counter: request.counter.clone().map(|key| (key, request.until.unwrap_or(u64::MAX))),
         })
     }
 }
@@ -124,9 +109,7 @@ pub(crate) async fn run(
         tasks.spawn(async move {
             start.wait().await;
             let end = Instant::now() + plan.time;
-            owner
-                .run(|| stop.load(Ordering::Relaxed) || Instant::now() >= end)
-                .await
+            owner.run(|| stop.load(Ordering::Relaxed) || Instant::now() >= end).await
         });
     }
     let report = Report::of(tasks.join_all().await);

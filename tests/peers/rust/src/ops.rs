@@ -21,11 +21,7 @@ pub(crate) struct Thread {
 
 impl Thread {
     pub(crate) fn new(client: Client) -> Self {
-        Self {
-            owner: client.owner(),
-            client,
-            guards: HashMap::new(),
-        }
+        Self { owner: client.owner(), client, guards: HashMap::new() }
     }
 
     /// Takes a lock. May be dropped at any time.
@@ -59,11 +55,8 @@ impl Thread {
     pub(crate) async fn perform(&mut self, request: &Request) -> Result<Value, Failure> {
         match request.op {
             Op::Unlock => {
-                let guard = self
-                    .guards
-                    .get_mut(&key(request)?)
-                    .and_then(Vec::pop)
-                    .ok_or_else(not_held)?;
+                let guard =
+                    self.guards.get_mut(&key(request)?).and_then(Vec::pop).ok_or_else(not_held)?;
                 guard.unlock().await?;
                 Ok(Value::Null)
             }
@@ -72,9 +65,7 @@ impl Thread {
             Op::Lost => {
                 let wait = request.wait().ok_or_else(|| missing("wait_ms"))?;
                 let guard = self.newest(request)?.ok_or_else(not_held)?;
-                Ok(timeout(wait, guard.lost())
-                    .await
-                    .map_or(Value::Null, |why| loss(why).into()))
+                Ok(timeout(wait, guard.lost()).await.map_or(Value::Null, |why| loss(why).into()))
             }
             _ => ask(&self.client, request).await,
         }
@@ -163,9 +154,6 @@ mod tests {
     #[test]
     fn the_version_is_found() {
         let version = super::version();
-        assert!(
-            version.starts_with(|c: char| c.is_ascii_digit()),
-            "{version}"
-        );
+        assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{version}");
     }
 }

@@ -19,9 +19,7 @@ impl Options {
         let mut watchdog = None;
         let mut prefix = String::new();
         while let Some(option) = arguments.next() {
-            let value = arguments
-                .next()
-                .ok_or_else(|| format!("{option} needs a value"))?;
+            let value = arguments.next().ok_or_else(|| format!("{option} needs a value"))?;
             match option.as_str() {
                 "--redis" => redis = Some(value),
                 "--watchdog-ms" => watchdog = Some(millis(&option, &value)?),
@@ -32,11 +30,7 @@ impl Options {
                 _ => return Err(format!("unknown option {option}")),
             }
         }
-        Ok(Self {
-            redis: redis.ok_or("--redis is needed")?,
-            watchdog,
-            prefix,
-        })
+        Ok(Self { redis: redis.ok_or("--redis is needed")?, watchdog, prefix })
     }
 
     pub(crate) fn config(&self) -> Result<Config, Error> {
@@ -53,9 +47,7 @@ impl Options {
 }
 
 fn millis(option: &str, value: &str) -> Result<Duration, String> {
-    let number = value
-        .parse()
-        .map_err(|_| format!("{option} needs a number, not {value}"))?;
+    let number = value.parse().map_err(|_| format!("{option} needs a number, not {value}"))?;
     Ok(Duration::from_millis(number))
 }
 
@@ -71,10 +63,7 @@ mod tests {
     fn options_are_read() {
         let options = parse("--redis redis://h:1 --watchdog-ms 1500 --prefix p:").unwrap();
         assert_eq!(options.watchdog, Some(Duration::from_millis(1500)));
-        assert_eq!(
-            (options.redis.as_str(), options.prefix.as_str()),
-            ("redis://h:1", "p:")
-        );
+        assert_eq!((options.redis.as_str(), options.prefix.as_str()), ("redis://h:1", "p:"));
     }
 
     #[test]

@@ -40,10 +40,7 @@ impl Owner {
     pub(crate) fn start(client: Client) -> Self {
         let (jobs, queue) = mpsc::unbounded_channel();
         tokio::spawn(work(client, queue));
-        Self {
-            jobs,
-            pending: Vec::new(),
-        }
+        Self { jobs, pending: Vec::new() }
     }
 
     /// Takes a lock; may be dropped from now on until its end.
@@ -51,16 +48,8 @@ impl Owner {
         self.pending.retain(|one| !one.dropper.is_closed());
         let (dropper, dropped) = oneshot::channel();
         let (end, was_dropped) = oneshot::channel();
-        self.pending.push(Pending {
-            dropper,
-            was_dropped,
-        });
-        self.give(Job::Acquire {
-            ticket,
-            request,
-            dropped,
-            was_dropped: end,
-        });
+        self.pending.push(Pending { dropper, was_dropped });
+        self.give(Job::Acquire { ticket, request, dropped, was_dropped: end });
     }
 
     pub(crate) fn perform(&self, ticket: Ticket, request: Request) {
@@ -83,9 +72,7 @@ impl Owner {
     }
 
     fn give(&self, job: Job) {
-        self.jobs
-            .send(job)
-            .expect("the owner's task lives as long as this");
+        self.jobs.send(job).expect("the owner's task lives as long as this");
     }
 }
 
@@ -93,12 +80,7 @@ async fn work(client: Client, mut queue: mpsc::UnboundedReceiver<Job>) {
     let mut thread = Thread::new(client);
     while let Some(job) = queue.recv().await {
         match job {
-            Job::Acquire {
-                ticket,
-                request,
-                mut dropped,
-                was_dropped,
-            } => {
+            Job::Acquire { ticket, request, mut dropped, was_dropped } => {
                 let mut in_time = false;
                 let acquire = async {
                     tokio::select! {

@@ -69,10 +69,7 @@ impl Peer {
             (Op::Close, _) => self.close(ticket),
             (op, Some(name)) => {
                 let client = &self.client;
-                let owner = self
-                    .owners
-                    .entry(name)
-                    .or_insert_with(|| Owner::start(client.clone()));
+                let owner = self.owners.entry(name).or_insert_with(|| Owner::start(client.clone()));
                 match op {
                     Op::Lock | Op::TryLock => owner.acquire(ticket, request),
                     Op::Cancel => cancel(ticket, owner),
@@ -81,8 +78,7 @@ impl Peer {
             }
             (_, None) => {
                 let client = self.client.clone();
-                self.others
-                    .spawn(ticket.work(async move { ops::ask(&client, &request).await }));
+                self.others.spawn(ticket.work(async move { ops::ask(&client, &request).await }));
             }
         }
     }
@@ -92,8 +88,7 @@ impl Peer {
         match Plan::of(request, &self.client) {
             Ok(plan) => {
                 let (counters, stop) = (self.counters.clone(), self.closing.clone());
-                self.others
-                    .spawn(ticket.work(looping::run(plan, counters, stop)));
+                self.others.spawn(ticket.work(looping::run(plan, counters, stop)));
             }
             Err(failure) => ticket.answer(start, Err(failure)),
         }

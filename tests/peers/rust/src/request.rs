@@ -162,9 +162,6 @@ mod tests {
             assert_eq!(request.unwrap_err().code, Code::Invalid, "{line}");
         }
         let (id, request) = Request::parse("lock it");
-        assert_eq!(
-            (id, request.unwrap_err().code),
-            (Value::Null, Code::Invalid)
-        );
+        assert_eq!((id, request.unwrap_err().code), (Value::Null, Code::Invalid));
     }
 }

@@ -1,0 +1,131 @@
+//! Ways to a server, and ways that lead nowhere.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use harness::redis::cmd;
+use harness::{PATIENCE, RedisServer, assert_nothing_left, eventually};
+use redisson_lock::{Client, Config, Error};
+
+use crate::stage::{LOCK, SOON, Stage, assert_redis_error, gets_it, soon, waiter, within};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_listens_connecting_fails_at_once() {
+    // The port is ours, and closed.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let begun = Instant::now();
+    assert_redis_error(connect(format!("redis://127.0.0.1:{port}")).await);
+    assert_redis_error(connect("redis+unix:///no/such/socket").await);
+    println!("nobody there: {:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_answers_connecting_fails_in_time_and_leaves_no_connection() {
+    let stage = Stage::new().await;
+    let before = stage.connections();
+    stage.proxy.blackhole(true);
+    let config = stage.config().command_timeout(Duration::from_millis(500));
+    let begun = Instant::now();
+    assert_redis_error(soon("to be refused", Client::connect(config)).await);
+    println!("nobody answers: {:?}", begun.elapsed());
+    stage.connections_down_to(before).await;
+    stage.end([]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_is_told_and_leaves_no_connection() {
+    let stage = Stage::new().await;
+    stage
+        .redis()
+        .query::<()>(cmd("ACL").arg(&["SETUSER", "service", "on", ">secret", "~*", "&*", "+@all"]));
+    let before = stage.connections();
+    let port = stage.server.port();
+    assert_redis_error(connect(format!("redis://service:wrong@127.0.0.1:{port}")).await);
+    assert_redis_error(connect(format!("redis://nobody:secret@127.0.0.1:{port}")).await);
+    stage.connections_down_to(before).await;
+    let client = connect(format!("redis://service:secret@127.0.0.1:{port}")).await.unwrap();
+    client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_wants_a_password_gets_it() {
+    let server = RedisServer::builder().arg("--requirepass").arg("secret").start();
+    let port = server.port();
+    assert_redis_error(connect(server.url()).await);
+    assert_redis_error(connect(format!("redis://:wrong@127.0.0.1:{port}")).await);
+    let client = connect(format!("redis://:secret@127.0.0.1:{port}")).await.unwrap();
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    guard.check().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert!(!client.lock(LOCK).is_locked().await.unwrap());
+    client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unix_socket_is_as_good_as_any() {
+    let server = RedisServer::builder().unix_socket().start();
+    let short = server.unix_url().replace("redis+unix://", "unix://");
+    let (client, other) =
+        (connect(server.unix_url()).await.unwrap(), connect(short).await.unwrap());
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    assert!(other.lock(LOCK).try_lock().await.unwrap().is_none());
+    let turn = waiter(&other, LOCK);
+    let channel = harness::lock_channel(LOCK);
+    let redis = server.inspector();
+    eventually(PATIENCE, "a listener", || (redis.subscribers(&channel) == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    let (guard, _) = gets_it(turn).await;
+    guard.unlock().await.unwrap();
+    client.close().await.unwrap();
+    other.close().await.unwrap();
+    assert_nothing_left(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn databases_keep_locks_apart_but_not_messages() {
+    let stage = Stage::new().await;
+    let zero = stage.client().await;
+    let one = connect(format!("{}/1", stage.proxy.url())).await.unwrap();
+    let in_zero = zero.lock(LOCK).lock().await.unwrap();
+    let in_one = one.lock(LOCK).try_lock().await.unwrap().expect("free there");
+    stage.assert_held_by(&in_zero, LOCK);
+    assert_eq!(one.lock(LOCK).inspect().await.unwrap().holders[0].id, in_one.holder());
+
+    // A message from the other database wakes, and no more.
+    let turn = waiter(&zero, LOCK);
+    stage.listening(LOCK, 1).await;
+    in_one.unlock().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!turn.is_finished());
+    in_zero.unlock().await.unwrap();
+    let (guard, _) = gets_it(turn).await;
+    guard.unlock().await.unwrap();
+    stage.end([zero, one]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_does_not_exist_is_told() {
+    let server = RedisServer::builder().arg("--databases").arg("2").start();
+    let result = connect(format!("{}/7", server.url())).await;
+    assert!(matches!(result, Err(Error::Redis(_) | Error::Config(_))), "{result:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_and_comes_back_is_found_again() {
+    let mut stage = Stage::new().await;
+    let client = stage.client().await;
+    stage.server.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stage.restart_server();
+    let guard = within(SOON, "to acquire", client.lock(LOCK).lock()).await.unwrap();
+    guard.unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
+async fn connect(url: impl Into<String>) -> Result<Client, Error> {
+    let config = Config::from_url(url).unwrap();
+    soon("for an answer", Client::connect(config)).await
+}

@@ -1,0 +1,174 @@
+//! Callers that ask for nonsense, and keys that are no locks.
+
+use std::time::Duration;
+
+use harness::redis::cmd;
+use redisson_lock::{Error, Loss};
+
+use crate::stage::{LOCK, SHORT, SOON, Stage, soon, warm_up, within};
+
+const NONE: Duration = Duration::ZERO;
+const TOO_LONG: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_is_refused_and_nothing_is_sent() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    warm_up(&client).await;
+    stage.redis().query::<()>(cmd("CONFIG").arg("RESETSTAT"));
+
+    let nameless = client.lock("");
+    refused(nameless.lock().await);
+    refused(nameless.try_lock().await);
+    refused(nameless.try_lock().wait(SOON).await);
+    refused(nameless.inspect().await);
+    refused(nameless.is_locked().await);
+    refused(nameless.remaining().await);
+    refused(nameless.force_unlock().await);
+    refused(nameless.name());
+
+    let lock = client.lock(LOCK);
+    for lease in [NONE, Duration::from_nanos(1), TOO_LONG, Duration::MAX] {
+        refused(lock.lock().lease(lease).await);
+        refused(lock.try_lock().lease(lease).await);
+        refused(lock.try_lock().wait(SOON).lease(lease).await);
+        let mut me = client.owner();
+        refused(lock.lock().by(&mut me).lease(lease).await);
+    }
+    for wait in [TOO_LONG, Duration::MAX] {
+        refused(lock.try_lock().wait(wait).await);
+    }
+
+    let stats: String = stage.redis().query(cmd("INFO").arg("commandstats"));
+    let sent: Vec<_> = stats
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_"))
+        .filter(|line| !["config", "info", "ping"].iter().any(|ours| line.starts_with(ours)))
+        .collect();
+    assert_eq!(sent, [""; 0]);
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_longest_and_the_shortest_that_are_no_nonsense_work() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let lock = client.lock(LOCK);
+    let years = Duration::from_secs(10 * 365 * 24 * 3_600);
+    let guard = lock.lock().lease(years).await.unwrap();
+    assert!(guard.remaining() > years / 2);
+    let told = tokio::time::timeout(Duration::from_millis(50), guard.lost()).await;
+    assert!(told.is_err(), "{told:?}");
+    let turn = {
+        let lock = client.lock(LOCK);
+        tokio::spawn(async move { lock.try_lock().wait(years).await })
+    };
+    stage.listening(LOCK, 1).await;
+    guard.unlock().await.unwrap();
+    let guard = soon("the patient one to get it", turn).await.unwrap().unwrap();
+    guard.unwrap().unlock().await.unwrap();
+
+    match lock.lock().lease(Duration::from_millis(10)).await {
+        Ok(guard) => drop(guard),
+        // The machine is busy.
+        Err(Error::NotHeld { why: Loss::Expired }) => {}
+        Err(error) => panic!("{error}"),
+    }
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_no_lock_is_left_alone() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let lock = client.lock(LOCK);
+    let mut me = client.owner();
+    set(&stage, LOCK);
+    wrong_kind(soon("to be refused", lock.lock()).await);
+    wrong_kind(soon("to be refused", lock.lock().by(&mut me)).await);
+    wrong_kind(soon("to be refused", lock.try_lock()).await);
+    wrong_kind(soon("to be refused", lock.try_lock().wait(SOON)).await);
+    wrong_kind(lock.inspect().await);
+    wrong_kind(lock.is_locked().await);
+    wrong_kind(lock.remaining().await);
+    wrong_kind(lock.force_unlock().await);
+    assert_is_still_no_lock(&stage, LOCK);
+    del(&stage, LOCK);
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_no_lock_any_more_is_left_alone_and_its_holder_told() {
+    let stage = Stage::new().await;
+    let config = stage.config().watchdog(SHORT);
+    let client = redisson_lock::Client::connect(config).await.unwrap();
+    let mut me = client.owner();
+    let guard = client.lock(LOCK).lock().by(&mut me).await.unwrap();
+    let leased = client.lock("leased").lock().lease(SOON).await.unwrap();
+    let neighbour = client.lock("neighbour").lock().await.unwrap();
+    for key in [LOCK, "leased"] {
+        del(&stage, key);
+        set(&stage, key);
+    }
+    assert_eq!(soon("to be told", guard.lost()).await, Loss::Taken);
+    not_held_or_wrong_kind(client.lock(LOCK).lock().by(&mut me).await);
+    wrong_kind(leased.check().await);
+    wrong_kind(soon("to be refused", leased.unlock()).await);
+    not_held_or_wrong_kind(soon("to be refused", guard.unlock()).await);
+    for key in [LOCK, "leased"] {
+        assert_is_still_no_lock(&stage, key);
+        del(&stage, key);
+    }
+    // What is renewed together is not lost together.
+    assert!(neighbour.is_held());
+    neighbour.check().await.unwrap();
+    neighbour.unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_on_a_key_that_is_no_lock_any_more_are_told() {
+    let stage = Stage::new().await;
+    let (client, far) = (stage.client().await, stage.far_client().await);
+    let guard = far.lock(LOCK).lock().await.unwrap();
+    let turns = [crate::stage::waiter(&client, LOCK), crate::stage::waiter(&client, LOCK)];
+    stage.listening(LOCK, 1).await;
+    del(&stage, LOCK);
+    set(&stage, LOCK);
+    for turn in turns {
+        wrong_kind(within(SOON, "the waiter to be told", turn).await.unwrap());
+    }
+    wrong_kind(guard.unlock().await);
+    assert_is_still_no_lock(&stage, LOCK);
+    del(&stage, LOCK);
+    stage.end([client, far]).await;
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>) {
+    assert!(matches!(result, Err(Error::Invalid(_))), "{result:?}");
+}
+
+fn wrong_kind<T: std::fmt::Debug>(result: Result<T, Error>) {
+    assert!(matches!(result, Err(Error::WrongKind { .. })), "{result:?}");
+}
+
+fn not_held_or_wrong_kind<T: std::fmt::Debug>(result: Result<T, Error>) {
+    assert!(
+        matches!(result, Err(Error::WrongKind { .. } | Error::NotHeld { why: Loss::Taken })),
+        "{result:?}"
+    );
+}
+
+fn set(stage: &Stage, key: &str) {
+    stage.redis().query::<()>(cmd("SET").arg(key).arg("no lock"));
+}
+
+fn del(stage: &Stage, key: &str) {
+    stage.redis().query::<()>(cmd("DEL").arg(key));
+}
+
+fn assert_is_still_no_lock(stage: &Stage, key: &str) {
+    let value: String = stage.redis().query(cmd("GET").arg(key));
+    assert_eq!(value, "no lock");
+    assert_eq!(stage.redis().pttl(key), -1);
+}

@@ -1,0 +1,1 @@
+//! What is told to the log, where nobody else may be listening.

@@ -1,0 +1,18 @@
+//! What a network, a server, a process and a caller can do to a lock, done to it.
+//!
+//! Every test has a server of its own and, between client and server, a network that fails when it is told to. No test
+//! relies on exact times, for the machine may be busy: they count, compare, and bound generously.
+
+mod cancellation;
+mod connecting;
+mod connections;
+mod input;
+mod leaving;
+mod log;
+mod process;
+mod replies;
+mod requests;
+mod rights;
+mod server;
+mod silence;
+mod stage;

@@ -1,0 +1,192 @@
+//! Replies that are lost on the way back, or come late: what was asked for has happened all the same, once.
+
+use std::time::{Duration, Instant};
+
+use harness::{PATIENCE, eventually};
+
+use crate::stage::{
+    LOCK, SHORT, Stage, assert_redis_error, gets_it, sha, soon, waiter, warm_up, why_not_held,
+};
+
+const MANY: usize = 100;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_grants_are_lost_on_the_way_holds_once() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    warm_up(&client).await;
+    let lock = client.lock(LOCK);
+    let acquire = sha("acquire");
+    for round in 1..=MANY {
+        let lost = stage.proxy.lose_next_reply([&acquire, LOCK]);
+        let guard = soon("to acquire", lock.lock()).await.unwrap();
+        assert_eq!(lost.count(), 1);
+        stage.assert_held_by(&guard, LOCK);
+        assert_eq!(stage.hold_count(LOCK), 1, "round {round}");
+        guard.unlock().await.unwrap();
+        assert_eq!(stage.hold_count(LOCK), 0, "round {round}");
+    }
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_whose_answer_is_lost_has_released() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    warm_up(&client).await;
+    let lock = client.lock(LOCK);
+    let release = sha("release");
+    for round in 1..=MANY {
+        let guard = lock.lock().await.unwrap();
+        let lost = stage.proxy.lose_next_reply([&release, LOCK]);
+        let unlocked = soon("to unlock", guard.unlock()).await;
+        assert!(unlocked.is_ok(), "round {round}: {unlocked:?}");
+        assert_eq!(lost.count(), 1);
+        assert_eq!(stage.hold_count(LOCK), 0, "round {round}");
+    }
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_repeated_does_not_free_the_next_holders_lock() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let next = stage.far_client().await;
+    warm_up(&client).await;
+    let release = sha("release");
+    for _ in 0..20 {
+        let guard = client.lock(LOCK).lock().await.unwrap();
+        let turn = waiter(&next, LOCK);
+        stage.listening(LOCK, 1).await;
+        stage.proxy.lose_next_reply([&release, LOCK]);
+        let (unlocked, (next_guard, _)) = tokio::join!(guard.unlock(), gets_it(turn));
+        unlocked.unwrap();
+        stage.assert_held_by(&next_guard, LOCK);
+        next_guard.unlock().await.unwrap();
+    }
+    stage.end([client, next]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn re_entries_and_releases_whose_answers_are_lost_count_once() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    warm_up(&client).await;
+    let lock = client.lock(LOCK);
+    let mut me = client.owner();
+    let mut guards = vec![lock.lock().by(&mut me).await.unwrap()];
+    for count in 2..=30 {
+        let lost = stage.proxy.lose_next_reply([&sha("reenter"), LOCK]);
+        let guard = soon("to re-enter", lock.lock().by(&mut me)).await.unwrap();
+        assert_eq!(lost.count(), 1);
+        assert_eq!(guard.hold_count(), count);
+        assert_eq!(stage.hold_count(LOCK), i64::from(count));
+        guards.push(guard);
+    }
+    while let Some(guard) = guards.pop() {
+        let lost = stage.proxy.lose_next_reply([&sha("release"), LOCK]);
+        soon("to unlock", guard.unlock()).await.unwrap();
+        assert_eq!(lost.count(), 1);
+        assert_eq!(stage.hold_count(LOCK), guards.len() as i64);
+    }
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_whose_answers_are_lost_are_no_loss() {
+    let stage = Stage::new().await;
+    let client = redisson_lock::Client::connect(stage.config().watchdog(SHORT)).await.unwrap();
+    let renew = sha("renew");
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    for _ in 0..4 {
+        let lost = stage.proxy.lose_replies([&renew, LOCK], 2);
+        lost.reached(2).await;
+        let unsure = guard.remaining();
+        eventually(PATIENCE, "a renewal that is answered", || {
+            (guard.remaining() > unsure).then_some(())
+        })
+        .await;
+        assert!(guard.is_held());
+    }
+    let told = tokio::time::timeout(Duration::ZERO, guard.lost()).await;
+    assert!(told.is_err(), "a loss was told: {told:?}");
+    guard.check().await.unwrap();
+    guard.unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_replies_cost_time_and_trust_is_counted_from_the_request() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let lock = client.lock(LOCK);
+    let lease = Duration::from_secs(10);
+    for delay in [50, 100, 200].map(Duration::from_millis) {
+        stage.proxy.delay_replies(delay);
+        let mut me = client.owner();
+        let asked = Instant::now();
+        let outer = lock.lock().by(&mut me).lease(lease).await.unwrap();
+        let trusted = outer.remaining();
+        assert!(trusted < lease - delay, "{trusted:?} after {delay:?}");
+        assert!(trusted + asked.elapsed() + Duration::from_secs(5) > lease);
+
+        let inner = lock.lock().by(&mut me).await.unwrap();
+        assert_eq!(stage.hold_count(LOCK), 2);
+        // The inner one's lease is longer, and it is renewed.
+        assert!(inner.remaining() > lease);
+        assert!(lock.try_lock().await.unwrap().is_none());
+
+        inner.unlock().await.unwrap();
+        assert_eq!(stage.hold_count(LOCK), 1);
+        outer.unlock().await.unwrap();
+        assert_eq!(stage.hold_count(LOCK), 0);
+    }
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_behind_a_slow_network_gets_its_turn() {
+    let stage = Stage::new().await;
+    let (client, holder) = (stage.client().await, stage.far_client().await);
+    stage.proxy.delay_replies(Duration::from_millis(100));
+    for _ in 0..3 {
+        let guard = holder.lock(LOCK).lock().await.unwrap();
+        let turn = waiter(&client, LOCK);
+        stage.listening(LOCK, 1).await;
+        guard.unlock().await.unwrap();
+        let (guard, _) = gets_it(turn).await;
+        guard.unlock().await.unwrap();
+    }
+    stage.end([client, holder]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_comes_after_its_lease_is_no_grant() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    warm_up(&client).await;
+    stage.proxy.delay_replies(Duration::from_millis(200));
+    let lock = client.lock(LOCK);
+    let lease = Duration::from_millis(100);
+    why_not_held(lock.lock().lease(lease).await);
+    why_not_held(lock.try_lock().lease(lease).await);
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_slower_than_the_timeout_are_errors_and_leave_nothing() {
+    let stage = Stage::new().await;
+    let timeout = Duration::from_millis(150);
+    let config = stage.config().command_timeout(timeout).retry_timeout(4 * timeout);
+    let client = redisson_lock::Client::connect(config).await.unwrap();
+    warm_up(&client).await;
+    let guard = client.lock("held").lock().await.unwrap();
+    stage.proxy.delay_replies(10 * timeout);
+    assert_redis_error(soon("to be refused", client.lock(LOCK).lock()).await);
+    assert_redis_error(soon("to be refused", client.lock(LOCK).try_lock()).await);
+    assert_redis_error(soon("to be refused", guard.unlock()).await);
+    stage.proxy.heal();
+    // All that was done and not told is undone by itself.
+    harness::assert_nothing_left(&stage.server).await;
+    stage.end([client]).await;
+}

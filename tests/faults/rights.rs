@@ -1,0 +1,1 @@
+//! Users who may do little.

@@ -1,0 +1,161 @@
+//! A network that swallows everything and says nothing.
+
+use std::time::{Duration, Instant};
+
+use harness::{PATIENCE, assert_nothing_left};
+use redisson_lock::{Client, Config, Loss};
+
+use crate::stage::{
+    LOCK, SOON, Stage, WATCHDOG, assert_redis_error, gets_it, soon, waiter, warm_up, why_not_held,
+};
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+const RETRY: Duration = Duration::from_millis(1_200);
+
+fn impatient(stage: &Stage) -> Config {
+    stage.config().command_timeout(TIMEOUT).retry_timeout(RETRY)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_hangs_in_a_black_hole_and_everything_works_after_it() {
+    let stage = Stage::new().await;
+    let client = Client::connect(impatient(&stage)).await.unwrap();
+    let far = stage.far_client().await;
+    warm_up(&client).await;
+    let (held, others) = (client.lock("held"), client.lock("others"));
+    let guard = held.lock().await.unwrap();
+    let unlocked = client.lock("unlocked").lock().await.unwrap();
+    let dropped = client.lock("dropped").lock().await.unwrap();
+    let far_guard = far.lock("others").lock().await.unwrap();
+
+    stage.proxy.blackhole(true);
+    let begun = Instant::now();
+    assert_redis_error(soon("to be refused", others.try_lock()).await);
+    println!("black hole: try_lock failed after {:?}", begun.elapsed());
+
+    let begun = Instant::now();
+    let wait = Duration::from_millis(500);
+    assert_redis_error(soon("to be refused", others.try_lock().wait(wait)).await);
+    println!("black hole: try_lock for {wait:?} failed after {:?}", begun.elapsed());
+
+    let begun = Instant::now();
+    assert_redis_error(soon("to be refused", client.lock(LOCK).lock()).await);
+    assert!(begun.elapsed() > RETRY / 2, "{:?}", begun.elapsed());
+    println!("black hole: lock failed after {:?}", begun.elapsed());
+
+    let begun = Instant::now();
+    assert_redis_error(soon("to be refused", unlocked.unlock()).await);
+    println!("black hole: unlock failed after {:?}", begun.elapsed());
+
+    assert_redis_error(soon("to be refused", others.is_locked()).await);
+    assert_redis_error(soon("to be refused", others.force_unlock()).await);
+    assert_redis_error(soon("to be refused", guard.check()).await);
+    drop(dropped);
+    assert!(guard.is_held(), "its lease is long enough");
+
+    stage.proxy.blackhole(false);
+    far_guard.unlock().await.unwrap();
+    let again = soon("to acquire", others.lock()).await.unwrap();
+    again.unlock().await.unwrap();
+    soon("to be asked", guard.check()).await.unwrap();
+    soon("to unlock", guard.unlock()).await.unwrap();
+    // With what could not be released at the time.
+    assert_nothing_left(&stage.server).await;
+    stage.end([client, far]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_in_a_black_hole_fails_and_a_patient_one_gets_through() {
+    let stage = Stage::new().await;
+    let impatient = Client::connect(impatient(&stage)).await.unwrap();
+    let patient = Client::connect(stage.config().command_timeout(TIMEOUT)).await.unwrap();
+    let far = stage.far_client().await;
+    let guard = far.lock(LOCK).lock().await.unwrap();
+    // Two in one line: both are told when the first finds out.
+    let failing = [waiter(&impatient, LOCK), waiter(&impatient, LOCK)];
+    let turn = waiter(&patient, LOCK);
+    stage.listening(LOCK, 2).await;
+    stage.proxy.blackhole(true);
+    guard.unlock().await.unwrap();
+    for failing in failing {
+        assert_redis_error(soon("the waiter to fail", failing).await.unwrap());
+    }
+    assert!(!turn.is_finished());
+    stage.proxy.blackhole(false);
+    let (guard, took) = gets_it(turn).await;
+    println!("after the black hole: got the lock {took:?} later");
+    guard.unlock().await.unwrap();
+    stage.end([impatient, patient, far]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_in_a_black_hole_is_told_when_its_trust_ends() {
+    let stage = Stage::new().await;
+    let watchdog = Duration::from_secs(2);
+    let client = Client::connect(impatient(&stage).watchdog(watchdog)).await.unwrap();
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    stage.proxy.blackhole(true);
+    assert_eq!(soon("to be told", guard.lost()).await, Loss::Expired);
+    let unlocked = soon("to be refused", guard.unlock()).await;
+    assert!(unlocked.is_err(), "{unlocked:?}");
+    stage.proxy.blackhole(false);
+    assert_nothing_left(&stage.server).await;
+    let again = soon("to acquire", client.lock(LOCK).lock()).await.unwrap();
+    again.unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_black_hole_ends_in_time_loses_nothing() {
+    let stage = Stage::new().await;
+    let config = impatient(&stage).watchdog(Duration::from_secs(8));
+    let client = Client::connect(config).await.unwrap();
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    stage.proxy.blackhole(true);
+    // Long enough for some renewals to fail.
+    tokio::time::sleep(Duration::from_millis(3_600)).await;
+    stage.proxy.blackhole(false);
+    let unsure = guard.remaining();
+    harness::eventually(PATIENCE, "a renewal", || (guard.remaining() > unsure).then_some(())).await;
+    soon("to unlock", guard.unlock()).await.unwrap();
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_can_be_closed_in_a_black_hole() {
+    let stage = Stage::new().await;
+    let client = Client::connect(impatient(&stage)).await.unwrap();
+    let lease = Duration::from_secs(3);
+    drop(client.lock(LOCK).lock().lease(lease).await.unwrap());
+    let guard = client.lock("held").lock().lease(lease).await.unwrap();
+    let late = client.lock("late").lock().lease(lease).await.unwrap();
+    stage.proxy.blackhole(true);
+    drop(late);
+    let begun = Instant::now();
+    assert_redis_error(soon("to close", client.close()).await);
+    println!("black hole: closed after {:?}", begun.elapsed());
+    assert_eq!(soon("to be told", guard.lost()).await, Loss::Closed);
+    assert!(guard.unlock().await.is_err());
+    stage.proxy.blackhole(false);
+    assert!(lease < SOON && SOON < WATCHDOG);
+    harness::eventually(SOON, "the leases to end", || {
+        stage.redis().keys().is_empty().then_some(())
+    })
+    .await;
+    stage.end([]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_ends_in_a_black_hole_is_not_held_afterwards() {
+    let stage = Stage::new().await;
+    let client = Client::connect(impatient(&stage)).await.unwrap();
+    let lease = Duration::from_millis(900);
+    let guard = client.lock(LOCK).lock().lease(lease).await.unwrap();
+    stage.proxy.blackhole(true);
+    assert_eq!(soon("to be told", guard.lost()).await, Loss::Expired);
+    stage.proxy.blackhole(false);
+    assert_eq!(why_not_held(soon("to be refused", guard.check()).await), Loss::Expired);
+    assert_nothing_left(&stage.server).await;
+    assert_eq!(why_not_held(soon("to be refused", guard.unlock()).await), Loss::Expired);
+    stage.end([client]).await;
+}

@@ -1,0 +1,179 @@
+//! Where each test takes place: a server, a network that fails on demand, and who uses them.
+
+use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use harness::redis::cmd;
+use harness::{
+    Inspector, PATIENCE, Proxy, RedisServer, RedisServerBuilder, assert_nothing_left, eventually,
+    lock_channel,
+};
+use redisson_lock::{Client, Config, Error, LockGuard, Loss};
+use tokio::task::JoinHandle;
+
+/// A watchdog that is seen at work soon.
+pub(crate) const SHORT: Duration = Duration::from_millis(1_500);
+
+/// The lease of a watched hold by default: who gets the lock much sooner did not wait for its end.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// More than a waiter needs that has missed a message (it looks again every three seconds), on a busy machine; much
+/// less than a [`WATCHDOG`].
+pub(crate) const SOON: Duration = Duration::from_secs(12);
+
+/// The lock of a test that needs but one.
+pub(crate) const LOCK: &str = "order:42";
+
+/// A server, and the network in front of it.
+pub(crate) struct Stage {
+    pub(crate) server: RedisServer,
+    pub(crate) proxy: Proxy,
+    inspector: Inspector,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        Self::with(RedisServer::builder()).await
+    }
+
+    pub(crate) async fn with(server: RedisServerBuilder) -> Self {
+        let server = server.start();
+        let proxy = Proxy::start(server.port()).await;
+        let inspector = server.inspector();
+        Self { server, proxy, inspector }
+    }
+
+    /// The server's whole truth.
+    pub(crate) fn redis(&self) -> &Inspector {
+        &self.inspector
+    }
+
+    /// For a client behind the network that fails.
+    pub(crate) fn config(&self) -> Config {
+        Config::from_url(self.proxy.url()).unwrap()
+    }
+
+    /// A client behind the network that fails.
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.config()).await.unwrap()
+    }
+
+    /// A client with a way of its own to the server, which never fails.
+    pub(crate) async fn far_client(&self) -> Client {
+        let config = Config::from_url(self.server.url()).unwrap();
+        Client::connect(config).await.unwrap()
+    }
+
+    /// The server has died and is back: what looked at it must connect anew.
+    pub(crate) fn restart_server(&mut self) {
+        self.server.restart();
+        self.inspector = self.server.inspector();
+    }
+
+    /// How often the lock is held.
+    pub(crate) fn hold_count(&self, lock: &str) -> i64 {
+        self.redis().holder(lock).map_or(0, |holder| holder.count)
+    }
+
+    /// Asserts that this guard's hold, and no other, is on the server.
+    pub(crate) fn assert_held_by(&self, guard: &LockGuard, lock: &str) {
+        let holders: Vec<_> = self.redis().hash(lock).into_keys().collect();
+        assert_eq!(holders, [guard.holder()]);
+    }
+
+    /// Waits until so many connections listen for the lock.
+    pub(crate) async fn listening(&self, lock: &str, count: usize) {
+        let what = format!("{count} listeners for {lock}");
+        eventually(PATIENCE, &what, || {
+            (self.redis().subscribers(&lock_channel(lock)) == count).then_some(())
+        })
+        .await;
+    }
+
+    /// How many connections the server has, our own included.
+    pub(crate) fn connections(&self) -> usize {
+        let list: String = self.redis().query(cmd("CLIENT").arg("LIST"));
+        list.lines().count()
+    }
+
+    /// Waits until the server has no more than so many connections.
+    pub(crate) async fn connections_down_to(&self, count: usize) {
+        eventually(PATIENCE, "connections to be closed", || {
+            (self.connections() <= count).then_some(())
+        })
+        .await;
+    }
+
+    /// The last line of a test: the clients close in peace and nothing is left.
+    pub(crate) async fn end<const N: usize>(self, clients: [Client; N]) {
+        self.proxy.heal();
+        for client in &clients {
+            soon("to close", client.close()).await.unwrap();
+        }
+        assert_nothing_left(&self.server).await;
+    }
+}
+
+/// The SHA-1 by which the server knows a script of the crate: it stands in every call of that script but the first.
+pub(crate) fn sha(script: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("lua/reentrant")
+        .join(script)
+        .with_extension("lua");
+    let source = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    sha1_smol::Sha1::from(source).digest().to_string()
+}
+
+/// Makes the server know the scripts, so that each later use is one request.
+pub(crate) async fn warm_up(client: &Client) {
+    let lock = client.lock("warm-up");
+    let mut me = client.owner();
+    let outer = lock.lock().by(&mut me).await.unwrap();
+    let inner = lock.lock().by(&mut me).await.unwrap();
+    inner.unlock().await.unwrap();
+    outer.unlock().await.unwrap();
+}
+
+/// Waits for what has to come soon.
+pub(crate) async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
+    within(SOON, what, future).await
+}
+
+/// Waits for what has to come within `limit`.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    what: &str,
+    future: impl IntoFuture<Output = T>,
+) -> T {
+    tokio::time::timeout(limit, future.into_future())
+        .await
+        .unwrap_or_else(|_| panic!("waited {limit:?} in vain {what}"))
+}
+
+/// A task that waits for the lock, for as long as it takes.
+pub(crate) fn waiter(client: &Client, lock: &str) -> JoinHandle<Result<LockGuard, Error>> {
+    let lock = client.lock(lock);
+    tokio::spawn(async move { lock.lock().await })
+}
+
+/// The waiter gets the lock soon; also says how soon.
+pub(crate) async fn gets_it(waiter: JoinHandle<Result<LockGuard, Error>>) -> (LockGuard, Duration) {
+    let begun = Instant::now();
+    let guard = soon("for the waiter to get the lock", waiter).await;
+    (guard.unwrap().unwrap(), begun.elapsed())
+}
+
+/// Why the lock was not held any more.
+pub(crate) fn why_not_held<T: Debug>(result: Result<T, Error>) -> Loss {
+    match result {
+        Err(Error::NotHeld { why }) => why,
+        other => panic!("not a lock that is not held, but {other:?}"),
+    }
+}
+
+/// The operation fails for Redis' sake.
+pub(crate) fn assert_redis_error<T: Debug>(result: Result<T, Error>) {
+    assert!(matches!(result, Err(Error::Redis(_))), "{result:?}");
+}
