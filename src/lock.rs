@@ -122,8 +122,8 @@ impl Lock {
 
     /// Frees the lock, whoever holds it, and wakes a waiter. `false`: nobody held it.
     ///
-    /// The holder is not asked, and goes on until it looks: a Rust holder learns of it by its next
-    /// renewal at the latest.
+    /// The holder is not asked, and goes on until it looks. A holder of ours with the watchdog is told
+    /// by its next renewal; one with a fixed lease, when it asks or its lease ends.
     ///
     /// # Errors
     /// [`Error::Redis`] also when the answer was lost: the lock may have been freed then. It is not
