@@ -30,6 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(error) => println!("what the first hears: {error}"),
         Ok(()) => println!("the first still had it"),
     }
-    client.close().await?; // waits for the releases of dropped guards
+    drop(waited);
+    client.close().await?; // waits for the release of what was dropped
     Ok(())
 }

@@ -43,7 +43,7 @@ async fn exclusion_with_fixed_leases(pair: &Pair) {
 
 /// Those who give up come and go at the channel while others are woken through it.
 async fn exclusion_with_impatient_tries(pair: &Pair) {
-    pair.java_may_forget_to_unsubscribe();
+    pair.java_may_stay_subscribed_for(&[&pair.a("crowd"), &pair.b("crowd")]);
     let impatient = |load: Load| load.wait(Duration::from_millis(5)).hold(Duration::from_millis(2));
     let (reports, counter) = count(pair, "lock", impatient).await;
     assert_eq!(counter, reports.iter().map(|report| report.acquired).sum::<u64>(), "{reports:#?}");
@@ -86,7 +86,7 @@ async fn locks_of_other_names_are_free(pair: &Pair) {
     here.unlock().await;
     there.unlock().await;
 
-    let load = Load::new(8, Duration::from_millis(300)).each();
+    let load = Load::new(8, TIME).each();
     let report = pair.a("many").run(&load).await;
     assert!(report.min_per_owner > 0, "{report:#?}");
     assert_eq!((report.errors, report.refused), (0, 0), "{report:#?}");

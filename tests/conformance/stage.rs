@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use harness::{
-    Holder, Inspector, Lang, PATIENCE, Party, Peer, PeerArgs, PeerError, RedisServer,
+    Commands, Holder, Inspector, Lang, PATIENCE, Party, Peer, PeerArgs, PeerError, RedisServer,
     assert_nothing_left_where, eventually, lock_channel,
 };
 use tokio::runtime::Runtime;
@@ -33,20 +33,20 @@ enum Role {
 
 /// The server, the peers and the runtime that all tests share.
 pub(crate) struct Stage {
-    runtime: Runtime,
-    server: RedisServer,
     cast: tokio::sync::Mutex<HashMap<(Lang, Role, PeerArgs), Peer>>,
     /// The clients of peers that were there when a scenario failed: who knows what they still hold.
     dirty: Mutex<HashSet<String>>,
+    server: OnceLock<RedisServer>,
+    runtime: Runtime,
 }
 
 impl Stage {
     pub(crate) fn new() -> Self {
         Self {
-            runtime: Runtime::new().expect("a runtime"),
-            server: RedisServer::start(),
             cast: tokio::sync::Mutex::default(),
             dirty: Mutex::default(),
+            server: OnceLock::new(),
+            runtime: Runtime::new().expect("a runtime"),
         }
     }
 
@@ -65,8 +65,12 @@ impl Stage {
         });
     }
 
+    fn server(&self) -> &RedisServer {
+        self.server.get_or_init(RedisServer::start)
+    }
+
     fn args(&self) -> PeerArgs {
-        PeerArgs::redis(self.server.url())
+        PeerArgs::redis(self.server().url())
     }
 
     /// The shared peer of this role: the one that runs, or a new one.
@@ -95,7 +99,8 @@ pub(crate) struct Pair {
     a: Peer,
     b: Peer,
     redis: Inspector,
-    is_java_forgetful: Cell<bool>,
+    /// How many processes may leave a subscription behind.
+    forgetful: Cell<usize>,
 }
 
 impl Pair {
@@ -120,8 +125,8 @@ impl Pair {
         Self {
             a: peer(mix.a, Role::A).await,
             b: peer(mix.b, b).await,
-            redis: stage.server.inspector(),
-            is_java_forgetful: Cell::new(false),
+            redis: stage.server().inspector(),
+            forgetful: Cell::new(0),
             stage: Arc::clone(stage),
             mix,
             kind,
@@ -175,7 +180,7 @@ impl Pair {
 
     /// A new connection to the server.
     pub(crate) fn connect(&self) -> harness::redis::Connection {
-        self.stage.server.client()
+        self.stage.server().client()
     }
 
     /// Who holds the scenario's lock.
@@ -196,23 +201,55 @@ impl Pair {
             .await;
     }
 
-    /// Redisson does not unsubscribe after a try that gave up while it was subscribing: bear with it.
-    pub(crate) fn java_may_forget_to_unsubscribe(&self) {
-        self.is_java_forgetful.set(true);
+    /// Sees what will happen at the scenario's lock.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        Watch { pair: self, commands: Commands::watch(self.connect()) }
+    }
+
+    /// Redisson does not unsubscribe after an acquisition that ended while it was subscribing: bear with it.
+    pub(crate) fn java_may_stay_subscribed_for(&self, parties: &[&Party]) {
+        let forgetful = parties.iter().filter(|party| party.peer().lang() == Lang::Java).count();
+        self.forgetful.set(forgetful);
+    }
+
+    /// Waits until nobody listens any more but for those who may.
+    pub(crate) async fn listening_no_more(&self) {
+        let channel = lock_channel(&self.name);
+        let is_quiet = || (self.redis.subscribers(&channel) <= self.forgetful.get()).then_some(());
+        eventually(PATIENCE, &format!("the last to listen on {channel:?}"), is_quiet).await;
     }
 
     async fn assert_nothing_left(&self) {
-        let channel = lock_channel(&self.name);
-        let forgetful = [self.mix.a, self.mix.b].iter().filter(|&&lang| lang == Lang::Java).count();
-        let is_excused = |name: &str| {
-            self.is_java_forgetful.get()
-                && name == channel
-                && self.redis.subscribers(name) <= forgetful
+        let mut excused = None;
+        if self.forgetful.get() > 0 {
+            self.listening_no_more().await;
+            excused = Some(lock_channel(&self.name));
+        }
+        let is_ours = |name: &str| name.contains(&self.name) && Some(name) != excused.as_deref();
+        assert_nothing_left_where(self.stage.server(), is_ours).await;
+    }
+}
+
+/// Sees what the server carries out, from the moment this is made.
+pub(crate) struct Watch<'a> {
+    pair: &'a Pair,
+    commands: Commands,
+}
+
+impl Watch<'_> {
+    /// Waits until a waiter really waits: it has been refused, has subscribed, and has been refused again.
+    ///
+    /// Before that Redisson is not to be interrupted: the attempt it has in flight then is carried out all the same,
+    /// and the lock is held and renewed for an owner who was told that it was interrupted.
+    pub(crate) async fn refused_twice(mut self) {
+        let refusal = format!(r#"lua] "pttl" "{}""#, self.pair.name);
+        let mut refusals = 0;
+        let twice = || {
+            let lines = self.commands.so_far(&self.pair.redis);
+            refusals += lines.iter().filter(|line| line.ends_with(&refusal)).count();
+            (refusals >= 2).then_some(())
         };
-        assert_nothing_left_where(&self.stage.server, |name| {
-            name.contains(&self.name) && !is_excused(name)
-        })
-        .await;
+        eventually(PATIENCE, "a waiter to be refused twice", twice).await;
     }
 }
 

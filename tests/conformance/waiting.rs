@@ -98,13 +98,14 @@ async fn a_try_at_once_is_refused_at_once(pair: &Pair) {
 async fn a_try_with_a_wait_is_refused_when_it_is_over(pair: &Pair) {
     let (holder, other) = (pair.a("holder"), pair.b("other"));
     let wait = Duration::from_millis(700);
+    pair.java_may_stay_subscribed_for(&[&other]);
     holder.lock().await;
     let refusal = other.start_try_lock(wait).answer().await.expect("an answer");
     assert_eq!(refusal.value, Value::Bool(false));
     // A peer may count in whole milliseconds.
     assert!(refusal.took() >= wait - Duration::from_millis(5), "{refusal:?}");
     assert!(refusal.took() < wait + SLACK, "{refusal:?}");
-    pair.listening(0).await;
+    pair.listening_no_more().await;
     holder.unlock().await;
 }
 
@@ -142,8 +143,9 @@ async fn a_cancelled_waiter_leaves_nothing(pair: &Pair) {
     let begins: [&dyn Fn() -> Pending; 2] =
         [&|| waiter.start_lock(), &|| waiter.start_try_lock(WATCHDOG)];
     for begin in begins {
+        let watch = pair.watch();
         let turn = begin();
-        pair.listening(1).await;
+        watch.refused_twice().await;
         waiter.cancel().await;
         let error = turn.answer().await.expect_err("a cancelled acquisition");
         assert_eq!(error.code(), Some("cancelled"), "{error}");
@@ -157,19 +159,18 @@ async fn a_cancelled_waiter_leaves_nothing(pair: &Pair) {
 
 async fn a_cancelled_waiter_is_not_in_the_way_of_others(pair: &Pair) {
     let holder = pair.a("holder");
-    let [first, quitter, last] = ["first", "quitter", "last"].map(|role| pair.b(role));
+    let [quitter, one, other] = ["quitter", "one", "other"].map(|role| pair.b(role));
     holder.lock().await;
-    let first_turn = first.start_lock();
-    pair.listening(1).await;
-    let (quitters_turn, last_turn) = (quitter.start_lock(), last.start_lock());
+    let watch = pair.watch();
+    let quitters_turn = quitter.start_lock();
+    watch.refused_twice().await;
+    let turns = [one.start_lock(), other.start_lock()];
     quitter.cancel().await;
-    assert_eq!(
-        quitters_turn.answer().await.expect_err("a cancelled one").code(),
-        Some("cancelled")
-    );
+    let error = quitters_turn.answer().await.expect_err("a cancelled acquisition");
+    assert_eq!(error.code(), Some("cancelled"), "{error}");
     holder.unlock().await;
     // Either may be first: who is second waits for the other's unlock.
-    let turns = [(first, first_turn), (last, last_turn)].map(async |(party, turn)| {
+    let turns = [&one, &other].into_iter().zip(turns).map(async |(party, turn)| {
         turn.granted_within(SLACK).await;
         party.unlock().await;
     });

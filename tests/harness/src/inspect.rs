@@ -187,6 +187,48 @@ impl std::fmt::Debug for Messages {
     }
 }
 
+/// What a server carries out, script by script and command by command (`MONITOR`).
+pub struct Commands {
+    connection: Connection,
+}
+
+impl Commands {
+    const MARKER: &str = "harness:end-of-commands";
+
+    /// Watches through a connection of its own, beginning before this returns.
+    ///
+    /// # Panics
+    /// When the server refuses.
+    pub fn watch(mut connection: Connection) -> Self {
+        connection.send_packed_command(&cmd("MONITOR").get_packed_command()).expect("to ask");
+        connection.recv_response().expect("to be allowed to watch");
+        Self { connection }
+    }
+
+    /// The lines since the last time, up to now, such as `1700000000.5 [0 lua] "pttl" "name"`.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
+        inspector.query::<()>(cmd("ECHO").arg(Self::MARKER));
+        let mut lines = Vec::new();
+        loop {
+            let line = self.connection.recv_response().expect("a command");
+            let line: String = redis::from_redis_value(line).expect("a line");
+            if line.contains(Self::MARKER) {
+                return lines;
+            }
+            lines.push(line);
+        }
+    }
+}
+
+impl std::fmt::Debug for Commands {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Commands").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,5 +256,19 @@ mod tests {
         let mut keys = inspector.keys();
         keys.sort();
         assert_eq!(keys, ["key-0", "key-7"]);
+    }
+
+    #[test]
+    fn commands_are_seen_as_they_were_sent() {
+        let server = RedisServer::start();
+        let inspector = server.inspector();
+        let mut commands = Commands::watch(server.client());
+        inspector.publish("news", "a");
+        let lines = commands.so_far(&inspector);
+        assert!(
+            matches!(&lines[..], [one] if one.ends_with(r#""PUBLISH" "news" "a""#)),
+            "{lines:?}"
+        );
+        assert!(commands.so_far(&inspector).is_empty());
     }
 }

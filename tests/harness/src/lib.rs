@@ -24,7 +24,7 @@ mod wait;
 pub use redis;
 
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
-pub use inspect::{Holder, Inspector, Messages, lock_channel};
+pub use inspect::{Commands, Holder, Inspector, Messages, lock_channel};
 pub use load::{Latency, Load, LoadReport};
 pub use party::Party;
 pub use peer::{
