@@ -35,7 +35,7 @@ fn main() {
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
                 let locks = (0..tasks).map(|i| client.lock(format!("bench:{i}")));
-                ours.push(round(locks, |lock| lock_unlock(lock)).await);
+                ours.push(round(locks, lock_unlock).await);
                 let pairs = (0..tasks).map(|i| bare.pair(&format!("bench:{i}")));
                 theirs.push(round(pairs, |pair| pair.run()).await);
             }

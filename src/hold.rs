@@ -9,7 +9,10 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
 
 use crate::{
     claim::sweep,
@@ -160,19 +163,18 @@ impl Hold {
         let engine = &self.entry.engine;
         let give_up = Instant::now() + self.lease.outlives();
         let mut backoff = Backoff::new();
-        let mut trusted_copies = 0;
+        let mut may_be_done = false;
         loop {
             if engine.is_closed() {
                 return Err(Error::Closed);
             }
-            if !self.lease.trusted_for().is_zero() {
-                trusted_copies += 1;
-            }
+            let trusted = !self.lease.trusted_for().is_zero();
             let call = self.entry.protocol.release(self.id(), to);
             let error = match engine.transport.call(call).await.and_then(protocol::released) {
                 Ok(true) => return Ok(()),
-                // The copy before this one did it: nobody else knows this id.
-                Ok(false) if trusted_copies > 1 => return Ok(()),
+                // An earlier copy, sent while the hold was trusted, may have done it: the work under
+                // the lock was over in time, whoever freed it.
+                Ok(false) if may_be_done => return Ok(()),
                 Ok(false) => {
                     let why = lost.unwrap_or_else(|| self.lease.why_gone());
                     self.lease.lose(why);
@@ -180,6 +182,7 @@ impl Hold {
                 }
                 Err(error) => error,
             };
+            may_be_done |= trusted && matches!(error, WireError::Unanswered(_));
             engine
                 .may_retry(error, &mut backoff, give_up)
                 .await
@@ -233,13 +236,13 @@ impl Share {
     /// Gives it back; goes on in the background if it takes too long, or is dropped.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         self.armed = false;
-        let engine = self.hold.entry.engine.clone();
-        let release = engine.janitor.finish(self.hold.clone().release(self.watched));
+        let entry = self.hold.entry.clone();
+        let release = entry.engine.janitor.finish(self.hold.clone().release(self.watched));
         // From here on the release alone keeps the hold.
         drop(self);
-        match tokio::time::timeout(engine.settings.retry_timeout, release).await {
+        match timeout(entry.engine.settings.retry_timeout, release).await {
             Ok(released) => released,
-            Err(_) => Err(WireError::unanswered("no answer in time").into_error("")),
+            Err(_) => Err(WireError::unanswered("no answer in time").into_error(entry.name())),
         }
     }
 }

@@ -110,3 +110,16 @@ async fn unanswered_renewals_are_no_loss_until_trust_is_over() {
     assert!(sent.elapsed() > Duration::from_secs(25 + 4), "{:?}", sent.elapsed());
     assert!(sent.elapsed() < Duration::from_secs(25 + 30), "{:?}", sent.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_sent_in_time_is_one_though_only_a_late_copy_is_answered() {
+    let sim = Sim::new(&World::new()).await;
+    // Trusted for 47.5 ms from when it was sent: 6 ms before it was granted.
+    let lease = Duration::from_millis(50);
+    let guard = sim.client.lock(LOCK).lock().lease(lease).await.unwrap();
+    sleep(Duration::from_millis(35)).await;
+    sim.network.fail("release", [Fault::LoseReply]);
+    let released = guard.unlock().await;
+    assert!(released.is_ok(), "{released:?}");
+    assert!(sim.left().await.is_empty());
+}

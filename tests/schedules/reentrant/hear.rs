@@ -1,6 +1,6 @@
 //! What the owners of ours make of the answers.
 
-use redis::Value;
+use harness::redis::Value;
 
 use super::call::{Call, Name, Verb};
 use super::rules::Rule;

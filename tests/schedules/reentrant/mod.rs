@@ -1,5 +1,6 @@
 //! The reentrant lock: owners of ours, threads of Redisson's, an outsider who breaks it by force.
 
+mod action;
 mod call;
 mod deeds;
 mod hear;
@@ -11,18 +12,17 @@ mod rules;
 mod scripts;
 mod truth;
 
-use std::fmt;
-
-use redis::Value;
+use harness::redis::Value;
 
 use crate::sim::{self, Closing, Kind, Model, Ms, StepId};
+use action::Action;
 use call::{Call, Id, Name, Verb};
 use janitor::Janitor;
 use owner::{Claim, Deed, Owner};
 use redisson::Thread;
 use truth::Truth;
 
-pub(crate) use overheard::overhear;
+pub(crate) use overheard::{Overheard, overhear};
 pub(crate) use rules::{Rule, Rules};
 pub(crate) use scripts::{LOCK, Scripts};
 
@@ -41,25 +41,6 @@ pub(crate) struct Reentrant {
     threads: Vec<Thread>,
     janitor: Janitor,
     truth: Truth,
-}
-
-/// What somebody may do next.
-#[derive(Debug, Clone)]
-pub(crate) enum Action {
-    /// An owner of ours.
-    Deed(Name, Deed),
-    /// The janitor sends a release to 0.
-    Tidy(Id),
-    /// The outsider, by our script or by Redisson's.
-    Force {
-        theirs: bool,
-    },
-    /// A thread of Redisson's.
-    ThreadLocks(Name, Option<Ms>),
-    ThreadUnlocks {
-        who: Name,
-        twice: bool,
-    },
 }
 
 impl Reentrant {
@@ -82,12 +63,11 @@ impl Reentrant {
     }
 
     fn call(&mut self, mut call: Call, world: &mut World<'_>) {
-        if !self.rules.keep(Rule::NotAfter) {
-            if let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } =
+        if !self.rules.keep(Rule::NotAfter)
+            && let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } =
                 &mut call.verb
-            {
-                *not_after = Ms::MAX;
-            }
+        {
+            *not_after = Ms::MAX;
         }
         let invocation = self.scripts.invocation(&call);
         world.send(call, invocation);
@@ -144,10 +124,10 @@ impl Model for Reentrant {
             choices.extend(LEASES.map(|lease| (2, deed(Deed::Acquire { lease }))));
             choices.extend(LEASES.map(|lease| (1, deed(Deed::Reenter { lease }))));
             choices.extend(
-                self.owners.iter().map(|other| (6, deed(Deed::HandOver { to: other.name }))),
+                self.owners.iter().map(|other| (18, deed(Deed::HandOver { to: other.name }))),
             );
             choices.extend(
-                [(9, Deed::Resend), (9, Deed::Release), (3, Deed::Restate)]
+                [(9, Deed::Resend), (12, Deed::Release), (3, Deed::Restate)]
                     .map(|(n, d)| (n, deed(d))),
             );
             choices.extend(
@@ -174,21 +154,7 @@ impl Model for Reentrant {
     }
 
     fn class(action: &Action) -> usize {
-        match action {
-            Action::Deed(_, Deed::Acquire { .. }) | Action::ThreadLocks(..) => 0,
-            Action::Deed(_, Deed::Again) => 1,
-            Action::Deed(_, Deed::Resend) => 2,
-            Action::Deed(_, Deed::Reenter { .. }) => 3,
-            Action::Deed(_, Deed::Release) => 4,
-            Action::Deed(_, Deed::Restate) => 5,
-            Action::Deed(_, Deed::Cancel) => 6,
-            Action::Deed(_, Deed::GiveUp) => 7,
-            Action::Deed(_, Deed::Renew) => 8,
-            Action::Deed(_, Deed::HandOver { .. }) => 9,
-            Action::Tidy(_) => 10,
-            Action::Force { .. } => 11,
-            Action::ThreadUnlocks { .. } => 12,
-        }
+        action.class()
     }
 
     fn act(&mut self, action: &Action, world: &mut World<'_>) -> bool {
@@ -323,30 +289,13 @@ impl Model for Reentrant {
                 }));
             }
         }
+        None
+    }
+
+    fn owed(&self, world: &World<'_>) -> Option<Closing<Action>> {
         self.janitor.next().next().map(|(id, after)| match after {
             Some(after) if after >= world.now() => Closing::Wait(after + 1),
             _ => Closing::Act(Action::Tidy(id)),
         })
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deed(who, Deed::HandOver { to }) => write!(f, "{who} hands over to {to}"),
-            Self::Deed(who, Deed::Acquire { .. }) => write!(f, "{who} acquires"),
-            Self::Deed(who, Deed::Again) => write!(f, "{who} tries again"),
-            Self::Deed(who, Deed::Resend) => write!(f, "{who} sends another copy"),
-            Self::Deed(who, Deed::Reenter { .. }) => write!(f, "{who} enters again"),
-            Self::Deed(who, Deed::Release) => write!(f, "{who} releases"),
-            Self::Deed(who, Deed::Restate) => write!(f, "{who} says its count again"),
-            Self::Deed(who, Deed::Cancel) => write!(f, "{who} cancels"),
-            Self::Deed(who, Deed::GiveUp) => write!(f, "{who} waits for the answer no longer"),
-            Self::Deed(who, Deed::Renew) => write!(f, "{who} renews"),
-            Self::Tidy(_) => write!(f, "the janitor releases"),
-            Self::Force { .. } => write!(f, "an outsider unlocks by force"),
-            Self::ThreadLocks(who, _) => write!(f, "Redisson's {who} locks"),
-            Self::ThreadUnlocks { who, .. } => write!(f, "Redisson's {who} unlocks"),
-        }
     }
 }

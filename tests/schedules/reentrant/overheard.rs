@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use harness::redis::{self, cmd};
 use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip, lock_channel};
-use redis::cmd;
 use serde_json::{Value, json};
 
 use crate::sim::Script;
@@ -134,7 +134,7 @@ impl Ear {
     fn template(&mut self, words: &[String]) -> Option<Template> {
         let [command, script, count, rest @ ..] = words else { return None };
         let count: usize = count.parse().ok()?;
-        if !rest.first().is_some_and(|key| key == NAME) {
+        if rest.first().is_none_or(|key| key != NAME) {
             return None;
         }
         let sha = match command.to_uppercase().as_str() {

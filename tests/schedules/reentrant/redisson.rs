@@ -3,7 +3,7 @@
 //! Its calls arrive once and are answered at once, however long they were on their way: what Redisson makes of lost answers
 //! is not ours to judge. But its unlock may run twice, as its latch allows.
 
-use redis::{Value, cmd};
+use harness::redis::{Value, cmd};
 
 use super::call::{Call, Id, Name, Verb};
 use super::scripts::latch;

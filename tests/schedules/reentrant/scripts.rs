@@ -79,7 +79,7 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn load(server: &mut Server, rules: Rules, theirs: Option<Overheard>) -> Self {
+    pub(crate) fn load(server: &mut Server, rules: Rules) -> Self {
         let counting = !rules.keep(Rule::ExistenceDecides);
         let [acquire, reenter, release] = if counting {
             [COUNTING_ACQUIRE, COUNTING_REENTER, COUNTING_RELEASE]
@@ -95,7 +95,7 @@ impl Scripts {
             renew: server.load(RENEW),
             force: server.load(FORCE_UNLOCK),
             swap: server.load(swap),
-            theirs,
+            theirs: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use redis::Value;
+use harness::redis::Value;
 
 use super::call::{Call, Id, Verb};
 use super::scripts::LOCK;

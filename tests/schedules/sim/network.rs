@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redis::Value;
+use harness::redis::Value;
 
 use super::{Invocation, Ms, StepId};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redis::Value;
+use harness::redis::Value;
 
 use super::server::spoken;
 use super::taste::Taste;
@@ -53,8 +53,11 @@ pub(crate) trait Model {
     /// Looks for what must never be seen.
     fn check(&self, world: &mut World<'_, Self::Call>);
 
-    /// What is to be done next so that all clients are done and nobody owes anything, `None` when that is so.
+    /// What is to be done next so that all clients are done, `None` when they are.
     fn closing(&self, world: &World<'_, Self::Call>) -> Option<Closing<Self::Action>>;
+
+    /// What is to be done next so that nobody owes anything, `None` when that is so.
+    fn owed(&self, world: &World<'_, Self::Call>) -> Option<Closing<Self::Action>>;
 }
 
 /// One step towards the end.
@@ -105,15 +108,11 @@ impl<'s, M: Model> Sim<'s, M> {
         Self { model, world: World::new(server, true), aim }
     }
 
-    /// Draws and does `length` steps, then brings everything to its end. The steps, and what went wrong first.
-    pub(crate) fn random(
-        mut self,
-        seed: u64,
-        length: StepId,
-    ) -> (Vec<Step<M::Action>>, Option<Violation>) {
+    /// Draws and does some steps, then brings everything to its end. The steps, and what went wrong first.
+    pub(crate) fn random(mut self, seed: u64) -> (Vec<Step<M::Action>>, Option<Violation>) {
         let mut taste = Taste::new(seed);
         let mut steps = Vec::new();
-        for name in 1..=length {
+        for name in 1..=taste.length {
             let Some(act) = taste.draw(&self.model, &self.world) else { continue };
             let step = Step { name, act };
             self.step(&step);
@@ -163,9 +162,15 @@ impl<'s, M: Model> Sim<'s, M> {
     fn tick(&mut self, time: Ms) -> bool {
         let to = self.world.now() + time;
         self.world.tell(|| format!("time passes, it is {to}"));
-        while let Some(alarm) = self.model.alarm().filter(|alarm| *alarm <= to) {
-            self.advance(alarm.max(self.world.now()));
-            self.model.ring(&mut self.world);
+        loop {
+            // Every moment at which something ends is looked at, however long the step.
+            let next = self.model.alarm().into_iter().chain(self.world.server.next_expiry()).min();
+            let Some(next) = next.filter(|next| *next <= to) else { break };
+            self.advance(next.max(self.world.now()));
+            if self.model.alarm().is_some_and(|alarm| alarm <= next) {
+                self.model.ring(&mut self.world);
+            }
+            self.model.check(&mut self.world);
         }
         self.advance(to);
         true
@@ -214,12 +219,34 @@ impl<'s, M: Model> Sim<'s, M> {
         true
     }
 
-    /// Everybody gives back what he holds and does what he owes; then the network brings all it has kept, as late as can be.
+    /// Everybody gives back what he holds, and then does what he owes. Of the copies still under way some come in between, and
+    /// the others when all is done.
     fn end(&mut self) -> Option<Violation> {
-        self.world.say(|| "      -- all come to an end".to_string());
-        let mut name = END;
-        while let Some(closing) = self.model.closing(&self.world) {
-            name += 1;
+        self.world.step = END;
+        self.world.say(|| "      -- all give back what they hold".to_string());
+        self.close(M::closing)
+            .or_else(|| self.let_come("      -- late copies arrive", |name| name % 2 == 0))
+            .or_else(|| {
+                self.world.say(|| "      -- all do what they owe".to_string());
+                self.close(M::owed)
+            })
+            .or_else(|| self.let_come("      -- later copies arrive", |_| true))
+            .or_else(|| {
+                let left = self.world.server.keys();
+                if !left.is_empty() {
+                    self.world
+                        .violation(Kind::Orphan, format!("in the end there still is {left:?}"));
+                }
+                self.found()
+            })
+    }
+
+    fn close(
+        &mut self,
+        next: impl Fn(&M, &World<'_, M::Call>) -> Option<Closing<M::Action>>,
+    ) -> Option<Violation> {
+        while let Some(closing) = next(&self.model, &self.world) {
+            let name = self.world.step + 1;
             assert!(name < 2 * END, "the clients do not come to an end");
             match closing {
                 Closing::Wait(until) => {
@@ -227,10 +254,8 @@ impl<'s, M: Model> Sim<'s, M> {
                     self.step(&Step { name, act: Act::Tick(time) });
                 }
                 Closing::Act(action) => {
-                    assert!(
-                        self.step(&Step { name, act: Act::Client(action) }),
-                        "a closing action that cannot be done"
-                    );
+                    let done = self.step(&Step { name, act: Act::Client(action) });
+                    assert!(done, "a closing action that cannot be done");
                     self.step(&Step { name, act: Act::Run(name) });
                     self.step(&Step { name, act: Act::Answer(name) });
                 }
@@ -243,14 +268,14 @@ impl<'s, M: Model> Sim<'s, M> {
                 return Some(violation);
             }
         }
-        self.world.say(|| "      -- late copies arrive".to_string());
-        for copy in self.world.network.to_run() {
-            self.step(&Step { name: name + 1, act: Act::Run(copy) });
-        }
-        let left = self.world.server.keys();
-        if !left.is_empty() {
-            self.world
-                .violation(Kind::Orphan, format!("at the end of it all there still is {left:?}"));
+        None
+    }
+
+    fn let_come(&mut self, title: &str, which: impl Fn(StepId) -> bool) -> Option<Violation> {
+        self.world.say(|| title.to_string());
+        let name = self.world.step + 1;
+        for copy in self.world.network.to_run().into_iter().filter(|copy| which(*copy)) {
+            self.step(&Step { name, act: Act::Run(copy) });
         }
         self.found()
     }

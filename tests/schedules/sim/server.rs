@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use redis::{Value, cmd, from_redis_value, pipe};
+use harness::redis::{self, Value, cmd, from_redis_value, pipe};
 
 use super::Ms;
 
@@ -83,6 +83,11 @@ impl Server {
     /// The key as it was after the last script, or `None` when it was absent or has expired since.
     pub(crate) fn seen(&self, key: &str) -> Option<&Seen> {
         self.seen.get(key)
+    }
+
+    /// When the next key expires.
+    pub(crate) fn next_expiry(&self) -> Option<Ms> {
+        self.seen.values().filter_map(|seen| seen.until).min()
     }
 
     /// Moves the clock on, and answers with the keys that expire.

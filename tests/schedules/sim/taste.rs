@@ -14,6 +14,8 @@ pub(super) struct Taste {
     rng: Rng,
     /// How much each class of actions is liked; 0 is never.
     classes: [u32; CLASSES],
+    /// How many steps are drawn: the end of a schedule has its own dangers, and comes sooner in a short one.
+    pub(super) length: StepId,
     /// How often time passes, clients act, copies run, answers come.
     pace: [u32; 4],
 }
@@ -22,9 +24,12 @@ impl Taste {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut classes = [0; CLASSES];
-        classes.fill_with(|| [0, 1, 1, 4][rng.usize(0..4)]);
+        classes.fill_with(|| [0, 4, 4, 16][rng.usize(0..4)]);
+        // Without the first class nothing begins; where it is rare, those who have begun are left to themselves.
+        classes[0] = [1, 4, 16][rng.usize(0..3)];
+        let length = [30, 30, 50, 100][rng.usize(0..4)];
         let pace = [rng.u32(1..4), rng.u32(3..6), rng.u32(3..6), rng.u32(2..6)];
-        Self { rng, classes, pace }
+        Self { rng, classes, length, pace }
     }
 
     /// What happens next, if there is anything of the sort that is drawn.
@@ -50,9 +55,7 @@ impl Taste {
     fn action<M: Model>(&mut self, model: &M, world: &World<'_, M::Call>) -> Option<M::Action> {
         let mut choices = model.choices(world);
         for (weight, action) in &mut choices {
-            // Without the first class nothing begins.
-            let class = M::class(action);
-            *weight *= self.classes[class].max(u32::from(class == 0));
+            *weight *= self.classes[M::class(action)];
         }
         let mut at = self.rng.u32(0..choices.iter().map(|(weight, _)| weight).sum::<u32>().max(1));
         for (weight, action) in choices {

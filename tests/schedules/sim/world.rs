@@ -1,6 +1,6 @@
 //! What a model acts on: the server, the network, the clock, and the record of what went wrong.
 
-use redis::Value;
+use harness::redis::Value;
 
 use super::network::Network;
 use super::{Invocation, Kind, Ms, Server, StepId, Violation};
