@@ -10,8 +10,9 @@
 use std::{
     env,
     error::Error,
-    io::{IsTerminal, Write, stdout},
+    io::{IsTerminal, Write, stdin, stdout},
     process::{ExitCode, Stdio, exit},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -33,7 +34,7 @@ use tokio::{
 const PROCESSES: usize = 4;
 /// In each process.
 const TASKS: usize = 4;
-const STOCK: u64 = 20_000;
+const STOCK: u64 = 25_000;
 /// No run takes that long.
 const RUN_LIMIT: Duration = Duration::from_secs(180);
 
@@ -117,8 +118,7 @@ impl Shop {
 
 /// A selling process: takes a [`Job`] from stdin, says that it is ready, waits for a line, sells, and tells its sales.
 async fn sell() -> Result<()> {
-    let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    let job: Job = serde_json::from_str(&orders.next_line().await?.ok_or("no job")?)?;
+    let job: Job = serde_json::from_str(&next_order()?)?;
     let client = Client::connect(Config::from_url(&job.url)?).await?;
     let server = redis::Client::open(job.url)?;
     let shops = (0..TASKS)
@@ -126,10 +126,10 @@ async fn sell() -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     println!("ready");
 
-    orders.next_line().await?.ok_or("called off")?;
-    tokio::spawn(async move {
-        // The end of our input is the end of whoever started us.
-        while let Ok(Some(_)) = orders.next_line().await {}
+    next_order()?;
+    // The end of our input is the end of whoever started us.
+    thread::spawn(|| {
+        while next_order().is_ok() {}
         exit(1);
     });
     let mut tasks = JoinSet::new();
@@ -146,6 +146,11 @@ async fn sell() -> Result<()> {
     Ok(())
 }
 
+fn next_order() -> Result<String> {
+    let line = stdin().lines().next();
+    Ok(line.ok_or("called off")??)
+}
+
 // ---- The demo -------------------------------------------------------------------------------------------------------
 
 async fn demo() -> Result<ExitCode> {
@@ -153,7 +158,7 @@ async fn demo() -> Result<ExitCode> {
     tokio::select! {
         verdict = compare(&market) => verdict,
         _ = tokio::signal::ctrl_c() => {
-            println!("\nstopped");
+            println!("stopped");
             Ok(ExitCode::from(130))
         }
     }
@@ -215,6 +220,9 @@ impl Market {
                 (server.url(), Some(server))
             }
         };
+        redis::Client::open(url.as_str())?
+            .get_connection()
+            .map_err(|error| format!("cannot use the Redis server: {error}"))?;
         let unique = format!("flash-sale:{}:{}", std::process::id(), epoch_micros());
         Ok(Self { url, keys: unique, _server: server })
     }
@@ -263,8 +271,11 @@ impl Market {
             let Some(answer) = by_jvm else {
                 return Ok(None);
             };
-            let counted = answer.within(RUN_LIMIT).await?.value["counted"].as_u64();
-            Ok(Some(counted.ok_or("the JVM does not say what it sold")?))
+            let report = answer.within(RUN_LIMIT).await?.value;
+            match (report["counted"].as_u64(), report["errors"].as_u64()) {
+                (Some(counted), Some(0)) => Ok(Some(counted)),
+                _ => Err(format!("the JVM reports {report}").into()),
+            }
         };
         let finish = async {
             let sales = try_join_all(sellers.into_iter().map(Seller::finish));
@@ -399,13 +410,13 @@ impl Progress {
         }
     }
 
-    fn end(&self, sold: u64, time: Duration) {
-        let start = if self.on_terminal { "\r" } else { "" };
-        println!("{start}{}", self.line(sold, time));
+    fn end(mut self, sold: u64, time: Duration) {
+        self.next = time;
+        self.show(sold, time);
     }
 
     fn line(&self, sold: u64, time: Duration) -> String {
-        const WIDTH: usize = 30;
+        const WIDTH: usize = 24;
         let filled = (sold.min(STOCK) as usize * WIDTH) / STOCK as usize;
         let bar = "#".repeat(filled) + &".".repeat(WIDTH - filled);
         let seconds = time.as_secs_f64();
@@ -413,9 +424,17 @@ impl Progress {
     }
 }
 
+impl Drop for Progress {
+    /// Also when the run fails, so that the next line starts where lines start.
+    fn drop(&mut self) {
+        if self.on_terminal {
+            println!();
+        }
+    }
+}
+
 fn print_table(outcomes: &[Outcome]) {
-    println!(
-        "\n{:<20} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8} {:>7} {:>10} {:>9} {:>9}",
+    let header = [
         "",
         "processes",
         "stock",
@@ -424,37 +443,53 @@ fn print_table(outcomes: &[Outcome]) {
         "by a JVM",
         "seconds",
         "sales/s",
-        "hand-overs",
+        "handovers",
         "p50",
-        "p99"
-    );
+        "p99",
+    ];
+    println!();
+    print_row(&header.map(str::to_owned));
     for outcome in outcomes {
-        let dash = || "-".to_owned();
-        let by_jvm = outcome.sold_by_jvm.map_or_else(dash, |sold| sold.to_string());
-        let count = outcome.hand_overs.as_ref().map_or_else(dash, |times| times.len().to_string());
-        let percentile =
-            |percent| outcome.percentile(percent).map_or_else(dash, |us| format!("{us} us"));
-        let seconds = outcome.time.as_secs_f64();
-        println!(
-            "{:<20} {:>9} {STOCK:>8} {:>8} {:>9} {by_jvm:>8} {seconds:>8.1} {:>7.0} {count:>10} {:>9} {:>9}",
-            outcome.name,
-            outcome.processes,
-            outcome.sold,
-            outcome.oversold(),
-            outcome.sold as f64 / seconds,
-            percentile(50),
-            percentile(99),
-        );
+        print_row(&outcome.row());
     }
+    println!();
     println!(
-        "\nhand-overs: how often the lock went from one Rust process to another, and how long that took, from the"
+        "handovers: how often the lock went from one Rust process to another, and how long that"
     );
     println!(
-        "call of unlock() in the one to the return of lock() in the other. Those to and from a JVM are not measured."
+        "took, from the call of unlock() in the one to the return of lock() in the other. Those"
     );
+    println!("to and from a JVM are not measured.");
+}
+
+fn print_row([name, numbers @ ..]: &[String; 11]) {
+    print!("{name:<19}");
+    for number in numbers {
+        print!(" {number:>9}");
+    }
+    println!();
 }
 
 impl Outcome {
+    fn row(&self) -> [String; 11] {
+        let count = self.hand_overs.as_ref().map(Vec::len);
+        let micros = |percent| self.percentile(percent).map(|us| format!("{us} us"));
+        let seconds = self.time.as_secs_f64();
+        [
+            self.name.to_owned(),
+            self.processes.to_string(),
+            STOCK.to_string(),
+            self.sold.to_string(),
+            self.oversold().to_string(),
+            or_dash(self.sold_by_jvm),
+            format!("{seconds:.1}"),
+            format!("{:.0}", self.sold as f64 / seconds),
+            or_dash(count),
+            or_dash(micros(50)),
+            or_dash(micros(99)),
+        ]
+    }
+
     fn oversold(&self) -> i64 {
         self.sold as i64 - STOCK as i64
     }
@@ -464,6 +499,10 @@ impl Outcome {
         let rank = (times.len() * percent).div_ceil(100);
         times.get(rank.checked_sub(1)?).copied()
     }
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
 fn judge(outcomes: &[Outcome]) -> ExitCode {

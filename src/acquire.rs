@@ -6,11 +6,12 @@ use tokio::time::Instant;
 
 use crate::{
     config::whole_ms,
-    contend::{Patience, contend},
+    contend::contend,
     error::Error,
     guard::LockGuard,
     lock::Lock,
     owner::{Owner, OwnerKey},
+    patience::Patience,
 };
 
 /// Of a shorter lease nothing would be left after the round trip and the drift of clocks.
@@ -132,7 +133,7 @@ async fn take(
     let watched = lease.is_none();
     let lease = lease.map_or(Ok(engine.settings.watchdog), checked_lease)?;
     if let Some(hold) = owner.and_then(|owner| entry.hold_of(owner)) {
-        let reenter = hold.reenter(lease, watched, patience.give_up(engine));
+        let reenter = hold.reenter(lease, watched, patience);
         if let Some(share) = engine.janitor.finish(reenter).await? {
             return Ok(Some(LockGuard::new(share)));
         }

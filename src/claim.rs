@@ -19,6 +19,7 @@ use crate::{
     error::{Error, Loss},
     hold::{Hold, Share},
     owner::{OwnerId, OwnerKey},
+    patience::Patience,
     protocol::{self, Attempt, Terms},
     wire::{Flight, WireError},
 };
@@ -46,7 +47,6 @@ enum State {
 /// One copy of the request under way.
 struct Copy {
     reply: Flight,
-    sent: Instant,
     not_after: u64,
 }
 
@@ -71,38 +71,44 @@ impl Claim {
         }
     }
 
-    /// Asks for the lock; again and again, while there is no answer, until `give_up`.
-    pub(crate) async fn attempt(&mut self, give_up: Instant) -> Result<Verdict, Error> {
+    /// Asks for the lock; again and again, while there is no answer, as long as `patience` allows.
+    pub(crate) async fn attempt(&mut self, patience: Patience) -> Result<Verdict, Error> {
         let entry = self.entry.clone();
         let mut backoff = Backoff::new();
+        let begun = Instant::now();
+        let mut sent = begun;
         loop {
             entry.engine.check_open()?;
-            match self.send().await {
+            let error = match self.send(sent).await {
                 Ok(Attempt::Won) => return self.judge(),
                 Ok(Attempt::Held(ttl)) => {
                     return Ok(Verdict::Held(ttl.map(Duration::from_millis)));
                 }
                 Ok(Attempt::Late(now)) => {
                     entry.engine.clock.observe(now);
-                    let late = WireError::unanswered("the answers come too late");
-                    entry.engine.may_retry(late, &mut backoff, give_up).await
+                    WireError::unanswered("the answers come too late")
                 }
-                Err(error) => entry.engine.may_retry(error, &mut backoff, give_up).await,
-            }
-            .map_err(|error| error.into_error(entry.name()))?;
+                Err(error) => error,
+            };
+            let give_up = patience.give_up(begun, &entry.engine.settings);
+            entry
+                .engine
+                .may_retry(error, &mut backoff, give_up)
+                .await
+                .map_err(|error| error.into_error(entry.name()))?;
+            sent = Instant::now();
         }
     }
 
-    /// Sends one copy. Dropped meanwhile, the copy stays with the claim.
-    async fn send(&mut self) -> Result<Attempt, WireError> {
+    /// Sends one copy, now. Dropped meanwhile, the copy stays with the claim.
+    async fn send(&mut self, sent: Instant) -> Result<Attempt, WireError> {
         let engine = &self.entry.engine;
-        let not_after = engine.not_after();
+        let not_after = engine.not_after(sent);
         let terms = Terms { lease: self.lease.as_millis() as u64, not_after };
         let call = self.entry.protocol.acquire(&self.id, terms);
         let reply = engine.transport.call(call);
-        self.state = State::InFlight(Copy { reply, sent: Instant::now(), not_after });
+        self.state = State::InFlight(Copy { reply, not_after });
         let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
-        let sent = copy.sent;
         let answer = (&mut copy.reply).await.and_then(|reply| self.entry.protocol.acquired(reply));
         self.state = match answer {
             Ok(Attempt::Won) => State::Won(sent),
@@ -160,7 +166,7 @@ async fn undo(
         State::InFlight(copy) => {
             match copy.reply.await.and_then(|reply| entry.protocol.acquired(reply)) {
                 Ok(attempt) => attempt == Attempt::Won,
-                Err(WireError::Unanswered(_)) => {
+                Err(WireError::Unanswered(_) | WireError::Refused(_)) => {
                     unanswered = unanswered.max(Some(copy.not_after));
                     false
                 }

@@ -6,9 +6,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     claim::{Claim, Verdict},
-    engine::Engine,
     entry::Entry,
     error::Error,
+    patience::Patience,
 };
 
 /// A waiter on a lock that its own client holds may have forgotten whose it is.
@@ -16,36 +16,6 @@ const WARN_OWN: Duration = Duration::from_secs(5);
 
 /// A waiter that waits for so long, and each time twice as long, is worth a line in the log.
 const WARN_LONG: Duration = Duration::from_secs(30);
-
-/// How long to wait for a lock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    /// Not at all: one answer decides.
-    Now,
-    Until(Instant),
-    Forever,
-}
-
-impl Patience {
-    fn deadline(self) -> Option<Instant> {
-        match self {
-            Self::Now => Some(Instant::now()),
-            Self::Until(deadline) => Some(deadline),
-            Self::Forever => None,
-        }
-    }
-
-    /// How long to go on asking a server that does not answer.
-    pub(crate) fn give_up(self, engine: &Engine) -> Instant {
-        let now = Instant::now();
-        let most = now + engine.settings.retry_timeout;
-        match self {
-            Self::Now => most.min(now + engine.settings.command_timeout),
-            Self::Until(deadline) => most.min(deadline),
-            Self::Forever => most,
-        }
-    }
-}
 
 /// Takes the lock. `None`: it was held for all the time given.
 pub(crate) async fn contend(
@@ -57,7 +27,7 @@ pub(crate) async fn contend(
     engine.check_open()?;
     let mut claim = Claim::new(entry, lease);
     if matches!(patience, Patience::Now) || entry.queue.is_empty() {
-        match claim.attempt(patience.give_up(engine)).await? {
+        match claim.attempt(patience).await? {
             Verdict::Won => return Ok(Some(claim)),
             Verdict::Held(_) if matches!(patience, Patience::Now) => return Ok(None),
             Verdict::Held(_) => {}
@@ -74,7 +44,7 @@ pub(crate) async fn contend(
         }
         if turn.must_look() {
             turn.arm();
-            match claim.attempt(patience.give_up(engine)).await {
+            match claim.attempt(patience).await {
                 Ok(Verdict::Won) => {
                     turn.held_for(Some(lease));
                     return Ok(Some(claim));

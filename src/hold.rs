@@ -9,10 +9,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout},
-};
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
     claim::sweep,
@@ -20,6 +17,7 @@ use crate::{
     entry::Entry,
     error::{Error, Loss},
     owner::{OwnerId, OwnerKey},
+    patience::Patience,
     protocol::{self, Reentry, Terms},
     wire::WireError,
 };
@@ -87,7 +85,7 @@ impl Hold {
         self: Arc<Self>,
         lease_time: Duration,
         watched: bool,
-        give_up: Instant,
+        patience: Patience,
     ) -> Result<Option<Share>, Error> {
         let mut count = self.count.lock().await;
         if *count == 0 {
@@ -97,7 +95,7 @@ impl Hold {
             return Err(Error::NotHeld { why });
         }
         let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
-        let sent = self.raise(to, lease_time, give_up).await?;
+        let sent = self.raise(to, lease_time, patience).await?;
         self.lease.confirm(sent, lease_time);
         if watched {
             self.lease.watch(sent, lease_time);
@@ -107,13 +105,15 @@ impl Hold {
         Ok(Some(Share { hold: self, watched, armed: true }))
     }
 
-    async fn raise(&self, to: u32, lease: Duration, give_up: Instant) -> Result<Instant, Error> {
+    async fn raise(&self, to: u32, lease: Duration, patience: Patience) -> Result<Instant, Error> {
         let engine = &self.entry.engine;
         let protocol = &self.entry.protocol;
         let mut backoff = Backoff::new();
+        let give_up = patience.give_up(Instant::now(), &engine.settings);
         loop {
             let sent = Instant::now();
-            let terms = Terms { lease: lease.as_millis() as u64, not_after: engine.not_after() };
+            let terms =
+                Terms { lease: lease.as_millis() as u64, not_after: engine.not_after(sent) };
             let reply = engine.transport.call(protocol.reenter(self.id(), terms, to)).await;
             let error = match reply.and_then(|reply| protocol.reentered(reply)) {
                 Ok(Reentry::Granted) => return Ok(sent),
@@ -135,40 +135,49 @@ impl Hold {
         }
     }
 
-    /// Gives one share back; the last one frees the lock.
-    async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
+    /// Gives one share back; the last one frees the lock. The server is asked for as long as the
+    /// lease lasts, or for the `retry_timeout` alone; then the rest goes on in the background.
+    async fn release(self: Arc<Self>, watched: bool, to_the_end: bool) -> Result<(), Error> {
         let mut count = self.count.lock().await;
         let to = count.saturating_sub(1);
         if watched {
             self.lease.unwatch();
         }
         let lost = self.lease.loss();
+        let engine = &self.entry.engine;
         if to == 0 {
             self.lease.end();
-            self.entry.engine.watchdog.remove(&self.lease);
+            engine.watchdog.remove(&self.lease);
         }
         self.set_count(&mut count, to);
-        let released = self.lower(to, lost).await;
+        let outlives = self.lease.outlives();
+        let patience = if to_the_end { outlives } else { engine.settings.retry_timeout };
+        let released = self.lower(to, lost, patience.min(outlives)).await;
+        if !to_the_end && matches!(released, Err(Error::Redis(_))) {
+            let hold = self.clone();
+            engine.janitor.spawn(async move {
+                let _ = hold.lower(to, lost, outlives).await;
+            });
+        }
         if to == 0
             && let Some(not_after) = self.unanswered
         {
             let (entry, id) = (self.entry.clone(), self.id().clone());
-            let janitor = self.entry.engine.janitor.clone();
-            janitor.spawn(sweep(entry, id, self.lease.outlives(), not_after));
+            engine.janitor.spawn(sweep(entry, id, outlives, not_after));
         }
         released
     }
 
-    async fn lower(&self, to: u32, lost: Option<Loss>) -> Result<(), Error> {
+    async fn lower(&self, to: u32, lost: Option<Loss>, patience: Duration) -> Result<(), Error> {
         let engine = &self.entry.engine;
-        let give_up = Instant::now() + self.lease.outlives();
+        let begun = Instant::now();
         let mut backoff = Backoff::new();
         let mut may_be_done = false;
+        let mut trusted = self.lease.is_trusted(begun);
         loop {
             if engine.is_closed() {
                 return Err(Error::Closed);
             }
-            let trusted = !self.lease.trusted_for().is_zero();
             let call = self.entry.protocol.release(self.id(), to);
             let error = match engine.transport.call(call).await.and_then(protocol::released) {
                 Ok(true) => return Ok(()),
@@ -184,9 +193,10 @@ impl Hold {
             };
             may_be_done |= trusted && matches!(error, WireError::Unanswered(_));
             engine
-                .may_retry(error, &mut backoff, give_up)
+                .may_retry(error, &mut backoff, begun + patience)
                 .await
                 .map_err(|error| error.into_error(self.entry.name()))?;
+            trusted = self.lease.is_trusted(Instant::now());
         }
     }
 
@@ -236,14 +246,9 @@ impl Share {
     /// Gives it back; goes on in the background if it takes too long, or is dropped.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         self.armed = false;
-        let entry = self.hold.entry.clone();
-        let release = entry.engine.janitor.finish(self.hold.clone().release(self.watched));
-        // From here on the release alone keeps the hold.
-        drop(self);
-        match timeout(entry.engine.settings.retry_timeout, release).await {
-            Ok(released) => released,
-            Err(_) => Err(WireError::unanswered("no answer in time").into_error(entry.name())),
-        }
+        let hold = self.hold.clone();
+        let janitor = hold.entry.engine.janitor.clone();
+        janitor.finish(hold.release(self.watched, false)).await
     }
 }
 
@@ -252,7 +257,7 @@ impl Drop for Share {
         if self.armed {
             let hold = self.hold.clone();
             let release =
-                self.hold.clone().release(self.watched).map(move |released| match released {
+                self.hold.clone().release(self.watched, true).map(move |released| match released {
                     Ok(()) | Err(Error::Closed) => {}
                     Err(error) => {
                         let lock = hold.entry.name();

@@ -98,6 +98,7 @@ mod hold;
 mod lock;
 mod names;
 mod owner;
+mod patience;
 mod protocol;
 mod queue;
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use crate::{
     acquire::{Acquire, TryAcquire},
     entry::Entry,
@@ -135,7 +137,8 @@ impl Lock {
     pub async fn force_unlock(&self) -> Result<bool, Error> {
         let entry = self.entry()?;
         for _ in 0..2 {
-            let reply = entry.ask(entry.protocol.force_unlock(entry.engine.not_after())).await?;
+            let not_after = entry.engine.not_after(Instant::now());
+            let reply = entry.ask(entry.protocol.force_unlock(not_after)).await?;
             match protocol::forced(reply).map_err(|error| error.into_error(entry.name()))? {
                 Forced::Freed => return Ok(true),
                 Forced::NobodyHeld => return Ok(false),

@@ -9,7 +9,7 @@ use std::{
 const LAYERS: &[&[&str]] = &[
     &["names", "owner", "error"],
     &["wire"],
-    &["config", "protocol"],
+    &["config", "patience", "protocol"],
     &["engine"],
     &["entry", "queue", "hold", "claim"],
     &["contend"],

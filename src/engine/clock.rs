@@ -25,16 +25,16 @@ impl ServerClock {
 
     /// The server has just told its time.
     pub(crate) fn observe(&self, now: u64) {
-        self.offset.store(now as i64 - self.elapsed(), Ordering::Relaxed);
+        self.offset.store(now as i64 - self.since_base(Instant::now()), Ordering::Relaxed);
     }
 
-    /// In ms since the epoch.
-    pub(crate) fn now(&self) -> u64 {
-        (self.offset.load(Ordering::Relaxed) + self.elapsed()).max(0) as u64
+    /// The server's time at this moment, in ms since the epoch.
+    pub(crate) fn at(&self, moment: Instant) -> u64 {
+        (self.offset.load(Ordering::Relaxed) + self.since_base(moment)).max(0) as u64
     }
 
-    fn elapsed(&self) -> i64 {
-        self.base.elapsed().as_millis() as i64
+    fn since_base(&self, moment: Instant) -> i64 {
+        moment.saturating_duration_since(self.base).as_millis() as i64
     }
 }
 
@@ -65,10 +65,10 @@ mod tests {
     async fn the_estimate_follows_the_monotonic_clock_and_what_the_server_says() {
         let clock = ServerClock::new(1_000_000);
         tokio::time::advance(Duration::from_millis(250)).await;
-        assert_eq!(clock.now(), 1_000_250);
+        assert_eq!(clock.at(Instant::now()), 1_000_250);
         clock.observe(500_000);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(clock.now(), 500_001);
+        assert_eq!(clock.at(Instant::now()), 500_001);
     }
 
     #[test]

@@ -111,6 +111,12 @@ impl Lease {
         self.state().ended = true;
     }
 
+    /// Whether the hold could be trusted at this moment.
+    pub(crate) fn is_trusted(&self, now: Instant) -> bool {
+        let state = self.state();
+        state.loss.is_none() && now < state.trusted_until
+    }
+
     /// The hold is lost. Only the first reason counts.
     pub(crate) fn lose(&self, why: Loss) {
         {
@@ -168,15 +174,19 @@ impl Lease {
         }
     }
 
-    /// Whether a renewal is to be sent now. If so, [`Lease::renewed`] or [`Lease::not_renewed`]
-    /// must follow.
-    pub(crate) fn take_due(&self) -> bool {
-        if self.loss().is_some() {
+    /// Whether a renewal is to be sent, being due by `due_by`. If so, [`Lease::renewed`] or
+    /// [`Lease::not_renewed`] must follow.
+    pub(crate) fn take_due(&self, now: Instant, due_by: Instant) -> bool {
+        let mut state = self.state();
+        if state.ended || state.loss.is_some() {
             return false;
         }
-        let mut state = self.state();
-        let due =
-            !state.ended && !state.renewing && state.watched > 0 && state.due <= Instant::now();
+        if now >= state.trusted_until {
+            drop(state);
+            self.lose(Loss::Expired);
+            return false;
+        }
+        let due = !state.renewing && state.watched > 0 && state.due <= due_by;
         state.renewing |= due;
         due
     }
@@ -213,6 +223,10 @@ mod tests {
         Lease::new(&Reentrant::new("l"), Identity::new().next(), Instant::now(), LEASE)
     }
 
+    fn is_due(lease: &Lease) -> bool {
+        lease.take_due(Instant::now(), Instant::now())
+    }
+
     #[test]
     fn trust_ends_before_the_lease_does() {
         assert_eq!(trust(LEASE), Duration::from_millis(30_000 - 302));
@@ -237,23 +251,23 @@ mod tests {
     async fn an_unanswered_renewal_is_due_again_soon_and_is_no_loss() {
         let lease = lease();
         lease.watch(Instant::now(), LEASE);
-        assert!(!lease.take_due());
+        assert!(!is_due(&lease));
         tokio::time::advance(LEASE / 3).await;
-        assert!(lease.take_due());
-        assert!(!lease.take_due(), "one at a time");
+        assert!(is_due(&lease));
+        assert!(!is_due(&lease), "one at a time");
         lease.not_renewed(LEASE);
         assert_eq!(lease.loss(), None);
         tokio::time::advance(LEASE / 30).await;
-        assert!(lease.take_due());
+        assert!(is_due(&lease));
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_watched_holds_are_renewed_and_none_after_its_end() {
         let lease = lease();
         tokio::time::advance(LEASE / 2).await;
-        assert!(!lease.take_due());
+        assert!(!is_due(&lease));
         lease.watch(Instant::now() - LEASE / 3, LEASE);
         lease.end();
-        assert!(!lease.take_due());
+        assert!(!is_due(&lease));
     }
 }

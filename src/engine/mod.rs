@@ -80,9 +80,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Server time in ms past which a request sent now must have no effect.
-    pub(crate) fn not_after(&self) -> u64 {
-        self.clock.now() + self.settings.command_timeout.as_millis() as u64
+    /// Server time in ms past which a request sent at this moment must have no effect.
+    pub(crate) fn not_after(&self, sent: Instant) -> u64 {
+        self.clock.at(sent) + self.settings.command_timeout.as_millis() as u64
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {

@@ -29,8 +29,8 @@ pub(crate) struct Watchdog {
 
 impl Watchdog {
     pub(crate) fn new(lease: Duration, command_timeout: Duration) -> Self {
-        // A renewal without an answer must leave time for further ones.
-        Self { leases: DashMap::new(), lease, timeout: command_timeout.min(lease / 4) }
+        // Renewals without an answer must leave time for a new connection, and one more of them.
+        Self { leases: DashMap::new(), lease, timeout: command_timeout.min(lease / 8) }
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {
@@ -48,13 +48,16 @@ impl Watchdog {
         }
     }
 
-    fn alive(&self) -> Vec<Arc<Lease>> {
-        self.leases.iter().filter_map(|entry| entry.value().upgrade()).collect()
-    }
-
     /// Sends what is due, each batch on its own: one that hangs delays no other.
     fn tick(&self, transport: &Arc<dyn Transport>) {
-        let mut due: Vec<_> = self.alive().into_iter().filter(|lease| lease.take_due()).collect();
+        let now = Instant::now();
+        let mut due: Vec<_> = self.alive().filter(|lease| lease.take_due(now, now)).collect();
+        // A batch that goes anyway takes along what would be due soon.
+        let room = due.len().next_multiple_of(BATCH) - due.len();
+        if room > 0 {
+            let soon = now + self.lease / 15;
+            due.extend(self.alive().filter(|lease| lease.take_due(now, soon)).take(room));
+        }
         due.sort_by_key(|lease| std::ptr::from_ref(lease.script) as usize);
         for kind in due.chunk_by(|a, b| std::ptr::eq(a.script, b.script)) {
             for batch in kind.chunks(BATCH) {
@@ -62,6 +65,10 @@ impl Watchdog {
                 tokio::spawn(renew(transport, batch, self.lease, self.timeout));
             }
         }
+    }
+
+    fn alive(&self) -> impl Iterator<Item = Arc<Lease>> {
+        self.leases.iter().filter_map(|entry| entry.value().upgrade())
     }
 }
 
@@ -113,9 +120,10 @@ async fn ask(
     let script: &'static Script = batch[0].script;
     let holds = batch.iter().map(|hold| &hold.renew);
     let call = protocol::renew(script, lease.as_millis() as u64, holds);
-    let reply = timeout(patience, transport.call(call))
-        .await
-        .map_err(|_| WireError::unanswered("no answer in time"))??;
+    let reply = timeout(patience, transport.call(call)).await.map_err(|_| {
+        transport.given_up();
+        WireError::unanswered("no answer in time")
+    })??;
     let answers = protocol::renewed(reply)?;
     if answers.len() != batch.len() {
         return Err(WireError::refused("renewals were answered in part"));

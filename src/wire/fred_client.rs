@@ -99,13 +99,17 @@ impl FredTransport {
         pubsub::forward(&subscriber, sink);
         let timeouts = AtomicU32::new(0);
         let connections = Arc::new(Connections { commands, subscriber, timeouts });
-        for client in connections.both() {
-            client.init().await.map_err(|error| match error.kind() {
-                ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
-                _ => Error::Redis(opaque(&error)),
-            })?;
-        }
-        Ok(Self { connections })
+        // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
+        let connecting = tokio::spawn(async move {
+            for client in connections.both() {
+                client.init().await.map_err(|error| match error.kind() {
+                    ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
+                    _ => Error::Redis(opaque(&error)),
+                })?;
+            }
+            Ok(Self { connections })
+        });
+        connecting.await.expect("connecting does not panic")
     }
 }
 
@@ -195,6 +199,10 @@ impl Transport for FredTransport {
         pubsub::probe(self.connections.subscriber.clone()).boxed()
     }
 
+    fn given_up(&self) {
+        self.connections.timed_out();
+    }
+
     fn quit(&self) -> BoxFuture<'static, ()> {
         quit(self.connections.both()).boxed()
     }
@@ -268,6 +276,8 @@ pub(super) fn classify(error: FredError) -> WireError {
         _ if details.contains("WRONGTYPE") => WireError::WrongType,
         "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MOVED"
         | "ASK" | "NOREPLICAS" => WireError::NotNow(opaque(&error)),
+        // There was no connection: it never left.
+        _ if details.starts_with("Failed to route command") => WireError::NotNow(opaque(&error)),
         // A command of a connection that is gone may have run.
         _ if details.contains("Too many failed write attempts") => {
             WireError::Unanswered(opaque(&error))

@@ -39,6 +39,9 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Asks the subscriber connection for a sign of life, and replaces it when there is none.
     fn probe(&self) -> BoxFuture<'static, Result<(), WireError>>;
 
+    /// A call was given up before the transport itself would have done so.
+    fn given_up(&self) {}
+
     /// Closes all connections.
     fn quit(&self) -> BoxFuture<'static, ()>;
 }

@@ -1,1 +1,56 @@
 //! What is told to the log, where nobody else may be listening.
+
+use std::time::Duration;
+
+use redisson_lock::{Client, Loss};
+
+use crate::stage::{LOCK, Stage, gets_it, sha, soon, waiter};
+use crate::warnings::listen;
+
+#[tokio::test]
+async fn a_loss_is_told_to_the_log_once_and_so_are_renewals_that_fail() {
+    let (warnings, _listening) = listen();
+    let stage = Stage::new().await;
+    let watchdog = Duration::from_secs(3);
+    let client = Client::connect(stage.config().watchdog(watchdog)).await.unwrap();
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    warnings.assert_without("lock lost");
+
+    let lost = stage.proxy.lose_requests([&sha("renew"), LOCK], 1);
+    lost.reached(1).await;
+    warnings.eventually_has(&["renewal failed"]).await;
+    warnings.assert_without("lock lost");
+
+    assert!(client.lock(LOCK).force_unlock().await.unwrap());
+    assert_eq!(soon("to be told", guard.lost()).await, Loss::Removed);
+    warnings.eventually_has(&["lock lost", LOCK, guard.holder(), "removed"]).await;
+    assert!(guard.unlock().await.is_err());
+    assert_eq!(warnings.count("lock lost"), 1);
+    stage.end([client]).await;
+}
+
+#[tokio::test]
+async fn a_loss_that_nobody_waits_for_is_told_to_the_log_when_the_guard_is_dropped() {
+    let (warnings, _listening) = listen();
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    assert!(client.lock(LOCK).force_unlock().await.unwrap());
+    drop(guard);
+    warnings.eventually_has(&["release of a dropped guard", LOCK, "not held"]).await;
+    stage.end([client]).await;
+}
+
+#[tokio::test]
+async fn a_waiter_for_a_lock_of_its_own_client_is_told_to_the_log_once() {
+    let (warnings, _listening) = listen();
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    let turn = waiter(&client, LOCK);
+    warnings.eventually_has(&["waiting for a lock that this client holds", LOCK]).await;
+    guard.unlock().await.unwrap();
+    gets_it(turn).await.0.unlock().await.unwrap();
+    assert_eq!(warnings.count("this client holds"), 1);
+    stage.end([client]).await;
+}

@@ -4,6 +4,7 @@
 //! relies on exact times, for the machine may be busy: they count, compare, and bound generously.
 
 mod cancellation;
+mod clocks;
 mod connecting;
 mod connections;
 mod input;
@@ -16,3 +17,4 @@ mod rights;
 mod server;
 mod silence;
 mod stage;
+mod warnings;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use harness::{Lang, Peer, PeerArgs, RedisServer, assert_nothing_left, eventually};
+use harness::redis::cmd;
+use harness::{Inspector, Lang, Peer, PeerArgs, RedisServer, assert_nothing_left, eventually};
 use serde_json::json;
 
 use crate::stage::{LOCK, SHORT, SOON};
@@ -57,6 +58,7 @@ async fn a_waiter_that_slept_through_its_turn_gets_the_next() {
     let turn = waiter.start_lock();
     let channel = harness::lock_channel(LOCK);
     eventually(SOON, "a listener", || (redis.subscribers(&channel) == 1).then_some(())).await;
+    at_rest(&redis).await;
     sleeper.pause();
     holder.unlock().await;
     // What it does not take while it sleeps, others may.
@@ -71,4 +73,21 @@ async fn a_waiter_that_slept_through_its_turn_gets_the_next() {
         peer.close().await.unwrap();
     }
     assert_nothing_left(&server).await;
+}
+
+/// Waits until nobody asks the server for a lock: who waits has looked, and relies on a message.
+async fn at_rest(redis: &Inspector) {
+    let calls = || -> String {
+        let stats: String = redis.query(cmd("INFO").arg("commandstats"));
+        stats.lines().filter(|line| line.starts_with("cmdstat_eval")).collect()
+    };
+    let mut seen = calls();
+    loop {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let now = calls();
+        if now == seen {
+            return;
+        }
+        seen = now;
+    }
 }

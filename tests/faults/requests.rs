@@ -13,7 +13,7 @@ async fn acquisitions_and_releases_that_never_arrive_are_sent_again() {
     warm_up(&client).await;
     let lock = client.lock(LOCK);
     let mut me = client.owner();
-    for round in 0..20 {
+    for round in 0..6 {
         // Of every third, also the second try is lost.
         let times = 1 + usize::from(round % 3 == 0);
         let lost = stage.proxy.lose_requests([&sha("acquire"), LOCK], times);

@@ -1,1 +1,243 @@
 //! Users who may do little.
+
+use std::time::{Duration, Instant};
+
+use harness::redis::cmd;
+use harness::{PATIENCE, assert_nothing_left, eventually, lock_channel};
+use redisson_lock::{Client, Config};
+
+use crate::stage::{
+    LOCK, SHORT, Stage, assert_redis_error, gets_it, renewed, soon, waiter, within,
+};
+use crate::warnings::listen;
+
+/// All that a user needs, for locks whose names begin with `order:`. The README says the same.
+const LEAST: [&str; 20] = [
+    "~order:*",
+    "&redisson_lock__channel:*",
+    "-@all",
+    "+eval",
+    "+evalsha",
+    "+time",
+    "+ping",
+    // Only when the URL names a database.
+    "+select",
+    "+subscribe",
+    "+unsubscribe",
+    // By the scripts.
+    "+publish",
+    "+pttl",
+    "+pexpire",
+    "+exists",
+    "+del",
+    "+hset",
+    "+hexists",
+    "+hlen",
+    "+hgetall",
+    "+hdel",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_with_the_least_rights_can_do_everything() {
+    let stage = Stage::new().await;
+    let far = Client::connect(config(&stage, "default", 1)).await.unwrap();
+    set_user(&stage, &LEAST);
+    let client = Client::connect(config(&stage, "service", 1).watchdog(SHORT)).await.unwrap();
+    let lock = client.lock(LOCK);
+
+    let far_guard = far.lock(LOCK).lock().await.unwrap();
+    assert!(lock.try_lock().await.unwrap().is_none());
+    let turn = waiter(&client, LOCK);
+    stage.listening(LOCK, 1).await;
+    far_guard.unlock().await.unwrap();
+    let (guard, _) = gets_it(turn).await;
+    renewed(&guard).await;
+    guard.check().await.unwrap();
+    let mut me = client.owner();
+    let turn = waiter(&far, LOCK);
+    guard.unlock().await.unwrap();
+    gets_it(turn).await.0.unlock().await.unwrap();
+
+    let outer = lock.lock().by(&mut me).await.unwrap();
+    let inner = lock.lock().by(&mut me).await.unwrap();
+    assert_eq!(lock.inspect().await.unwrap().holders[0].count, 2);
+    inner.unlock().await.unwrap();
+    assert!(lock.force_unlock().await.unwrap());
+    // By a renewal.
+    soon("to be told", outer.lost()).await;
+    assert!(!lock.is_locked().await.unwrap());
+    drop(outer);
+
+    let refused = refused(&stage);
+    // Asked by fred whenever it connects, and not needed.
+    let curiosity = ["client|id", "info"];
+    assert!(refused.iter().all(|what| curiosity.contains(&&**what)), "{refused:?}");
+    stage.end([client, far]).await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_must_not_subscribe_polls_and_says_so() {
+    let (warnings, _listening) = listen();
+    let stage = Stage::new().await;
+    let far = stage.far_client().await;
+    set_user(&stage, &[&LEAST[..], &["-subscribe"]].concat());
+    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    for _ in 0..2 {
+        let far_guard = far.lock(LOCK).lock().await.unwrap();
+        let turn = waiter(&client, LOCK);
+        warnings.eventually_has(&["could not subscribe"]).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!turn.is_finished());
+        far_guard.unlock().await.unwrap();
+        let (guard, took) = gets_it(turn).await;
+        println!("polling: got the lock {took:?} after the release");
+        guard.unlock().await.unwrap();
+    }
+    stage.end([client, far]).await;
+}
+
+#[tokio::test]
+async fn a_user_without_channels_is_told_and_holds_up_nobody() {
+    let (warnings, _listening) = listen();
+    let stage = Stage::new().await;
+    let far = stage.far_client().await;
+    set_user(&stage, &[&LEAST[..], &["resetchannels"]].concat());
+    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    let far_guard = far.lock(LOCK).lock().await.unwrap();
+    let turn = waiter(&client, LOCK);
+    warnings.eventually_has(&["could not subscribe"]).await;
+    far_guard.unlock().await.unwrap();
+    let (guard, _) = gets_it(turn).await;
+    let turn = waiter(&far, LOCK);
+    stage.listening(LOCK, 1).await;
+    // It is free all the same, but nobody is told.
+    assert_redis_error(guard.unlock().await);
+    let (guard, took) = gets_it(turn).await;
+    println!("no message: got the lock {took:?} after the release");
+    guard.unlock().await.unwrap();
+    stage.end([client, far]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channel_that_is_refused_spoils_no_other() {
+    let stage = Stage::new().await;
+    let far = stage.far_client().await;
+    let channel = format!("&{}", lock_channel("order:yes*").replace('}', ""));
+    set_user(&stage, &[&LEAST[..], &["resetchannels", &channel]].concat());
+    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    for round in 0..3 {
+        let (yes, no) = (format!("order:yes:{round}"), format!("order:no:{round}"));
+        let (far_yes, far_no) =
+            (far.lock(&yes).lock().await.unwrap(), far.lock(&no).lock().await.unwrap());
+        let turn_no = waiter(&client, &no);
+        eventually(PATIENCE, "the channel to be refused", || {
+            let refused = refused(&stage);
+            refused.contains(&lock_channel(&no)).then_some(())
+        })
+        .await;
+        let turn_yes = waiter(&client, &yes);
+        stage.listening(&yes, 1).await;
+        assert_eq!(stage.redis().subscribers(&lock_channel(&no)), 0);
+        far_yes.unlock().await.unwrap();
+        let (guard, took) = gets_it(turn_yes).await;
+        println!("beside a channel that is refused: got the lock after {took:?}");
+        guard.unlock().await.unwrap();
+
+        // A last time without the other: one that is refused is polled for, and not relied upon.
+        far_no.unlock().await.unwrap();
+        let begun = Instant::now();
+        let guard = soon("for the waiter to get the lock", turn_no).await.unwrap().unwrap();
+        println!("channel refused: got the lock after {:?}", begun.elapsed());
+        drop(guard);
+        eventually(PATIENCE, "the release", || (stage.hold_count(&no) == 0).then_some(())).await;
+    }
+    stage.end([client, far]).await;
+}
+
+/// A script that is refused in its middle must not leave a lock for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_not_set_a_ttl_gets_no_lock_and_leaves_none() {
+    let stage = Stage::new().await;
+    set_user(&stage, &[&LEAST[..], &["-pexpire"]].concat());
+    let config = config(&stage, "service", 0).command_timeout(Duration::from_millis(500));
+    let client = Client::connect(config).await.unwrap();
+    let lock = client.lock(LOCK);
+    assert_redis_error(lock.try_lock().await);
+    assert_nothing_left(&stage.server).await;
+    assert_redis_error(lock.lock().await);
+    assert_nothing_left(&stage.server).await;
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_out_of_bounds_is_an_error() {
+    let stage = Stage::new().await;
+    set_user(&stage, &LEAST);
+    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    let lock = client.lock("invoice:1");
+    assert_redis_error(soon("to be refused", lock.lock()).await);
+    assert_redis_error(soon("to be refused", lock.try_lock()).await);
+    assert_redis_error(lock.inspect().await);
+    assert_redis_error(lock.force_unlock().await);
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_not_even_ask_the_time_is_told_and_leaves_no_connection() {
+    let stage = Stage::new().await;
+    let before = stage.connections();
+    set_user(&stage, &[&LEAST[..], &["-time"]].concat());
+    assert_redis_error(Client::connect(config(&stage, "service", 0)).await);
+    within(PATIENCE, "the connections to go", stage.connections_down_to(before)).await;
+    stage.end([]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_that_are_taken_away_and_given_back_are_no_loss() {
+    let stage = Stage::new().await;
+    set_user(&stage, &LEAST);
+    let config = config(&stage, "service", 0).watchdog(Duration::from_secs(4));
+    let client = Client::connect(config).await.unwrap();
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    set_user(&stage, &["-evalsha", "-eval"]);
+    assert_redis_error(guard.check().await);
+    eventually(PATIENCE, "a renewal to be refused", || {
+        (refused(&stage).iter().filter(|what| *what == "evalsha").count() > 0).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    set_user(&stage, &["+evalsha", "+eval"]);
+    renewed(&guard).await;
+    guard.unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
+fn config(stage: &Stage, user: &str, database: u8) -> Config {
+    let port = stage.proxy.port();
+    let credentials = match user {
+        "default" => String::new(),
+        user => format!("{user}:secret@"),
+    };
+    Config::from_url(format!("redis://{credentials}127.0.0.1:{port}/{database}")).unwrap()
+}
+
+/// Adds to the rights of the user; new ones have none.
+fn set_user(stage: &Stage, rules: &[&str]) {
+    let set = ["SETUSER", "service", "on", ">secret"];
+    stage.redis().query::<()>(cmd("ACL").arg(&[&set, rules].concat()));
+}
+
+/// What the server has refused since it runs.
+fn refused(stage: &Stage) -> Vec<String> {
+    let log: Vec<Vec<harness::redis::Value>> =
+        stage.redis().query(cmd("ACL").arg("LOG").arg(1_000));
+    let object = |entry: Vec<harness::redis::Value>| {
+        let at = entry.iter().position(|value| text(value) == "object").expect("an object") + 1;
+        text(&entry[at])
+    };
+    log.into_iter().map(object).collect()
+}
+
+fn text(value: &harness::redis::Value) -> String {
+    harness::redis::from_redis_value(value.clone()).unwrap_or_default()
+}

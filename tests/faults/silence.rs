@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{PATIENCE, assert_nothing_left};
+use harness::assert_nothing_left;
 use redisson_lock::{Client, Config, Loss};
 
 use crate::stage::{
-    LOCK, SOON, Stage, WATCHDOG, assert_redis_error, gets_it, soon, waiter, warm_up, why_not_held,
+    LOCK, SOON, Stage, assert_redis_error, gets_it, gets_through, renewed, soon, waiter, warm_up,
+    why_not_held,
 };
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -54,6 +55,7 @@ async fn nothing_hangs_in_a_black_hole_and_everything_works_after_it() {
     assert!(guard.is_held(), "its lease is long enough");
 
     stage.proxy.blackhole(false);
+    gets_through(&client).await;
     far_guard.unlock().await.unwrap();
     let again = soon("to acquire", others.lock()).await.unwrap();
     again.unlock().await.unwrap();
@@ -99,6 +101,7 @@ async fn a_holder_in_a_black_hole_is_told_when_its_trust_ends() {
     let unlocked = soon("to be refused", guard.unlock()).await;
     assert!(unlocked.is_err(), "{unlocked:?}");
     stage.proxy.blackhole(false);
+    gets_through(&client).await;
     assert_nothing_left(&stage.server).await;
     let again = soon("to acquire", client.lock(LOCK).lock()).await.unwrap();
     again.unlock().await.unwrap();
@@ -115,8 +118,7 @@ async fn a_holder_whose_black_hole_ends_in_time_loses_nothing() {
     // Long enough for some renewals to fail.
     tokio::time::sleep(Duration::from_millis(3_600)).await;
     stage.proxy.blackhole(false);
-    let unsure = guard.remaining();
-    harness::eventually(PATIENCE, "a renewal", || (guard.remaining() > unsure).then_some(())).await;
+    renewed(&guard).await;
     soon("to unlock", guard.unlock()).await.unwrap();
     stage.end([client]).await;
 }
@@ -137,7 +139,6 @@ async fn a_client_can_be_closed_in_a_black_hole() {
     assert_eq!(soon("to be told", guard.lost()).await, Loss::Closed);
     assert!(guard.unlock().await.is_err());
     stage.proxy.blackhole(false);
-    assert!(lease < SOON && SOON < WATCHDOG);
     harness::eventually(SOON, "the leases to end", || {
         stage.redis().keys().is_empty().then_some(())
     })
@@ -154,6 +155,7 @@ async fn a_lease_that_ends_in_a_black_hole_is_not_held_afterwards() {
     stage.proxy.blackhole(true);
     assert_eq!(soon("to be told", guard.lost()).await, Loss::Expired);
     stage.proxy.blackhole(false);
+    gets_through(&client).await;
     assert_eq!(why_not_held(soon("to be refused", guard.check()).await), Loss::Expired);
     assert_nothing_left(&stage.server).await;
     assert_eq!(why_not_held(soon("to be refused", guard.unlock()).await), Loss::Expired);

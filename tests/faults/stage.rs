@@ -107,9 +107,9 @@ impl Stage {
     }
 
     /// The last line of a test: the clients close in peace and nothing is left.
-    pub(crate) async fn end<const N: usize>(self, clients: [Client; N]) {
+    pub(crate) async fn end(&self, clients: impl AsRef<[Client]>) {
         self.proxy.heal();
-        for client in &clients {
+        for client in clients.as_ref() {
             soon("to close", client.close()).await.unwrap();
         }
         assert_nothing_left(&self.server).await;
@@ -156,6 +156,35 @@ pub(crate) async fn within<T>(
 pub(crate) fn waiter(client: &Client, lock: &str) -> JoinHandle<Result<LockGuard, Error>> {
     let lock = client.lock(lock);
     tokio::spawn(async move { lock.lock().await })
+}
+
+/// A task that waits for the lock and gives it back as soon as it has it.
+pub(crate) fn visitor(client: &Client, lock: &str) -> JoinHandle<Result<(), Error>> {
+    let lock = client.lock(lock);
+    tokio::spawn(async move { lock.lock().await?.unlock().await })
+}
+
+/// Until when the guard is trusted, as things stand.
+pub(crate) fn trusted_until(guard: &LockGuard) -> Instant {
+    let remaining = guard.remaining();
+    Instant::now() + remaining
+}
+
+/// Waits until the guard is trusted for longer than it is now.
+pub(crate) async fn renewed(guard: &LockGuard) {
+    let before = trusted_until(guard);
+    eventually(PATIENCE, "a renewal", || {
+        assert!(guard.is_held(), "lost instead of renewed");
+        (trusted_until(guard) > before + Duration::from_millis(20)).then_some(())
+    })
+    .await;
+}
+
+/// Waits until the client, which has been cut off for a while, gets through to the server again.
+pub(crate) async fn gets_through(client: &Client) {
+    let lock = client.lock("is there anybody?");
+    let asked = async { while lock.is_locked().await.is_err() {} };
+    soon("to get through", asked).await;
 }
 
 /// The waiter gets the lock soon; also says how soon.
