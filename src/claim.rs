@@ -111,7 +111,8 @@ impl Claim {
         let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
         let answer = (&mut copy.reply).await.and_then(|reply| self.entry.protocol.acquired(reply));
         self.state = match answer {
-            Ok(Attempt::Won) => State::Won(sent),
+            // A script that is refused may have been refused in its middle: to be undone as well.
+            Ok(Attempt::Won) | Err(WireError::Refused(_)) => State::Won(sent),
             _ => State::Nothing,
         };
         if let Err(WireError::Unanswered(_)) = answer {
@@ -166,10 +167,11 @@ async fn undo(
         State::InFlight(copy) => {
             match copy.reply.await.and_then(|reply| entry.protocol.acquired(reply)) {
                 Ok(attempt) => attempt == Attempt::Won,
-                Err(WireError::Unanswered(_) | WireError::Refused(_)) => {
+                Err(WireError::Unanswered(_)) => {
                     unanswered = unanswered.max(Some(copy.not_after));
                     false
                 }
+                Err(WireError::Refused(_)) => true,
                 Err(_) => false,
             }
         }

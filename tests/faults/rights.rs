@@ -224,7 +224,7 @@ fn config(stage: &Stage, user: &str, database: u8) -> Config {
 /// Adds to the rights of the user; new ones have none.
 fn set_user(stage: &Stage, rules: &[&str]) {
     let set = ["SETUSER", "service", "on", ">secret"];
-    stage.redis().query::<()>(cmd("ACL").arg(&[&set, rules].concat()));
+    stage.redis().query::<()>(cmd("ACL").arg([&set, rules].concat()));
 }
 
 /// What the server has refused since it runs.

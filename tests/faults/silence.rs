@@ -11,7 +11,7 @@ use crate::stage::{
 };
 
 const TIMEOUT: Duration = Duration::from_millis(300);
-const RETRY: Duration = Duration::from_millis(1_200);
+const RETRY: Duration = Duration::from_millis(900);
 
 fn impatient(stage: &Stage) -> Config {
     stage.config().command_timeout(TIMEOUT).retry_timeout(RETRY)

@@ -52,7 +52,8 @@ impl Stage {
 
     /// For a client behind the network that fails.
     pub(crate) fn config(&self) -> Config {
-        Config::from_url(self.proxy.url()).unwrap()
+        // So long closing takes, too, where answers were lost: the copies must be too late first.
+        Config::from_url(self.proxy.url()).unwrap().command_timeout(Duration::from_secs(1))
     }
 
     /// A client behind the network that fails.
