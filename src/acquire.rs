@@ -44,7 +44,7 @@ impl<'a> Acquire<'a> {
     }
 
     /// Holds the lock for so long at most, and never renews it. Without a lease the watchdog
-    /// renews the hold while its guard lives.
+    /// renews the hold while its guard lives. (An owner's hold lasts for the longest its guards asked.)
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self

@@ -202,7 +202,7 @@ pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_a
             }
             Err(_) => backoff.next(),
         };
-        sleep(pause).await;
+        sleep(pause.min(give_up.saturating_duration_since(Instant::now()))).await;
     }
 }
 

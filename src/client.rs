@@ -98,7 +98,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Redis`] when something could not be released within
-    /// [`Config::retry_timeout`](crate::Config::retry_timeout). It ends with its lease.
+    /// [`Config::retry_timeout`](crate::Config::retry_timeout), and ends with its lease; also when the
+    /// future of an acquisition was begun, and is neither polled nor dropped.
     ///
     /// # Cancel safety
     /// Dropped before its end, the client refuses new work, but its connections stay open until

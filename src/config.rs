@@ -61,7 +61,8 @@ impl Config {
 
     /// Server, credentials, database and TLS from a configuration of fred.
     ///
-    /// How fred repeats, times out and reconnects is not taken over: its defaults break locks.
+    /// How fred repeats, times out and reconnects is not taken over: its defaults break locks. Such a
+    /// configuration is not written by serde: there is no URL in it.
     pub fn from_fred(config: FredConfig) -> Self {
         Self { url: String::new(), fred: Some(config), ..Self::default() }
     }
@@ -122,10 +123,13 @@ impl Config {
 /// Shows no password.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = match (&self.fred, self.url.split_once("://"), self.url.rsplit_once('@')) {
-            (Some(_), ..) => "(a fred configuration)".to_owned(),
-            (None, Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
-            _ => self.url.clone(),
+        let server = match (&self.fred, self.url.rsplit_once('@')) {
+            (Some(_), _) => "(a fred configuration)".to_owned(),
+            (None, Some((secret, host))) => {
+                let scheme = secret.split_once("://").map_or("", |(scheme, _)| scheme);
+                format!("{scheme}://***@{host}")
+            }
+            (None, None) => self.url.clone(),
         };
         f.debug_struct("Config")
             .field("url", &server)
@@ -179,7 +183,9 @@ mod tests {
     #[cfg(not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")))]
     #[test]
     fn tls_is_refused_where_it_would_be_plain_text() {
-        assert!(matches!(Config::from_url("rediss://h:1"), Err(Error::Config(_))));
+        for url in ["rediss://h:1", "REDISS://h:1", " rediss://h:1", "valkeys://h:1"] {
+            assert!(matches!(Config::from_url(url), Err(Error::Config(_))), "{url:?}");
+        }
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub(crate) async fn contend(
         }
         if turn.must_look() {
             turn.arm();
+            let begun = Instant::now();
             match claim.attempt(patience).await {
                 Ok(Verdict::Won) => {
                     turn.held_for(Some(lease));
@@ -51,7 +52,14 @@ pub(crate) async fn contend(
                 }
                 Ok(Verdict::Held(ttl)) => turn.held_for(ttl),
                 Err(error) => {
-                    turn.fail(error.clone());
+                    // Those behind are not as impatient, and have leases of their own.
+                    let full_try = begun + engine.settings.retry_timeout;
+                    let impatient = deadline.is_some_and(|deadline| deadline < full_try);
+                    match error {
+                        Error::NotHeld { .. } => {}
+                        Error::Redis(_) if impatient => {}
+                        _ => turn.fail(error.clone()),
+                    }
                     return Err(error);
                 }
             }

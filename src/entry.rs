@@ -44,7 +44,7 @@ impl Entry {
         self.owned().get(&owner)?.upgrade()
     }
 
-    pub(crate) fn enter(&self, owner: OwnerKey, hold: &Arc<Hold>) {
+    pub(crate) fn remember(&self, owner: OwnerKey, hold: &Arc<Hold>) {
         self.owned().insert(owner, Arc::downgrade(hold));
     }
 

@@ -26,7 +26,7 @@ pub enum Error {
     Config(String),
     /// Redis could not be reached, did not answer in time, or answered with an error.
     ///
-    /// Whatever the request may still do on the server is undone in the background.
+    /// What an acquisition may still do on the server is undone in the background.
     #[error(transparent)]
     Redis(#[from] RedisError),
     /// The client was closed.

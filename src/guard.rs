@@ -18,7 +18,8 @@ use crate::{
 ///
 /// # Dropping
 /// Dropping never blocks: the release is queued and sent in the background, at once but not
-/// before `drop` returns. It can also be done outside a runtime. To know that the lock is free, or
+/// before `drop` returns: a `try_lock` right behind it may still find the lock held. It can also be
+/// done outside a runtime. To know that the lock is free, or
 /// to learn that it had been lost, [`unlock`](LockGuard::unlock);
 /// [`Client::close`](crate::Client::close) waits for what is queued.
 #[derive(Debug)]
@@ -37,8 +38,8 @@ impl LockGuard {
     /// # Errors
     /// [`Error::NotHeld`] when the lock had been lost: others may have held it since.
     /// [`Error::Redis`] when the server did not answer within
-    /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refused; unless it refused, the
-    /// release goes on in the background until the lease is over.
+    /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refused; the release of a lock
+    /// that may still be held goes on in the background until its lease is over.
     ///
     /// # Cancel safety
     /// Dropped before its end, the release goes on in the background.
@@ -61,7 +62,7 @@ impl LockGuard {
     ///
     /// # Errors
     /// [`Error::NotHeld`] when the hold is lost before the work is done. The work is dropped then,
-    /// wherever it stands.
+    /// wherever it waits. Work that blocks its thread cannot be stopped, but is not taken for done.
     ///
     /// # Cancel safety
     /// Dropping it drops the work. The guard stays.
@@ -81,7 +82,11 @@ impl LockGuard {
             // The loss first: work that is ready at the same moment came too late.
             biased;
             why = self.lost() => Err(Error::NotHeld { why }),
-            done = work => Ok(done),
+            // It may have kept this task from being told.
+            done = work => match self.share.hold().lease.loss() {
+                None => Ok(done),
+                Some(why) => Err(Error::NotHeld { why }),
+            },
         }
     }
 

@@ -9,7 +9,10 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
 
 use crate::{
     claim::sweep,
@@ -52,6 +55,9 @@ impl Hold {
             lease.watch(sent, lease_time);
         }
         entry.engine.watchdog.add(&lease);
+        if entry.engine.check_open().is_err() {
+            lease.lose(Loss::Closed);
+        }
         entry.held.fetch_add(1, Ordering::Relaxed);
         let hold = Arc::new(Self {
             entry: entry.clone(),
@@ -62,7 +68,7 @@ impl Hold {
             unanswered,
         });
         if let Some(owner) = owner {
-            entry.enter(owner, &hold);
+            entry.remember(owner, &hold);
         }
         Share { hold, watched, armed: true }
     }
@@ -87,7 +93,11 @@ impl Hold {
         watched: bool,
         patience: Patience,
     ) -> Result<Option<Share>, Error> {
-        let mut count = self.count.lock().await;
+        let give_up = patience.give_up(Instant::now(), &self.entry.engine.settings);
+        // Behind a release that has no answer yet, that is.
+        let Ok(mut count) = timeout_at(give_up, self.count.lock()).await else {
+            return Err(WireError::unanswered("no answer in time").into_error(self.entry.name()));
+        };
         if *count == 0 {
             return Ok(None);
         }
@@ -95,8 +105,12 @@ impl Hold {
             return Err(Error::NotHeld { why });
         }
         let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
-        let sent = self.raise(to, lease_time, patience).await?;
+        let sent = self.raise(to, lease_time, give_up).await?;
         self.lease.confirm(sent, lease_time);
+        // Its holder may have been told meanwhile.
+        if let Some(why) = self.lease.loss() {
+            return Err(Error::NotHeld { why });
+        }
         if watched {
             self.lease.watch(sent, lease_time);
         }
@@ -105,11 +119,10 @@ impl Hold {
         Ok(Some(Share { hold: self, watched, armed: true }))
     }
 
-    async fn raise(&self, to: u32, lease: Duration, patience: Patience) -> Result<Instant, Error> {
+    async fn raise(&self, to: u32, lease: Duration, give_up: Instant) -> Result<Instant, Error> {
         let engine = &self.entry.engine;
         let protocol = &self.entry.protocol;
         let mut backoff = Backoff::new();
-        let give_up = patience.give_up(Instant::now(), &engine.settings);
         loop {
             let sent = Instant::now();
             let terms =
@@ -135,9 +148,8 @@ impl Hold {
         }
     }
 
-    /// Gives one share back; the last one frees the lock. The server is asked for as long as the
-    /// lease lasts, or for the `retry_timeout` alone; then the rest goes on in the background.
-    async fn release(self: Arc<Self>, watched: bool, to_the_end: bool) -> Result<(), Error> {
+    /// Gives one share back; the last one frees the lock, in the background if that takes long.
+    async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
         let mut count = self.count.lock().await;
         let to = count.saturating_sub(1);
         if watched {
@@ -151,9 +163,10 @@ impl Hold {
         }
         self.set_count(&mut count, to);
         let outlives = self.lease.outlives();
-        let patience = if to_the_end { outlives } else { engine.settings.retry_timeout };
-        let released = self.lower(to, lost, patience.min(outlives)).await;
-        if !to_the_end && matches!(released, Err(Error::Redis(_))) {
+        let patience = engine.settings.retry_timeout.min(outlives);
+        let released = self.lower(to, lost, patience).await;
+        // A count that is too high corrects itself; a lock that is held does not.
+        if to == 0 && matches!(released, Err(Error::Redis(_))) {
             let hold = self.clone();
             engine.janitor.spawn(async move {
                 let _ = hold.lower(to, lost, outlives).await;
@@ -248,7 +261,7 @@ impl Share {
         self.armed = false;
         let hold = self.hold.clone();
         let janitor = hold.entry.engine.janitor.clone();
-        janitor.finish(hold.release(self.watched, false)).await
+        janitor.finish(hold.release(self.watched)).await
     }
 }
 
@@ -257,7 +270,7 @@ impl Drop for Share {
         if self.armed {
             let hold = self.hold.clone();
             let release =
-                self.hold.clone().release(self.watched, true).map(move |released| match released {
+                self.hold.clone().release(self.watched).map(move |released| match released {
                     Ok(()) | Err(Error::Closed) => {}
                     Err(error) => {
                         let lock = hold.entry.name();

@@ -53,7 +53,7 @@
 //! # Waiting
 //! Check, subscribe, check again, then wait for a message, the TTL or the deadline, whichever is
 //! first. Within one process and lock, waiters stand in one line, first come, first served, and
-//! only its head asks the server. Between processes there is no order, as with Redisson's `RLock`.
+//! only its head asks the server (a newcomer asks once where nobody waits yet). Between processes there is no order, as with Redisson's `RLock`.
 //! No waiter relies on messages for more than 3 s at a time, and after every gap in them
 //! everyone looks for himself.
 //!
@@ -64,8 +64,8 @@
 //! | a request lands long after we moved on | past its not-after (Redis's own clock) it does nothing; before that, it is undone |
 //! | a future is dropped | what it had acquired, or may yet acquire, is released in the background |
 //! | a message is lost, the subscriber connection breaks | waiters look by themselves, within 3 s |
-//! | the server does not answer | holders are told when trust is over; calls end with [`Error::Redis`] after [`Config::retry_timeout`] |
-//! | the server restarts empty | holders are told by their next renewal: [`Loss::Removed`] |
+//! | the server does not answer | holders are told when trust is over; acquisitions and releases end with [`Error::Redis`] after [`Config::retry_timeout`], questions after [`Config::command_timeout`] |
+//! | the server restarts empty | holders are told by their next renewal: [`Loss::Removed`]; without the watchdog, when they ask or their lease ends |
 //! | scripts are flushed | they are sent anew |
 //! | this process is killed | its locks end with their TTL: the watchdog time, or the lease |
 //! | this process sleeps past its lease | it is told when it wakes; what it writes before it looks is not protected |
@@ -81,9 +81,10 @@
 //!   a suspend, trust may be counted too long, until the next renewal.
 //!
 //! # Logging
-//! By `tracing`. `warn`: a lock lost and why; a renewal that fails; a wait that is long, or for a
-//! lock this client itself holds; waiters that poll because they cannot subscribe. `info`:
-//! subscriptions renewed after a gap.
+//! By `tracing`. `warn`: a lock lost and why; a renewal that fails; a dropped guard whose release
+//! failed; a wait that is long, or for a lock this client itself holds; waiters that poll because they
+//! cannot subscribe; messages that were missed; a server that does not answer. `info`: subscriptions
+//! renewed after a gap.
 
 mod acquire;
 mod claim;

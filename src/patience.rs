@@ -14,12 +14,11 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// When the wait for the lock is over. `None`: never.
+    /// When a wait for the lock is over, if it has an end.
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self {
-            Self::Now => Some(Instant::now()),
             Self::Until(deadline) => Some(deadline),
-            Self::Forever => None,
+            Self::Now | Self::Forever => None,
         }
     }
 

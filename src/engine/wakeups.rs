@@ -214,6 +214,10 @@ pub(super) async fn run(engine: Weak<Engine>) {
             Err(error) => {
                 tracing::warn!(%error, "could not subscribe, waiters poll meanwhile");
                 sleep(backoff.next()).await;
+                // A connection that swallows everything is noticed here alone while somebody waits.
+                if matches!(error, WireError::Unanswered(_)) {
+                    let _ = transport.probe().await;
+                }
             }
         }
     }
@@ -235,12 +239,19 @@ async fn settle(
         wanted.into_iter().partition(|name| subscribed.contains(name));
     wakeups.set(&known, State::Confirmed);
 
-    let stale: Vec<_> = unwanted.into_iter().filter(|name| subscribed.remove(name)).collect();
-    if !stale.is_empty() {
-        // Without an answer the connection is in trouble, and a gap will follow: it ends them all.
-        if let Err(error) = transport.unsubscribe(stale).await {
-            tracing::debug!(%error, "could not unsubscribe");
+    let again = |names: Vec<String>| {
+        for name in names {
+            let _ = wakeups.touched.send(name);
         }
+    };
+    let stale: Vec<_> = unwanted.into_iter().filter(|name| subscribed.remove(name)).collect();
+    if !stale.is_empty()
+        && let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await
+    {
+        subscribed.extend(stale.iter().cloned());
+        again(stale);
+        again(new);
+        return Err(error);
     }
     if new.is_empty() {
         return Ok(());
@@ -255,9 +266,7 @@ async fn settle(
             if matches!(error, WireError::Refused(_)) {
                 wakeups.set(&new, State::Refused);
             } else {
-                for name in new {
-                    let _ = wakeups.touched.send(name);
-                }
+                again(new);
             }
             Err(error)
         }

@@ -165,7 +165,7 @@ pub(crate) fn inspected(reply: Reply) -> Result<Snapshot, WireError> {
     let Reply::Array(answers) = &reply else {
         return Err(unexpected(&reply));
     };
-    let (Some(pttl), rest) = (answers.first().and_then(Reply::as_int), &answers[1..]) else {
+    let Some((Reply::Int(pttl), rest)) = answers.split_first() else {
         return Err(unexpected(&reply));
     };
     let fields = rest
@@ -173,7 +173,7 @@ pub(crate) fn inspected(reply: Reply) -> Result<Snapshot, WireError> {
         .map(|pair| Some((pair.first()?.as_text()?, pair.get(1)?.as_text()?)))
         .collect::<Option<_>>()
         .ok_or_else(|| unexpected(&reply))?;
-    Ok(Snapshot { pttl, fields })
+    Ok(Snapshot { pttl: *pttl, fields })
 }
 
 /// The server's time in `{now}`, the answer of a script that came too late.

@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -46,7 +46,8 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
     // fred takes rediss:// without TLS compiled in for redis://, and sends passwords in the clear.
     let tls =
         cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"));
-    if (url.starts_with("rediss") || url.starts_with("valkeys")) && !tls {
+    let scheme = url.trim_start().to_ascii_lowercase();
+    if (scheme.starts_with("rediss") || scheme.starts_with("valkeys")) && !tls {
         return Err(Error::Config(
             "a rediss:// URL needs one of the features tls-rustls, tls-rustls-ring, tls-native"
                 .into(),
@@ -75,6 +76,9 @@ struct Connections {
     subscriber: Client,
     /// Commands in a row that had no answer in time.
     timeouts: AtomicU32,
+    /// New connections were asked for and are not there yet. fred would make one more for each time
+    /// it is asked, over healthy ones.
+    reconnecting: AtomicBool,
 }
 
 impl FredTransport {
@@ -97,8 +101,12 @@ impl FredTransport {
         let commands = client(&config, command_timeout, 32)?;
         let subscriber = client(&config, command_timeout, 4096)?;
         pubsub::forward(&subscriber, sink);
-        let timeouts = AtomicU32::new(0);
-        let connections = Arc::new(Connections { commands, subscriber, timeouts });
+        let connections = Arc::new(Connections {
+            commands,
+            subscriber,
+            timeouts: AtomicU32::new(0),
+            reconnecting: AtomicBool::new(false),
+        });
         // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
         let connecting = tokio::spawn(async move {
             for client in connections.both() {
@@ -124,14 +132,20 @@ impl Connections {
         answer
     }
 
-    fn timed_out(&self) {
+    fn timed_out(self: &Arc<Self>) {
         let row = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
-        if row.is_multiple_of(TIMEOUTS_UNTIL_RECONNECT) {
-            tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
-            for client in self.both() {
-                tokio::spawn(async move { client.force_reconnection().await });
-            }
+        if row < TIMEOUTS_UNTIL_RECONNECT || self.reconnecting.swap(true, Ordering::Relaxed) {
+            return;
         }
+        tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
+        let (clients, this) = (self.both(), Arc::downgrade(self));
+        tokio::spawn(async move {
+            futures::future::join_all(clients.iter().map(ClientLike::force_reconnection)).await;
+            if let Some(this) = this.upgrade() {
+                this.timeouts.store(0, Ordering::Relaxed);
+                this.reconnecting.store(false, Ordering::Relaxed);
+            }
+        });
     }
 
     fn both(&self) -> [Client; 2] {
@@ -269,11 +283,10 @@ pub(super) fn classify(error: FredError) -> WireError {
         }
         _ => {}
     }
-    let code = details.split_whitespace().next().unwrap_or_default();
-    match code {
+    // Inside a script, Redis 6 puts its own words around an error: "ERR ...: -READONLY ...".
+    let details = details.split_once(": -").map_or(details, |(_, inner)| inner);
+    match details.split_whitespace().next().unwrap_or_default() {
         "WRONGTYPE" => WireError::WrongType,
-        // Inside a script Redis puts its own words around the error.
-        _ if details.contains("WRONGTYPE") => WireError::WrongType,
         "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MOVED"
         | "ASK" | "NOREPLICAS" => WireError::NotNow(opaque(&error)),
         // There was no connection: it never left.

@@ -43,7 +43,10 @@ async fn a_waiter_is_woken_by_the_unlock(pair: &Pair) {
 async fn a_waiter_is_woken_by_a_message_alone(pair: &Pair) {
     let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
     holder.lock().await;
+    let watch = pair.watch();
     let turn = waiter.start_lock();
+    // Behind its subscription it has looked once more: it will not find the key gone by itself.
+    watch.refused_twice().await;
     pair.listening(1).await;
     pair.redis().query::<()>(cmd("DEL").arg(pair.name()));
     assert_eq!(pair.redis().publish(&lock_channel(pair.name()), "0"), 1);
