@@ -123,3 +123,40 @@ async fn a_release_sent_in_time_is_one_though_only_a_late_copy_is_answered() {
     assert!(released.is_ok(), "{released:?}");
     assert!(sim.left().await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_impatient_waiter_that_has_no_answer_does_not_speak_for_those_behind() {
+    let world = World::new();
+    let (holder, sim) = (Sim::new(&world).await, Sim::new(&world).await);
+    let held = holder.client.lock(LOCK).lock().await.unwrap();
+    let lock = sim.client.lock(LOCK);
+    let impatient = async { lock.try_lock().wait(Duration::from_millis(60)).await };
+    let patient = async {
+        sleep(Duration::from_millis(10)).await;
+        sim.network.fail("acquire", [Fault::LoseReply; 20]);
+        lock.lock().await
+    };
+    let release = async {
+        sleep(Duration::from_millis(200)).await;
+        held.unlock().await.unwrap();
+    };
+    let (impatient, patient, ()) = tokio::join!(impatient, patient, release);
+    assert!(matches!(impatient, Err(Error::Redis(_))), "{impatient:?}");
+    patient.unwrap().unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_that_is_granted_when_trust_is_over_is_none() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let outer = lock.lock().by(&mut me).lease(Duration::from_millis(50)).await.unwrap();
+    // Sent in time, answered too late; the holder is told in between.
+    sleep(Duration::from_millis(39)).await;
+    let (told, inner) = tokio::join!(outer.lost(), lock.lock().by(&mut me).into_future());
+    assert_eq!(told, Loss::Expired);
+    assert!(matches!(inner, Err(Error::NotHeld { why: Loss::Expired })), "{inner:?}");
+    drop(outer);
+    assert!(sim.left().await.is_empty());
+}
