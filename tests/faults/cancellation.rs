@@ -11,7 +11,7 @@ use redisson_lock::{Client, Error};
 use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio::time::sleep;
 
-use crate::stage::{SOON, Stage, sha, within};
+use crate::stage::{SOON, Stage, connect, sha, within};
 
 const TASKS: u64 = 16;
 const LOCKS: [&str; 4] = ["a", "b", "c", "d"];
@@ -34,7 +34,7 @@ async fn whoever_is_dropped_at_any_moment_leaves_nothing_behind() {
 async fn whoever_is_dropped_on_a_broken_network_leaves_nothing_behind() {
     let stage = Stage::new().await;
     let config = stage.config().command_timeout(Duration::from_millis(700));
-    let client = Client::connect(config).await.unwrap();
+    let client = connect(config).await;
     tokio::select! {
         () = break_often(&stage.proxy) => {}
         () = cut_often(&client, 25, Duration::from_millis(60)) => {}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::redis::cmd;
 use redisson_lock::{Error, Loss};
 
-use crate::stage::{LOCK, SHORT, SOON, Stage, soon, warm_up, within};
+use crate::stage::{LOCK, SHORT, SOON, Stage, connect, soon, warm_up, within};
 
 const NONE: Duration = Duration::ZERO;
 const TOO_LONG: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
@@ -101,7 +101,7 @@ async fn a_key_that_is_no_lock_is_left_alone() {
 async fn a_key_that_is_no_lock_any_more_is_left_alone_and_its_holder_told() {
     let stage = Stage::new().await;
     let config = stage.config().watchdog(SHORT);
-    let client = redisson_lock::Client::connect(config).await.unwrap();
+    let client = connect(config).await;
     let mut me = client.owner();
     let guard = client.lock(LOCK).lock().by(&mut me).await.unwrap();
     let leased = client.lock("leased").lock().lease(SOON).await.unwrap();

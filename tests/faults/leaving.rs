@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::assert_nothing_left;
 use redisson_lock::{Client, Error, Loss};
 
-use crate::stage::{LOCK, Stage, soon, waiter, within};
+use crate::stage::{LOCK, SHORT, Stage, connect, renewed, soon, waiter, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_closed_releases_what_was_dropped_before() {
@@ -46,11 +46,10 @@ async fn a_client_that_is_dropped_releases_and_its_connections_go() {
 async fn a_guard_outlives_its_client_and_is_renewed() {
     let stage = Stage::new().await;
     let before = stage.connections();
-    let watchdog = Duration::from_millis(600);
-    let client = Client::connect(stage.config().watchdog(watchdog)).await.unwrap();
+    let client = connect(stage.config().watchdog(SHORT)).await;
     let guard = client.lock(LOCK).lock().await.unwrap();
     drop(client);
-    tokio::time::sleep(2 * watchdog).await;
+    renewed(&guard).await;
     guard.check().await.unwrap();
     guard.unlock().await.unwrap();
     stage.connections_down_to(before).await;
@@ -71,8 +70,7 @@ async fn a_guard_may_be_dropped_outside_the_runtime() {
 async fn holders_and_waiters_of_a_closed_client_are_told() {
     let stage = Stage::new().await;
     let (client, far) = (stage.client().await, stage.far_client().await);
-    let lease = Duration::from_secs(2);
-    let guard = client.lock("held").lock().lease(lease).await.unwrap();
+    let guard = client.lock("held").lock().await.unwrap();
     let far_guard = far.lock(LOCK).lock().await.unwrap();
     let turns = [waiter(&client, LOCK), waiter(&client, LOCK)];
     stage.listening(LOCK, 1).await;
@@ -88,6 +86,7 @@ async fn holders_and_waiters_of_a_closed_client_are_told() {
     assert!(guard.unlock().await.is_err());
     soon("to close again", client.close()).await.unwrap();
     stage.proxy.connected(0).await;
+    assert!(far.lock("held").force_unlock().await.unwrap(), "it ends with its lease");
     far_guard.unlock().await.unwrap();
     stage.end([far]).await;
 }

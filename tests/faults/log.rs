@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use redisson_lock::{Client, Loss};
+use redisson_lock::Loss;
 
-use crate::stage::{LOCK, Stage, gets_it, sha, soon, waiter};
+use crate::stage::{LOCK, Stage, connect, gets_it, sha, soon, waiter};
 use crate::warnings::listen;
 
 #[tokio::test]
 async fn a_loss_is_told_to_the_log_once_and_so_are_renewals_that_fail() {
-    let (warnings, _listening) = listen();
+    let warnings = listen();
     let stage = Stage::new().await;
-    let watchdog = Duration::from_secs(3);
-    let client = Client::connect(stage.config().watchdog(watchdog)).await.unwrap();
+    let watchdog = Duration::from_secs(4);
+    let client = connect(stage.config().watchdog(watchdog)).await;
     let guard = client.lock(LOCK).lock().await.unwrap();
     warnings.assert_without("lock lost");
 
@@ -31,7 +31,7 @@ async fn a_loss_is_told_to_the_log_once_and_so_are_renewals_that_fail() {
 
 #[tokio::test]
 async fn a_loss_that_nobody_waits_for_is_told_to_the_log_when_the_guard_is_dropped() {
-    let (warnings, _listening) = listen();
+    let warnings = listen();
     let stage = Stage::new().await;
     let client = stage.client().await;
     let guard = client.lock(LOCK).lock().await.unwrap();
@@ -43,7 +43,7 @@ async fn a_loss_that_nobody_waits_for_is_told_to_the_log_when_the_guard_is_dropp
 
 #[tokio::test]
 async fn a_waiter_for_a_lock_of_its_own_client_is_told_to_the_log_once() {
-    let (warnings, _listening) = listen();
+    let warnings = listen();
     let stage = Stage::new().await;
     let client = stage.client().await;
     let guard = client.lock(LOCK).lock().await.unwrap();

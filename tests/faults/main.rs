@@ -3,6 +3,7 @@
 //! Every test has a server of its own and, between client and server, a network that fails when it is told to. No test
 //! relies on exact times, for the machine may be busy: they count, compare, and bound generously.
 
+mod blocking;
 mod cancellation;
 mod clocks;
 mod connecting;

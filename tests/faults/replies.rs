@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
-use redisson_lock::Client;
+use futures::future::{join_all, join3};
 
 use crate::stage::{
-    LOCK, SHORT, Stage, assert_redis_error, gets_it, renewed, sha, soon, waiter, warm_up,
+    LOCK, SHORT, Stage, assert_redis_error, connect, gets_it, renewed, sha, soon, waiter, warm_up,
     why_not_held,
 };
 
@@ -109,10 +108,10 @@ async fn re_entries_and_releases_whose_answers_are_lost_count_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn renewals_whose_answers_are_lost_are_no_loss() {
     let stage = Stage::new().await;
-    let client = Client::connect(stage.config().watchdog(SHORT)).await.unwrap();
+    let client = connect(stage.config().watchdog(SHORT)).await;
     let renew = sha("renew");
     let guard = client.lock(LOCK).lock().await.unwrap();
-    for _ in 0..4 {
+    for _ in 0..3 {
         let lost = stage.proxy.lose_replies([&renew, LOCK], 2);
         lost.reached(2).await;
         renewed(&guard).await;
@@ -185,15 +184,21 @@ async fn a_grant_that_comes_after_its_lease_is_no_grant() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_slower_than_the_timeout_are_errors_and_leave_nothing() {
     let stage = Stage::new().await;
-    let timeout = Duration::from_millis(150);
-    let config = stage.config().command_timeout(timeout).retry_timeout(4 * timeout);
-    let client = Client::connect(config).await.unwrap();
+    let timeout = Duration::from_millis(700);
+    let config = stage.config().command_timeout(timeout).retry_timeout(3 * timeout);
+    let client = connect(config).await;
     warm_up(&client).await;
     let guard = client.lock("held").lock().await.unwrap();
-    stage.proxy.delay_replies(10 * timeout);
-    assert_redis_error(soon("to be refused", client.lock(LOCK).lock()).await);
-    assert_redis_error(soon("to be refused", client.lock(LOCK).try_lock()).await);
-    assert_redis_error(soon("to be refused", guard.unlock()).await);
+    stage.proxy.delay_replies(5 * timeout);
+    let (lock, other) = (client.lock(LOCK), client.lock("other"));
+    let (locked, tried, unlocked) = soon(
+        "to be refused",
+        join3(lock.lock().into_future(), other.try_lock().into_future(), guard.unlock()),
+    )
+    .await;
+    assert_redis_error(locked);
+    assert_redis_error(tried);
+    assert_redis_error(unlocked);
     stage.proxy.heal();
     // All that was done and not told is undone by itself.
     harness::assert_nothing_left(&stage.server).await;

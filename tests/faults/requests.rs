@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::{PATIENCE, eventually};
 
-use crate::stage::{LOCK, Stage, sha, soon, warm_up};
+use crate::stage::{LOCK, Stage, connect, sha, soon, warm_up};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acquisitions_and_releases_that_never_arrive_are_sent_again() {
@@ -57,9 +57,9 @@ async fn a_dropped_guard_whose_release_never_arrives_is_released_all_the_same() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquisition_that_arrives_after_its_caller_has_gone_is_undone() {
     let stage = Stage::new().await;
-    let timeout = Duration::from_millis(300);
+    let timeout = Duration::from_millis(700);
     let config = stage.config().command_timeout(timeout);
-    let client = redisson_lock::Client::connect(config).await.unwrap();
+    let client = connect(config).await;
     warm_up(&client).await;
     // Held back beyond its time, and for less.
     for wait in [Duration::ZERO, timeout / 2, 3 * timeout] {

@@ -7,7 +7,7 @@ use harness::{PATIENCE, assert_nothing_left, eventually, lock_channel};
 use redisson_lock::{Client, Config};
 
 use crate::stage::{
-    LOCK, SHORT, Stage, assert_redis_error, gets_it, renewed, soon, waiter, within,
+    LOCK, SHORT, Stage, assert_redis_error, connect, gets_it, renewed, soon, waiter, within,
 };
 use crate::warnings::listen;
 
@@ -40,9 +40,9 @@ const LEAST: [&str; 20] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_least_rights_can_do_everything() {
     let stage = Stage::new().await;
-    let far = Client::connect(config(&stage, "default", 1)).await.unwrap();
+    let far = connect(config(&stage, "default", 1)).await;
     set_user(&stage, &LEAST);
-    let client = Client::connect(config(&stage, "service", 1).watchdog(SHORT)).await.unwrap();
+    let client = connect(config(&stage, "service", 1).watchdog(SHORT)).await;
     let lock = client.lock(LOCK);
 
     let far_guard = far.lock(LOCK).lock().await.unwrap();
@@ -77,11 +77,11 @@ async fn a_user_with_the_least_rights_can_do_everything() {
 
 #[tokio::test]
 async fn a_waiter_that_must_not_subscribe_polls_and_says_so() {
-    let (warnings, _listening) = listen();
+    let warnings = listen();
     let stage = Stage::new().await;
     let far = stage.far_client().await;
     set_user(&stage, &[&LEAST[..], &["-subscribe"]].concat());
-    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    let client = connect(config(&stage, "service", 0)).await;
     for _ in 0..2 {
         let far_guard = far.lock(LOCK).lock().await.unwrap();
         let turn = waiter(&client, LOCK);
@@ -98,11 +98,11 @@ async fn a_waiter_that_must_not_subscribe_polls_and_says_so() {
 
 #[tokio::test]
 async fn a_user_without_channels_is_told_and_holds_up_nobody() {
-    let (warnings, _listening) = listen();
+    let warnings = listen();
     let stage = Stage::new().await;
     let far = stage.far_client().await;
     set_user(&stage, &[&LEAST[..], &["resetchannels"]].concat());
-    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    let client = connect(config(&stage, "service", 0)).await;
     let far_guard = far.lock(LOCK).lock().await.unwrap();
     let turn = waiter(&client, LOCK);
     warnings.eventually_has(&["could not subscribe"]).await;
@@ -124,7 +124,7 @@ async fn a_channel_that_is_refused_spoils_no_other() {
     let far = stage.far_client().await;
     let channel = format!("&{}", lock_channel("order:yes*").replace('}', ""));
     set_user(&stage, &[&LEAST[..], &["resetchannels", &channel]].concat());
-    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    let client = connect(config(&stage, "service", 0)).await;
     for round in 0..3 {
         let (yes, no) = (format!("order:yes:{round}"), format!("order:no:{round}"));
         let (far_yes, far_no) =
@@ -159,8 +159,7 @@ async fn a_channel_that_is_refused_spoils_no_other() {
 async fn a_user_who_may_not_set_a_ttl_gets_no_lock_and_leaves_none() {
     let stage = Stage::new().await;
     set_user(&stage, &[&LEAST[..], &["-pexpire"]].concat());
-    let config = config(&stage, "service", 0).command_timeout(Duration::from_millis(500));
-    let client = Client::connect(config).await.unwrap();
+    let client = connect(config(&stage, "service", 0)).await;
     let lock = client.lock(LOCK);
     assert_redis_error(lock.try_lock().await);
     assert_nothing_left(&stage.server).await;
@@ -173,7 +172,7 @@ async fn a_user_who_may_not_set_a_ttl_gets_no_lock_and_leaves_none() {
 async fn a_key_out_of_bounds_is_an_error() {
     let stage = Stage::new().await;
     set_user(&stage, &LEAST);
-    let client = Client::connect(config(&stage, "service", 0)).await.unwrap();
+    let client = connect(config(&stage, "service", 0)).await;
     let lock = client.lock("invoice:1");
     assert_redis_error(soon("to be refused", lock.lock()).await);
     assert_redis_error(soon("to be refused", lock.try_lock()).await);
@@ -196,16 +195,14 @@ async fn a_user_who_may_not_even_ask_the_time_is_told_and_leaves_no_connection()
 async fn rights_that_are_taken_away_and_given_back_are_no_loss() {
     let stage = Stage::new().await;
     set_user(&stage, &LEAST);
-    let config = config(&stage, "service", 0).watchdog(Duration::from_secs(4));
-    let client = Client::connect(config).await.unwrap();
+    let client = connect(config(&stage, "service", 0).watchdog(2 * SHORT)).await;
     let guard = client.lock(LOCK).lock().await.unwrap();
     set_user(&stage, &["-evalsha", "-eval"]);
-    assert_redis_error(guard.check().await);
     eventually(PATIENCE, "a renewal to be refused", || {
-        (refused(&stage).iter().filter(|what| *what == "evalsha").count() > 0).then_some(())
+        refused(&stage).contains(&"evalsha".to_owned()).then_some(())
     })
     .await;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_redis_error(guard.check().await);
     set_user(&stage, &["+evalsha", "+eval"]);
     renewed(&guard).await;
     guard.unlock().await.unwrap();

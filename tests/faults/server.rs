@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{PATIENCE, eventually};
-use redisson_lock::{Client, Error, Loss};
+use redisson_lock::{Error, Loss};
 
 use crate::stage::{
-    LOCK, SHORT, Stage, WATCHDOG, gets_it, gets_through, renewed, sha, soon, visitor, waiter,
-    why_not_held,
+    LOCK, SHORT, Stage, WATCHDOG, connect, gets_it, gets_through, renewed, sha, soon, visitor,
+    waiter, why_not_held,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_that_the_server_forgets_are_sent_again() {
     let stage = Stage::new().await;
-    let client = Client::connect(stage.config().watchdog(SHORT)).await.unwrap();
+    let client = connect(stage.config().watchdog(SHORT)).await;
     let holder = stage.far_client().await;
     let forget = || stage.redis().query::<()>(cmd("SCRIPT").arg("FLUSH"));
     let lock = client.lock(LOCK);
@@ -50,7 +50,7 @@ async fn scripts_that_the_server_forgets_are_sent_again() {
 async fn a_server_that_comes_back_empty_takes_the_lock_from_its_holder_who_is_told() {
     let mut stage = Stage::new().await;
     let config = stage.config().watchdog(Duration::from_secs(6));
-    let client = Client::connect(config).await.unwrap();
+    let client = connect(config).await;
     let guard = client.lock(LOCK).lock().await.unwrap();
     let leased = client.lock("leased").lock().lease(WATCHDOG).await.unwrap();
     stage.restart_server();
@@ -112,13 +112,13 @@ async fn releases_that_meet_a_dead_server_end_when_it_is_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_read_only_for_a_while_is_waited_for() {
     let stage = Stage::new().await;
-    let client = Client::connect(stage.config().watchdog(SHORT)).await.unwrap();
+    let client = connect(stage.config().watchdog(2 * SHORT)).await;
     let guard = client.lock("held").lock().await.unwrap();
     let unlocked = client.lock("unlocked").lock().await.unwrap();
     read_only(&stage, true);
     let turn = waiter(&client, LOCK);
     let unlock = tokio::spawn(unlocked.unlock());
-    refusals(&stage, 10).await;
+    refusals(&stage, 5).await;
     assert!(!turn.is_finished() && !unlock.is_finished());
     read_only(&stage, false);
     let (next, _) = gets_it(turn).await;
@@ -157,7 +157,7 @@ async fn a_server_that_lets_nobody_in_for_a_while_is_tried_again() {
     };
     set_user();
     let url = format!("redis://service:secret@127.0.0.1:{}", stage.proxy.port());
-    let client = Client::connect(redisson_lock::Config::from_url(url).unwrap()).await.unwrap();
+    let client = connect(redisson_lock::Config::from_url(url).unwrap()).await;
     let guard = client.lock(LOCK).lock().await.unwrap();
     stage.redis().query::<()>(cmd("ACL").arg("DELUSER").arg("service"));
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -14,7 +14,7 @@ use redisson_lock::{Client, Config, Error, LockGuard, Loss};
 use tokio::task::JoinHandle;
 
 /// A watchdog that is seen at work soon.
-pub(crate) const SHORT: Duration = Duration::from_millis(1_500);
+pub(crate) const SHORT: Duration = Duration::from_secs(3);
 
 /// The lease of a watched hold by default: who gets the lock much sooner did not wait for its end.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
@@ -53,18 +53,17 @@ impl Stage {
     /// For a client behind the network that fails.
     pub(crate) fn config(&self) -> Config {
         // So long closing takes, too, where answers were lost: the copies must be too late first.
-        Config::from_url(self.proxy.url()).unwrap().command_timeout(Duration::from_secs(1))
+        Config::from_url(self.proxy.url()).unwrap().command_timeout(Duration::from_secs(2))
     }
 
     /// A client behind the network that fails.
     pub(crate) async fn client(&self) -> Client {
-        Client::connect(self.config()).await.unwrap()
+        connect(self.config()).await
     }
 
     /// A client with a way of its own to the server, which never fails.
     pub(crate) async fn far_client(&self) -> Client {
-        let config = Config::from_url(self.server.url()).unwrap();
-        Client::connect(config).await.unwrap()
+        connect(Config::from_url(self.server.url()).unwrap()).await
     }
 
     /// The server has died and is back: what looked at it must connect anew.
@@ -115,6 +114,19 @@ impl Stage {
         }
         assert_nothing_left(&self.server).await;
     }
+}
+
+/// Connects; on a busy machine perhaps not at the first try.
+pub(crate) async fn connect(config: Config) -> Client {
+    let connecting = async {
+        loop {
+            match Client::connect(config.clone()).await {
+                Ok(client) => return client,
+                Err(error) => println!("connecting again: {error}"),
+            }
+        }
+    };
+    soon("to connect", connecting).await
 }
 
 /// The SHA-1 by which the server knows a script of the crate: it stands in every call of that script but the first.
@@ -193,6 +205,21 @@ pub(crate) async fn gets_it(waiter: JoinHandle<Result<LockGuard, Error>>) -> (Lo
     let begun = Instant::now();
     let guard = soon("for the waiter to get the lock", waiter).await;
     (guard.unwrap().unwrap(), begun.elapsed())
+}
+
+/// Waits until a process that was sent SIGSTOP has stopped: its threads may run on for a moment, and on a busy machine
+/// that may be a long one.
+pub(crate) async fn stopped(process: u32) {
+    let stat = format!("/proc/{process}/stat");
+    if !Path::new(&stat).exists() {
+        return tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    eventually(PATIENCE, "the process to stop", || {
+        let stat = fs::read_to_string(&stat).expect("a process");
+        let (_, state) = stat.rsplit_once(") ")?;
+        state.starts_with('T').then_some(())
+    })
+    .await;
 }
 
 /// Why the lock was not held any more.

@@ -1,7 +1,8 @@
 //! The warnings that the crate writes to the log.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use harness::{PATIENCE, eventually};
 use tracing::field::{Field, Visit};
@@ -12,12 +13,22 @@ use tracing::{Event, Level, Metadata, Subscriber};
 #[derive(Clone, Default)]
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
-/// Collects the warnings of this thread for as long as the guard lives. Only for tests that have but one thread.
-pub(crate) fn listen() -> (Warnings, tracing::subscriber::DefaultGuard) {
-    let warnings = Warnings::default();
-    let guard = tracing::subscriber::set_default(warnings.clone());
-    (warnings, guard)
+thread_local! {
+    static HEARD: RefCell<Option<Warnings>> = const { RefCell::new(None) };
 }
+
+/// Collects the warnings of this thread from now on: of all, in a test that has but one thread.
+pub(crate) fn listen() -> Warnings {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // One for all threads, and from the start: what was once found to interest nobody is not asked for again.
+        tracing::subscriber::set_global_default(Listener).expect("the only one");
+        tracing::callsite::rebuild_interest_cache();
+    });
+    HEARD.with_borrow_mut(|heard| heard.insert(Warnings::default()).clone())
+}
+
+struct Listener;
 
 impl Warnings {
     /// How many lines have this in them.
@@ -41,7 +52,7 @@ impl Warnings {
     }
 }
 
-impl Subscriber for Warnings {
+impl Subscriber for Listener {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event() && *metadata.level() <= Level::WARN
     }
@@ -49,7 +60,11 @@ impl Subscriber for Warnings {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
+        HEARD.with_borrow(|heard| {
+            if let Some(Warnings(lines)) = heard {
+                lines.lock().unwrap().push(line.0);
+            }
+        });
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
