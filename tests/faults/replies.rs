@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use futures::future::{join_all, join3};
-use harness::{PATIENCE, eventually};
 
 use crate::stage::{
     LOCK, SHORT, Stage, assert_redis_error, connect, gets_it, renewed, sha, soon, waiter, warm_up,
@@ -202,9 +201,6 @@ async fn replies_slower_than_the_timeout_are_errors_and_leave_nothing() {
     assert_redis_error(unlocked);
     stage.proxy.heal();
     // All that was done and not told is undone by itself, once the delayed answers are through.
-    eventually(PATIENCE, "everything to be undone", || {
-        stage.redis().keys().is_empty().then_some(())
-    })
-    .await;
+    stage.nothing_held().await;
     stage.end([client]).await;
 }

@@ -73,7 +73,7 @@ async fn an_acquisition_that_arrives_after_its_caller_has_gone_is_undone() {
         tokio::time::sleep(wait).await;
         task.abort();
         stage.proxy.release_held();
-        harness::assert_nothing_left(&stage.server).await;
+        stage.nothing_held().await;
     }
     stage.end([client]).await;
 }

@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use harness::assert_nothing_left;
 use redisson_lock::{Config, Error, Loss};
 
 use crate::stage::{
@@ -52,7 +51,7 @@ async fn nothing_hangs_in_a_black_hole_and_everything_works_after_it() {
     soon("to be asked", guard.check()).await.unwrap();
     soon("to unlock", guard.unlock()).await.unwrap();
     // With what could not be released at the time.
-    assert_nothing_left(&stage.server).await;
+    stage.nothing_held().await;
     stage.end([client, far]).await;
 }
 
@@ -92,7 +91,7 @@ async fn a_holder_in_a_black_hole_is_told_when_its_trust_ends() {
     assert!(unlocked.is_err(), "{unlocked:?}");
     stage.proxy.blackhole(false);
     gets_through(&client).await;
-    assert_nothing_left(&stage.server).await;
+    stage.nothing_held().await;
     let again = soon("to acquire", client.lock(LOCK).lock()).await.unwrap();
     again.unlock().await.unwrap();
     stage.end([client]).await;
@@ -144,7 +143,7 @@ async fn a_lease_that_ends_in_a_black_hole_is_not_held_afterwards() {
     stage.proxy.blackhole(false);
     gets_through(&client).await;
     assert_eq!(why_not_held(soon("to be refused", guard.check()).await), Loss::Expired);
-    assert_nothing_left(&stage.server).await;
+    stage.nothing_held().await;
     assert_eq!(why_not_held(soon("to be refused", guard.unlock()).await), Loss::Expired);
     stage.end([client]).await;
 }

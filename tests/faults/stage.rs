@@ -83,6 +83,14 @@ impl Stage {
         assert_eq!(holders, [guard.holder()]);
     }
 
+    /// Waits until nothing is held any more, for longer than [`assert_nothing_left`] does.
+    pub(crate) async fn nothing_held(&self) {
+        eventually(PATIENCE, "an end of all holds", || {
+            self.redis().keys().is_empty().then_some(())
+        })
+        .await;
+    }
+
     /// Waits until so many connections listen for the lock.
     pub(crate) async fn listening(&self, lock: &str, count: usize) {
         let what = format!("{count} listeners for {lock}");
