@@ -1,0 +1,50 @@
+-- Take back all that an attempt may have come to: a hold, or a place in line;
+-- wake the waiter whose turn it is then.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  queue of waiters
+-- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped
+-- ARGV[1]  holder id
+-- ARGV[2]  wait: how long a waiter of ours keeps its place unseen, ms
+-- ARGV[3]  unlock channel; with `:<holder id>` behind it a waiter's own
+-- ARGV[4]  publish command: publish or spublish
+--
+-- Returns  1: there was something to take back
+--          0: there was nothing
+--
+-- Repeat   safe: a second one finds nothing
+local held = redis.call('hdel', KEYS[1], ARGV[1]) == 1
+local place
+local line = redis.call('lrange', KEYS[2], 0, -1)
+for i, holder in ipairs(line) do
+  if holder == ARGV[1] then
+    place = i
+    break
+  end
+end
+redis.call('zrem', KEYS[3], ARGV[1])
+if place then
+  redis.call('lrem', KEYS[2], 1, ARGV[1])
+  for i = place + 1, #line do
+    redis.call('zincrby', KEYS[3], '-' .. ARGV[2], line[i])
+  end
+end
+if not held and not place then
+  return 0
+end
+if (held or place == 1) and redis.call('exists', KEYS[1]) == 0 then
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local head = redis.call('lindex', KEYS[2], 0)
+  while head do
+    local deadline = tonumber(redis.call('zscore', KEYS[3], head))
+    if not deadline or deadline > now then
+      redis.call(ARGV[4], ARGV[3] .. ':' .. head, '0')
+      break
+    end
+    redis.call('lpop', KEYS[2])
+    redis.call('zrem', KEYS[3], head)
+    head = redis.call('lindex', KEYS[2], 0)
+  end
+end
+return 1

@@ -1,0 +1,49 @@
+-- Take a read/write lock for reading, for a new outermost hold: it is free,
+-- or read by others, or the caller's own to write.
+--
+-- KEYS[1]  lock
+-- ARGV[1]  holder id, used for this one hold and never again
+-- ARGV[2]  lease, ms
+-- ARGV[3]  not-after: server time in ms past which this copy does nothing
+-- ARGV[4]  the write hold under which this is asked for, or nothing
+--
+-- Returns  nil: granted
+--          integer: held by a writer, for so many ms (-1: without expiry)
+--          {now}: this copy came too late; the server's time in ms
+--          error WRONGTYPE: the key is a lock of another kind
+--
+-- Repeat   safe: a holder that is already there has its answer, granted
+local ttl = redis.call('pttl', KEYS[1])
+local again = false
+if ttl ~= -2 then
+  again = redis.call('hexists', KEYS[1], ARGV[1]) == 1
+  local mode = redis.call('hget', KEYS[1], 'mode')
+  if not mode then
+    return redis.error_reply('WRONGTYPE not a read/write lock')
+  end
+  local own = ARGV[4] ~= '' and redis.call('hexists', KEYS[1], ARGV[4]) == 1
+  if mode ~= 'read' and not own and not again then
+    return ttl
+  end
+end
+local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
+local timeout = tag .. ':' .. ARGV[1] .. ':rwlock_timeout:1'
+if not again then
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if now > tonumber(ARGV[3]) then
+    return {now}
+  end
+  if ttl == -2 then
+    redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], '1')
+  else
+    redis.call('hset', KEYS[1], ARGV[1], '1')
+  end
+end
+if redis.call('pttl', timeout) < tonumber(ARGV[2]) then
+  redis.call('set', timeout, '1', 'px', ARGV[2])
+end
+if ttl < tonumber(ARGV[2]) then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+end
+return nil

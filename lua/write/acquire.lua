@@ -1,0 +1,35 @@
+-- Take a free read/write lock for writing, for a new outermost hold.
+--
+-- KEYS[1]  lock
+-- ARGV[1]  holder id with `:write` behind it, used for this one hold and
+--          never again
+-- ARGV[2]  lease, ms
+-- ARGV[3]  not-after: server time in ms past which this copy does nothing
+--
+-- Returns  nil: granted
+--          integer: held by others, for so many ms (-1: without expiry)
+--          {now}: this copy came too late; the server's time in ms
+--          error WRONGTYPE: the key is a lock of another kind
+--
+-- Repeat   safe: a holder that is already there has its answer, granted
+local ttl = redis.call('pttl', KEYS[1])
+if ttl == -2 then
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if now > tonumber(ARGV[3]) then
+    return {now}
+  end
+  redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], '1')
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return nil
+end
+if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
+  if ttl < tonumber(ARGV[2]) then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+  end
+  return nil
+end
+if redis.call('hexists', KEYS[1], 'mode') == 0 then
+  return redis.error_reply('WRONGTYPE not a read/write lock')
+end
+return ttl
