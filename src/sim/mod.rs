@@ -168,8 +168,11 @@ impl Network {
     /// Runs the script, here and now, and delivers what it published.
     fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
         let not_after = match call.script.name {
-            "reentrant/acquire" | "reentrant/reenter" => Some(3),
-            "reentrant/force_unlock" => Some(1),
+            "reentrant/acquire" | "reentrant/reenter" | "read/acquire" | "read/reenter"
+            | "write/acquire" | "fair/force_unlock" => Some(3),
+            "fenced/acquire" => Some(4),
+            "fair/acquire" => Some(5),
+            "reentrant/force_unlock" | "read/force_unlock" | "write/force_unlock" => Some(1),
             _ => None,
         };
         let mut command = redis::cmd("EVAL");
