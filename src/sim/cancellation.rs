@@ -2,7 +2,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, KINDS, Kind, LOCK, ONE_WAY, Sim, World};
 use crate::{Error, Owner};
@@ -223,5 +223,28 @@ async fn an_owner_that_would_wait_for_itself_is_told_and_one_that_gives_back_is_
     assert_eq!(calls(), before, "nothing was sent");
     drop(reading);
     lock.write().by(&mut me).await.unwrap().unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_who_waited_for_a_writer_get_in_together() {
+    let world = World::new();
+    let (writer, sim) = (Sim::new(&world).await, Sim::new(&world).await);
+    let writing = writer.client.read_write_lock(LOCK).write().await.unwrap();
+    let lock = sim.client.read_write_lock(LOCK);
+    let readers = futures::future::join_all((0..20).map(|_| async { lock.read().await.unwrap() }));
+    let release = async {
+        sleep(Duration::from_millis(50)).await;
+        let calls = sim.network.calls();
+        writing.unlock().await.unwrap();
+        calls
+    };
+    // Each holds what it got until all have it.
+    let begun = Instant::now();
+    let (holding, calls) = tokio::join!(readers, release);
+    assert!(begun.elapsed() < Duration::from_millis(50) + 8 * ONE_WAY, "{:?}", begun.elapsed());
+    // One asks when the message comes, all others when it got in.
+    assert_eq!(sim.network.calls() - calls, 20);
+    drop(holding);
     assert!(sim.left().await.is_empty());
 }
