@@ -6,12 +6,15 @@ use tokio::time::Instant;
 
 use crate::{
     config::whole_ms,
-    contend::contend,
+    contend::{Ask, contend},
+    entry::Entry,
     error::Error,
-    guard::LockGuard,
+    guard::{Guard, LockGuard},
+    hold::{Hold, Share},
     lock::Lock,
-    owner::{Owner, OwnerKey},
+    owner::{Owner, OwnerId, OwnerKey},
     patience::Patience,
+    protocol::Side,
 };
 
 /// Of a shorter lease nothing would be left after the round trip and the drift of clocks.
@@ -26,14 +29,14 @@ type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + '
 /// An acquisition that waits for the lock, begun by awaiting it. See [`Lock::lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until it is awaited"]
-pub struct Acquire<'a> {
-    lock: &'a Lock,
+pub struct Acquire<'a, G = LockGuard> {
+    lock: &'a Lock<G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
 }
 
-impl<'a> Acquire<'a> {
-    pub(crate) fn new(lock: &'a Lock) -> Self {
+impl<'a, G> Acquire<'a, G> {
+    pub(crate) fn new(lock: &'a Lock<G>) -> Self {
         Self { lock, owner: None, lease: None }
     }
 
@@ -51,16 +54,16 @@ impl<'a> Acquire<'a> {
     }
 }
 
-impl<'a> IntoFuture for Acquire<'a> {
-    type Output = Result<LockGuard, Error>;
-    type IntoFuture = Acquiring<'a, LockGuard>;
+impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
+    type Output = Result<G, Error>;
+    type IntoFuture = Acquiring<'a, G>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease } = self;
         Box::pin(async move {
             let owner = owner.map(|owner| owner.key());
-            let guard = take(lock, owner, lease, Patience::Forever).await?;
-            Ok(guard.expect("waits until it is granted"))
+            let share = take(lock, owner, lease, Patience::Forever).await?;
+            G::from_share(share.expect("waits until it is granted"))
         })
     }
 }
@@ -69,15 +72,15 @@ impl<'a> IntoFuture for Acquire<'a> {
 /// [`Lock::try_lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until it is awaited"]
-pub struct TryAcquire<'a> {
-    lock: &'a Lock,
+pub struct TryAcquire<'a, G = LockGuard> {
+    lock: &'a Lock<G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     wait: Duration,
 }
 
-impl<'a> TryAcquire<'a> {
-    pub(crate) fn new(lock: &'a Lock) -> Self {
+impl<'a, G> TryAcquire<'a, G> {
+    pub(crate) fn new(lock: &'a Lock<G>) -> Self {
         Self { lock, owner: None, lease: None, wait: Duration::ZERO }
     }
 
@@ -101,9 +104,9 @@ impl<'a> TryAcquire<'a> {
     }
 }
 
-impl<'a> IntoFuture for TryAcquire<'a> {
-    type Output = Result<Option<LockGuard>, Error>;
-    type IntoFuture = Acquiring<'a, Option<LockGuard>>;
+impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
+    type Output = Result<Option<G>, Error>;
+    type IntoFuture = Acquiring<'a, Option<G>>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease, wait } = self;
@@ -116,30 +119,62 @@ impl<'a> IntoFuture for TryAcquire<'a> {
                 wait => Patience::Until(Instant::now() + wait),
             };
             let owner = owner.map(|owner| owner.key());
-            take(lock, owner, lease, patience).await
+            take(lock, owner, lease, patience).await?.map(G::from_share).transpose()
         })
     }
 }
 
-async fn take(
-    lock: &Lock,
+async fn take<G>(
+    lock: &Lock<G>,
     owner: Option<OwnerKey>,
     lease: Option<Duration>,
     patience: Patience,
-) -> Result<Option<LockGuard>, Error> {
+) -> Result<Option<Share>, Error> {
     let entry = lock.entry()?;
     let engine = &entry.engine;
     engine.check_open()?;
     let watched = lease.is_none();
     let lease = lease.map_or(Ok(engine.settings.watchdog), checked_lease)?;
-    if let Some(hold) = owner.and_then(|owner| entry.hold_of(owner)) {
-        let reenter = hold.reenter(lease, watched, patience);
-        if let Some(share) = engine.janitor.finish(reenter).await? {
-            return Ok(Some(LockGuard::new(share)));
+    let backoff = lock.backoff().checked()?;
+    let mut under = None;
+    if let Some(owner) = owner {
+        if let Some(hold) = entry.hold_of(owner) {
+            if !entry.kind.is_reentrant() {
+                must_not_wait_for(&hold, entry)?;
+            } else {
+                let reenter = hold.reenter(lease, watched, patience);
+                if let Some(share) = engine.janitor.finish(reenter).await? {
+                    return Ok(Some(share));
+                }
+            }
+        }
+        under = beside(entry, owner)?;
+    }
+    let claim = contend(entry, Ask { lease, patience, under, backoff }).await?;
+    Ok(claim.map(|claim| claim.into_share(owner, watched)))
+}
+
+/// What the owner holds of the other side of a read/write lock: under a write it may read, over a
+/// read it must not wait to write.
+fn beside(entry: &Entry, owner: OwnerKey) -> Result<Option<OwnerId>, Error> {
+    match entry.kind.side() {
+        Side::Whole => Ok(None),
+        Side::Read => Ok(entry.hold_on(Side::Write, owner).map(|hold| hold.id().clone())),
+        Side::Write => {
+            let reads = entry.hold_on(Side::Read, owner);
+            reads.map_or(Ok(None), |hold| must_not_wait_for(&hold, entry).map(|()| None))
         }
     }
-    let claim = contend(entry, lease, patience).await?;
-    Ok(claim.map(|claim| LockGuard::new(claim.into_share(owner, watched))))
+}
+
+/// Refuses an owner that would wait for a hold of its own. One that is being given back it may
+/// wait for.
+fn must_not_wait_for(hold: &Hold, entry: &Entry) -> Result<(), Error> {
+    match hold.lease.loss() {
+        _ if !hold.is_wanted() => Ok(()),
+        Some(why) => Err(Error::NotHeld { why }),
+        None => Err(Error::WouldDeadlock { key: entry.name().into() }),
+    }
 }
 
 fn checked_lease(lease: Duration) -> Result<Duration, Error> {

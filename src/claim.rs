@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! nothing --send--> in flight --won--> won --into_share--> (a hold)
-//!                      |  `--held by another--> nothing
+//!                      |  `--held by another--> nothing (of a fair lock: a place in line)
 //!                      `--no answer--> unknown (a copy may yet take the lock)
 //! ```
 //!
@@ -17,10 +17,10 @@ use crate::{
     engine::{Backoff, Busy, trust},
     entry::Entry,
     error::{Error, Loss},
-    hold::{Hold, Share},
+    hold::{Grant, Hold, Share},
     owner::{OwnerId, OwnerKey},
     patience::Patience,
-    protocol::{self, Attempt, Terms},
+    protocol::{self, Attempt, Terms, Wish},
     wire::{Flight, WireError},
 };
 
@@ -29,6 +29,9 @@ pub(crate) struct Claim {
     entry: Arc<Entry>,
     id: OwnerId,
     lease: Duration,
+    wish: Wish,
+    /// Whether it may stand in the server's line.
+    stands: bool,
     state: State,
     /// The latest not-after of the copies that were never answered: until then one of them may
     /// still take the lock.
@@ -40,8 +43,8 @@ pub(crate) struct Claim {
 enum State {
     Nothing,
     InFlight(Copy),
-    /// The winning copy was sent at this moment.
-    Won(Instant),
+    /// The winning copy was sent at this moment, and got this fencing token.
+    Won(Instant, Option<u64>),
 }
 
 /// One copy of the request under way.
@@ -60,15 +63,21 @@ pub(crate) enum Verdict {
 
 impl Claim {
     /// A claim for a new outermost hold, under an id of its own.
-    pub(crate) fn new(entry: &Arc<Entry>, lease: Duration) -> Self {
+    pub(crate) fn new(entry: &Arc<Entry>, lease: Duration, wish: Wish) -> Self {
         Self {
             entry: entry.clone(),
-            id: entry.engine.identity.next(),
+            id: entry.protocol.id(&entry.engine.identity),
             lease,
+            wish,
+            stands: false,
             state: State::Nothing,
             unanswered: None,
             _busy: entry.engine.janitor.busy(),
         }
+    }
+
+    pub(crate) fn id(&self) -> &OwnerId {
+        &self.id
     }
 
     /// Asks for the lock; again and again, while there is no answer, as long as `patience` allows.
@@ -80,7 +89,7 @@ impl Claim {
         loop {
             entry.engine.check_open()?;
             let error = match self.send(sent).await {
-                Ok(Attempt::Won) => return self.judge(),
+                Ok(Attempt::Won { .. }) => return self.judge(),
                 Ok(Attempt::Held(ttl)) => {
                     return Ok(Verdict::Held(ttl.map(Duration::from_millis)));
                 }
@@ -105,16 +114,19 @@ impl Claim {
         let engine = &self.entry.engine;
         let not_after = engine.not_after(sent);
         let terms = Terms { lease: self.lease.as_millis() as u64, not_after };
-        let call = self.entry.protocol.acquire(&self.id, terms);
+        let call = self.entry.protocol.acquire(&self.id, terms, &self.wish);
         let reply = engine.transport.call(call);
+        self.stands |= self.wish.stand;
         self.state = State::InFlight(Copy { reply, not_after });
         let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
         let answer = (&mut copy.reply).await.and_then(|reply| self.entry.protocol.acquired(reply));
         self.state = match answer {
             // A script that is refused may have been refused in its middle: to be undone as well.
-            Ok(Attempt::Won) | Err(WireError::Refused(_)) => State::Won(sent),
+            Ok(Attempt::Won { token }) => State::Won(sent, token),
+            Err(WireError::Refused(_)) => State::Won(sent, None),
             _ => State::Nothing,
         };
+        self.stands &= !matches!(answer, Ok(Attempt::Won { .. }));
         if let Err(WireError::Unanswered(_)) = answer {
             self.unanswered = self.unanswered.max(Some(not_after));
         }
@@ -126,18 +138,19 @@ impl Claim {
     fn judge(&self) -> Result<Verdict, Error> {
         self.entry.engine.check_open()?;
         match self.state {
-            State::Won(sent) if Instant::now() < sent + trust(self.lease) => Ok(Verdict::Won),
+            State::Won(sent, _) if Instant::now() < sent + trust(self.lease) => Ok(Verdict::Won),
             _ => Err(Error::NotHeld { why: Loss::Expired }),
         }
     }
 
     /// Makes a won claim the hold it has won. `watched`: the watchdog is to renew it.
     pub(crate) fn into_share(mut self, owner: Option<OwnerKey>, watched: bool) -> Share {
-        let State::Won(sent) = std::mem::replace(&mut self.state, State::Nothing) else {
+        let State::Won(sent, token) = std::mem::replace(&mut self.state, State::Nothing) else {
             unreachable!("only a won claim becomes a hold");
         };
         let unanswered = self.unanswered.take();
-        Hold::begin(&self.entry, self.id.clone(), sent, self.lease, owner, watched, unanswered)
+        let grant = Grant { id: self.id.clone(), sent, lease: self.lease, token, unanswered };
+        Hold::begin(&self.entry, grant, owner, watched)
     }
 }
 
@@ -145,12 +158,12 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let unanswered = self.unanswered.take();
-        if matches!(state, State::Nothing) && unanswered.is_none() {
+        if matches!(state, State::Nothing) && unanswered.is_none() && !self.stands {
             return;
         }
         let (entry, id, lease) = (self.entry.clone(), self.id.clone(), self.lease);
         let janitor = entry.engine.janitor.clone();
-        janitor.spawn(undo(entry, id, lease, state, unanswered));
+        janitor.spawn(undo(entry, id, lease, self.stands, state, unanswered));
     }
 }
 
@@ -158,15 +171,16 @@ async fn undo(
     entry: Arc<Entry>,
     id: OwnerId,
     lease: Duration,
+    stands: bool,
     state: State,
     mut unanswered: Option<u64>,
 ) {
     let won = match state {
         State::Nothing => false,
-        State::Won(_) => true,
+        State::Won(..) => true,
         State::InFlight(copy) => {
             match copy.reply.await.and_then(|reply| entry.protocol.acquired(reply)) {
-                Ok(attempt) => attempt == Attempt::Won,
+                Ok(attempt) => matches!(attempt, Attempt::Won { .. }),
                 Err(WireError::Unanswered(_)) => {
                     unanswered = unanswered.max(Some(copy.not_after));
                     false
@@ -176,7 +190,7 @@ async fn undo(
             }
         }
     };
-    if won {
+    if won || stands {
         free(&entry, &id, lease).await;
     }
     if let Some(not_after) = unanswered {
@@ -206,13 +220,13 @@ pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_a
     }
 }
 
-/// Releases to 0 until the server has answered, or has freed the key by itself.
+/// Takes back a hold, or a place in line, until the server has answered or has dropped it by itself.
 async fn free(entry: &Entry, id: &OwnerId, lease: Duration) {
     let engine = &entry.engine;
-    let give_up = Instant::now() + lease;
+    let give_up = Instant::now() + lease.max(engine.settings.retry_timeout);
     let mut backoff = Backoff::new();
     while !engine.is_closed() {
-        let answer = engine.transport.call(entry.protocol.release(id, 0)).await;
+        let answer = engine.transport.call(entry.protocol.undo(id)).await;
         match answer.and_then(protocol::released) {
             Ok(_) => return,
             Err(error) => {
@@ -230,7 +244,7 @@ impl std::fmt::Debug for State {
         f.write_str(match self {
             Self::Nothing => "Nothing",
             Self::InFlight(_) => "InFlight",
-            Self::Won(_) => "Won",
+            Self::Won(..) => "Won",
         })
     }
 }

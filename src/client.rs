@@ -5,10 +5,13 @@ use std::sync::Arc;
 use crate::{
     config::Config,
     engine::{Engine, Wakeups},
-    entry::Entries,
+    entry::{Entries, Entry},
     error::Error,
-    lock::Lock,
+    lock::{FencedLock, Lock},
     owner::Owner,
+    patience::SpinBackoff,
+    protocol::Kind,
+    read_write::ReadWriteLock,
     wire::FredTransport,
 };
 
@@ -61,9 +64,81 @@ impl Client {
         &self.engine
     }
 
-    /// The lock of that name. No I/O; the prefix of the [`Config`] is put before the name.
+    /// The reentrant lock of that name, Redisson's `RLock`. No I/O; the prefix of the [`Config`] is
+    /// put before the name.
+    ///
+    /// One holder at a time, in no order between processes.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.entries.reentrant(&self.engine, name.as_ref()))
+        Lock::new(self.entry(Kind::Reentrant, name))
+    }
+
+    /// The fair lock of that name, `getFairLock` in Redisson: as [`lock`](Client::lock), but first
+    /// come, first served, across processes and languages, by the server's clock.
+    ///
+    /// Waiters stand in a line on the server. One that is cancelled leaves it at once. One whose
+    /// process dies keeps its place for [`Config::fair_wait`] at most once it is its turn (one of
+    /// Redisson's for `fairLockWaitTimeout`, 5 min by default). [`Lock::inspect`] shows the line.
+    ///
+    /// A fair lock is slower than a plain one: nobody takes it out of turn.
+    pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.entry(Kind::Fair, name))
+    }
+
+    /// The read/write lock of that name, `getReadWriteLock` in Redisson.
+    pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
+        let name = name.as_ref();
+        ReadWriteLock::new(self.entry(Kind::Read, name), self.entry(Kind::Write, name))
+    }
+
+    /// The fenced lock of that name, `getFencedLock` in Redisson: as [`lock`](Client::lock), and each
+    /// hold has a [token](crate::FencedGuard::token) greater than all before it, whatever happened to
+    /// them.
+    ///
+    /// The tokens stand in a key of their own, which is never deleted: a server that loses it begins
+    /// anew at 1. (A re-entry of Redisson's counts up, too; one of ours has the token of its outer hold.)
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # struct Storage; impl Storage { async fn write(&self, token: u64, row: &str) {} }
+    /// # async fn f(client: redisson_lock::Client, storage: Storage) -> Result<(), redisson_lock::Error> {
+    /// let guard = client.fenced_lock("ledger").lock().await?;
+    /// storage.write(guard.token().value(), "row").await; // refuses a token smaller than its last
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fenced_lock(&self, name: impl AsRef<str>) -> FencedLock {
+        Lock::new(self.entry(Kind::Fenced, name))
+    }
+
+    /// As [`lock`](Client::lock), but an owner that holds it cannot take it once more:
+    /// [`Error::WouldDeadlock`].
+    pub fn non_reentrant_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.entry(Kind::NonReentrant, name))
+    }
+
+    /// As [`fair_lock`](Client::fair_lock), but an owner that holds it cannot take it once more:
+    /// [`Error::WouldDeadlock`].
+    pub fn non_reentrant_fair_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.entry(Kind::NonReentrantFair, name))
+    }
+
+    /// The spin lock of that name, `getSpinLock` in Redisson: as [`lock`](Client::lock), but its waiters
+    /// do not listen for messages. They look again and again, with pauses: see [`SpinBackoff`].
+    ///
+    /// It saves the server messages where a lock is held for very short times, and goes where
+    /// messages do not. A release tells waiters of the plain lock of that name all the same.
+    pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.entry(Kind::Spin, name))
+    }
+
+    /// The same with other pauses.
+    pub fn spin_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
+        self.spin_lock(name).with_backoff(backoff)
+    }
+
+    fn entry(&self, kind: Kind, name: impl AsRef<str>) -> Result<Arc<Entry>, Error> {
+        self.entries.get(&self.engine, kind, name.as_ref())
     }
 
     /// A new logical thread, for whoever takes one lock several times over.

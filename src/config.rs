@@ -31,6 +31,10 @@ pub struct Config {
     command_timeout: Duration,
     #[serde(with = "humantime_serde")]
     retry_timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    fair_wait: Duration,
+    #[serde(with = "humantime_serde")]
+    redisson_fair_wait: Duration,
 }
 
 impl Default for Config {
@@ -43,6 +47,8 @@ impl Default for Config {
             watchdog: Duration::from_secs(30),
             command_timeout: Duration::from_secs(3),
             retry_timeout: Duration::from_secs(10),
+            fair_wait: Duration::from_secs(10),
+            redisson_fair_wait: Duration::from_secs(300),
         }
     }
 }
@@ -96,6 +102,24 @@ impl Config {
         self
     }
 
+    /// How long a waiter of ours keeps its place in a fair lock's line if it is not seen: so long, at
+    /// most, it costs the others when its process dies at the head of the line. A waiter shows itself
+    /// every 3/10 of it, so a peer's clock that is ahead by more than 7/10 may cost it its place.
+    /// The same for all clients of a lock. Default: 10 s; where clocks are not kept by NTP, 30 s.
+    #[must_use]
+    pub fn fair_wait(mut self, wait: Duration) -> Self {
+        self.fair_wait = wait;
+        self
+    }
+
+    /// The `fairLockWaitTimeout` of the Redisson peers: a place in line is kept through so much for
+    /// each of their waiters before it. Default: 300 s, as Redisson's.
+    #[must_use]
+    pub fn redisson_fair_wait(mut self, wait: Duration) -> Self {
+        self.redisson_fair_wait = wait;
+        self
+    }
+
     pub(crate) fn into_settings(self) -> Result<(FredConfig, Settings), Error> {
         let fred = match self.fred {
             Some(fred) => fred,
@@ -115,6 +139,13 @@ impl Config {
             watchdog: whole_ms(within("watchdog", self.watchdog, 100 * ms, 24 * hour)?),
             command_timeout: within("command_timeout", self.command_timeout, 10 * ms, hour)?,
             retry_timeout: within("retry_timeout", self.retry_timeout, 10 * ms, hour)?,
+            fair_wait: whole_ms(within("fair_wait", self.fair_wait, 1000 * ms, hour)?),
+            redisson_fair_wait: whole_ms(within(
+                "redisson_fair_wait",
+                self.redisson_fair_wait,
+                ms,
+                24 * hour,
+            )?),
         };
         Ok((fred, settings))
     }
@@ -137,6 +168,8 @@ impl fmt::Debug for Config {
             .field("watchdog", &self.watchdog)
             .field("command_timeout", &self.command_timeout)
             .field("retry_timeout", &self.retry_timeout)
+            .field("fair_wait", &self.fair_wait)
+            .field("redisson_fair_wait", &self.redisson_fair_wait)
             .finish()
     }
 }
@@ -153,6 +186,8 @@ pub(crate) struct Settings {
     pub(crate) watchdog: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) retry_timeout: Duration,
+    pub(crate) fair_wait: Duration,
+    pub(crate) redisson_fair_wait: Duration,
 }
 
 #[cfg(test)]

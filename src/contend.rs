@@ -1,14 +1,18 @@
 //! The one wait loop: check, subscribe, check again, wait.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     claim::{Claim, Verdict},
+    engine::Backoff,
     entry::Entry,
     error::Error,
-    patience::Patience,
+    owner::OwnerId,
+    patience::{Patience, SpinBackoff},
+    protocol::{Line, Wish},
+    queue::Queue,
 };
 
 /// A waiter on a lock that its own client holds may have forgotten whose it is.
@@ -17,28 +21,51 @@ const WARN_OWN: Duration = Duration::from_secs(5);
 /// A waiter that waits for so long, and each time twice as long, is worth a line in the log.
 const WARN_LONG: Duration = Duration::from_secs(30);
 
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) lease: Duration,
+    pub(crate) patience: Patience,
+    /// The owner's write hold under which it wants to read.
+    pub(crate) under: Option<OwnerId>,
+    /// How a lock is looked at again of which nobody tells.
+    pub(crate) backoff: SpinBackoff,
+}
+
 /// Takes the lock. `None`: it was held for all the time given.
-pub(crate) async fn contend(
-    entry: &Arc<Entry>,
-    lease: Duration,
-    patience: Patience,
-) -> Result<Option<Claim>, Error> {
-    let engine = &entry.engine;
+pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim>, Error> {
+    let Ask { lease, patience, under, backoff } = ask;
+    let (engine, line) = (&entry.engine, entry.protocol.line());
     engine.check_open()?;
-    let mut claim = Claim::new(entry, lease);
-    if matches!(patience, Patience::Now) || entry.queue.is_empty() {
+    let now_or_never = matches!(patience, Patience::Now);
+    let mut claim = Claim::new(entry, lease, Wish { stand: !now_or_never, under });
+    // Where the server keeps the line, nobody stands in ours.
+    let (heartbeat, queue) = match line {
+        Line::Servers { heartbeat } => (Some(heartbeat), &Queue::default()),
+        Line::Ours | Line::Shared => (None, &entry.queue),
+    };
+    if now_or_never || queue.is_empty() {
         match claim.attempt(patience).await? {
             Verdict::Won => return Ok(Some(claim)),
-            Verdict::Held(_) if matches!(patience, Patience::Now) => return Ok(None),
+            Verdict::Held(_) if now_or_never => return Ok(None),
             Verdict::Held(_) => {}
         }
     }
     let deadline = patience.deadline();
+    let channel = entry.protocol.channel(claim.id()).map(Cow::into_owned);
+    let mut pauses = Backoff::between(backoff.first, backoff.most);
     let mut worry = Worry::new();
-    let Some(turn) = within(deadline, entry.queue.enter()).await else { return Ok(None) };
-    let mut turn = turn?;
+    let mut turn = loop {
+        let Some(entered) = within(deadline, queue.enter()).await else { return Ok(None) };
+        match entered? {
+            Some(turn) => break turn,
+            None if claim.attempt(patience).await? == Verdict::Won => return Ok(Some(claim)),
+            None => {}
+        }
+    };
     loop {
-        if within(deadline, turn.listen(&engine.wakeups, entry.protocol.channel())).await.is_none()
+        if let Some(channel) = &channel
+            && within(deadline, turn.listen(&engine.wakeups, channel)).await.is_none()
         {
             return Ok(None);
         }
@@ -47,10 +74,14 @@ pub(crate) async fn contend(
             let begun = Instant::now();
             match claim.attempt(patience).await {
                 Ok(Verdict::Won) => {
-                    turn.held_for(Some(lease));
+                    match line {
+                        Line::Shared => turn.open(),
+                        _ => turn.held_for(Some(lease), heartbeat),
+                    }
                     return Ok(Some(claim));
                 }
-                Ok(Verdict::Held(ttl)) => turn.held_for(ttl),
+                Ok(Verdict::Held(ttl)) if channel.is_some() => turn.held_for(ttl, heartbeat),
+                Ok(Verdict::Held(_)) => turn.rest(pauses.next()),
                 Err(error) => {
                     // Those behind are not as impatient, and have leases of their own.
                     let full_try = begun + engine.settings.retry_timeout;

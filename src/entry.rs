@@ -15,7 +15,7 @@ use crate::{
     error::Error,
     hold::Hold,
     owner::OwnerKey,
-    protocol::{Protocol, Reentrant},
+    protocol::{Kind, Protocol, Side},
     queue::Queue,
     wire::{Invocation, Reply},
 };
@@ -24,35 +24,41 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) kind: Kind,
     pub(crate) protocol: Box<dyn Protocol>,
     /// Who in this process waits for the lock.
     pub(crate) queue: Queue,
     /// How many holds on it this client has.
     pub(crate) held: AtomicUsize,
-    owned: Mutex<HashMap<OwnerKey, Weak<Hold>>>,
-    entries: Arc<Entries>,
+    owned: Arc<Owned>,
 }
 
 impl Entry {
     /// The lock's key, for people to read.
     pub(crate) fn name(&self) -> &str {
-        std::str::from_utf8(self.protocol.key()).expect("made of a str")
+        &self.owned.name
     }
 
     /// The hold this owner has on the lock.
     pub(crate) fn hold_of(&self, owner: OwnerKey) -> Option<Arc<Hold>> {
-        self.owned().get(&owner)?.upgrade()
+        self.hold_on(self.kind.side(), owner)
+    }
+
+    /// The hold this owner has on a side of the lock of this name.
+    pub(crate) fn hold_on(&self, side: Side, owner: OwnerKey) -> Option<Arc<Hold>> {
+        self.owned.holds().get(&(owner, side))?.upgrade()
     }
 
     pub(crate) fn remember(&self, owner: OwnerKey, hold: &Arc<Hold>) {
-        self.owned().insert(owner, Arc::downgrade(hold));
+        self.owned.holds().insert((owner, self.kind.side()), Arc::downgrade(hold));
     }
 
     /// Forgets the owner's hold, unless it is a newer one by now.
     pub(crate) fn forget(&self, owner: OwnerKey) {
-        let mut owned = self.owned();
-        if owned.get(&owner).is_some_and(|hold| hold.strong_count() == 0) {
-            owned.remove(&owner);
+        let place = (owner, self.kind.side());
+        let mut holds = self.owned.holds();
+        if holds.get(&place).is_some_and(|hold| hold.strong_count() == 0) {
+            holds.remove(&place);
         }
     }
 
@@ -62,10 +68,6 @@ impl Entry {
         self.engine.transport.call(call).await.map_err(|error| error.into_error(self.name()))
     }
 
-    fn owned(&self) -> MutexGuard<'_, HashMap<OwnerKey, Weak<Hold>>> {
-        self.owned.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     pub(crate) fn holds_here(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
@@ -73,41 +75,80 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // A newer entry of that name may stand there by now.
-        self.entries.by_name.remove_if(self.name(), |_, entry| entry.strong_count() == 0);
+        // A newer entry may stand there by now.
+        let entries = &self.owned.entries.by_kind;
+        entries
+            .remove_if(&(self.kind, self.name().to_owned()), |_, entry| entry.strong_count() == 0);
+    }
+}
+
+/// What the owners of one client hold under one name, by whatever kind of lock.
+#[derive(Debug)]
+struct Owned {
+    name: String,
+    holds: Mutex<HashMap<(OwnerKey, Side), Weak<Hold>>>,
+    entries: Arc<Entries>,
+}
+
+impl Owned {
+    fn holds(&self) -> MutexGuard<'_, HashMap<(OwnerKey, Side), Weak<Hold>>> {
+        self.holds.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.entries.owned.remove_if(&self.name, |_, owned| owned.strong_count() == 0);
     }
 }
 
 /// The locks of one client that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
-    by_name: DashMap<String, Weak<Entry>>,
+    by_kind: DashMap<(Kind, String), Weak<Entry>>,
+    owned: DashMap<String, Weak<Owned>>,
 }
 
 impl Entries {
-    /// The one entry of that name: all who ask share its queue.
-    pub(crate) fn reentrant(
+    /// The one entry of that kind and name: all who ask share its queue.
+    pub(crate) fn get(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
+        kind: Kind,
         name: &str,
     ) -> Result<Arc<Entry>, Error> {
         if name.is_empty() {
             return Err(Error::Invalid("a lock needs a name".into()));
         }
-        let key = format!("{}{name}", engine.settings.prefix);
-        let mut place = self.by_name.entry(key).or_default();
+        let name = format!("{}{name}", engine.settings.prefix);
+        let mut place = self.by_kind.entry((kind, name)).or_default();
         if let Some(entry) = place.upgrade() {
             return Ok(entry);
         }
+        let name = &place.key().1;
         let entry = Arc::new(Entry {
             engine: engine.clone(),
-            protocol: Box::new(Reentrant::new(place.key())),
+            kind,
+            protocol: kind.on(name, &engine.settings),
             queue: Queue::default(),
             held: AtomicUsize::new(0),
-            owned: Mutex::default(),
-            entries: self.clone(),
+            owned: self.owned(name),
         });
         *place = Arc::downgrade(&entry);
         Ok(entry)
+    }
+
+    fn owned(self: &Arc<Self>, name: &str) -> Arc<Owned> {
+        let mut place = self.owned.entry(name.to_owned()).or_default();
+        if let Some(owned) = place.upgrade() {
+            return owned;
+        }
+        let owned = Arc::new(Owned {
+            name: name.to_owned(),
+            holds: Mutex::default(),
+            entries: self.clone(),
+        });
+        *place = Arc::downgrade(&owned);
+        owned
     }
 }

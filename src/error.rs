@@ -18,6 +18,13 @@ pub enum Error {
         /// The key in question.
         key: String,
     },
+    /// The owner waits for itself: it holds a lock that cannot be entered again, or wants to write
+    /// while it reads. Nothing was sent.
+    #[error("the owner holds {key:?} already, and would wait for itself")]
+    WouldDeadlock {
+        /// The lock's key.
+        key: String,
+    },
     /// A name, a lease or a waiting time that cannot be meant. Nothing was sent.
     #[error("invalid argument: {0}")]
     Invalid(String),

@@ -1,6 +1,6 @@
 //! [`LockGuard`]: a hold, and the end of it.
 
-use std::time::Duration;
+use std::{fmt, ops::Deref, time::Duration};
 
 use crate::{
     error::{Error, Loss},
@@ -29,10 +29,6 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) fn new(share: Share) -> Self {
-        Self { share }
-    }
-
     /// Releases the lock; of an owner's hold, one of the times it is held.
     ///
     /// # Errors
@@ -117,8 +113,96 @@ impl LockGuard {
         self.share.hold().count()
     }
 
-    /// Under what name the hold stands on the server: `<client uuid>:<number>`.
+    /// Under what name the hold stands on the server: `<client uuid>:<number>`, a writer's with
+    /// `:write` behind it.
     pub fn holder(&self) -> &str {
         self.share.hold().id().as_str()
+    }
+}
+
+/// A hold on a [`FencedLock`](crate::FencedLock): a [`LockGuard`] with a token.
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct FencedGuard {
+    guard: LockGuard,
+    token: FencingToken,
+}
+
+impl FencedGuard {
+    /// The number of this hold, greater than that of every hold before it. A storage that is told it
+    /// with each write, and refuses a smaller one than it has seen, is safe from holders that slept
+    /// through the end of their lease.
+    ///
+    /// All guards of one owner's hold have the token of the outermost.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// As [`LockGuard::unlock`].
+    ///
+    /// # Errors
+    /// As [`LockGuard::unlock`].
+    ///
+    /// # Cancel safety
+    /// As [`LockGuard::unlock`].
+    pub async fn unlock(self) -> Result<(), Error> {
+        self.guard.unlock().await
+    }
+}
+
+impl Deref for FencedGuard {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.guard
+    }
+}
+
+/// See [`FencedGuard::token`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    pub(crate) fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// As a storage keeps it.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a lock gives to its holder: [`LockGuard`] or [`FencedGuard`].
+pub trait Guard: sealed::FromShare + Send {}
+
+impl Guard for LockGuard {}
+
+impl Guard for FencedGuard {}
+
+impl sealed::FromShare for LockGuard {
+    fn from_share(share: Share) -> Result<Self, Error> {
+        Ok(Self { share })
+    }
+}
+
+impl sealed::FromShare for FencedGuard {
+    fn from_share(share: Share) -> Result<Self, Error> {
+        let token = share.hold().token().map(FencingToken).ok_or_else(|| {
+            Error::Invalid("the owner's hold was taken by a kind of lock that has no tokens".into())
+        })?;
+        Ok(Self { guard: LockGuard { share }, token })
+    }
+}
+
+pub(crate) mod sealed {
+    pub trait FromShare: Sized {
+        fn from_share(share: crate::hold::Share) -> Result<Self, crate::Error>;
     }
 }

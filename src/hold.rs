@@ -35,22 +35,35 @@ pub(crate) struct Hold {
     count: Mutex<u32>,
     /// The same, for a glance.
     shown: AtomicU32,
+    /// How many shares in it were not given back yet.
+    shares: AtomicU32,
+    /// The fencing token of a kind that has one.
+    token: Option<u64>,
     /// As in the claim it came from.
     unanswered: Option<u64>,
 }
 
+/// What the server has granted.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) id: OwnerId,
+    /// When the winning request was sent.
+    pub(crate) sent: Instant,
+    pub(crate) lease: Duration,
+    pub(crate) token: Option<u64>,
+    pub(crate) unanswered: Option<u64>,
+}
+
 impl Hold {
-    /// A hold that the server has granted: the winning request was sent at `sent`.
     pub(crate) fn begin(
         entry: &Arc<Entry>,
-        id: OwnerId,
-        sent: Instant,
-        lease_time: Duration,
+        grant: Grant,
         owner: Option<OwnerKey>,
         watched: bool,
-        unanswered: Option<u64>,
     ) -> Share {
-        let lease = Arc::new(Lease::new(&*entry.protocol, id, sent, lease_time));
+        let Grant { id, sent, lease: lease_time, token, unanswered } = grant;
+        let watchdog = entry.engine.settings.watchdog;
+        let lease = Arc::new(Lease::new(&*entry.protocol, id, sent, lease_time, watchdog));
         if watched {
             lease.watch(sent, lease_time);
         }
@@ -65,16 +78,27 @@ impl Hold {
             owner,
             count: Mutex::new(1),
             shown: AtomicU32::new(1),
+            shares: AtomicU32::new(0),
+            token,
             unanswered,
         });
         if let Some(owner) = owner {
             entry.remember(owner, &hold);
         }
-        Share { hold, watched, armed: true }
+        Share::new(hold, watched)
     }
 
     pub(crate) fn id(&self) -> &OwnerId {
         &self.lease.renew.id
+    }
+
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.token
+    }
+
+    /// Whether anybody still means to hold it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.shares.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -116,19 +140,19 @@ impl Hold {
         }
         self.set_count(&mut count, to);
         drop(count);
-        Ok(Some(Share { hold: self, watched, armed: true }))
+        Ok(Some(Share::new(self, watched)))
     }
 
     async fn raise(&self, to: u32, lease: Duration, give_up: Instant) -> Result<Instant, Error> {
         let engine = &self.entry.engine;
-        let protocol = &self.entry.protocol;
         let mut backoff = Backoff::new();
         loop {
             let sent = Instant::now();
             let terms =
                 Terms { lease: lease.as_millis() as u64, not_after: engine.not_after(sent) };
-            let reply = engine.transport.call(protocol.reenter(self.id(), terms, to)).await;
-            let error = match reply.and_then(|reply| protocol.reentered(reply)) {
+            let reply =
+                engine.transport.call(self.entry.protocol.reenter(self.id(), terms, to)).await;
+            let error = match reply.and_then(protocol::reentered) {
                 Ok(Reentry::Granted) => return Ok(sent),
                 Ok(Reentry::Gone) => {
                     let why = self.lease.why_gone();
@@ -191,7 +215,7 @@ impl Hold {
             if engine.is_closed() {
                 return Err(Error::Closed);
             }
-            let call = self.entry.protocol.release(self.id(), to);
+            let call = self.entry.protocol.release(self.id(), to, self.lease.need());
             let error = match engine.transport.call(call).await.and_then(protocol::released) {
                 Ok(true) => return Ok(()),
                 // An earlier copy, sent while the hold was trusted, may have done it: the work under
@@ -245,13 +269,18 @@ impl Drop for Hold {
 
 /// One of the times a hold is held. Dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     hold: Arc<Hold>,
     watched: bool,
     armed: bool,
 }
 
 impl Share {
+    fn new(hold: Arc<Hold>, watched: bool) -> Self {
+        hold.shares.fetch_add(1, Ordering::Relaxed);
+        Self { hold, watched, armed: true }
+    }
+
     pub(crate) fn hold(&self) -> &Hold {
         &self.hold
     }
@@ -259,6 +288,7 @@ impl Share {
     /// Gives it back; goes on in the background if it takes too long, or is dropped.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         self.armed = false;
+        self.hold.shares.fetch_sub(1, Ordering::Relaxed);
         let hold = self.hold.clone();
         let janitor = hold.entry.engine.janitor.clone();
         janitor.finish(hold.release(self.watched)).await
@@ -268,6 +298,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         if self.armed {
+            self.hold.shares.fetch_sub(1, Ordering::Relaxed);
             let hold = self.hold.clone();
             let release =
                 self.hold.clone().release(self.watched).map(move |released| match released {

@@ -96,12 +96,14 @@ mod entry;
 mod error;
 mod guard;
 mod hold;
+mod inspection;
 mod lock;
 mod names;
 mod owner;
 mod patience;
 mod protocol;
 mod queue;
+mod read_write;
 #[cfg(test)]
 mod sim;
 mod wire;
@@ -111,8 +113,11 @@ pub use crate::{
     client::Client,
     config::Config,
     error::{Error, Loss, RedisError},
-    guard::LockGuard,
-    lock::{Holder, Inspection, Lock, Remaining},
+    guard::{FencedGuard, FencingToken, Guard, LockGuard},
+    inspection::{Access, Holder, Inspection, Remaining, Waiter},
+    lock::{FencedLock, Lock},
     owner::Owner,
+    patience::SpinBackoff,
+    read_write::ReadWriteLock,
     wire::FredConfig,
 };

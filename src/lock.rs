@@ -1,6 +1,6 @@
 //! [`Lock`]: the handle to one lock, and the questions one may ask of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 use tokio::time::Instant;
 
@@ -8,21 +8,55 @@ use crate::{
     acquire::{Acquire, TryAcquire},
     entry::Entry,
     error::Error,
-    protocol::{self, Forced, Snapshot},
+    guard::{FencedGuard, FencingToken, LockGuard},
+    inspection::{Access, Inspection, Remaining},
+    patience::SpinBackoff,
+    protocol::{self, Forced, Kind},
 };
 
-/// A reentrant lock, as Redisson's `RLock`. Cheap to clone; made by
-/// [`Client::lock`](crate::Client::lock) without any I/O.
+/// A lock of any kind: see [`Client`](crate::Client) for what makes which. Cheap to clone, and made
+/// without any I/O.
 ///
 /// A name that cannot be used is reported by the first call that would send something.
-#[derive(Clone, Debug)]
-pub struct Lock {
+///
+/// `G` is what its holder gets.
+pub struct Lock<G = LockGuard> {
     entry: Result<Arc<Entry>, Error>,
+    backoff: SpinBackoff,
+    guard: PhantomData<fn() -> G>,
 }
 
-impl Lock {
+/// A lock whose every hold has a number: see [`Client::fenced_lock`](crate::Client::fenced_lock).
+pub type FencedLock = Lock<FencedGuard>;
+
+impl<G> Clone for Lock<G> {
+    fn clone(&self) -> Self {
+        Self { entry: self.entry.clone(), backoff: self.backoff, guard: PhantomData }
+    }
+}
+
+impl<G> fmt::Debug for Lock<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lock = f.debug_struct("Lock");
+        match &self.entry {
+            Ok(entry) => lock.field("kind", &entry.kind).field("name", &entry.name()),
+            Err(error) => lock.field("error", error),
+        }
+        .finish_non_exhaustive()
+    }
+}
+
+impl<G> Lock<G> {
     pub(crate) fn new(entry: Result<Arc<Entry>, Error>) -> Self {
-        Self { entry }
+        Self { entry, backoff: SpinBackoff::default(), guard: PhantomData }
+    }
+
+    pub(crate) fn with_backoff(self, backoff: SpinBackoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    pub(crate) fn backoff(&self) -> SpinBackoff {
+        self.backoff
     }
 
     pub(crate) fn entry(&self) -> Result<&Arc<Entry>, Error> {
@@ -39,8 +73,8 @@ impl Lock {
     /// [`Error::Redis`] when the server cannot be asked for
     /// [`Config::retry_timeout`](crate::Config::retry_timeout): the wait for the lock has no bound,
     /// the wait for Redis has. [`Error::NotHeld`] when the owner's outer hold turns out to be lost,
-    /// or a lease is over before the answer comes. [`Error::WrongKind`], [`Error::Invalid`],
-    /// [`Error::Closed`].
+    /// or a lease is over before the answer comes. [`Error::WouldDeadlock`] when the owner would wait
+    /// for itself. [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
     ///
     /// # Cancel safety
     /// May be dropped at any time: whatever was or may yet be acquired is released in the
@@ -57,7 +91,7 @@ impl Lock {
     /// # drop(guard); Ok(())
     /// # }
     /// ```
-    pub fn lock(&self) -> Acquire<'_> {
+    pub fn lock(&self) -> Acquire<'_, G> {
         Acquire::new(self)
     }
 
@@ -81,7 +115,7 @@ impl Lock {
     /// # drop(guard); Ok(())
     /// # }
     /// ```
-    pub fn try_lock(&self) -> TryAcquire<'_> {
+    pub fn try_lock(&self) -> TryAcquire<'_, G> {
         TryAcquire::new(self)
     }
 
@@ -107,7 +141,12 @@ impl Lock {
         Ok(self.inspect().await?.remaining)
     }
 
-    /// Who holds the lock, how often, and for how long still. Asks the server.
+    /// Who holds the lock, how often, and for how long still; of a fair lock also who waits for it.
+    /// Asks the server.
+    ///
+    /// Of a read/write lock one side sees its own holders; [`ReadWriteLock::inspect`] sees both.
+    ///
+    /// [`ReadWriteLock::inspect`]: crate::ReadWriteLock::inspect
     ///
     /// # Errors
     /// As [`is_locked`](Lock::is_locked).
@@ -115,11 +154,26 @@ impl Lock {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn inspect(&self) -> Result<Inspection, Error> {
+        let kind = self.entry()?.kind;
+        let mut seen = self.inspect_all().await?;
+        let access = match kind {
+            Kind::Read => Access::Shared,
+            _ => Access::Exclusive,
+        };
+        seen.holders.retain(|holder| holder.access == access);
+        if seen.holders.is_empty() {
+            seen.remaining = Remaining::Free;
+        }
+        Ok(seen)
+    }
+
+    /// The same with both sides of a read/write lock.
+    pub(crate) async fn inspect_all(&self) -> Result<Inspection, Error> {
         let entry = self.entry()?;
         let reply = entry.ask(entry.protocol.inspect()).await?;
         let snapshot =
             protocol::inspected(reply).map_err(|error| error.into_error(entry.name()))?;
-        Ok(Inspection::new(snapshot, entry.engine.identity.client()))
+        Ok(Inspection::new(snapshot, entry.kind, entry.engine.identity.client()))
     }
 
     /// Frees the lock, whoever holds it, and wakes a waiter. `false`: nobody held it.
@@ -159,60 +213,19 @@ impl Lock {
     }
 }
 
-/// What [`Lock::inspect`] saw.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Inspection {
-    /// Who holds the lock. Empty when it is free.
-    pub holders: Vec<Holder>,
-    /// How long the lock is still held if nothing happens.
-    pub remaining: Remaining,
-}
-
-/// One holder of a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Holder {
-    /// `<client uuid>:<number>`; the number is the thread's id where the holder is Java.
-    pub id: String,
-    /// How many times it holds the lock.
-    pub count: u64,
-    /// Whether this is a hold of the client that asked.
-    pub ours: bool,
-}
-
-/// How long a lock is still held if it is neither released nor renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remaining {
-    /// Nobody holds it.
-    Free,
-    /// For so long.
-    Held(Duration),
-    /// Until it is released. Neither we nor Redisson leave a plain lock without expiry.
-    WithoutExpiry,
-}
-
-impl Inspection {
-    fn new(snapshot: Snapshot, client: &str) -> Self {
-        let holders = snapshot
-            .fields
-            .into_iter()
-            .map(|(id, count)| Holder {
-                ours: id.strip_prefix(client).is_some_and(|rest| rest.starts_with(':')),
-                count: count.parse().unwrap_or(0),
-                id,
-            })
-            .collect();
-        let remaining = match snapshot.pttl {
-            -2 => Remaining::Free,
-            pttl => u64::try_from(pttl)
-                .map_or(Remaining::WithoutExpiry, |ms| Remaining::Held(Duration::from_millis(ms))),
-        };
-        Self { holders, remaining }
-    }
-
-    /// Whether anybody holds the lock.
-    pub fn is_locked(&self) -> bool {
-        !self.holders.is_empty()
+impl Lock<FencedGuard> {
+    /// The token that was given out last. `None`: there never was one. Asks the server.
+    ///
+    /// # Errors
+    /// As [`is_locked`](Lock::is_locked).
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn token(&self) -> Result<Option<FencingToken>, Error> {
+        let entry = self.entry()?;
+        let call = entry.protocol.token().expect("a fenced lock has tokens");
+        let token = protocol::token(entry.ask(call).await?)
+            .map_err(|error| error.into_error(entry.name()))?;
+        Ok((token > 0).then(|| FencingToken::new(token)))
     }
 }

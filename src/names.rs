@@ -6,9 +6,30 @@ pub(crate) fn tagged(prefix: &str, name: &str) -> String {
     if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
 }
 
-/// The channel on which a plain lock tells that it is free.
+/// The channel on which a plain lock tells that it is free; of a fair lock, what stands before the
+/// `:` and the name of the waiter.
 pub(crate) fn unlock_channel(name: &str) -> String {
     tagged("redisson_lock__channel", name)
+}
+
+/// The channel of both sides of a read/write lock.
+pub(crate) fn read_write_channel(name: &str) -> String {
+    tagged("redisson_rwlock", name)
+}
+
+/// The list of a fair lock's waiters, the next one first.
+pub(crate) fn fair_queue(name: &str) -> String {
+    tagged("redisson_lock_queue", name)
+}
+
+/// The sorted set of their deadlines.
+pub(crate) fn fair_deadlines(name: &str) -> String {
+    tagged("redisson_lock_timeout", name)
+}
+
+/// The counter of a fenced lock's tokens.
+pub(crate) fn token(name: &str) -> String {
+    tagged("redisson_lock_token", name)
 }
 
 #[cfg(test)]

@@ -68,6 +68,10 @@ impl fmt::Debug for OwnerId {
     }
 }
 
+/// No thread of Java's has an id as high as this: with such numbers we tell our waiters from
+/// Redisson's.
+const IN_LINE: u64 = 1 << 62;
+
 /// Makes the ids of one client.
 #[derive(Debug)]
 pub(crate) struct Identity {
@@ -87,12 +91,26 @@ impl Identity {
 
     /// An id that was never used before.
     pub(crate) fn next(&self) -> OwnerId {
+        self.write(0, "")
+    }
+
+    /// The same for one who stands in a fair lock's line: others must see that it is ours.
+    pub(crate) fn next_in_line(&self) -> OwnerId {
+        self.write(IN_LINE, "")
+    }
+
+    /// The same for a writer.
+    pub(crate) fn next_writer(&self) -> OwnerId {
+        self.write(0, ":write")
+    }
+
+    fn write(&self, above: u64, ending: &str) -> OwnerId {
         use std::io::Write;
 
-        let n = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut id = Vec::with_capacity(self.client.len() + 12);
+        let n = above + self.next.fetch_add(1, Ordering::Relaxed);
+        let mut id = Vec::with_capacity(self.client.len() + 12 + ending.len());
         id.extend_from_slice(self.client.as_bytes());
-        write!(id, ":{n}").expect("a Vec takes all that is written");
+        write!(id, ":{n}{ending}").expect("a Vec takes all that is written");
         OwnerId(id.into())
     }
 }
@@ -110,5 +128,9 @@ mod tests {
         assert_eq!(client, identity.client());
         assert_eq!(client.len(), 36);
         assert!(n.parse::<i64>().unwrap() > 0);
+        let waiter = identity.next_in_line();
+        let (_, n) = waiter.as_str().rsplit_once(':').unwrap();
+        assert!(n.parse::<i64>().unwrap() > 1 << 62);
+        assert!(identity.next_writer().as_str().ends_with(":write"));
     }
 }

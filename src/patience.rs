@@ -1,8 +1,10 @@
 //! How long an operation may wait, for a lock and for a server that does not answer.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
-use crate::config::Settings;
+use crate::{config::Settings, error::Error};
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy, Debug)]
@@ -30,5 +32,44 @@ impl Patience {
             Self::Until(deadline) => most.min(deadline),
             Self::Forever => most,
         }
+    }
+}
+
+/// The pauses of a waiter on a spin lock: they double from the first to the longest, and up to a
+/// half of each is left to chance, so that waiters do not keep step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpinBackoff {
+    pub(crate) first: Duration,
+    pub(crate) most: Duration,
+}
+
+impl Default for SpinBackoff {
+    /// From 1 ms to 128 ms, as Redisson's.
+    fn default() -> Self {
+        Self { first: Duration::from_millis(1), most: Duration::from_millis(128) }
+    }
+}
+
+impl SpinBackoff {
+    /// Pauses from `first` to `most`.
+    pub fn exponential(first: Duration, most: Duration) -> Self {
+        Self { first, most }
+    }
+
+    /// Pauses all alike.
+    pub fn constant(pause: Duration) -> Self {
+        Self { first: pause, most: pause }
+    }
+
+    pub(crate) fn checked(self) -> Result<Self, Error> {
+        const LEAST: Duration = Duration::from_micros(100);
+        const MOST: Duration = Duration::from_secs(60);
+        if self.first < LEAST || self.most < self.first || self.most > MOST {
+            return Err(Error::Invalid(format!(
+                "pauses from {:?} to {:?} do not rise between {LEAST:?} and {MOST:?}",
+                self.first, self.most
+            )));
+        }
+        Ok(self)
     }
 }

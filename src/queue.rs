@@ -41,6 +41,8 @@ struct Head {
     look_at: Option<Instant>,
     /// When a head last gave up on the server, and why: all who waited behind it give up too.
     failed: Option<(Instant, Error)>,
+    /// When a head last got into a lock that can be shared: all who waited behind it may try.
+    opened: Option<Instant>,
 }
 
 impl Queue {
@@ -48,15 +50,17 @@ impl Queue {
         self.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Stands in line; done when this waiter is the head.
-    pub(crate) async fn enter(&self) -> Result<Turn<'_>, Error> {
+    /// Stands in line; done when this waiter is the head, or (`None`) when the line has been opened
+    /// and it may try beside others.
+    pub(crate) async fn enter(&self) -> Result<Option<Turn<'_>>, Error> {
         let entered = Instant::now();
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let place = Place { queue: self };
         let head = self.head.lock().await;
         match &head.failed {
             Some((failed, error)) if *failed >= entered => Err(error.clone()),
-            _ => Ok(Turn { head, _place: place }),
+            _ if head.opened.is_some_and(|opened| opened >= entered) => Ok(None),
+            _ => Ok(Some(Turn { head, _place: place })),
         }
     }
 }
@@ -94,11 +98,22 @@ impl Turn<'_> {
     }
 
     /// The lock is held, by another or from now on by us, for so long if known.
-    pub(crate) fn held_for(&mut self, ttl: Option<Duration>) {
+    pub(crate) fn held_for(&mut self, ttl: Option<Duration>, heartbeat: Option<Duration>) {
         let relies = self.head.subscription.as_ref().is_some_and(Subscription::is_confirmed);
-        let most = if relies { LOOK_AGAIN } else { POLL };
+        let most =
+            if relies { heartbeat.map_or(LOOK_AGAIN, |most| most.min(LOOK_AGAIN)) } else { POLL };
         let pause = ttl.unwrap_or(most).clamp(BREATH, most);
         self.head.look_at = Some(Instant::now() + pause);
+    }
+
+    /// There is no need to look for so long, and nobody will tell.
+    pub(crate) fn rest(&mut self, pause: Duration) {
+        self.head.look_at = Some(Instant::now() + pause);
+    }
+
+    /// This waiter got in, and so may all who wait behind.
+    pub(crate) fn open(&mut self) {
+        self.head.opened = Some(Instant::now());
     }
 
     /// The server cannot be asked: so say all who wait behind.
@@ -152,7 +167,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiters_are_served_in_order_and_a_cancelled_one_is_passed_over() {
         let queue = Queue::default();
-        let first = queue.enter().await.unwrap();
+        let first = queue.enter().await.unwrap().unwrap();
         let mut second = Box::pin(queue.enter());
         let mut third = Box::pin(queue.enter());
         assert!((&mut second).now_or_never().is_none());
@@ -167,7 +182,7 @@ mod tests {
     async fn the_last_to_leave_gives_the_subscription_back() {
         let queue = Queue::default();
         let wakeups = Wakeups::new();
-        let mut first = queue.enter().await.unwrap();
+        let mut first = queue.enter().await.unwrap().unwrap();
         first.listen(&wakeups, "c").await;
         let mut second = Box::pin(queue.enter());
         assert!((&mut second).now_or_never().is_none());
@@ -181,23 +196,23 @@ mod tests {
     async fn a_message_the_head_did_not_follow_wakes_the_next() {
         let queue = Queue::default();
         let wakeups = Wakeups::new();
-        let mut first = queue.enter().await.unwrap();
+        let mut first = queue.enter().await.unwrap().unwrap();
         let mut second = Box::pin(queue.enter());
         assert!((&mut second).now_or_never().is_none());
         first.listen(&wakeups, "c").await;
         first.arm();
-        first.held_for(None);
+        first.held_for(None, None);
         assert!(!first.must_look());
         wakeups.take(crate::wire::Event::Message("c".into()));
         drop(first);
-        let second = second.await.unwrap();
+        let second = second.await.unwrap().unwrap();
         assert!(second.must_look());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dead_server_is_found_out_once_for_all_who_wait() {
         let queue = Arc::new(Queue::default());
-        let mut first = queue.enter().await.unwrap();
+        let mut first = queue.enter().await.unwrap().unwrap();
         let mut second = Box::pin(queue.enter());
         assert!((&mut second).now_or_never().is_none());
         tokio::time::advance(Duration::from_secs(10)).await;
@@ -211,11 +226,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_ttl_of_zero_is_no_reason_to_spin() {
         let queue = Queue::default();
-        let mut turn = queue.enter().await.unwrap();
-        turn.held_for(Some(Duration::ZERO));
+        let mut turn = queue.enter().await.unwrap().unwrap();
+        turn.held_for(Some(Duration::ZERO), None);
         assert!(!turn.must_look());
         let begun = Instant::now();
         turn.news().await;
         assert!(begun.elapsed() >= BREATH);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn once_the_line_is_open_all_who_waited_may_try_and_newcomers_wait() {
+        let queue = Queue::default();
+        let mut first = queue.enter().await.unwrap().unwrap();
+        let mut second = Box::pin(queue.enter());
+        let mut third = Box::pin(queue.enter());
+        assert!((&mut second).now_or_never().is_none());
+        assert!((&mut third).now_or_never().is_none());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        first.open();
+        drop(first);
+        assert!(second.await.unwrap().is_none());
+        assert!(third.await.unwrap().is_none());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(queue.enter().await.unwrap().is_some());
     }
 }

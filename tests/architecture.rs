@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["entry", "queue", "hold", "claim"],
     &["contend"],
-    &["lock", "acquire", "guard"],
+    &["lock", "read_write", "acquire", "guard", "inspection"],
     &["client"],
 ];
 
@@ -94,7 +94,10 @@ fn handles_and_guards_go_anywhere() {
     fn anywhere<T: Send + Sync + 'static>() {}
     anywhere::<redisson_lock::Client>();
     anywhere::<redisson_lock::Lock>();
+    anywhere::<redisson_lock::FencedLock>();
+    anywhere::<redisson_lock::ReadWriteLock>();
     anywhere::<redisson_lock::LockGuard>();
+    anywhere::<redisson_lock::FencedGuard>();
     anywhere::<redisson_lock::Owner>();
     anywhere::<redisson_lock::Error>();
     fn sendable<T: Send>(_: T) {}

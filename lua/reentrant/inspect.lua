@@ -2,10 +2,8 @@
 --
 -- KEYS[1]  lock
 --
--- Returns  {pttl, holder, count, ...}: pttl in ms, -1 without expiry,
---          -2 when the lock is free
+-- Returns  {pttl, {holder, count, ...}}: pttl in ms, -1 without expiry, -2 when
+--          the lock is free
 --
 -- Repeat   safe: reads only
-local answer = redis.call('hgetall', KEYS[1])
-table.insert(answer, 1, redis.call('pttl', KEYS[1]))
-return answer
+return {redis.call('pttl', KEYS[1]), redis.call('hgetall', KEYS[1])}

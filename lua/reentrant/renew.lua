@@ -1,8 +1,8 @@
 -- Renew a batch of holds.
 --
--- KEYS[i]    lock
--- ARGV[1]    lease, ms
--- ARGV[i+1]  holder id of the hold on KEYS[i]
+-- KEYS[i]     lock
+-- ARGV[2i-1]  holder id of the hold on KEYS[i]
+-- ARGV[2i]    lease, ms
 --
 -- Returns  one integer for each lock
 --          1: renewed
@@ -10,14 +10,14 @@
 --          -1: the lock is another's
 --
 -- Repeat   safe: the TTL never falls, and a hold that is gone stays gone
-local lease = tonumber(ARGV[1])
 local answers = {}
 for i, key in ipairs(KEYS) do
+  local lease = ARGV[2 * i]
   -- pcall: a key of another type must not spoil its neighbours' renewals
-  local held = redis.pcall('hexists', key, ARGV[i + 1])
+  local held = redis.pcall('hexists', key, ARGV[2 * i - 1])
   if held == 1 then
-    if redis.call('pttl', key) < lease then
-      redis.call('pexpire', key, ARGV[1])
+    if redis.call('pttl', key) < tonumber(lease) then
+      redis.call('pexpire', key, lease)
     end
     answers[i] = 1
   elseif redis.call('exists', key) == 0 then

@@ -47,7 +47,12 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new() -> Self {
-        Self { next: Duration::from_millis(5), most: Duration::from_millis(500) }
+        Self::between(Duration::from_millis(5), Duration::from_millis(500))
+    }
+
+    /// Doubles from the one to the other; up to a half of each pause is left to chance.
+    pub(crate) fn between(first: Duration, most: Duration) -> Self {
+        Self { next: first, most }
     }
 
     pub(crate) fn next(&mut self) -> Duration {

@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use crate::{
+    config::whole_ms,
     error::Loss,
     owner::OwnerId,
     protocol::{Protocol, Renew, Renewed},
@@ -35,6 +36,8 @@ pub(crate) fn trust(lease: Duration) -> Duration {
 pub(crate) struct Lease {
     pub(crate) renew: Renew,
     pub(crate) script: &'static Script,
+    /// Whether a lease that nobody renews has to be upheld all the same.
+    upheld: bool,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -42,6 +45,8 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     trusted_until: Instant,
+    /// When the last lease ends that the server was asked for: no later than it does there.
+    leased_until: Instant,
     /// The longest lease the server was asked for.
     longest: Duration,
     loss: Option<Loss>,
@@ -60,17 +65,20 @@ impl Lease {
         id: OwnerId,
         sent: Instant,
         lease: Duration,
+        watchdog: Duration,
     ) -> Self {
         Self {
             renew: Renew { key: protocol.key().clone(), id },
             script: protocol.renewal(),
+            upheld: protocol.is_upheld(),
             state: Mutex::new(State {
                 trusted_until: sent + trust(lease),
+                leased_until: sent + lease,
                 longest: lease,
                 loss: None,
                 ended: false,
                 watched: 0,
-                due: sent + lease / 3,
+                due: sent + watchdog / 3,
                 renewing: false,
             }),
             changed: Notify::new(),
@@ -85,12 +93,18 @@ impl Lease {
     pub(crate) fn confirm(&self, sent: Instant, lease: Duration) {
         let mut state = self.state();
         state.trusted_until = state.trusted_until.max(sent + trust(lease));
+        state.leased_until = state.leased_until.max(sent + lease);
         state.longest = state.longest.max(lease);
     }
 
     /// After so long from now the server has surely freed the key by itself.
     pub(crate) fn outlives(&self) -> Duration {
         self.state().longest
+    }
+
+    /// For how many ms the server is to keep what remains of the hold.
+    pub(crate) fn need(&self) -> u64 {
+        self.state().leased_until.saturating_duration_since(Instant::now()).as_millis() as u64
     }
 
     /// One more guard wants the hold renewed: before a third of the lease is over.
@@ -174,25 +188,40 @@ impl Lease {
         }
     }
 
-    /// Whether a renewal is to be sent, being due by `due_by`. If so, [`Lease::renewed`] or
-    /// [`Lease::not_renewed`] must follow.
-    pub(crate) fn take_due(&self, now: Instant, due_by: Instant) -> bool {
+    /// The lease to renew to, if a renewal is to be sent, being due by `due_by`. If so,
+    /// [`Lease::renewed`] or [`Lease::not_renewed`] must follow.
+    pub(crate) fn take_due(
+        &self,
+        now: Instant,
+        due_by: Instant,
+        watchdog: Duration,
+    ) -> Option<Duration> {
         let mut state = self.state();
         if state.ended || state.loss.is_some() {
-            return false;
+            return None;
         }
         if now >= state.trusted_until {
             drop(state);
             self.lose(Loss::Expired);
-            return false;
+            return None;
         }
-        let due = !state.renewing && state.watched > 0 && state.due <= due_by;
-        state.renewing |= due;
-        due
+        let watched = state.watched > 0;
+        if state.renewing || !(watched || self.upheld) || state.due > due_by {
+            return None;
+        }
+        state.renewing = true;
+        let left = whole_ms(state.leased_until.saturating_duration_since(now));
+        Some(if watched { left.max(watchdog) } else { left })
     }
 
     /// The server's answer to a renewal that was sent at `sent`.
-    pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
+    pub(crate) fn renewed(
+        &self,
+        answer: Renewed,
+        sent: Instant,
+        lease: Duration,
+        watchdog: Duration,
+    ) {
         match answer {
             Renewed::Yes => self.confirm(sent, lease),
             Renewed::Gone => self.lose(self.why_gone()),
@@ -201,30 +230,40 @@ impl Lease {
         let mut state = self.state();
         state.renewing = false;
         // Jitter, so that what was taken together is not renewed together for ever.
-        state.due = sent + (lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
+        state.due = sent + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
     }
 
     /// No answer to a renewal: the hold is neither renewed nor lost.
-    pub(crate) fn not_renewed(&self, lease: Duration) {
+    pub(crate) fn not_renewed(&self, watchdog: Duration) {
         let mut state = self.state();
         state.renewing = false;
-        state.due = Instant::now() + lease / 30;
+        state.due = Instant::now() + watchdog / 30;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{owner::Identity, protocol::Reentrant};
+    use crate::{config::Config, owner::Identity, protocol::Kind};
 
     const LEASE: Duration = Duration::from_secs(30);
 
     fn lease() -> Lease {
-        Lease::new(&Reentrant::new("l"), Identity::new().next(), Instant::now(), LEASE)
+        of(Kind::Reentrant, LEASE)
+    }
+
+    fn of(kind: Kind, lease: Duration) -> Lease {
+        let (_, settings) = Config::default().into_settings().unwrap();
+        let id = Identity::new().next();
+        Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE)
+    }
+
+    fn due(lease: &Lease) -> Option<Duration> {
+        lease.take_due(Instant::now(), Instant::now(), LEASE)
     }
 
     fn is_due(lease: &Lease) -> bool {
-        lease.take_due(Instant::now(), Instant::now())
+        due(lease).is_some()
     }
 
     #[test]
@@ -268,6 +307,18 @@ mod tests {
         assert!(!is_due(&lease));
         lease.watch(Instant::now() - LEASE / 3, LEASE);
         lease.end();
+        assert!(!is_due(&lease));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fixed_lease_that_others_may_cut_short_is_upheld_for_what_is_left_of_it() {
+        let lease = of(Kind::Read, 10 * LEASE);
+        tokio::time::advance(LEASE / 3).await;
+        let left = 10 * LEASE - LEASE / 3;
+        assert_eq!(due(&lease), Some(left));
+        let until = Instant::now() + lease.trusted_for();
+        lease.renewed(Renewed::Yes, Instant::now(), left, LEASE);
+        assert!(Instant::now() + lease.trusted_for() <= until + LEASE / 100, "not prolonged");
         assert!(!is_due(&lease));
     }
 }

@@ -51,15 +51,21 @@ impl Watchdog {
     /// Sends what is due, each batch on its own: one that hangs delays no other.
     fn tick(&self, transport: &Arc<dyn Transport>) {
         let now = Instant::now();
-        let mut due: Vec<_> = self.alive().filter(|lease| lease.take_due(now, now)).collect();
+        let due_by = |due_by| {
+            self.alive().filter_map(move |lease| {
+                let to = lease.take_due(now, due_by, self.lease)?;
+                Some((lease, to))
+            })
+        };
+        let mut due: Vec<_> = due_by(now).collect();
         // A batch that goes anyway takes along what would be due soon.
         let room = due.len().next_multiple_of(BATCH) - due.len();
         if room > 0 {
             let soon = now + self.lease / 15;
-            due.extend(self.alive().filter(|lease| lease.take_due(now, soon)).take(room));
+            due.extend(due_by(soon).take(room));
         }
-        due.sort_by_key(|lease| std::ptr::from_ref(lease.script) as usize);
-        for kind in due.chunk_by(|a, b| std::ptr::eq(a.script, b.script)) {
+        due.sort_by_key(|(lease, _)| std::ptr::from_ref(lease.script) as usize);
+        for kind in due.chunk_by(|(a, _), (b, _)| std::ptr::eq(a.script, b.script)) {
             for batch in kind.chunks(BATCH) {
                 let (transport, batch) = (transport.clone(), batch.to_vec());
                 tokio::spawn(renew(transport, batch, self.lease, self.timeout));
@@ -89,23 +95,26 @@ pub(super) async fn run(engine: Weak<Engine>) {
     }
 }
 
+/// A hold, and the lease it is to be renewed to.
+type Due = (Arc<Lease>, Duration);
+
 async fn renew(
     transport: Arc<dyn Transport>,
-    batch: Vec<Arc<Lease>>,
-    lease: Duration,
+    batch: Vec<Due>,
+    watchdog: Duration,
     patience: Duration,
 ) {
     let sent = Instant::now();
-    match ask(transport, &batch, lease, patience).await {
+    match ask(transport, &batch, patience).await {
         Ok(answers) => {
-            for (hold, answer) in batch.iter().zip(answers) {
-                hold.renewed(answer, sent, lease);
+            for ((hold, to), answer) in batch.iter().zip(answers) {
+                hold.renewed(answer, sent, *to, watchdog);
             }
         }
         Err(error) => {
             tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
-            for hold in &batch {
-                hold.not_renewed(lease);
+            for (hold, _) in &batch {
+                hold.not_renewed(watchdog);
             }
         }
     }
@@ -113,13 +122,12 @@ async fn renew(
 
 async fn ask(
     transport: Arc<dyn Transport>,
-    batch: &[Arc<Lease>],
-    lease: Duration,
+    batch: &[Due],
     patience: Duration,
 ) -> Result<Vec<Renewed>, WireError> {
-    let script: &'static Script = batch[0].script;
-    let holds = batch.iter().map(|hold| &hold.renew);
-    let call = protocol::renew(script, lease.as_millis() as u64, holds);
+    let script: &'static Script = batch[0].0.script;
+    let holds = batch.iter().map(|(hold, to)| (&hold.renew, to.as_millis() as u64));
+    let call = protocol::renew(script, holds);
     let reply = timeout(patience, transport.call(call)).await.map_err(|_| {
         transport.given_up();
         WireError::unanswered("no answer in time")

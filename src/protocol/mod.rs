@@ -3,49 +3,119 @@
 //! Pure: nothing here waits, and nothing here knows of connections. A new kind is one more file
 //! here and one more folder in `lua/`.
 
+mod fair;
+mod fenced;
+mod kind;
+mod read_write;
 mod reentrant;
 
-use std::fmt;
+use std::{borrow::Cow, fmt, time::Duration};
 
 use bytes::Bytes;
 
-pub(crate) use self::reentrant::Reentrant;
+pub(crate) use self::kind::{Kind, Side};
+use self::reentrant::Reentrant;
 use crate::{
-    owner::OwnerId,
+    owner::{Identity, OwnerId},
     wire::{Arg, Invocation, Reply, Script, WireError},
 };
 
-/// A kind of lock, on one name.
+macro_rules! script {
+    ($name:literal) => {
+        Script::new($name, include_str!(concat!("../../lua/", $name, ".lua")))
+    };
+}
+use script;
+
+const PUBLISH: &str = "publish";
+
+/// A kind of lock, on one name. What is said here once and for all is the plain reentrant lock;
+/// other kinds say where they differ.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// The lock's key.
     fn key(&self) -> &Bytes;
 
-    /// The channel on which the lock tells that it is free.
-    fn channel(&self) -> &str;
+    /// Who keeps the line of those who wait.
+    fn line(&self) -> Line {
+        Line::Ours
+    }
+
+    /// The channel on which this waiter is told that it may look. `None`: nobody tells.
+    fn channel(&self, id: &OwnerId) -> Option<Cow<'_, str>>;
+
+    /// A name for a new outermost hold.
+    fn id(&self, identity: &Identity) -> OwnerId {
+        identity.next()
+    }
 
     /// Takes the lock for a new outermost hold.
-    fn acquire(&self, id: &OwnerId, terms: Terms) -> Invocation;
+    fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation;
 
     /// What an answer to `acquire` means.
-    fn acquired(&self, reply: Reply) -> Result<Attempt, WireError>;
+    fn acquired(&self, reply: Reply) -> Result<Attempt, WireError> {
+        match reply {
+            Reply::Nil => Ok(Attempt::Won { token: None }),
+            Reply::Int(pttl) => Ok(Attempt::Held(u64::try_from(pttl).ok())),
+            _ => late(&reply).map(Attempt::Late).ok_or_else(|| unexpected(&reply)),
+        }
+    }
 
     /// Raises the hold count to `count`.
-    fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation;
+    fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
+        reentrant::reenter(self.key(), id, terms, count)
+    }
 
-    /// What an answer to `reenter` means.
-    fn reentered(&self, reply: Reply) -> Result<Reentry, WireError>;
+    /// Lowers the hold count to `count`; 0 frees the lock. `need`: for how many ms what remains of
+    /// the hold is still counted upon.
+    fn release(&self, id: &OwnerId, count: u32, need: u64) -> Invocation;
 
-    /// Lowers the hold count to `count`; 0 frees the lock.
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation;
+    /// Takes back all that acquisitions under this name may have come to.
+    fn undo(&self, id: &OwnerId) -> Invocation {
+        self.release(id, 0, 0)
+    }
 
     /// The script that renews holds of this kind, in batches; see [`renew`].
-    fn renewal(&self) -> &'static Script;
+    fn renewal(&self) -> &'static Script {
+        &reentrant::RENEW
+    }
+
+    /// Whether others may cut the lease of a hold short, so that a fixed one has to be upheld.
+    fn is_upheld(&self) -> bool {
+        false
+    }
 
     /// Frees the lock, whoever holds it. Not to be repeated.
     fn force_unlock(&self, not_after: u64) -> Invocation;
 
-    /// Who holds the lock.
-    fn inspect(&self) -> Invocation;
+    /// Who holds the lock, and who waits.
+    fn inspect(&self) -> Invocation {
+        reentrant::inspect(self.key())
+    }
+
+    /// The fencing token that was given out last, of a kind that has one.
+    fn token(&self) -> Option<Invocation> {
+        None
+    }
+}
+
+/// Who keeps the line of those who wait for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// The client: only the first of its waiters asks the server.
+    Ours,
+    /// The client, but the lock may be shared: when the first gets in, so may all behind it.
+    Shared,
+    /// The server: each waiter asks for itself, and must be seen there every so often.
+    Servers { heartbeat: Duration },
+}
+
+/// What kind of acquisition is asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    /// Whether to stand in the server's line when it is another's turn.
+    pub(crate) stand: bool,
+    /// The caller's own write hold, under which it wants to read.
+    pub(crate) under: Option<OwnerId>,
 }
 
 /// On what terms a hold is asked for.
@@ -60,8 +130,10 @@ pub(crate) struct Terms {
 /// What became of an attempt to take a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    Won,
-    /// Another holds it, for so many ms; `None`: without expiry.
+    Won {
+        token: Option<u64>,
+    },
+    /// It is another's, for so many ms; `None`: without expiry.
     Held(Option<u64>),
     /// This copy came after its not-after; the server's time in ms.
     Late(u64),
@@ -75,6 +147,15 @@ pub(crate) enum Reentry {
     Gone,
     /// As [`Attempt::Late`].
     Late(u64),
+}
+
+/// What an answer to [`Protocol::reenter`] means.
+pub(crate) fn reentered(reply: Reply) -> Result<Reentry, WireError> {
+    match reply {
+        Reply::Int(1) => Ok(Reentry::Granted),
+        Reply::Int(0) => Ok(Reentry::Gone),
+        _ => late(&reply).map(Reentry::Late).ok_or_else(|| unexpected(&reply)),
+    }
 }
 
 /// What an answer to [`Protocol::release`] means: was there anything to release?
@@ -121,17 +202,15 @@ pub(crate) enum Renewed {
     Taken,
 }
 
-/// Renews a batch of holds of one kind to one lease, in ms.
+/// Renews a batch of holds of one kind, each to a lease in ms.
 pub(crate) fn renew<'a>(
     script: &'static Script,
-    lease: u64,
-    holds: impl ExactSizeIterator<Item = &'a Renew> + Clone,
+    holds: impl ExactSizeIterator<Item = (&'a Renew, u64)> + Clone,
 ) -> Invocation {
     let keys = holds.len();
-    let mut args = Vec::with_capacity(2 * keys + 1);
-    args.extend(holds.clone().map(|hold| Arg::from(&hold.key)));
-    args.push(lease.into());
-    args.extend(holds.map(|hold| Arg::from(hold.id.as_bytes())));
+    let mut args = Vec::with_capacity(3 * keys);
+    args.extend(holds.clone().map(|(hold, _)| Arg::from(&hold.key)));
+    args.extend(holds.flat_map(|(hold, lease)| [Arg::from(hold.id.as_bytes()), Arg::from(lease)]));
     Invocation { script, keys, args }
 }
 
@@ -151,35 +230,46 @@ pub(crate) fn renewed(reply: Reply) -> Result<Vec<Renewed>, WireError> {
         .collect()
 }
 
-/// The hash of a lock and its TTL, as the server has them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A lock as the server has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     /// In ms; negative as Redis's PTTL says it.
     pub(crate) pttl: i64,
     /// The fields of the hash.
     pub(crate) fields: Vec<(String, String)>,
+    /// Who waits, in order, and for how many ms its place is kept.
+    pub(crate) queue: Vec<(String, Option<i64>)>,
 }
 
 /// What an answer to [`Protocol::inspect`] means.
 pub(crate) fn inspected(reply: Reply) -> Result<Snapshot, WireError> {
-    let Reply::Array(answers) = &reply else {
-        return Err(unexpected(&reply));
+    let read = || {
+        let Reply::Array(parts) = &reply else { return None };
+        let pttl = parts.first()?.as_int()?;
+        let fields = pairs(parts.get(1)?)?;
+        let queue = parts.get(2).map_or(Some(Vec::new()), pairs)?;
+        let queue = queue.into_iter().map(|(id, left)| (id, left.parse().ok())).collect();
+        Some(Snapshot { pttl, fields, queue })
     };
-    let Some((Reply::Int(pttl), rest)) = answers.split_first() else {
-        return Err(unexpected(&reply));
-    };
-    let fields = rest
-        .chunks(2)
-        .map(|pair| Some((pair.first()?.as_text()?, pair.get(1)?.as_text()?)))
-        .collect::<Option<_>>()
-        .ok_or_else(|| unexpected(&reply))?;
-    Ok(Snapshot { pttl: *pttl, fields })
+    read().ok_or_else(|| unexpected(&reply))
+}
+
+fn pairs(reply: &Reply) -> Option<Vec<(String, String)>> {
+    let Reply::Array(items) = reply else { return None };
+    let pair = |pair: &[Reply]| Some((pair.first()?.as_text()?, pair.get(1)?.as_text()?));
+    items.chunks(2).map(pair).collect()
+}
+
+/// What an answer to [`Protocol::token`] means.
+pub(crate) fn token(reply: Reply) -> Result<u64, WireError> {
+    let token = reply.as_int().and_then(|token| token.try_into().ok());
+    token.ok_or_else(|| unexpected(&reply))
 }
 
 /// The server's time in `{now}`, the answer of a script that came too late.
 fn late(reply: &Reply) -> Option<u64> {
     match reply {
-        Reply::Array(answers) => answers.first()?.as_int()?.try_into().ok(),
+        Reply::Array(answers) if answers.len() == 1 => answers[0].as_int()?.try_into().ok(),
         _ => None,
     }
 }

@@ -1,38 +1,45 @@
 //! The reentrant lock: a hash `{ holder: count }` with a TTL.
+//!
+//! The non-reentrant lock is the same on the wire: that nobody enters again the client sees to. So
+//! is the spin lock, but that its waiters do not listen.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Attempt, Protocol, Reentry, Terms, late, unexpected};
+use super::{PUBLISH, Protocol, Terms, Wish, script};
 use crate::{
     names,
     owner::OwnerId,
-    wire::{Invocation, Reply, Script, WireError},
+    wire::{Invocation, Script},
 };
-
-macro_rules! script {
-    ($name:literal) => {
-        Script::new($name, include_str!(concat!("../../lua/", $name, ".lua")))
-    };
-}
 
 static ACQUIRE: Script = script!("reentrant/acquire");
 static REENTER: Script = script!("reentrant/reenter");
 static RELEASE: Script = script!("reentrant/release");
-static RENEW: Script = script!("reentrant/renew");
+pub(super) static RENEW: Script = script!("reentrant/renew");
 static FORCE_UNLOCK: Script = script!("reentrant/force_unlock");
 static INSPECT: Script = script!("reentrant/inspect");
-
-const PUBLISH: &str = "publish";
 
 #[derive(Debug)]
 pub(crate) struct Reentrant {
     key: Bytes,
     channel: Bytes,
+    listens: bool,
 }
 
 impl Reentrant {
     pub(crate) fn new(name: &str) -> Self {
-        Self { key: name.to_owned().into(), channel: names::unlock_channel(name).into() }
+        Self {
+            key: name.to_owned().into(),
+            channel: names::unlock_channel(name).into(),
+            listens: true,
+        }
+    }
+
+    /// The spin lock.
+    pub(crate) fn deaf(name: &str) -> Self {
+        Self { listens: false, ..Self::new(name) }
     }
 }
 
@@ -41,11 +48,11 @@ impl Protocol for Reentrant {
         &self.key
     }
 
-    fn channel(&self) -> &str {
-        std::str::from_utf8(&self.channel).expect("made of a str")
+    fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
+        self.listens.then(|| String::from_utf8_lossy(&self.channel))
     }
 
-    fn acquire(&self, id: &OwnerId, terms: Terms) -> Invocation {
+    fn acquire(&self, id: &OwnerId, terms: Terms, _: &Wish) -> Invocation {
         Invocation {
             script: &ACQUIRE,
             keys: 1,
@@ -58,37 +65,7 @@ impl Protocol for Reentrant {
         }
     }
 
-    fn acquired(&self, reply: Reply) -> Result<Attempt, WireError> {
-        match reply {
-            Reply::Nil => Ok(Attempt::Won),
-            Reply::Int(pttl) => Ok(Attempt::Held(u64::try_from(pttl).ok())),
-            _ => late(&reply).map(Attempt::Late).ok_or_else(|| unexpected(&reply)),
-        }
-    }
-
-    fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
-        Invocation {
-            script: &REENTER,
-            keys: 1,
-            args: vec![
-                (&self.key).into(),
-                id.as_bytes().into(),
-                terms.lease.into(),
-                terms.not_after.into(),
-                u64::from(count).into(),
-            ],
-        }
-    }
-
-    fn reentered(&self, reply: Reply) -> Result<Reentry, WireError> {
-        match reply {
-            Reply::Int(1) => Ok(Reentry::Granted),
-            Reply::Int(0) => Ok(Reentry::Gone),
-            _ => late(&reply).map(Reentry::Late).ok_or_else(|| unexpected(&reply)),
-        }
-    }
-
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
+    fn release(&self, id: &OwnerId, count: u32, _: u64) -> Invocation {
         Invocation {
             script: &RELEASE,
             keys: 1,
@@ -100,10 +77,6 @@ impl Protocol for Reentrant {
                 PUBLISH.into(),
             ],
         }
-    }
-
-    fn renewal(&self) -> &'static Script {
-        &RENEW
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {
@@ -118,8 +91,22 @@ impl Protocol for Reentrant {
             ],
         }
     }
+}
 
-    fn inspect(&self) -> Invocation {
-        Invocation { script: &INSPECT, keys: 1, args: vec![(&self.key).into()] }
+pub(super) fn reenter(key: &Bytes, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
+    Invocation {
+        script: &REENTER,
+        keys: 1,
+        args: vec![
+            key.into(),
+            id.as_bytes().into(),
+            terms.lease.into(),
+            terms.not_after.into(),
+            u64::from(count).into(),
+        ],
     }
+}
+
+pub(super) fn inspect(key: &Bytes) -> Invocation {
+    Invocation { script: &INSPECT, keys: 1, args: vec![key.into()] }
 }

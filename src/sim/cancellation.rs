@@ -2,12 +2,10 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, ONE_WAY, Sim, World};
+use super::{Fault, KINDS, Kind, LOCK, ONE_WAY, Sim, World};
 use crate::{Error, Owner};
-
-const LOCK: &str = "cut";
 
 /// Runs the future for so many virtual ms, then drops it. Says whether it was done by then.
 async fn cut(after: u64, future: impl Future<Output = ()>) -> bool {
@@ -37,31 +35,49 @@ async fn cut_everywhere<F: AsyncFn(&Sim)>(world: &Arc<World>, what: &str, future
 async fn an_acquisition_cut_at_any_ms_leaves_nothing() {
     let world = World::new();
     let mut cuts = 0;
-    cuts += cut_everywhere(&world, "lock", async |sim| {
-        let guard = sim.client.lock(LOCK).lock().await.unwrap();
-        sleep(Duration::from_millis(2)).await;
-        drop(guard);
-    })
-    .await;
-    cuts += cut_everywhere(&world, "lock, two lost replies", async |sim| {
+    for kind in KINDS {
+        let name = kind.name;
+        let lock = |sim: &Sim| (kind.lock)(&sim.client);
+        cuts += cut_everywhere(&world, name, async |sim| {
+            let guard = lock(sim).lock().await.unwrap();
+            sleep(Duration::from_millis(2)).await;
+            drop(guard);
+        })
+        .await;
+        cuts += cut_everywhere(&world, &format!("{name}, two lost replies"), async |sim| {
+            sim.network.fail("acquire", [Fault::LoseReply, Fault::LoseReply]);
+            drop(lock(sim).lock().await.unwrap());
+        })
+        .await;
+        cuts += cut_everywhere(&world, &format!("{name}, a copy that lingers"), async |sim| {
+            sim.network.fail("acquire", [Fault::Linger(Duration::from_millis(40))]);
+            drop(lock(sim).lock().await.unwrap());
+            sleep(Duration::from_millis(50)).await;
+        })
+        .await;
+        cuts += cut_everywhere(&world, &format!("{name}, try_lock and unlock"), async |sim| {
+            let guard = lock(sim).try_lock().await.unwrap().unwrap();
+            guard.unlock().await.unwrap();
+        })
+        .await;
+        cuts += cut_everywhere(&world, &format!("{name}, unlock, a lost reply"), async |sim| {
+            sim.network.fail("release", [Fault::LoseReply]);
+            lock(sim).lock().await.unwrap().unlock().await.unwrap();
+        })
+        .await;
+    }
+    cuts += cut_everywhere(&world, "fenced, two lost replies", async |sim| {
         sim.network.fail("acquire", [Fault::LoseReply, Fault::LoseReply]);
-        drop(sim.client.lock(LOCK).lock().await.unwrap());
+        drop(sim.client.fenced_lock(LOCK).lock().await.unwrap());
     })
     .await;
-    cuts += cut_everywhere(&world, "lock, a copy that lingers", async |sim| {
-        sim.network.fail("acquire", [Fault::Linger(Duration::from_millis(40))]);
-        drop(sim.client.lock(LOCK).lock().await.unwrap());
-        sleep(Duration::from_millis(50)).await;
-    })
-    .await;
-    cuts += cut_everywhere(&world, "try_lock and unlock", async |sim| {
-        let guard = sim.client.lock(LOCK).try_lock().await.unwrap().unwrap();
-        guard.unlock().await.unwrap();
-    })
-    .await;
-    cuts += cut_everywhere(&world, "unlock, a lost reply", async |sim| {
-        sim.network.fail("release", [Fault::LoseReply]);
-        sim.client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
+    cuts += cut_everywhere(&world, "write to read", async |sim| {
+        let lock = sim.client.read_write_lock(LOCK);
+        let mut me = sim.client.owner();
+        let writing = lock.write().by(&mut me).await.unwrap();
+        let reading = lock.read().by(&mut me).await.unwrap();
+        writing.unlock().await.unwrap();
+        reading.unlock().await.unwrap();
     })
     .await;
     println!("cut points: {cuts}");
@@ -70,8 +86,14 @@ async fn an_acquisition_cut_at_any_ms_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_cut_at_any_ms_leaves_nothing_and_the_outer_hold_alone() {
     let world = World::new();
-    cut_everywhere(&world, "re-entry", async |sim| {
-        let lock = sim.client.lock(LOCK);
+    for kind in KINDS {
+        re_enter_and_cut(&world, kind).await;
+    }
+}
+
+async fn re_enter_and_cut(world: &Arc<World>, kind: &Kind) {
+    cut_everywhere(world, &format!("{}, re-entry", kind.name), async |sim| {
+        let lock = (kind.lock)(&sim.client);
         let mut me: Owner = sim.client.owner();
         let outer = lock.lock().by(&mut me).await.unwrap();
         let inner = lock.lock().by(&mut me).await.unwrap();
@@ -81,13 +103,15 @@ async fn a_re_entry_cut_at_any_ms_leaves_nothing_and_the_outer_hold_alone() {
     })
     .await;
     for after in 0..20 {
-        let sim = Sim::new(&world).await;
-        let lock = sim.client.lock(LOCK);
+        let sim = Sim::new(world).await;
+        let lock = (kind.lock)(&sim.client);
         let mut me = sim.client.owner();
         let outer = lock.lock().by(&mut me).await.unwrap();
         cut(after, async { drop(lock.lock().by(&mut me).await.unwrap()) }).await;
         sim.client.settled().await;
-        assert_eq!(sim.holder(LOCK).unwrap().count, 1, "cut after {after} ms");
+        let holders = lock.inspect().await.unwrap().holders;
+        assert_eq!(holders.len(), 1, "cut after {after} ms");
+        assert_eq!(holders[0].count, 1, "cut after {after} ms");
         assert_eq!(outer.hold_count(), 1);
         outer.unlock().await.unwrap();
         assert!(sim.left().await.is_empty());
@@ -97,42 +121,49 @@ async fn a_re_entry_cut_at_any_ms_leaves_nothing_and_the_outer_hold_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_cut_at_any_ms_leaves_nothing_and_the_next_one_is_woken() {
     let world = World::new();
-    let mut cuts = 0;
-    for after in 0..90 {
-        let (holder, sim) = (Sim::new(&world).await, Sim::new(&world).await);
-        let held = holder.client.lock(LOCK).lock().await.unwrap();
-        let lock = sim.client.lock(LOCK);
-
-        let waiters = async {
-            let mut first = pin!(cut(after, async { drop(lock.lock().await.unwrap()) }));
-            let second = async {
-                sleep(Duration::from_millis(1)).await;
-                let guard = lock.lock().await.unwrap();
-                guard.unlock().await.unwrap();
-            };
-            let release = async {
-                sleep(Duration::from_millis(50)).await;
-                held.unlock().await.unwrap();
-            };
-            tokio::join!(&mut first, second, release);
-        };
-        // By a message, that is: far sooner than a waiter looks again by itself.
-        let in_time = timeout(Duration::from_millis(50) + 30 * ONE_WAY, waiters).await;
-        assert!(in_time.is_ok(), "cut after {after} ms: the other waiter was not woken");
-        let left = sim.left().await;
-        assert!(left.is_empty(), "cut after {after} ms, left {left:?}");
-        cuts += 1;
+    // Nobody tells those who wait for a spin lock.
+    for kind in KINDS.iter().filter(|kind| kind.name != "spin") {
+        for after in 0..90 {
+            cut_a_waiter(&world, kind, after).await;
+        }
     }
-    println!("cut points: {cuts}");
+}
+
+async fn cut_a_waiter(world: &Arc<World>, kind: &Kind, after: u64) {
+    let name = kind.name;
+    let (holder, sim) = (Sim::new(world).await, Sim::new(world).await);
+    let held = (kind.blocker)(&holder.client).lock().await.unwrap();
+    let lock = (kind.lock)(&sim.client);
+
+    let waiters = async {
+        let mut first = pin!(cut(after, async { drop(lock.lock().await.unwrap()) }));
+        let second = async {
+            sleep(Duration::from_millis(1)).await;
+            let guard = lock.lock().await.unwrap();
+            guard.unlock().await.unwrap();
+        };
+        let release = async {
+            sleep(Duration::from_millis(50)).await;
+            held.unlock().await.unwrap();
+        };
+        tokio::join!(&mut first, second, release);
+    };
+    // By a message, that is: far sooner than a waiter looks again by itself.
+    let in_time = timeout(Duration::from_millis(50) + 30 * ONE_WAY, waiters).await;
+    assert!(in_time.is_ok(), "{name}, cut after {after} ms: the other waiter was not woken");
+    let left = sim.left().await;
+    assert!(left.is_empty(), "{name}, cut after {after} ms, left {left:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_timed_waiter_that_gives_up_leaves_nothing() {
     let world = World::new();
-    for wait in (1..60).step_by(3) {
+    for (kind, wait) in
+        KINDS.iter().flat_map(|kind| (1..60).step_by(3).map(move |wait| (kind, wait)))
+    {
         let (holder, sim) = (Sim::new(&world).await, Sim::new(&world).await);
-        let held = holder.client.lock(LOCK).lock().await.unwrap();
-        let lock = sim.client.lock(LOCK);
+        let held = (kind.blocker)(&holder.client).lock().await.unwrap();
+        let lock = (kind.lock)(&sim.client);
         let refused = lock.try_lock().wait(Duration::from_millis(wait)).await.unwrap();
         assert!(refused.is_none());
         held.unlock().await.unwrap();
@@ -144,11 +175,11 @@ async fn a_timed_waiter_that_gives_up_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn close_at_any_ms_ends_waiters_and_releases_what_was_dropped() {
     let world = World::new();
-    for after in 0..40 {
+    for (kind, after) in KINDS.iter().flat_map(|kind| (0..40).map(move |after| (kind, after))) {
         let (holder, sim) = (Sim::new(&world).await, Sim::new(&world).await);
-        let held = holder.client.lock(LOCK).lock().await.unwrap();
+        let held = (kind.blocker)(&holder.client).lock().await.unwrap();
         let other = sim.client.lock("other");
-        let lock = sim.client.lock(LOCK);
+        let lock = (kind.lock)(&sim.client);
         let waiter = async {
             drop(other.lock().await);
             lock.lock().await.map(drop)
@@ -163,4 +194,57 @@ async fn close_at_any_ms_ends_waiters_and_releases_what_was_dropped() {
         let left = holder.left().await;
         assert!(left.is_empty(), "closed after {after} ms, left {left:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_would_wait_for_itself_is_told_and_one_that_gives_back_is_not() {
+    let sim = Sim::new(&World::new()).await;
+    let mut me = sim.client.owner();
+    let calls = || sim.network.calls();
+    for lock in [sim.client.non_reentrant_lock(LOCK), sim.client.non_reentrant_fair_lock(LOCK)] {
+        let guard = lock.lock().by(&mut me).await.unwrap();
+        let before = calls();
+        let again = lock.try_lock().by(&mut me).await;
+        assert!(matches!(again, Err(Error::WouldDeadlock { .. })), "{again:?}");
+        assert_eq!(calls(), before, "nothing was sent");
+        // By another kind of lock it is the same hold.
+        let twice = sim.client.lock(LOCK).lock().by(&mut me).await.unwrap();
+        assert_eq!(guard.hold_count(), 2);
+        drop(twice);
+        drop(guard);
+        // Its release may not even have been sent.
+        lock.lock().by(&mut me).await.unwrap().unlock().await.unwrap();
+    }
+    let lock = sim.client.read_write_lock(LOCK);
+    let reading = lock.read().by(&mut me).await.unwrap();
+    let before = calls();
+    let write = lock.write().by(&mut me).await;
+    assert!(matches!(write, Err(Error::WouldDeadlock { .. })), "{write:?}");
+    assert_eq!(calls(), before, "nothing was sent");
+    drop(reading);
+    lock.write().by(&mut me).await.unwrap().unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_who_waited_for_a_writer_get_in_together() {
+    let world = World::new();
+    let (writer, sim) = (Sim::new(&world).await, Sim::new(&world).await);
+    let writing = writer.client.read_write_lock(LOCK).write().await.unwrap();
+    let lock = sim.client.read_write_lock(LOCK);
+    let readers = futures::future::join_all((0..20).map(|_| async { lock.read().await.unwrap() }));
+    let release = async {
+        sleep(Duration::from_millis(50)).await;
+        let calls = sim.network.calls();
+        writing.unlock().await.unwrap();
+        calls
+    };
+    // Each holds what it got until all have it.
+    let begun = Instant::now();
+    let (holding, calls) = tokio::join!(readers, release);
+    assert!(begun.elapsed() < Duration::from_millis(50) + 8 * ONE_WAY, "{:?}", begun.elapsed());
+    // One asks when the message comes, all others when it got in.
+    assert_eq!(sim.network.calls() - calls, 20);
+    drop(holding);
+    assert!(sim.left().await.is_empty());
 }

@@ -113,7 +113,7 @@ impl Scripts {
             ),
             Verb::Release { count } => (&self.release, release(count)),
             Verb::Tidy => (&self.tidy, release(0)),
-            Verb::Renew { lease } => (&self.renew, vec![Arg::Lease(lease), text(id)]),
+            Verb::Renew { lease } => (&self.renew, vec![text(id), Arg::Lease(lease)]),
             Verb::Swap { to, lease } => (&self.swap, vec![text(id), text(to), Arg::Lease(lease)]),
             Verb::Force { not_after } => {
                 (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])

@@ -1,0 +1,127 @@
+//! A holder that sleeps through the end of its lease wakes up and writes. No lock can keep it from
+//! that; a storage that asks for the fencing token can. Here are two such storages: a table of an
+//! SQL database (SQLite, in this process) and a key in Redis, written by a script.
+//!
+//! `cargo run --example fencing`, with a Redis on this machine or `REDIS_URL` set.
+
+use std::{
+    error::Error,
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use redisson_lock::{Client, Config, FencingToken};
+
+const ROUNDS: usize = 5;
+const LEASE: Duration = Duration::from_millis(200);
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let url = std::env::var("REDIS_URL").unwrap_or("redis://127.0.0.1:6379".into());
+    let client = Client::connect(Config::from_url(url.clone())?).await?;
+    let lock = client.fenced_lock("ledger");
+    let storage = Storage::open(&url)?;
+
+    let mut refused = 0;
+    for round in 1..=ROUNDS {
+        // On a thread and a runtime of its own, to stop all of it: as a pause of the whole process
+        // would, a long garbage collection, a laptop that is closed.
+        let (held, is_held) = mpsc::channel();
+        let sleeper = thread::spawn({
+            let (url, storage) = (url.clone(), storage.clone());
+            move || sleep_while_holding(&url, &storage, held)
+        });
+        is_held.recv()?;
+
+        let guard = lock.lock().await?; // waits until the sleeper's lease has ended
+        let written = storage.write(guard.token(), "by the new holder")?;
+        println!("round {round}: the new holder, token {}: {written}", guard.token());
+        guard.unlock().await?;
+
+        let (token, written) = sleeper.join().expect("the sleeper wakes up")?;
+        println!("round {round}: the sleeper,    token {token}: {written}");
+        refused += usize::from(!written.sql && !written.redis);
+    }
+    println!("{refused} of {ROUNDS} stale writers were refused by both storages");
+    client.close().await?;
+    if refused < ROUNDS {
+        return Err("a stale write went through".into());
+    }
+    Ok(())
+}
+
+fn sleep_while_holding(
+    url: &str,
+    storage: &Storage,
+    held: mpsc::Sender<()>,
+) -> Result<(FencingToken, Written)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = Client::connect(Config::from_url(url)?).await?;
+        let guard = client.fenced_lock("ledger").lock().lease(LEASE).await?;
+        held.send(())?;
+        thread::sleep(3 * LEASE); // not tokio's: nothing of this runtime goes on
+        let token = guard.token();
+        // It has not looked at its guard since it woke up: it does not know better.
+        let written = storage.write(token, "by the sleeper")?;
+        assert!(guard.unlock().await.is_err(), "the lock was lost long ago");
+        client.close().await?;
+        Ok((token, written))
+    })
+}
+
+/// Two storages that keep the greatest token they have seen, and refuse a smaller one.
+#[derive(Clone)]
+struct Storage {
+    sql: Arc<Mutex<rusqlite::Connection>>,
+    redis: redis::Client,
+}
+
+/// Which storage has taken a write.
+struct Written {
+    sql: bool,
+    redis: bool,
+}
+
+impl Storage {
+    fn open(url: &str) -> Result<Self> {
+        let sql = rusqlite::Connection::open_in_memory()?;
+        sql.execute_batch(
+            "CREATE TABLE ledger (id INTEGER PRIMARY KEY, entry TEXT, token INTEGER NOT NULL);
+             INSERT INTO ledger VALUES (1, NULL, 0);",
+        )?;
+        Ok(Self { sql: Arc::new(Mutex::new(sql)), redis: redis::Client::open(url)? })
+    }
+
+    fn write(&self, token: FencingToken, entry: &str) -> Result<Written> {
+        // The comparison and the write are one statement: nothing comes in between.
+        let rows = self.sql.lock().expect("nobody panics here").execute(
+            "UPDATE ledger SET entry = ?1, token = ?2 WHERE id = 1 AND token <= ?2",
+            (entry, token.value()),
+        )?;
+        let redis: bool = redis::cmd("EVAL")
+            .arg(
+                "if tonumber(redis.call('hget', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then
+                     return 0
+                 end
+                 redis.call('hset', KEYS[1], 'token', ARGV[1], 'entry', ARGV[2])
+                 return 1",
+            )
+            .arg(1)
+            .arg("ledger:storage")
+            .arg(token.value())
+            .arg(entry)
+            .query(&mut self.redis.get_connection()?)?;
+        Ok(Written { sql: rows == 1, redis })
+    }
+}
+
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = |taken| if taken { "written" } else { "refused" };
+        write!(f, "SQL {}, Redis {}", word(self.sql), word(self.redis))
+    }
+}

@@ -1,0 +1,106 @@
+//! The fair lock: a reentrant lock, and a line of waiters that the server keeps.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+
+use super::{Line, PUBLISH, Protocol, Terms, Wish, script};
+use crate::{
+    config::Settings,
+    names,
+    owner::{Identity, OwnerId},
+    wire::{Arg, Invocation, Script},
+};
+
+static ACQUIRE: Script = script!("fair/acquire");
+static RELEASE: Script = script!("fair/release");
+static WITHDRAW: Script = script!("fair/withdraw");
+static FORCE_UNLOCK: Script = script!("fair/force_unlock");
+static INSPECT: Script = script!("fair/inspect");
+
+#[derive(Debug)]
+pub(crate) struct Fair {
+    key: Bytes,
+    queue: Bytes,
+    deadlines: Bytes,
+    /// Each waiter has a channel of its own below this one.
+    channel: Bytes,
+    /// In ms: how long a waiter of ours keeps its place unseen.
+    wait: u64,
+    /// The same for one of Redisson's.
+    theirs: u64,
+}
+
+impl Fair {
+    pub(crate) fn new(name: &str, settings: &Settings) -> Self {
+        Self {
+            key: name.to_owned().into(),
+            queue: names::fair_queue(name).into(),
+            deadlines: names::fair_deadlines(name).into(),
+            channel: names::unlock_channel(name).into(),
+            wait: settings.fair_wait.as_millis() as u64,
+            theirs: settings.redisson_fair_wait.as_millis() as u64,
+        }
+    }
+
+    fn call(&self, script: &'static Script, args: impl IntoIterator<Item = Arg>) -> Invocation {
+        let keys = [&self.key, &self.queue, &self.deadlines].map(Arg::from);
+        Invocation { script, keys: keys.len(), args: keys.into_iter().chain(args).collect() }
+    }
+}
+
+impl Protocol for Fair {
+    fn key(&self) -> &Bytes {
+        &self.key
+    }
+
+    fn line(&self) -> Line {
+        Line::Servers { heartbeat: Duration::from_millis(self.wait * 3 / 10) }
+    }
+
+    fn channel(&self, id: &OwnerId) -> Option<Cow<'_, str>> {
+        Some(format!("{}:{}", String::from_utf8_lossy(&self.channel), id.as_str()).into())
+    }
+
+    fn id(&self, identity: &Identity) -> OwnerId {
+        identity.next_in_line()
+    }
+
+    fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation {
+        self.call(
+            &ACQUIRE,
+            [
+                id.as_bytes().into(),
+                terms.lease.into(),
+                terms.not_after.into(),
+                self.wait.into(),
+                self.theirs.into(),
+                u64::from(wish.stand).into(),
+                (&self.channel).into(),
+                PUBLISH.into(),
+            ],
+        )
+    }
+
+    fn release(&self, id: &OwnerId, count: u32, _: u64) -> Invocation {
+        self.call(
+            &RELEASE,
+            [id.as_bytes().into(), u64::from(count).into(), (&self.channel).into(), PUBLISH.into()],
+        )
+    }
+
+    fn undo(&self, id: &OwnerId) -> Invocation {
+        self.call(
+            &WITHDRAW,
+            [id.as_bytes().into(), self.wait.into(), (&self.channel).into(), PUBLISH.into()],
+        )
+    }
+
+    fn force_unlock(&self, not_after: u64) -> Invocation {
+        self.call(&FORCE_UNLOCK, [not_after.into(), (&self.channel).into(), PUBLISH.into()])
+    }
+
+    fn inspect(&self) -> Invocation {
+        self.call(&INSPECT, [])
+    }
+}

@@ -1,0 +1,74 @@
+//! The fenced lock: a reentrant lock, and a counter that each grant counts up.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::{Attempt, Protocol, Reentrant, Terms, Wish, late, script, unexpected};
+use crate::{
+    names,
+    owner::OwnerId,
+    wire::{Invocation, Reply, Script, WireError},
+};
+
+static ACQUIRE: Script = script!("fenced/acquire");
+static TOKEN: Script = script!("fenced/token");
+
+#[derive(Debug)]
+pub(crate) struct Fenced {
+    lock: Reentrant,
+    token: Bytes,
+}
+
+impl Fenced {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { lock: Reentrant::new(name), token: names::token(name).into() }
+    }
+}
+
+impl Protocol for Fenced {
+    fn key(&self) -> &Bytes {
+        self.lock.key()
+    }
+
+    fn channel(&self, id: &OwnerId) -> Option<Cow<'_, str>> {
+        self.lock.channel(id)
+    }
+
+    fn acquire(&self, id: &OwnerId, terms: Terms, _: &Wish) -> Invocation {
+        Invocation {
+            script: &ACQUIRE,
+            keys: 2,
+            args: vec![
+                self.key().into(),
+                (&self.token).into(),
+                id.as_bytes().into(),
+                terms.lease.into(),
+                terms.not_after.into(),
+            ],
+        }
+    }
+
+    fn acquired(&self, reply: Reply) -> Result<Attempt, WireError> {
+        match &reply {
+            Reply::Int(pttl) => Ok(Attempt::Held(u64::try_from(*pttl).ok())),
+            Reply::Array(answer) if answer.len() == 2 => answer[1]
+                .as_int()
+                .and_then(|token| Some(Attempt::Won { token: Some(token.try_into().ok()?) }))
+                .ok_or_else(|| unexpected(&reply)),
+            _ => late(&reply).map(Attempt::Late).ok_or_else(|| unexpected(&reply)),
+        }
+    }
+
+    fn release(&self, id: &OwnerId, count: u32, need: u64) -> Invocation {
+        self.lock.release(id, count, need)
+    }
+
+    fn force_unlock(&self, not_after: u64) -> Invocation {
+        self.lock.force_unlock(not_after)
+    }
+
+    fn token(&self) -> Option<Invocation> {
+        Some(Invocation { script: &TOKEN, keys: 1, args: vec![(&self.token).into()] })
+    }
+}

@@ -1,0 +1,58 @@
+//! The kinds of lock there are.
+
+use super::{
+    Protocol,
+    fair::Fair,
+    fenced::Fenced,
+    read_write::{Read, Write},
+    reentrant::Reentrant,
+};
+use crate::config::Settings;
+
+/// A kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Reentrant,
+    NonReentrant,
+    Fair,
+    NonReentrantFair,
+    Fenced,
+    Spin,
+    Read,
+    Write,
+}
+
+/// What an owner may hold of one name: of all kinds but the read/write lock it is the same hold, as
+/// it is on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Whole,
+    Read,
+    Write,
+}
+
+impl Kind {
+    pub(crate) fn on(self, name: &str, settings: &Settings) -> Box<dyn Protocol> {
+        match self {
+            Self::Reentrant | Self::NonReentrant => Box::new(Reentrant::new(name)),
+            Self::Fair | Self::NonReentrantFair => Box::new(Fair::new(name, settings)),
+            Self::Fenced => Box::new(Fenced::new(name)),
+            Self::Spin => Box::new(Reentrant::deaf(name)),
+            Self::Read => Box::new(Read::new(name)),
+            Self::Write => Box::new(Write::new(name)),
+        }
+    }
+
+    pub(crate) fn side(self) -> Side {
+        match self {
+            Self::Read => Side::Read,
+            Self::Write => Side::Write,
+            _ => Side::Whole,
+        }
+    }
+
+    /// Whether its holder may take it once more.
+    pub(crate) fn is_reentrant(self) -> bool {
+        !matches!(self, Self::NonReentrant | Self::NonReentrantFair)
+    }
+}

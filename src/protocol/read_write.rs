@@ -1,0 +1,154 @@
+//! The two sides of a read/write lock: a hash `{ mode, holder: count, ... }`, and a key with a time
+//! of its own for each read hold.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::{Line, PUBLISH, Protocol, Terms, Wish, reentrant, script};
+use crate::{
+    names,
+    owner::{Identity, OwnerId},
+    wire::{Arg, Invocation, Script},
+};
+
+static READ: Script = script!("read/acquire");
+static REENTER_READ: Script = script!("read/reenter");
+static RELEASE_READ: Script = script!("read/release");
+static RENEW_READ: Script = script!("read/renew");
+static FORCE_UNLOCK_READ: Script = script!("read/force_unlock");
+static WRITE: Script = script!("write/acquire");
+static RELEASE_WRITE: Script = script!("write/release");
+static FORCE_UNLOCK_WRITE: Script = script!("write/force_unlock");
+
+/// What both sides have.
+#[derive(Debug)]
+struct Common {
+    key: Bytes,
+    channel: Bytes,
+}
+
+impl Common {
+    fn new(name: &str) -> Self {
+        Self { key: name.to_owned().into(), channel: names::read_write_channel(name).into() }
+    }
+
+    fn call(&self, script: &'static Script, args: impl IntoIterator<Item = Arg>) -> Invocation {
+        let key = [Arg::from(&self.key)];
+        Invocation { script, keys: 1, args: key.into_iter().chain(args).collect() }
+    }
+
+    fn force_unlock(&self, script: &'static Script, not_after: u64) -> Invocation {
+        self.call(script, [not_after.into(), (&self.channel).into(), PUBLISH.into()])
+    }
+}
+
+/// The side of those who read, beside each other.
+#[derive(Debug)]
+pub(crate) struct Read(Common);
+
+impl Read {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(Common::new(name))
+    }
+}
+
+impl Protocol for Read {
+    fn key(&self) -> &Bytes {
+        &self.0.key
+    }
+
+    fn line(&self) -> Line {
+        Line::Shared
+    }
+
+    fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
+        Some(String::from_utf8_lossy(&self.0.channel))
+    }
+
+    fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation {
+        self.0.call(
+            &READ,
+            [
+                id.as_bytes().into(),
+                terms.lease.into(),
+                terms.not_after.into(),
+                wish.under.as_ref().map_or("".into(), |id| id.as_bytes().into()),
+            ],
+        )
+    }
+
+    fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
+        Invocation { script: &REENTER_READ, ..reentrant::reenter(self.key(), id, terms, count) }
+    }
+
+    fn release(&self, id: &OwnerId, count: u32, need: u64) -> Invocation {
+        self.0.call(
+            &RELEASE_READ,
+            [
+                id.as_bytes().into(),
+                u64::from(count).into(),
+                (&self.0.channel).into(),
+                PUBLISH.into(),
+                need.into(),
+            ],
+        )
+    }
+
+    fn renewal(&self) -> &'static Script {
+        &RENEW_READ
+    }
+
+    /// A renewal of one of Redisson's readers sets the TTL that all of them share, downwards too.
+    fn is_upheld(&self) -> bool {
+        true
+    }
+
+    fn force_unlock(&self, not_after: u64) -> Invocation {
+        self.0.force_unlock(&FORCE_UNLOCK_READ, not_after)
+    }
+}
+
+/// The side of the one who writes.
+#[derive(Debug)]
+pub(crate) struct Write(Common);
+
+impl Write {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(Common::new(name))
+    }
+}
+
+impl Protocol for Write {
+    fn key(&self) -> &Bytes {
+        &self.0.key
+    }
+
+    fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
+        Some(String::from_utf8_lossy(&self.0.channel))
+    }
+
+    fn id(&self, identity: &Identity) -> OwnerId {
+        identity.next_writer()
+    }
+
+    fn acquire(&self, id: &OwnerId, terms: Terms, _: &Wish) -> Invocation {
+        self.0.call(&WRITE, [id.as_bytes().into(), terms.lease.into(), terms.not_after.into()])
+    }
+
+    fn release(&self, id: &OwnerId, count: u32, _: u64) -> Invocation {
+        self.0.call(
+            &RELEASE_WRITE,
+            [
+                id.as_bytes().into(),
+                u64::from(count).into(),
+                (&self.0.channel).into(),
+                PUBLISH.into(),
+            ],
+        )
+    }
+
+    fn force_unlock(&self, not_after: u64) -> Invocation {
+        self.0.force_unlock(&FORCE_UNLOCK_WRITE, not_after)
+    }
+}
