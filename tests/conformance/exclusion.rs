@@ -6,23 +6,28 @@ use futures::future::join_all;
 use harness::redis::cmd;
 use harness::{Load, LoadReport};
 
-use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{Pair, SLACK};
+use crate::kind::{CROWDED, EVERY, EXCLUSIVE, Kind, LOCK, MAIN, WRITE};
+use crate::pair::Pair;
+use crate::scenario::{Mix, scenarios};
+use crate::stage::SLACK;
 
 scenarios! {
-    exclusion_with_a_counter: REENTRANT,
-    the_counter_would_show_a_missing_lock: REENTRANT,
-    exclusion_with_fixed_leases: REENTRANT,
-    exclusion_with_impatient_tries: REENTRANT,
-    every_one_of_a_crowd_gets_its_turn: REENTRANT,
-    owners_of_one_process_exclude_each_other: REENTRANT,
-    locks_of_other_names_are_free: REENTRANT,
+    exclusion_with_a_counter: CROWDED;
+    the_counter_would_show_a_missing_lock: LOCK;
+    exclusion_with_fixed_leases: MAIN;
+    exclusion_with_impatient_tries: IMPATIENT;
+    every_one_of_a_crowd_gets_its_turn: CROWDED;
+    every_one_of_a_crowd_gets_its_turn: WRITE, in Mix::ALL_RUST;
+    owners_of_one_process_exclude_each_other: EXCLUSIVE;
+    locks_of_other_names_are_free: EVERY;
 }
 
-const TIME: Duration = Duration::from_millis(1_500);
+const TIME: Duration = Duration::from_millis(1_000);
+/// Each gives up in a way of its own.
+const IMPATIENT: &[Kind] = &[Kind::Lock, Kind::Fair, Kind::Write, Kind::Spin];
 
 async fn exclusion_with_a_counter(pair: &Pair) {
-    let (reports, counter) = count(pair, "lock", |load| load).await;
+    let (reports, counter) = count(pair, pair.kind().name(), |load| load).await;
     assert_eq!(counter, reports.iter().map(|report| report.acquired).sum::<u64>(), "{reports:#?}");
     assert!(reports.iter().all(|report| report.acquired > 0), "{reports:#?}");
 }
@@ -37,7 +42,8 @@ async fn the_counter_would_show_a_missing_lock(pair: &Pair) {
 }
 
 async fn exclusion_with_fixed_leases(pair: &Pair) {
-    let (reports, counter) = count(pair, "lock", |load| load.lease(Duration::from_secs(20))).await;
+    let (reports, counter) =
+        count(pair, pair.kind().name(), |load| load.lease(Duration::from_secs(3))).await;
     assert_eq!(counter, reports.iter().map(|report| report.acquired).sum::<u64>(), "{reports:#?}");
 }
 
@@ -45,7 +51,7 @@ async fn exclusion_with_fixed_leases(pair: &Pair) {
 async fn exclusion_with_impatient_tries(pair: &Pair) {
     pair.java_may_stay_subscribed_for(&[&pair.a("crowd"), &pair.b("crowd")]);
     let impatient = |load: Load| load.wait(Duration::from_millis(5)).hold(Duration::from_millis(2));
-    let (reports, counter) = count(pair, "lock", impatient).await;
+    let (reports, counter) = count(pair, pair.kind().name(), impatient).await;
     assert_eq!(counter, reports.iter().map(|report| report.acquired).sum::<u64>(), "{reports:#?}");
     assert!(reports.iter().any(|report| report.refused > 0), "{reports:#?}");
 }
@@ -70,11 +76,10 @@ async fn owners_of_one_process_exclude_each_other(pair: &Pair) {
     let (holder, other) = (pair.a("holder"), pair.a("other"));
     holder.lock().await;
     assert!(!other.try_lock().await);
-    let turn = other.start_lock();
-    pair.listening(1).await;
+    let turn = pair.start_asleep(&other).await;
     assert!(turn.is_pending());
     holder.unlock().await;
-    turn.granted().await;
+    turn.granted_within(SLACK).await;
     assert!(!holder.try_lock().await);
     other.unlock().await;
 }
@@ -86,10 +91,13 @@ async fn locks_of_other_names_are_free(pair: &Pair) {
     here.unlock().await;
     there.unlock().await;
 
-    let load = Load::new(8, TIME).each();
+    let load = Load::new(8, TIME / 4).each();
     let report = pair.a("many").run(&load).await;
     assert!(report.min_per_owner > 0, "{report:#?}");
     assert_eq!((report.errors, report.refused), (0, 0), "{report:#?}");
+    for name in ["x", "y", "0", "1", "2", "3", "4", "5", "6", "7"] {
+        pair.forget_tokens(&pair.key(name));
+    }
 }
 
 /// Four owners in each process add to one counter, all under the same lock; the reports, and what the counter says.

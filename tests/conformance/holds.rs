@@ -1,19 +1,22 @@
 //! What a hold is, and who sees what of it.
 
-use harness::Party;
 use harness::redis::cmd;
+use harness::{Lang, Party};
 use serde_json::Value;
 
-use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{Pair, SLACK};
+use crate::kind::{EVERY, EXCLUSIVE, Kind, NOT_FAIR, REENTRANT};
+use crate::pair::Pair;
+use crate::scenario::scenarios;
+use crate::stage::SLACK;
 
 scenarios! {
-    a_hold_is_counted_where_the_other_side_sees_it: REENTRANT,
-    a_re_entry_does_not_wait_behind_a_waiter: REENTRANT,
-    a_strangers_unlock_changes_nothing: REENTRANT,
-    the_questions_have_the_same_answers_on_both_sides: REENTRANT,
-    a_forced_unlock_wakes_a_waiter_and_fails_the_holders: REENTRANT,
-    a_key_of_another_type_is_left_alone: REENTRANT,
+    a_hold_is_counted_where_the_other_side_sees_it: REENTRANT;
+    a_re_entry_does_not_wait_behind_a_waiter: REENTRANT;
+    an_unlock_of_a_free_lock_is_refused: NOT_FAIR;
+    a_strangers_unlock_changes_nothing: EXCLUSIVE;
+    the_questions_have_the_same_answers_on_both_sides: EVERY;
+    a_forced_unlock_wakes_a_waiter_and_fails_the_holders: EXCLUSIVE;
+    a_key_of_another_type_is_left_alone: EVERY;
 }
 
 async fn a_hold_is_counted_where_the_other_side_sees_it(pair: &Pair) {
@@ -42,8 +45,7 @@ async fn a_hold_is_counted_where_the_other_side_sees_it(pair: &Pair) {
 async fn a_re_entry_does_not_wait_behind_a_waiter(pair: &Pair) {
     let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
     holder.lock().await;
-    let turn = waiter.start_lock();
-    pair.listening(1).await;
+    let turn = pair.start_asleep(&waiter).await;
     holder.lock().await;
     holder.unlock().await;
     assert_eq!(pair.holder().expect("a holder").client, holder.peer().client());
@@ -53,22 +55,26 @@ async fn a_re_entry_does_not_wait_behind_a_waiter(pair: &Pair) {
     waiter.unlock().await;
 }
 
-async fn a_strangers_unlock_changes_nothing(pair: &Pair) {
-    let (holder, beside, stranger) = (pair.a("holder"), pair.a("beside"), pair.b("stranger"));
+async fn an_unlock_of_a_free_lock_is_refused(pair: &Pair) {
+    let (holder, stranger) = (pair.a("holder"), pair.b("stranger"));
     for party in [&holder, &stranger] {
         assert_eq!(party.unlock_refused().await, "not_held");
         assert!(!pair.redis().exists(pair.name()));
     }
     holder.lock().await;
-    holder.lock().await;
+    holder.unlock().await;
+    assert_eq!(holder.unlock_refused().await, "not_held");
+}
+
+async fn a_strangers_unlock_changes_nothing(pair: &Pair) {
+    let (holder, beside, stranger) = (pair.a("holder"), pair.a("beside"), pair.b("stranger"));
+    pair.lock_deeply(&holder).await;
     let before = pair.holder();
     for party in [&beside, &stranger] {
         assert_eq!(party.unlock_refused().await, "not_held");
         assert_eq!(pair.holder(), before);
     }
-    holder.unlock().await;
-    holder.unlock().await;
-    assert_eq!(holder.unlock_refused().await, "not_held");
+    pair.unlock_deeply(&holder).await;
 }
 
 async fn the_questions_have_the_same_answers_on_both_sides(pair: &Pair) {
@@ -79,22 +85,22 @@ async fn the_questions_have_the_same_answers_on_both_sides(pair: &Pair) {
         assert_eq!(view(party).await, (false, false, 0), "{party}");
         assert_eq!(party.remaining_ms().await, -2, "{party}");
     }
-    holder.lock().await;
-    holder.lock().await;
-    assert_eq!(view(&holder).await, (true, true, 2));
+    pair.lock_deeply(&holder).await;
+    assert_eq!(view(&holder).await, (true, true, pair.kind().depth()));
     for party in [&beside, &other] {
         assert_eq!(view(party).await, (true, false, 0), "{party}");
     }
     for party in everybody {
         let remaining = party.remaining_ms().await;
-        assert!((1..=30_000).contains(&remaining), "{party}: {remaining}");
+        // To a writer's TTL Redisson adds a lease for each re-entry.
+        let most = if pair.kind() == Kind::Write { 60_000 } else { 30_000 };
+        assert!((1..=most).contains(&remaining), "{party}: {remaining}");
     }
     assert!(pair.redis().query::<bool>(cmd("PERSIST").arg(pair.name())));
     for party in everybody {
         assert_eq!(party.remaining_ms().await, -1, "{party}");
     }
-    holder.unlock().await;
-    holder.unlock().await;
+    pair.unlock_deeply(&holder).await;
     for party in everybody {
         assert_eq!(view(party).await, (false, false, 0), "{party}");
     }
@@ -108,10 +114,8 @@ async fn view(party: &Party) -> (bool, bool, i64) {
 async fn a_forced_unlock_wakes_a_waiter_and_fails_the_holders(pair: &Pair) {
     let (holder, waiter, officer) = (pair.a("holder"), pair.b("waiter"), pair.b("officer"));
     assert!(!officer.force_unlock().await);
-    holder.lock().await;
-    holder.lock().await;
-    let turn = waiter.start_lock();
-    pair.listening(1).await;
+    pair.lock_deeply(&holder).await;
+    let turn = pair.start_asleep(&waiter).await;
     assert!(officer.force_unlock().await);
     turn.granted_within(SLACK).await;
 
@@ -127,7 +131,13 @@ async fn a_key_of_another_type_is_left_alone(pair: &Pair) {
         for op in ["lock", "try_lock"] {
             let error = party.ask(op, Value::Null).await.expect_err(op);
             let code = error.code();
-            assert!(matches!(code, Some("redis" | "wrong_kind")), "{party}: {op}: {error}");
+            // To Redisson every failure of a non-reentrant lock is a re-entry.
+            let is_misread = pair.kind().depth() == 1 && party.peer().lang() == Lang::Java;
+            let expected = match code {
+                Some("would_deadlock") => is_misread,
+                code => matches!(code, Some("redis" | "wrong_kind")),
+            };
+            assert!(expected, "{party}: {op}: {error}");
         }
         // This crate knows that there is nothing to give back, Redisson asks the server.
         let code = party.unlock_refused().await;

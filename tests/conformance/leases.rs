@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use harness::{Inspector, epoch_micros};
 
-use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{Pair, SHORT_WATCHDOG, SLACK};
+use crate::kind::{EVERY, EXCLUSIVE, REENTRANT};
+use crate::pair::Pair;
+use crate::scenario::scenarios;
+use crate::stage::{SHORT_WATCHDOG, SLACK};
 
 scenarios! {
-    a_hold_without_a_lease_has_the_watchdogs_ttl: REENTRANT,
-    a_hold_with_a_lease_has_its_ttl: REENTRANT,
-    a_watchdog_keeps_a_hold_alive: REENTRANT,
-    a_lease_ends_by_itself_and_its_unlock_is_refused: REENTRANT,
-    a_re_entry_without_a_lease_keeps_a_leased_hold_alive: REENTRANT,
+    a_hold_without_a_lease_has_the_watchdogs_ttl: EVERY;
+    a_hold_with_a_lease_has_its_ttl: EVERY;
+    a_watchdog_keeps_a_hold_alive: EXCLUSIVE;
+    a_lease_ends_by_itself_and_its_unlock_is_refused: EXCLUSIVE;
+    a_re_entry_without_a_lease_keeps_a_leased_hold_alive: REENTRANT;
 }
 
 async fn a_hold_without_a_lease_has_the_watchdogs_ttl(pair: &Pair) {
@@ -55,7 +57,7 @@ async fn a_watchdog_keeps_a_hold_alive(pair: &Pair) {
                 .answer()
                 .await
                 .expect("an answer")
-                .is_true()
+                .is_granted()
         );
     }
     assert_eq!(pair.holder(), before);
@@ -89,7 +91,7 @@ async fn a_re_entry_without_a_lease_keeps_a_leased_hold_alive(pair: &Pair) {
     holder.lock_for(Duration::from_millis(1_200)).await;
     holder.lock().await;
     let refusal = other.start_try_lock(2 * SHORT_WATCHDOG).answer().await.expect("an answer");
-    assert!(!refusal.is_true());
+    assert!(!refusal.is_granted());
     assert_eq!(pair.holder().expect("a holder").count, 2);
     assert!(other.force_unlock().await);
 }

@@ -9,10 +9,17 @@
 
 mod crashes;
 mod exclusion;
+mod fair;
+mod fenced;
 mod holds;
+mod kind;
 mod leases;
 mod names;
+mod non_reentrant;
+mod pair;
+mod read_write;
 mod scenario;
+mod spin;
 mod stage;
 mod waiting;
 
@@ -54,6 +61,11 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         leases::SCENARIOS,
         crashes::SCENARIOS,
         names::SCENARIOS,
+        fair::SCENARIOS,
+        read_write::SCENARIOS,
+        fenced::SCENARIOS,
+        non_reentrant::SCENARIOS,
+        spin::SCENARIOS,
     ]
     .into_iter()
     .flatten()

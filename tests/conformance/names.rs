@@ -1,14 +1,16 @@
 //! Odd names: both sides have to mean the same key and the same channel.
 
-use harness::lock_channel;
+use harness::Party;
 use tokio::sync::Mutex;
 
-use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{Pair, SLACK};
+use crate::kind::{Kind, NAMED};
+use crate::pair::Pair;
+use crate::scenario::scenarios;
+use crate::stage::SLACK;
 
 scenarios! {
-    odd_names_meet_on_one_key_and_one_channel: REENTRANT,
-    a_prefix_stands_before_the_name: REENTRANT,
+    odd_names_meet_on_one_key_and_one_channel: NAMED;
+    a_prefix_stands_before_the_name: NAMED;
 }
 
 /// Some of the names are too short to carry that of the scenario, so one test at a time uses them.
@@ -42,7 +44,7 @@ async fn odd_names_meet_on_one_key_and_one_channel(pair: &Pair) {
     ];
     let _alone = ODD_NAMES.lock().await;
     for name in names {
-        let (holder, waiter) = (pair.a("holder").at(name), pair.b("waiter").at(name));
+        let (holder, waiter) = (pair.a("holder").at(name), rival(pair).at(name));
         holder.lock().await;
         assert_eq!(
             pair.redis().holder(name).expect(name).client,
@@ -62,20 +64,28 @@ async fn odd_names_meet_on_one_key_and_one_channel(pair: &Pair) {
         waiter.unlock().await;
         assert!(!pair.redis().exists(name), "{name:?}");
         pair.listening_at(name, 0).await;
+        pair.forget_tokens(name);
     }
 }
 
 async fn a_prefix_stands_before_the_name(pair: &Pair) {
     let pair = pair.with(|args| args.prefix("shop:")).await;
-    let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
+    let (holder, waiter) = (pair.a("holder"), rival(&pair));
     let name = format!("shop:{}", pair.name());
     holder.lock().await;
     assert!(pair.redis().exists(&name));
     assert!(!pair.redis().exists(pair.name()));
     let turn = waiter.start_lock();
     pair.listening_at(&name, 1).await;
-    assert_eq!(pair.redis().subscribers(&lock_channel(pair.name())), 0);
+    assert_eq!(pair.listeners(pair.name()), 0);
     holder.unlock().await;
     turn.granted_within(SLACK).await;
     waiter.unlock().await;
+    pair.forget_tokens(&name);
+}
+
+/// Someone who has to wait: for readers that is a writer.
+fn rival(pair: &Pair) -> Party {
+    let waiter = pair.b("waiter");
+    if pair.kind() == Kind::Read { waiter.of_kind(Kind::Write.name()) } else { waiter }
 }

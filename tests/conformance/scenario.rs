@@ -5,49 +5,46 @@ use std::pin::Pin;
 
 use harness::Lang;
 
-use crate::stage::Pair;
+use crate::kind::Kind;
+use crate::pair::Pair;
 
 /// A story told of two peers, and the kinds of lock of which it is true.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) kinds: &'static [Kind],
+    pub(crate) mixes: &'static [Mix],
     pub(crate) run: for<'a> fn(&'a Pair) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
-/// A list of scenarios, each an `async fn(&Pair)` with the kinds it makes sense for.
+/// A list of scenarios, each an `async fn(&Pair)` with the kinds it makes sense for, and the mixes if not all.
 macro_rules! scenarios {
-    ($($name:ident: $kinds:expr),* $(,)?) => {
+    ($($name:ident: $kinds:expr $(, in $mixes:expr)?;)*) => {
         pub(crate) const SCENARIOS: &[crate::scenario::Scenario] = &[$(crate::scenario::Scenario {
             name: stringify!($name),
             kinds: $kinds,
+            mixes: crate::scenario::mixes!($($mixes)?),
             run: |pair| Box::pin($name(pair)),
         }),*];
     };
 }
 pub(crate) use scenarios;
 
+macro_rules! mixes {
+    () => {
+        &crate::scenario::Mix::ALL
+    };
+    ($mixes:expr) => {
+        $mixes
+    };
+}
+pub(crate) use mixes;
+
 impl Scenario {
     pub(crate) fn tests(&'static self, mix: Mix) -> impl Iterator<Item = Test> {
-        self.kinds.iter().map(move |&kind| Test { scenario: self, kind, mix })
+        let kinds = if self.mixes.contains(&mix) { self.kinds } else { &[] };
+        kinds.iter().map(move |&kind| Test { scenario: self, kind, mix })
     }
 }
-
-/// A kind of lock, as `PEER.md` names it. A new kind is a variant here and a place in the lists of the scenarios.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Lock,
-}
-
-impl Kind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lock => "lock",
-        }
-    }
-}
-
-/// The kinds with one holder, re-entry, and one channel for all that wait.
-pub(crate) const REENTRANT: &[Kind] = &[Kind::Lock];
 
 /// Who plays A and who plays B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +56,23 @@ pub(crate) struct Mix {
 impl Mix {
     pub(crate) const ALL: [Self; 4] = [
         Self { a: Lang::Java, b: Lang::Java },
+        Self { a: Lang::Rust, b: Lang::Rust },
+        Self { a: Lang::Rust, b: Lang::Java },
+        Self { a: Lang::Java, b: Lang::Rust },
+    ];
+    /// Where Redisson in the role of A is known to do worse.
+    pub(crate) const A_IS_RUST: &[Self] =
+        &[Self { a: Lang::Rust, b: Lang::Rust }, Self { a: Lang::Rust, b: Lang::Java }];
+    /// What Redisson in the role of A is known for.
+    pub(crate) const A_IS_JAVA: &[Self] =
+        &[Self { a: Lang::Java, b: Lang::Java }, Self { a: Lang::Java, b: Lang::Rust }];
+    /// Where Redisson in any role is known to do worse.
+    pub(crate) const ALL_RUST: &[Self] = &[Self { a: Lang::Rust, b: Lang::Rust }];
+    /// Where Redisson in the role of B is known to do worse.
+    pub(crate) const B_IS_RUST: &[Self] =
+        &[Self { a: Lang::Rust, b: Lang::Rust }, Self { a: Lang::Java, b: Lang::Rust }];
+    /// Where there is somebody to ask who knows the question.
+    pub(crate) const WITH_RUST: &[Self] = &[
         Self { a: Lang::Rust, b: Lang::Rust },
         Self { a: Lang::Rust, b: Lang::Java },
         Self { a: Lang::Java, b: Lang::Rust },

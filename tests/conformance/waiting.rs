@@ -4,30 +4,32 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use harness::redis::cmd;
-use harness::{Messages, Pending, lock_channel};
-use serde_json::Value;
+use harness::{Messages, Pending};
 
-use crate::scenario::{REENTRANT, scenarios};
-use crate::stage::{PROMPT, Pair, SLACK, WATCHDOG};
+use crate::kind::{ABANDONED, COMMON_CHANNEL, EXCLUSIVE, FAIR, WAKING};
+use crate::pair::Pair;
+use crate::scenario::{Mix, scenarios};
+use crate::stage::{PROMPT, SLACK, WATCHDOG};
 
 scenarios! {
-    a_waiter_is_woken_by_the_unlock: REENTRANT,
-    a_waiter_is_woken_by_a_message_alone: REENTRANT,
-    a_false_alarm_grants_nothing_and_costs_nothing: REENTRANT,
-    only_the_last_unlock_is_told_and_once: REENTRANT,
-    a_try_at_once_is_refused_at_once: REENTRANT,
-    a_try_with_a_wait_is_refused_when_it_is_over: REENTRANT,
-    a_try_with_a_wait_is_granted_within_it: REENTRANT,
-    twenty_hand_overs_to_and_fro: REENTRANT,
-    a_cancelled_waiter_leaves_nothing: REENTRANT,
-    a_cancelled_waiter_is_not_in_the_way_of_others: REENTRANT,
+    a_waiter_is_woken_by_the_unlock: EXCLUSIVE;
+    a_waiter_is_woken_by_a_message_alone: WAKING;
+    a_false_alarm_grants_nothing_and_costs_nothing: WAKING;
+    only_the_last_unlock_is_told_and_once: COMMON_CHANNEL;
+    a_try_at_once_is_refused_at_once: EXCLUSIVE;
+    a_try_with_a_wait_is_refused_when_it_is_over: EXCLUSIVE;
+    a_try_with_a_wait_is_granted_within_it: EXCLUSIVE;
+    twenty_hand_overs_to_and_fro: EXCLUSIVE;
+    a_cancelled_waiter_leaves_nothing: ABANDONED;
+    a_cancelled_waiter_leaves_nothing: FAIR, in Mix::B_IS_RUST;
+    a_cancelled_waiter_is_not_in_the_way_of_others: ABANDONED;
+    a_cancelled_waiter_is_not_in_the_way_of_others: FAIR, in Mix::B_IS_RUST;
 }
 
 async fn a_waiter_is_woken_by_the_unlock(pair: &Pair) {
     let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
     holder.lock().await;
-    let turn = waiter.start_lock();
-    pair.listening(1).await;
+    let turn = pair.start_asleep(&waiter).await;
     assert!(turn.is_pending());
     // It is no expiry it will be woken by.
     let remaining = pair.redis().pttl(pair.name());
@@ -43,25 +45,22 @@ async fn a_waiter_is_woken_by_the_unlock(pair: &Pair) {
 async fn a_waiter_is_woken_by_a_message_alone(pair: &Pair) {
     let (holder, waiter) = (pair.a("holder"), pair.b("waiter"));
     holder.lock().await;
-    let watch = pair.watch();
-    let turn = waiter.start_lock();
     // Behind its subscription it has looked once more: it will not find the key gone by itself.
-    watch.refused_twice().await;
+    let turn = pair.start_asleep(&waiter).await;
     pair.listening(1).await;
     pair.redis().query::<()>(cmd("DEL").arg(pair.name()));
-    assert_eq!(pair.redis().publish(&lock_channel(pair.name()), "0"), 1);
+    assert_eq!(pair.wake(), 1);
     turn.granted_within(PROMPT).await;
-    waiter.unlock().await;
     assert_eq!(holder.unlock_refused().await, "not_held");
+    waiter.unlock().await;
 }
 
 async fn a_false_alarm_grants_nothing_and_costs_nothing(pair: &Pair) {
     let (holder, waiter, beside) = (pair.a("holder"), pair.b("waiter"), pair.b("beside"));
     holder.lock().await;
-    let turn = waiter.start_lock();
-    pair.listening(1).await;
+    let turn = pair.start_asleep(&waiter).await;
     for _ in 0..5 {
-        pair.redis().publish(&lock_channel(pair.name()), "0");
+        assert_eq!(pair.wake(), 1);
         assert!(!beside.is_held().await);
     }
     assert!(turn.is_pending());
@@ -72,18 +71,22 @@ async fn a_false_alarm_grants_nothing_and_costs_nothing(pair: &Pair) {
 }
 
 async fn only_the_last_unlock_is_told_and_once(pair: &Pair) {
-    let mut messages = Messages::on(pair.connect(), &lock_channel(pair.name()));
+    let mut messages = Messages::on(pair.connect(), &pair.kind().channel(pair.name()));
+    let told = pair.kind().release_message();
     for party in [pair.a("one"), pair.b("other")] {
-        party.lock().await;
-        party.lock().await;
-        party.unlock().await;
+        pair.lock_deeply(&party).await;
+        for _ in 1..pair.kind().depth() {
+            party.unlock().await;
+        }
         assert_eq!(messages.so_far(pair.redis()), [""; 0], "{party}");
         party.unlock().await;
-        assert_eq!(messages.so_far(pair.redis()), ["0"], "{party}");
+        assert_eq!(messages.so_far(pair.redis()), [told], "{party}");
         party.lock().await;
         party.force_unlock().await;
-        assert_eq!(messages.so_far(pair.redis()), ["0"], "{party}");
+        assert_eq!(messages.so_far(pair.redis()), [told], "{party}");
         assert_eq!(party.unlock_refused().await, "not_held");
+        // The refusal itself may have told as much of a read/write lock.
+        messages.so_far(pair.redis());
     }
 }
 
@@ -91,8 +94,9 @@ async fn a_try_at_once_is_refused_at_once(pair: &Pair) {
     let (holder, other) = (pair.a("holder"), pair.b("other"));
     assert!(holder.try_lock().await);
     assert!(!other.try_lock().await);
-    assert!(!other.start_try_lock(Duration::ZERO).answer().await.expect("an answer").is_true());
-    assert_eq!(pair.redis().subscribers(&lock_channel(pair.name())), 0);
+    assert!(!other.start_try_lock(Duration::ZERO).answer().await.expect("an answer").is_granted());
+    assert_eq!(pair.listeners(pair.name()), 0);
+    assert_eq!(pair.redis().line(pair.name()), [""; 0]);
     holder.unlock().await;
     assert!(other.try_lock().await);
     other.unlock().await;
@@ -104,7 +108,7 @@ async fn a_try_with_a_wait_is_refused_when_it_is_over(pair: &Pair) {
     pair.java_may_stay_subscribed_for(&[&other]);
     holder.lock().await;
     let refusal = other.start_try_lock(wait).answer().await.expect("an answer");
-    assert_eq!(refusal.value, Value::Bool(false));
+    assert!(!refusal.is_granted(), "{refusal:?}");
     // A peer may count in whole milliseconds.
     assert!(refusal.took() >= wait - Duration::from_millis(5), "{refusal:?}");
     assert!(refusal.took() < wait + SLACK, "{refusal:?}");
@@ -115,8 +119,9 @@ async fn a_try_with_a_wait_is_refused_when_it_is_over(pair: &Pair) {
 async fn a_try_with_a_wait_is_granted_within_it(pair: &Pair) {
     let (holder, other) = (pair.a("holder"), pair.b("other"));
     holder.lock().await;
+    let watch = pair.watch();
     let turn = other.start_try_lock(WATCHDOG);
-    pair.listening(1).await;
+    watch.refused_twice().await;
     assert!(turn.is_pending());
     let unlock = holder.unlock().await;
     let lock = turn.granted().await;
@@ -129,11 +134,12 @@ async fn twenty_hand_overs_to_and_fro(pair: &Pair) {
     let (mut holder, mut waiter) = (pair.a("ping"), pair.b("pong"));
     holder.lock().await;
     for _ in 0..20 {
+        let watch = pair.watch();
         let turn = waiter.start_lock();
-        pair.listening(1).await;
+        watch.refused_twice().await;
         holder.unlock().await;
         turn.granted_within(SLACK).await;
-        pair.listening(0).await;
+        pair.listening_no_more().await;
         std::mem::swap(&mut holder, &mut waiter);
     }
     holder.unlock().await;

@@ -5,14 +5,7 @@ use std::sync::Mutex;
 
 use redis::{Cmd, Connection, FromRedisValue, cmd};
 
-/// The channel on which a plain, fair or fenced lock of this name tells that it is free.
-pub fn lock_channel(name: &str) -> String {
-    if name.contains('{') {
-        format!("redisson_lock__channel:{name}")
-    } else {
-        format!("redisson_lock__channel:{{{name}}}")
-    }
-}
+use crate::names::{deadlines_key, queue_key};
 
 /// Who holds a lock, as its hash says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +16,43 @@ pub struct Holder {
     pub thread: i64,
     /// How many times it holds.
     pub count: i64,
+    /// What it may do with a read/write lock.
+    pub access: Access,
+}
+
+/// What a hold is, as its field says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// That of a lock which has one holder and no modes.
+    Plain,
+    /// A read hold.
+    Read,
+    /// A write hold.
+    Write,
+}
+
+impl Holder {
+    /// Its id, under which a fair lock's queue and the keys of read holds know it.
+    pub fn id(&self) -> String {
+        format!("{}:{}", self.client, self.thread)
+    }
+
+    fn parse(field: &str, count: &str, has_mode: bool) -> Option<Self> {
+        let (client, thread) = field.split_once(':')?;
+        let (thread, access) = match (thread.strip_suffix(":write"), has_mode) {
+            (Some(thread), true) => (thread, Access::Write),
+            (_, true) => (thread, Access::Read),
+            (_, false) => (thread, Access::Plain),
+        };
+        let is_uuid = client.len() == 36
+            && client.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+        Some(Self {
+            client: is_uuid.then(|| client.into())?,
+            thread: thread.parse().ok()?,
+            count: count.parse().ok()?,
+            access,
+        })
+    }
 }
 
 /// Looks at a server through a connection of its own; each look is one short blocking command.
@@ -64,25 +94,50 @@ impl Inspector {
         self.query(cmd("HGETALL").arg(key))
     }
 
-    /// The one holder of a plain, fair or fenced lock.
+    /// The one holder of a lock that has one at most.
     ///
     /// # Panics
-    /// When the hash is not that of a lock: more than one field, or a field or a count of another form.
+    /// When there are more, or the hash is not that of a lock.
     pub fn holder(&self, lock: &str) -> Option<Holder> {
-        let hash = self.hash(lock);
-        assert!(hash.len() <= 1, "a lock has one holder at most, not {hash:?}");
-        let (field, count) = hash.into_iter().next()?;
-        let holder = || {
-            let (client, thread) = field.split_once(':')?;
-            let uuid = client.len() == 36
-                && client.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
-            Some(Holder {
-                client: uuid.then(|| client.into())?,
-                thread: thread.parse().ok()?,
-                count: count.parse().ok()?,
-            })
+        let mut holders = self.holders(lock);
+        assert!(holders.len() <= 1, "a lock has one holder at most, not {holders:?}");
+        holders.pop()
+    }
+
+    /// All holders of a lock; one that writes and reads comes twice.
+    ///
+    /// # Panics
+    /// When the hash is not that of a lock: a field or a count of another form.
+    pub fn holders(&self, lock: &str) -> Vec<Holder> {
+        let mut hash = self.hash(lock);
+        let mode = hash.remove("mode");
+        assert!(
+            mode.is_none() || !hash.is_empty(),
+            "a lock in the mode {mode:?} that nobody holds"
+        );
+        let holder = |(field, count): (String, String)| {
+            Holder::parse(&field, &count, mode.is_some())
+                .unwrap_or_else(|| panic!("not a holder and its count: {field} = {count}"))
         };
-        Some(holder().unwrap_or_else(|| panic!("not a holder and its count: {field} = {count}")))
+        hash.into_iter().map(holder).collect()
+    }
+
+    /// The ids of those who wait for a fair lock, first to last.
+    ///
+    /// # Panics
+    /// When the list and the deadlines do not name the same waiters.
+    pub fn line(&self, lock: &str) -> Vec<String> {
+        let (line, mut timed): (Vec<String>, Vec<String>) = redis::pipe()
+            .atomic()
+            .lrange(queue_key(lock), 0, -1)
+            .zrange(deadlines_key(lock), 0, -1)
+            .query(&mut *self.connection.lock().expect("the inspector"))
+            .expect("a queue and its deadlines");
+        let mut sorted = line.clone();
+        sorted.sort();
+        timed.sort();
+        assert_eq!(sorted, timed, "the queue of {lock:?} and its deadlines differ");
+        line
     }
 
     /// How many connections listen on a channel.
@@ -140,110 +195,10 @@ impl std::fmt::Debug for Inspector {
     }
 }
 
-/// Listens on one channel, on a connection of its own.
-pub struct Messages {
-    connection: Connection,
-    marker: String,
-}
-
-impl Messages {
-    /// Listens on `channel`, beginning before this returns.
-    ///
-    /// # Panics
-    /// When the server refuses the subscription.
-    pub fn on(mut connection: Connection, channel: &str) -> Self {
-        let marker = format!("harness:end-of-messages:{channel}");
-        for channel in [channel, &marker] {
-            connection
-                .send_packed_command(&cmd("SUBSCRIBE").arg(channel).get_packed_command())
-                .expect("to subscribe");
-            connection.recv_response().expect("a subscription");
-        }
-        Self { connection, marker }
-    }
-
-    /// What was published since the last time, up to now. No waiting: a marker published behind it ends the list.
-    ///
-    /// # Panics
-    /// When the connection breaks.
-    pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
-        inspector.publish(&self.marker, "");
-        let mut messages = Vec::new();
-        loop {
-            let message = self.connection.recv_response().expect("a message");
-            let (_, channel, payload): (String, String, String) =
-                redis::from_redis_value(message).expect("a message");
-            if channel == self.marker {
-                return messages;
-            }
-            messages.push(payload);
-        }
-    }
-}
-
-impl std::fmt::Debug for Messages {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Messages").finish_non_exhaustive()
-    }
-}
-
-/// What a server carries out, script by script and command by command (`MONITOR`).
-pub struct Commands {
-    connection: Connection,
-}
-
-impl Commands {
-    const MARKER: &str = "harness:end-of-commands";
-
-    /// Watches through a connection of its own, beginning before this returns.
-    ///
-    /// # Panics
-    /// When the server refuses.
-    pub fn watch(mut connection: Connection) -> Self {
-        connection.send_packed_command(&cmd("MONITOR").get_packed_command()).expect("to ask");
-        connection.recv_response().expect("to be allowed to watch");
-        Self { connection }
-    }
-
-    /// The lines since the last time, up to now, such as `1700000000.5 [0 lua] "pttl" "name"`.
-    ///
-    /// # Panics
-    /// When the connection breaks.
-    pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
-        inspector.query::<()>(cmd("ECHO").arg(Self::MARKER));
-        let mut lines = Vec::new();
-        loop {
-            let line = self.connection.recv_response().expect("a command");
-            let line: String = redis::from_redis_value(line).expect("a line");
-            if line.contains(Self::MARKER) {
-                return lines;
-            }
-            lines.push(line);
-        }
-    }
-}
-
-impl std::fmt::Debug for Commands {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Commands").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::server::RedisServer;
-
-    #[test]
-    fn messages_come_in_order_and_only_those_since_the_last_look() {
-        let server = RedisServer::start();
-        let inspector = server.inspector();
-        let mut messages = Messages::on(server.client(), "news");
-        inspector.publish("news", "a");
-        inspector.publish("news", "b");
-        assert_eq!(messages.so_far(&inspector), ["a", "b"]);
-        assert_eq!(messages.so_far(&inspector), [""; 0]);
-    }
 
     #[test]
     fn keys_of_every_database_are_seen() {
@@ -256,19 +211,5 @@ mod tests {
         let mut keys = inspector.keys();
         keys.sort();
         assert_eq!(keys, ["key-0", "key-7"]);
-    }
-
-    #[test]
-    fn commands_are_seen_as_they_were_sent() {
-        let server = RedisServer::start();
-        let inspector = server.inspector();
-        let mut commands = Commands::watch(server.client());
-        inspector.publish("news", "a");
-        let lines = commands.so_far(&inspector);
-        assert!(
-            matches!(&lines[..], [one] if one.ends_with(r#""PUBLISH" "news" "a""#)),
-            "{lines:?}"
-        );
-        assert!(commands.so_far(&inspector).is_empty());
     }
 }

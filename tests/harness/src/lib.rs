@@ -13,6 +13,8 @@
 mod clean;
 mod inspect;
 mod load;
+mod monitor;
+mod names;
 mod party;
 mod peer;
 mod proxy;
@@ -24,8 +26,12 @@ mod wait;
 pub use redis;
 
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
-pub use inspect::{Commands, Holder, Inspector, Messages, lock_channel};
+pub use inspect::{Access, Holder, Inspector};
 pub use load::{Latency, Load, LoadReport};
+pub use monitor::{Commands, Messages};
+pub use names::{
+    deadlines_key, lock_channel, queue_key, read_hold_key, read_write_channel, token_key,
+};
 pub use party::Party;
 pub use peer::{
     Answer, Hello, Lang, Peer, PeerArgs, PeerError, Pending, epoch_micros, java_is_required,

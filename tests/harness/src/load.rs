@@ -20,6 +20,8 @@ pub struct Load {
     counter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_percent: Option<u8>,
 }
 
 impl Load {
@@ -34,6 +36,7 @@ impl Load {
             lease_ms: None,
             counter: None,
             until: None,
+            write_percent: None,
         }
     }
 
@@ -73,6 +76,14 @@ impl Load {
         self
     }
 
+    /// For the kind `read_write`: so many turns in a hundred write, the others read.
+    ///
+    /// Only writers add to the counter; readers look at it at both ends of their hold.
+    pub fn write_percent(mut self, percent: u8) -> Self {
+        self.write_percent = Some(percent);
+        self
+    }
+
     pub(crate) fn time(&self) -> Duration {
         Duration::from_millis(self.millis)
     }
@@ -90,6 +101,9 @@ pub struct LoadReport {
     /// How many times one was added to the counter.
     #[serde(default)]
     pub counted: u64,
+    /// How many readers saw the counter change.
+    #[serde(default)]
+    pub torn: u64,
     /// The least any owner got.
     pub min_per_owner: u64,
     /// The most any owner got.
@@ -100,6 +114,18 @@ pub struct LoadReport {
     /// How long a release took.
     #[serde(default)]
     pub release_us: Latency,
+    /// How many read locks were taken.
+    #[serde(default)]
+    pub reads: u64,
+    /// How many write locks were taken.
+    #[serde(default)]
+    pub writes: u64,
+    /// How long the acquisition of a read lock took.
+    #[serde(default)]
+    pub read_us: Latency,
+    /// How long the acquisition of a write lock took.
+    #[serde(default)]
+    pub write_us: Latency,
 }
 
 /// A distribution of times, in microseconds.

@@ -84,12 +84,12 @@ impl Party {
 
     /// Takes the lock if it is free.
     pub async fn try_lock(&self) -> bool {
-        self.expect("try_lock", Value::Null).await.is_true()
+        self.expect("try_lock", Value::Null).await.is_granted()
     }
 
     /// Takes the lock if it is free, for a fixed lease.
     pub async fn try_lock_for(&self, lease: Duration) -> bool {
-        self.expect("try_lock", json!({ "lease_ms": millis(lease) })).await.is_true()
+        self.expect("try_lock", json!({ "lease_ms": millis(lease) })).await.is_granted()
     }
 
     /// Begins to take the lock if it becomes free within `wait`.
@@ -147,6 +147,27 @@ impl Party {
     /// How long the lock lives on, in milliseconds; −1 without an end, −2 when it is free.
     pub async fn remaining_ms(&self) -> i64 {
         self.expect("remaining_ms", Value::Null).await.number()
+    }
+
+    /// The token that a fenced lock has given out last.
+    pub async fn token(&self) -> i64 {
+        self.expect("token", Value::Null).await.number()
+    }
+
+    /// Who holds the lock and who waits for it, as the Rust peer sees it.
+    pub async fn inspect(&self) -> Value {
+        self.expect("inspect", Value::Null).await.value
+    }
+
+    /// Tries to take the lock, which is an error; gives the peer's error code.
+    ///
+    /// # Panics
+    /// When there is no error.
+    pub async fn lock_fails(&self, op: &str) -> String {
+        match self.ask(op, Value::Null).await {
+            Err(error) => error.code().unwrap_or_else(|| panic!("{error}")).to_owned(),
+            Ok(answer) => panic!("{self}: {op} {:?} is no error but {}", self.name, answer.value),
+        }
     }
 
     /// Runs a [`Load`] in this party's process.

@@ -257,7 +257,7 @@ impl Pending {
     pub async fn granted_within(self, limit: Duration) -> Answer {
         let question = format!("{} peer: {}", self.lang, self.request);
         match self.within(limit).await {
-            Ok(answer) if answer.is_true() || answer.value.is_number() => answer,
+            Ok(answer) if answer.is_granted() => answer,
             Ok(answer) => panic!("{question}: refused with {}", answer.value),
             Err(error) => panic!("{question}: {error}"),
         }

@@ -45,6 +45,11 @@ impl Answer {
         self.value == Value::Bool(true)
     }
 
+    /// Whether the value is `true`, or the token that stands for it.
+    pub fn is_granted(&self) -> bool {
+        self.is_true() || self.value.is_number()
+    }
+
     /// The value as a number.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 package peer;
 
+import java.util.Objects;
 import org.redisson.api.RBucket;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
@@ -9,6 +10,7 @@ final class Counter {
     private final RBucket<String> bucket;
     private final long until;
     private long counted;
+    private String seen;
 
     private Counter(RBucket<String> bucket, long until) {
         this.bucket = bucket;
@@ -34,6 +36,16 @@ final class Counter {
         bucket.set(Long.toString(number + 1));
         counted++;
         return true;
+    }
+
+    /** Remembers the number, for {@link #isTorn}. */
+    void read() {
+        seen = bucket == null ? null : bucket.get();
+    }
+
+    /** Whether somebody has counted since {@link #read}. */
+    boolean isTorn() {
+        return bucket != null && !Objects.equals(seen, bucket.get());
     }
 
     long counted() {

@@ -15,6 +15,10 @@ record LockTarget(String kind, List<String> names) {
         return names.get(0);
     }
 
+    LockTarget ofKind(String other) {
+        return new LockTarget(other, names);
+    }
+
     LockTarget numbered(int number) {
         return new LockTarget(kind, names.stream().map(name -> name + ":" + number).toList());
     }

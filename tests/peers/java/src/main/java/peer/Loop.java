@@ -19,8 +19,7 @@ final class Loop {
         this.plan = plan;
         this.ready = new CountDownLatch(plan.owners());
         for (int i = 0; i < plan.owners(); i++) {
-            LoopLock lock = plan.targetOf(i).map(locks::get).map(found -> LoopLock.on(found, plan.terms())).orElse(LoopLock.NONE);
-            owners.add(new LoopOwner(this, plan, lock, Counter.of(plan, client)));
+            owners.add(new LoopOwner(this, plan, LoopLocks.of(plan, i, locks), Counter.of(plan, client)));
         }
     }
 

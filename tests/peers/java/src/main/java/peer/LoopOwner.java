@@ -1,5 +1,7 @@
 package peer;
 
+import java.util.OptionalLong;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -11,18 +13,22 @@ final class LoopOwner implements Runnable {
     private static final long SHORTEST_PARK_NANOS = 100_000;
 
     private final Loop loop;
-    private final LoopLock lock;
+    private final LoopLocks locks;
+    private final OptionalLong writePercent;
     private final Counter counter;
     private final long holdNanos;
-    private final Latencies acquires = new Latencies();
+    private final Latencies reads = new Latencies();
+    private final Latencies writes = new Latencies();
     private final Latencies releases = new Latencies();
     private long refused;
     private long errors;
+    private long torn;
     private boolean counterReached;
 
-    LoopOwner(Loop loop, LoopPlan plan, LoopLock lock, Counter counter) {
+    LoopOwner(Loop loop, LoopPlan plan, LoopLocks locks, Counter counter) {
         this.loop = loop;
-        this.lock = lock;
+        this.locks = locks;
+        this.writePercent = plan.writePercent();
         this.counter = counter;
         this.holdNanos = TimeUnit.MICROSECONDS.toNanos(plan.holdMicros());
     }
@@ -47,7 +53,7 @@ final class LoopOwner implements Runnable {
     }
 
     long acquired() {
-        return acquires.count();
+        return reads.count() + writes.count();
     }
 
     long refused() {
@@ -62,8 +68,18 @@ final class LoopOwner implements Runnable {
         return counter.counted();
     }
 
-    Latencies acquires() {
-        return acquires;
+    /** How often a reader saw the counter change. */
+    long torn() {
+        return torn;
+    }
+
+    Latencies reads() {
+        return reads;
+    }
+
+    /** Those of all acquisitions, but of a read/write lock only of the write lock. */
+    Latencies writes() {
+        return writes;
     }
 
     Latencies releases() {
@@ -72,18 +88,19 @@ final class LoopOwner implements Runnable {
 
     /** Takes the lock, uses it and releases it; false if any of that failed. */
     private boolean takeTurn() throws InterruptedException {
+        boolean reading = writePercent.isPresent() && ThreadLocalRandom.current().nextInt(100) >= writePercent.getAsLong();
+        LoopLock lock = reading ? locks.shared() : locks.exclusive();
         try {
             long start = System.nanoTime();
             if (!lock.acquire()) {
                 refused++;
                 return true;
             }
-            acquires.addSince(start);
+            (reading ? reads : writes).addSince(start);
             try {
-                counterReached = !counter.count();
-                hold();
+                use(reading);
             } finally {
-                release();
+                release(lock);
             }
             return true;
         } catch (RuntimeException failure) {
@@ -91,7 +108,18 @@ final class LoopOwner implements Runnable {
         }
     }
 
-    private void release() {
+    private void use(boolean reading) {
+        if (reading) {
+            counter.read();
+            hold();
+            torn += counter.isTorn() ? 1 : 0;
+        } else {
+            counterReached = !counter.count();
+            hold();
+        }
+    }
+
+    private void release(LoopLock lock) {
         long start = System.nanoTime();
         lock.release();
         releases.addSince(start);

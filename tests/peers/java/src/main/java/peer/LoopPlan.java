@@ -3,9 +3,13 @@ package peer;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** What a loop is to do. No target: the owners take no lock at all. */
+/**
+ * What a loop is to do. No target: the owners take no lock at all. With a write percentage, each turn takes the write lock with
+ * that probability, or else the read lock.
+ */
 record LoopPlan(
         Optional<LockTarget> target,
+        OptionalLong writePercent,
         Terms terms,
         int owners,
         long millis,
@@ -20,9 +24,15 @@ record LoopPlan(
         if (until.isPresent() && counter.isEmpty()) {
             throw new InvalidRequest("until needs a counter");
         }
-        boolean unlocked = request.text("kind").equals(Optional.of("none"));
+        Optional<String> kind = request.text("kind");
+        boolean unlocked = kind.equals(Optional.of("none"));
+        OptionalLong writePercent = request.number("write_percent", 0);
+        if (writePercent.isPresent() != kind.equals(Optional.of("read_write")) || writePercent.orElse(0) > 100) {
+            throw new InvalidRequest("write_percent is for the kind read_write, and from 0 to 100");
+        }
         return new LoopPlan(
                 unlocked ? Optional.empty() : Optional.of(LockTarget.of(request)),
+                writePercent,
                 Terms.of(request),
                 Math.toIntExact(request.requiredNumber("owners", 1)),
                 request.requiredNumber("millis", 1),

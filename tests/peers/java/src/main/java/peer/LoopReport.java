@@ -3,6 +3,7 @@ package peer;
 import java.util.List;
 import java.util.LongSummaryStatistics;
 import java.util.function.ToLongFunction;
+import java.util.stream.Stream;
 
 /** What a loop answers; the names of the fields are those of the answer. */
 record LoopReport(
@@ -10,10 +11,15 @@ record LoopReport(
         long refused,
         long errors,
         long counted,
+        long torn,
         long minPerOwner,
         long maxPerOwner,
         Latencies.Summary acquireUs,
-        Latencies.Summary releaseUs) {
+        Latencies.Summary releaseUs,
+        long reads,
+        long writes,
+        Latencies.Summary readUs,
+        Latencies.Summary writeUs) {
 
     static LoopReport of(List<LoopOwner> owners) {
         LongSummaryStatistics perOwner = owners.stream().mapToLong(LoopOwner::acquired).summaryStatistics();
@@ -22,10 +28,15 @@ record LoopReport(
                 sum(owners, LoopOwner::refused),
                 sum(owners, LoopOwner::errors),
                 sum(owners, LoopOwner::counted),
+                sum(owners, LoopOwner::torn),
                 perOwner.getMin(),
                 perOwner.getMax(),
-                Latencies.summary(owners.stream().map(LoopOwner::acquires).toList()),
-                Latencies.summary(owners.stream().map(LoopOwner::releases).toList()));
+                Latencies.summary(owners.stream().flatMap(owner -> Stream.of(owner.reads(), owner.writes())).toList()),
+                Latencies.summary(owners.stream().map(LoopOwner::releases).toList()),
+                sum(owners, owner -> owner.reads().count()),
+                sum(owners, owner -> owner.writes().count()),
+                Latencies.summary(owners.stream().map(LoopOwner::reads).toList()),
+                Latencies.summary(owners.stream().map(LoopOwner::writes).toList()));
     }
 
     private static long sum(List<LoopOwner> owners, ToLongFunction<LoopOwner> number) {

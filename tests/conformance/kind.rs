@@ -1,0 +1,111 @@
+//! The kinds of lock, and which of them share what.
+
+use harness::{lock_channel, read_write_channel};
+
+/// A kind of lock, as `PEER.md` names it. A new kind is a variant here and a place in the lists below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Lock,
+    Fair,
+    Read,
+    Write,
+    Fenced,
+    NonReentrant,
+    NonReentrantFair,
+    Spin,
+}
+
+/// One holder at a time.
+pub(crate) const EXCLUSIVE: &[Kind] = &[
+    Kind::Lock,
+    Kind::Fair,
+    Kind::Write,
+    Kind::Fenced,
+    Kind::NonReentrant,
+    Kind::NonReentrantFair,
+    Kind::Spin,
+];
+/// One holder at a time, in the four ways that differ most: for scenarios that cost a process or much time.
+pub(crate) const MAIN: &[Kind] = &[Kind::Lock, Kind::Fair, Kind::Write, Kind::Fenced];
+/// One holder at a time, who may take it again.
+pub(crate) const REENTRANT: &[Kind] =
+    &[Kind::Lock, Kind::Fair, Kind::Write, Kind::Fenced, Kind::Spin];
+/// Whoever waits is woken by a message.
+pub(crate) const WAKING: &[Kind] = &[
+    Kind::Lock,
+    Kind::Fair,
+    Kind::Write,
+    Kind::Fenced,
+    Kind::NonReentrant,
+    Kind::NonReentrantFair,
+];
+/// All who wait listen on one channel.
+pub(crate) const COMMON_CHANNEL: &[Kind] =
+    &[Kind::Lock, Kind::Write, Kind::Fenced, Kind::NonReentrant];
+/// A free lock has nothing to give back, and Redisson says so.
+pub(crate) const NOT_FAIR: &[Kind] =
+    &[Kind::Lock, Kind::Read, Kind::Write, Kind::Fenced, Kind::NonReentrant, Kind::Spin];
+pub(crate) const EVERY: &[Kind] = &[
+    Kind::Lock,
+    Kind::Fair,
+    Kind::Read,
+    Kind::Write,
+    Kind::Fenced,
+    Kind::NonReentrant,
+    Kind::NonReentrantFair,
+    Kind::Spin,
+];
+/// One holder at a time, and a waiter who is interrupted leaves: one of Redisson's fair lock stays in line.
+pub(crate) const ABANDONED: &[Kind] =
+    &[Kind::Lock, Kind::Write, Kind::Fenced, Kind::NonReentrant, Kind::Spin];
+/// As [`EXCLUSIVE`], but no waiter of Redisson's misses its message: one for a write lock does if it comes too soon.
+pub(crate) const CROWDED: &[Kind] =
+    &[Kind::Lock, Kind::Fair, Kind::Fenced, Kind::NonReentrant, Kind::NonReentrantFair, Kind::Spin];
+/// Each has keys or channels named in its own way.
+pub(crate) const NAMED: &[Kind] = &[Kind::Lock, Kind::Fair, Kind::Read, Kind::Fenced];
+pub(crate) const LOCK: &[Kind] = &[Kind::Lock];
+pub(crate) const FAIR: &[Kind] = &[Kind::Fair, Kind::NonReentrantFair];
+/// Scenarios of the two sides of a read/write lock.
+pub(crate) const READ: &[Kind] = &[Kind::Read];
+pub(crate) const WRITE: &[Kind] = &[Kind::Write];
+pub(crate) const FENCED: &[Kind] = &[Kind::Fenced];
+pub(crate) const NON_REENTRANT: &[Kind] = &[Kind::NonReentrant, Kind::NonReentrantFair];
+pub(crate) const SPIN: &[Kind] = &[Kind::Spin];
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Fair => "fair",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Fenced => "fenced",
+            Self::NonReentrant => "non_reentrant",
+            Self::NonReentrantFair => "non_reentrant_fair",
+            Self::Spin => "spin",
+        }
+    }
+
+    /// The channel of a lock of this name; of a fair lock, what stands before `:` and the waiter's id.
+    pub(crate) fn channel(self, name: &str) -> String {
+        match self {
+            Self::Read | Self::Write => read_write_channel(name),
+            _ => lock_channel(name),
+        }
+    }
+
+    /// What its release tells the channel.
+    pub(crate) fn release_message(self) -> &'static str {
+        if self == Self::Write { "1" } else { "0" }
+    }
+
+    /// Waiters stand in a line on the server.
+    pub(crate) fn is_fair(self) -> bool {
+        matches!(self, Self::Fair | Self::NonReentrantFair)
+    }
+
+    /// How many times a scenario takes it, where once or more is all the same.
+    pub(crate) fn depth(self) -> i64 {
+        if matches!(self, Self::NonReentrant | Self::NonReentrantFair) { 1 } else { 2 }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a server tells to those who listen and to those who look over its shoulder.
+
+use redis::{Connection, cmd};
+
+use crate::inspect::Inspector;
+
+/// Listens on one channel, on a connection of its own.
+pub struct Messages {
+    connection: Connection,
+    marker: String,
+}
+
+impl Messages {
+    /// Listens on `channel`, beginning before this returns.
+    ///
+    /// # Panics
+    /// When the server refuses the subscription.
+    pub fn on(mut connection: Connection, channel: &str) -> Self {
+        let marker = format!("harness:end-of-messages:{channel}");
+        for channel in [channel, &marker] {
+            connection
+                .send_packed_command(&cmd("SUBSCRIBE").arg(channel).get_packed_command())
+                .expect("to subscribe");
+            connection.recv_response().expect("a subscription");
+        }
+        Self { connection, marker }
+    }
+
+    /// What was published since the last time, up to now. No waiting: a marker published behind it ends the list.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
+        inspector.publish(&self.marker, "");
+        let mut messages = Vec::new();
+        loop {
+            let message = self.connection.recv_response().expect("a message");
+            let (_, channel, payload): (String, String, String) =
+                redis::from_redis_value(message).expect("a message");
+            if channel == self.marker {
+                return messages;
+            }
+            messages.push(payload);
+        }
+    }
+}
+
+impl std::fmt::Debug for Messages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Messages").finish_non_exhaustive()
+    }
+}
+
+/// What a server carries out, script by script and command by command (`MONITOR`).
+pub struct Commands {
+    connection: Connection,
+}
+
+impl Commands {
+    const MARKER: &str = "harness:end-of-commands";
+
+    /// Watches through a connection of its own, beginning before this returns.
+    ///
+    /// # Panics
+    /// When the server refuses.
+    pub fn watch(mut connection: Connection) -> Self {
+        connection.send_packed_command(&cmd("MONITOR").get_packed_command()).expect("to ask");
+        connection.recv_response().expect("to be allowed to watch");
+        Self { connection }
+    }
+
+    /// The lines since the last time, up to now, such as `1700000000.5 [0 lua] "pttl" "name"`.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
+        inspector.query::<()>(cmd("ECHO").arg(Self::MARKER));
+        let mut lines = Vec::new();
+        loop {
+            let line = self.connection.recv_response().expect("a command");
+            let line: String = redis::from_redis_value(line).expect("a line");
+            if line.contains(Self::MARKER) {
+                return lines;
+            }
+            lines.push(line);
+        }
+    }
+}
+
+impl std::fmt::Debug for Commands {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Commands").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::RedisServer;
+
+    #[test]
+    fn messages_come_in_order_and_only_those_since_the_last_look() {
+        let server = RedisServer::start();
+        let inspector = server.inspector();
+        let mut messages = Messages::on(server.client(), "news");
+        inspector.publish("news", "a");
+        inspector.publish("news", "b");
+        assert_eq!(messages.so_far(&inspector), ["a", "b"]);
+        assert_eq!(messages.so_far(&inspector), [""; 0]);
+    }
+
+    #[test]
+    fn commands_are_seen_as_they_were_sent() {
+        let server = RedisServer::start();
+        let inspector = server.inspector();
+        let mut commands = Commands::watch(server.client());
+        inspector.publish("news", "a");
+        let lines = commands.so_far(&inspector);
+        assert!(
+            matches!(&lines[..], [one] if one.ends_with(r#""PUBLISH" "news" "a""#)),
+            "{lines:?}"
+        );
+        assert!(commands.so_far(&inspector).is_empty());
+    }
+}

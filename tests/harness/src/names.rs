@@ -1,0 +1,37 @@
+//! What Redisson calls the keys and channels of a lock.
+
+/// The channel on which a plain or fenced lock of this name tells that it is free; with `:` and a waiter's id behind it,
+/// that of one waiter for a fair lock.
+pub fn lock_channel(name: &str) -> String {
+    tagged("redisson_lock__channel", name)
+}
+
+/// The channel of a read/write lock of this name.
+pub fn read_write_channel(name: &str) -> String {
+    tagged("redisson_rwlock", name)
+}
+
+/// The list of those who wait for a fair lock of this name.
+pub fn queue_key(name: &str) -> String {
+    tagged("redisson_lock_queue", name)
+}
+
+/// The sorted set of the times until which they keep their places.
+pub fn deadlines_key(name: &str) -> String {
+    tagged("redisson_lock_timeout", name)
+}
+
+/// The counter of a fenced lock of this name.
+pub fn token_key(name: &str) -> String {
+    tagged("redisson_lock_token", name)
+}
+
+/// The key that lives as long as the `n`th read hold of a holder.
+pub fn read_hold_key(name: &str, holder: &str, n: u64) -> String {
+    let name = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
+    format!("{name}:{holder}:rwlock_timeout:{n}")
+}
+
+fn tagged(prefix: &str, name: &str) -> String {
+    if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
+}
