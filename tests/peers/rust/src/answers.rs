@@ -25,6 +25,7 @@ pub(crate) struct Failure {
 pub(crate) enum Code {
     NotHeld,
     WrongKind,
+    WouldDeadlock,
     Cancelled,
     Invalid,
     Closed,
@@ -96,6 +97,7 @@ impl From<Error> for Failure {
         let code = match error {
             Error::NotHeld { .. } => Code::NotHeld,
             Error::WrongKind { .. } => Code::WrongKind,
+            Error::WouldDeadlock { .. } => Code::WouldDeadlock,
             Error::Invalid(_) | Error::Config(_) => Code::Invalid,
             Error::Closed => Code::Closed,
             _ => Code::Redis,

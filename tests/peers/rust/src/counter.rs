@@ -26,6 +26,7 @@ pub(crate) struct Counter {
     key: String,
     until: u64,
     counted: u64,
+    seen: Option<u64>,
 }
 
 impl Counters {
@@ -40,6 +41,7 @@ impl Counters {
             key: format!("{}{name}", self.prefix),
             until,
             counted: 0,
+            seen: None,
         })
     }
 }
@@ -47,15 +49,28 @@ impl Counters {
 impl Counter {
     /// Adds one; false when the number has been reached that it counts to.
     pub(crate) async fn count(&mut self) -> Result<bool, RedisError> {
-        let connection = &mut self.connection.0;
-        let number: Option<u64> = cmd("GET").arg(&self.key).query_async(connection).await?;
-        let number = number.unwrap_or(0);
+        let number = self.get().await?.unwrap_or(0);
         if number >= self.until {
             return Ok(false);
         }
-        cmd("SET").arg(&self.key).arg(number + 1).exec_async(connection).await?;
+        cmd("SET").arg(&self.key).arg(number + 1).exec_async(&mut self.connection.0).await?;
         self.counted += 1;
         Ok(true)
+    }
+
+    /// Remembers the number, for [`Self::is_torn`].
+    pub(crate) async fn read(&mut self) -> Result<(), RedisError> {
+        self.seen = self.get().await?;
+        Ok(())
+    }
+
+    /// Whether somebody has counted since [`Self::read`].
+    pub(crate) async fn is_torn(&mut self) -> Result<bool, RedisError> {
+        Ok(self.get().await? != self.seen)
+    }
+
+    async fn get(&mut self) -> Result<Option<u64>, RedisError> {
+        cmd("GET").arg(&self.key).query_async(&mut self.connection.0).await
     }
 
     pub(crate) fn counted(&self) -> u64 {

@@ -1,18 +1,178 @@
-//! The one place that knows which kind of lock is made how.
+//! The one place that knows which kind of lock is made and held how.
 
-use redisson_lock::{Client, Lock};
+use std::ops::Deref;
+use std::time::Duration;
+
+use redisson_lock::{
+    Client, Error, FencedGuard, FencedLock, Guard, Inspection, Lock, LockGuard, Owner, Remaining,
+};
+use serde_json::Value;
 
 use crate::answers::Failure;
-use crate::request::{Kind, Request};
+use crate::request::{Kind, Op, Request};
 
-/// The lock a request means.
-pub(crate) fn lock(client: &Client, request: &Request) -> Result<Lock, Failure> {
-    named(client, request.kind, request.name()?)
+/// A lock of any kind.
+#[derive(Debug)]
+pub(crate) enum AnyLock {
+    Plain(Lock),
+    Fenced(FencedLock),
 }
 
-pub(crate) fn named(client: &Client, kind: Kind, name: &str) -> Result<Lock, Failure> {
-    match kind {
-        Kind::Lock => Ok(client.lock(name)),
-        Kind::None => Err(Failure::invalid("the kind none is for loops")),
+/// What its holder has.
+#[derive(Debug)]
+pub(crate) enum AnyGuard {
+    Plain(LockGuard),
+    Fenced(FencedGuard),
+}
+
+/// How long to wait for a lock, and how long to keep it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    patience: Patience,
+    lease: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    Now,
+    Within(Duration),
+    Endless,
+}
+
+impl AnyLock {
+    /// The lock a request means.
+    pub(crate) fn of(client: &Client, request: &Request) -> Result<Self, Failure> {
+        Self::named(client, request.kind, request.name()?)
     }
+
+    pub(crate) fn named(client: &Client, kind: Kind, name: &str) -> Result<Self, Failure> {
+        Ok(match kind {
+            Kind::Lock => Self::Plain(client.lock(name)),
+            Kind::Fair => Self::Plain(client.fair_lock(name)),
+            Kind::Read => Self::Plain(client.read_write_lock(name).read_lock().clone()),
+            Kind::Write => Self::Plain(client.read_write_lock(name).write_lock().clone()),
+            Kind::Fenced => Self::Fenced(client.fenced_lock(name)),
+            Kind::NonReentrant => Self::Plain(client.non_reentrant_lock(name)),
+            Kind::NonReentrantFair => Self::Plain(client.non_reentrant_fair_lock(name)),
+            Kind::Spin => Self::Plain(client.spin_lock(name)),
+            Kind::ReadWrite | Kind::None => {
+                return Err(Failure::invalid("this kind is for loops"));
+            }
+        })
+    }
+
+    /// `None`: it was held for all the time given.
+    pub(crate) async fn acquire(
+        &self,
+        owner: Option<&mut Owner>,
+        terms: Terms,
+    ) -> Result<Option<AnyGuard>, Error> {
+        Ok(match self {
+            Self::Plain(lock) => take(lock, owner, terms).await?.map(AnyGuard::Plain),
+            Self::Fenced(lock) => take(lock, owner, terms).await?.map(AnyGuard::Fenced),
+        })
+    }
+
+    pub(crate) async fn force_unlock(&self) -> Result<bool, Error> {
+        match self {
+            Self::Plain(lock) => lock.force_unlock().await,
+            Self::Fenced(lock) => lock.force_unlock().await,
+        }
+    }
+
+    pub(crate) async fn is_locked(&self) -> Result<bool, Error> {
+        match self {
+            Self::Plain(lock) => lock.is_locked().await,
+            Self::Fenced(lock) => lock.is_locked().await,
+        }
+    }
+
+    pub(crate) async fn remaining(&self) -> Result<Remaining, Error> {
+        match self {
+            Self::Plain(lock) => lock.remaining().await,
+            Self::Fenced(lock) => lock.remaining().await,
+        }
+    }
+
+    pub(crate) async fn inspect(&self) -> Result<Inspection, Error> {
+        match self {
+            Self::Plain(lock) => lock.inspect().await,
+            Self::Fenced(lock) => lock.inspect().await,
+        }
+    }
+
+    /// The token given out last, or `null`.
+    pub(crate) async fn token(&self) -> Result<Value, Failure> {
+        match self {
+            Self::Plain(_) => Err(Failure::invalid("only a fenced lock has a token")),
+            Self::Fenced(lock) => Ok(lock.token().await?.map(|token| token.value()).into()),
+        }
+    }
+}
+
+impl AnyGuard {
+    pub(crate) async fn unlock(self) -> Result<(), Error> {
+        match self {
+            Self::Plain(guard) => guard.unlock().await,
+            Self::Fenced(guard) => guard.unlock().await,
+        }
+    }
+
+    /// How a granted acquisition is answered.
+    pub(crate) fn answer(&self) -> Value {
+        match self {
+            Self::Plain(_) => true.into(),
+            Self::Fenced(guard) => guard.token().value().into(),
+        }
+    }
+}
+
+impl Deref for AnyGuard {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        match self {
+            Self::Plain(guard) => guard,
+            Self::Fenced(guard) => guard,
+        }
+    }
+}
+
+impl Terms {
+    pub(crate) fn of(request: &Request) -> Self {
+        let patience = match (request.op, request.wait()) {
+            (Op::TryLock, None) => Patience::Now,
+            (Op::TryLock | Op::Loop, Some(wait)) => Patience::Within(wait),
+            _ => Patience::Endless,
+        };
+        Self { patience, lease: request.lease() }
+    }
+}
+
+async fn take<G: Guard>(
+    lock: &Lock<G>,
+    owner: Option<&mut Owner>,
+    terms: Terms,
+) -> Result<Option<G>, Error> {
+    if matches!(terms.patience, Patience::Endless) {
+        let mut acquire = lock.lock();
+        if let Some(owner) = owner {
+            acquire = acquire.by(owner);
+        }
+        if let Some(lease) = terms.lease {
+            acquire = acquire.lease(lease);
+        }
+        return acquire.await.map(Some);
+    }
+    let mut acquire = lock.try_lock();
+    if let Some(owner) = owner {
+        acquire = acquire.by(owner);
+    }
+    if let Some(lease) = terms.lease {
+        acquire = acquire.lease(lease);
+    }
+    if let Patience::Within(wait) = terms.patience {
+        acquire = acquire.wait(wait);
+    }
+    acquire.await
 }

@@ -1,10 +1,11 @@
 //! Many owners that take and release a lock, over and over, for so long.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use redisson_lock::{Client, Lock, LockGuard};
+use redisson_lock::Client;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Barrier;
@@ -14,7 +15,7 @@ use tokio::time::sleep;
 use crate::answers::Failure;
 use crate::counter::{Counter, Counters};
 use crate::latencies::{Latencies, Summary};
-use crate::locks;
+use crate::locks::{AnyGuard, AnyLock, Terms};
 use crate::request::{Kind, Request};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
@@ -26,17 +27,25 @@ const TICK: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// One a owner.
-    locks: Vec<LoopLock>,
+    locks: Vec<LoopLocks>,
     time: Duration,
     hold: Duration,
     counter: Option<(String, u64)>,
 }
 
-/// The lock of a loop's owner, or the lack of one.
+/// The locks of a loop's owner.
 #[derive(Debug)]
-enum LoopLock {
+enum LoopLocks {
     None,
-    Some { lock: Lock, wait: Option<Duration>, lease: Option<Duration> },
+    One { lock: AnyLock, terms: Terms },
+    Both { read: AnyLock, write: AnyLock, terms: Terms, write_percent: u8 },
+}
+
+/// What an owner does with the lock in one turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Read,
+    Write,
 }
 
 /// What a loop answers; the names of the fields are those of the answer.
@@ -46,21 +55,29 @@ struct Report {
     refused: usize,
     errors: usize,
     counted: u64,
+    torn: usize,
     min_per_owner: usize,
     max_per_owner: usize,
     acquire_us: Summary,
     release_us: Summary,
+    reads: usize,
+    writes: usize,
+    read_us: Summary,
+    write_us: Summary,
 }
 
 #[derive(Debug)]
 struct LoopOwner {
-    lock: LoopLock,
+    locks: LoopLocks,
     counter: Option<Counter>,
     hold: Duration,
-    acquires: Latencies,
+    reads: Latencies,
+    /// Those of all acquisitions, but of a read/write lock only of the write lock.
+    writes: Latencies,
     releases: Latencies,
     refused: usize,
     errors: usize,
+    torn: usize,
     counter_reached: bool,
 }
 
@@ -69,18 +86,10 @@ impl Plan {
         if request.until.is_some() && request.counter.is_none() {
             return Err(Failure::invalid("until needs a counter"));
         }
-        let lock = |number: usize| {
-            let lock = match request.kind {
-                Kind::None => return Ok(LoopLock::None),
-                _ if request.each => {
-                    locks::named(client, request.kind, &format!("{}:{number}", request.name()?))?
-                }
-                _ => locks::lock(client, request)?,
-            };
-            Ok(LoopLock::Some { lock, wait: request.wait(), lease: request.lease() })
-        };
+        let write_percent = request.write_percent()?;
+        let locks = |number: usize| LoopLocks::of(request, client, number, write_percent);
         Ok(Self {
-            locks: (0..request.owners()?).map(lock).collect::<Result<_, Failure>>()?,
+            locks: (0..request.owners()?).map(locks).collect::<Result<_, Failure>>()?,
             time: request.time()?,
             hold: request.hold(),
             counter: request.counter.clone().map(|key| (key, request.until.unwrap_or(u64::MAX))),
@@ -96,12 +105,12 @@ pub(crate) async fn run(
 ) -> Result<Value, Failure> {
     let start = Arc::new(Barrier::new(plan.locks.len()));
     let mut owners = Vec::new();
-    for lock in plan.locks {
+    for locks in plan.locks {
         let counter = match &plan.counter {
             Some((key, until)) => Some(counters.counter(key, *until).await?),
             None => None,
         };
-        owners.push(LoopOwner::new(lock, counter, plan.hold));
+        owners.push(LoopOwner::new(locks, counter, plan.hold));
     }
     let mut tasks = JoinSet::new();
     for owner in owners {
@@ -116,42 +125,65 @@ pub(crate) async fn run(
     Ok(serde_json::to_value(report).expect("a report as JSON"))
 }
 
-impl LoopLock {
+impl LoopLocks {
+    fn of(
+        request: &Request,
+        client: &Client,
+        number: usize,
+        write_percent: Option<u8>,
+    ) -> Result<Self, Failure> {
+        if request.kind == Kind::None {
+            return Ok(Self::None);
+        }
+        let name = match request.each {
+            true => format!("{}:{number}", request.name()?),
+            false => request.name()?.to_owned(),
+        };
+        let lock = |kind| AnyLock::named(client, kind, &name);
+        let terms = Terms::of(request);
+        Ok(match write_percent {
+            None => Self::One { lock: lock(request.kind)?, terms },
+            Some(write_percent) => Self::Both {
+                read: lock(Kind::Read)?,
+                write: lock(Kind::Write)?,
+                terms,
+                write_percent,
+            },
+        })
+    }
+
+    fn next_turn(&self) -> Turn {
+        match self {
+            Self::Both { write_percent, .. } if dice() >= *write_percent => Turn::Read,
+            _ => Turn::Write,
+        }
+    }
+
     /// `Some(None)`: granted, with nothing to give back. `None`: refused.
-    async fn acquire(&self) -> Result<Option<Option<LockGuard>>, Failure> {
-        let Self::Some { lock, wait, lease } = self else {
-            return Ok(Some(None));
-        };
-        let guard = match wait {
-            Some(wait) => {
-                let mut acquire = lock.try_lock().wait(*wait);
-                if let Some(lease) = lease {
-                    acquire = acquire.lease(*lease);
-                }
-                acquire.await?
-            }
-            None => {
-                let mut acquire = lock.lock();
-                if let Some(lease) = lease {
-                    acquire = acquire.lease(*lease);
-                }
-                Some(acquire.await?)
+    async fn acquire(&self, turn: Turn) -> Result<Option<Option<AnyGuard>>, Failure> {
+        let (lock, terms) = match self {
+            Self::None => return Ok(Some(None)),
+            Self::One { lock, terms } => (lock, terms),
+            Self::Both { read, write, terms, .. } => {
+                (if turn == Turn::Read { read } else { write }, terms)
             }
         };
-        Ok(guard.map(Some))
+        Ok(lock.acquire(None, *terms).await?.map(Some))
     }
 }
 
 impl LoopOwner {
-    fn new(lock: LoopLock, counter: Option<Counter>, hold: Duration) -> Self {
+    fn new(locks: LoopLocks, counter: Option<Counter>, hold: Duration) -> Self {
         Self {
-            lock,
+            locks,
             counter,
             hold,
-            acquires: Latencies::default(),
+            reads: Latencies::default(),
+            writes: Latencies::default(),
             releases: Latencies::default(),
             refused: 0,
             errors: 0,
+            torn: 0,
             counter_reached: false,
         }
     }
@@ -173,12 +205,19 @@ impl LoopOwner {
     /// Takes the lock, uses it and releases it.
     async fn take_turn(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
-        let Some(guard) = self.lock.acquire().await? else {
+        let turn = self.locks.next_turn();
+        let Some(guard) = self.locks.acquire(turn).await? else {
             self.refused += 1;
             return Ok(());
         };
-        self.acquires.add_since(start);
-        let used = self.use_it().await;
+        match turn {
+            Turn::Read => self.reads.add_since(start),
+            Turn::Write => self.writes.add_since(start),
+        }
+        let used = match turn {
+            Turn::Read => self.read().await,
+            Turn::Write => self.write().await,
+        };
         let start = Instant::now();
         if let Some(guard) = guard {
             guard.unlock().await?;
@@ -187,12 +226,23 @@ impl LoopOwner {
         used
     }
 
-    async fn use_it(&mut self) -> Result<(), Failure> {
+    async fn write(&mut self) -> Result<(), Failure> {
         if let Some(counter) = &mut self.counter {
             self.counter_reached = !counter.count().await?;
         }
         if !self.counter_reached {
             pass(self.hold).await;
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<(), Failure> {
+        if let Some(counter) = &mut self.counter {
+            counter.read().await?;
+        }
+        pass(self.hold).await;
+        if let Some(counter) = &mut self.counter {
+            self.torn += usize::from(counter.is_torn().await?);
         }
         Ok(())
     }
@@ -209,9 +259,17 @@ async fn pass(time: Duration) {
     }
 }
 
+/// From 0 to 99. Anything will do that is not in step with other owners.
+fn dice() -> u8 {
+    let hash = RandomState::new().hash_one(());
+    u8::try_from(hash % 100).expect("less than 100")
+}
+
 impl Report {
     fn of(owners: Vec<LoopOwner>) -> Self {
-        let acquired = || owners.iter().map(|owner| owner.acquires.count());
+        let acquired = || owners.iter().map(|owner| owner.reads.count() + owner.writes.count());
+        let (reads, writes) =
+            (owners.iter().map(|owner| &owner.reads), owners.iter().map(|owner| &owner.writes));
         Self {
             acquired: acquired().sum(),
             refused: owners.iter().map(|owner| owner.refused).sum(),
@@ -223,8 +281,13 @@ impl Report {
                 .sum(),
             min_per_owner: acquired().min().unwrap_or(0),
             max_per_owner: acquired().max().unwrap_or(0),
-            acquire_us: Latencies::summary(owners.iter().map(|owner| &owner.acquires)),
+            torn: owners.iter().map(|owner| owner.torn).sum(),
+            acquire_us: Latencies::summary(reads.clone().chain(writes.clone())),
             release_us: Latencies::summary(owners.iter().map(|owner| &owner.releases)),
+            reads: reads.clone().map(Latencies::count).sum(),
+            writes: writes.clone().map(Latencies::count).sum(),
+            read_us: Latencies::summary(reads),
+            write_us: Latencies::summary(writes),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use redisson_lock::{Client, Error, Inspection, LockGuard, Loss, Owner, Remaining};
+use redisson_lock::{Access, Client, Error, Inspection, Loss, Owner, Remaining};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::answers::{Code, Failure};
-use crate::locks::lock;
+use crate::locks::{AnyGuard, AnyLock, Terms};
 use crate::request::{Kind, Op, Request, missing};
 
 /// One owner's side: who it is, and what it holds.
@@ -16,7 +16,7 @@ pub(crate) struct Thread {
     client: Client,
     owner: Owner,
     /// The newest guard last.
-    guards: HashMap<(Kind, String), Vec<LockGuard>>,
+    guards: HashMap<(Kind, String), Vec<AnyGuard>>,
 }
 
 impl Thread {
@@ -26,29 +26,15 @@ impl Thread {
 
     /// Takes a lock. May be dropped at any time.
     pub(crate) async fn acquire(&mut self, request: &Request) -> Result<Value, Failure> {
-        let lock = lock(&self.client, request)?;
-        let guard = match request.op {
-            Op::Lock => {
-                let mut acquire = lock.lock().by(&mut self.owner);
-                if let Some(lease) = request.lease() {
-                    acquire = acquire.lease(lease);
-                }
-                Some(acquire.await?)
-            }
-            _ => {
-                let mut acquire = lock.try_lock().by(&mut self.owner);
-                if let Some(lease) = request.lease() {
-                    acquire = acquire.lease(lease);
-                }
-                if let Some(wait) = request.wait() {
-                    acquire = acquire.wait(wait);
-                }
-                acquire.await?
-            }
+        let lock = AnyLock::of(&self.client, request)?;
+        let guard = lock.acquire(Some(&mut self.owner), Terms::of(request)).await?;
+        let answer = match &guard {
+            Some(guard) => guard.answer(),
+            None if request.kind == Kind::Fenced => Value::Null,
+            None => false.into(),
         };
-        let is_granted = guard.is_some();
         self.guards.entry(key(request)?).or_default().extend(guard);
-        Ok(is_granted.into())
+        Ok(answer)
     }
 
     /// All that is no acquisition.
@@ -73,7 +59,7 @@ impl Thread {
 
     /// As the server sees it.
     async fn hold_count(&self, request: &Request) -> Result<u32, Failure> {
-        lock(&self.client, request)?;
+        AnyLock::of(&self.client, request)?;
         let Some(guard) = self.newest(request)? else {
             return Ok(0);
         };
@@ -84,7 +70,7 @@ impl Thread {
         }
     }
 
-    fn newest(&self, request: &Request) -> Result<Option<&LockGuard>, Failure> {
+    fn newest(&self, request: &Request) -> Result<Option<&AnyGuard>, Failure> {
         Ok(self.guards.get(&key(request)?).and_then(|held| held.last()))
     }
 }
@@ -95,11 +81,11 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         Op::Hello => {
             json!({ "impl": "redisson-lock", "version": version(), "client": client.id() })
         }
-        Op::ForceUnlock => lock(client, request)?.force_unlock().await?.into(),
-        Op::IsLocked => lock(client, request)?.is_locked().await?.into(),
-        Op::RemainingMs => millis(lock(client, request)?.remaining().await?).into(),
-        Op::Inspect => inspection(&lock(client, request)?.inspect().await?),
-        Op::Token => return Err(Failure::invalid("only a fenced lock has a token")),
+        Op::ForceUnlock => AnyLock::of(client, request)?.force_unlock().await?.into(),
+        Op::IsLocked => AnyLock::of(client, request)?.is_locked().await?.into(),
+        Op::RemainingMs => millis(AnyLock::of(client, request)?.remaining().await?).into(),
+        Op::Inspect => inspection(&AnyLock::of(client, request)?.inspect().await?),
+        Op::Token => AnyLock::of(client, request)?.token().await?,
         Op::Lock
         | Op::TryLock
         | Op::Cancel
@@ -136,9 +122,25 @@ fn inspection(seen: &Inspection) -> Value {
     let holders: Vec<_> = seen
         .holders
         .iter()
-        .map(|holder| json!({ "id": holder.id, "count": holder.count, "ours": holder.ours }))
+        .map(|holder| {
+            let access = match holder.access {
+                Access::Shared => "shared",
+                Access::Exclusive => "exclusive",
+            };
+            json!({
+                "id": holder.id, "count": holder.count, "ours": holder.ours, "access": access
+            })
+        })
         .collect();
-    json!({ "holders": holders, "remaining_ms": millis(seen.remaining) })
+    let queue: Vec<_> = seen
+        .queue
+        .iter()
+        .map(|waiter| {
+            let kept_for = waiter.kept_for.map(|time| millis(Remaining::Held(time)));
+            json!({ "id": waiter.id, "ours": waiter.ours, "kept_for_ms": kept_for })
+        })
+        .collect();
+    json!({ "holders": holders, "remaining_ms": millis(seen.remaining), "queue": queue })
 }
 
 /// Of the crate, not of this program.

@@ -10,6 +10,7 @@ use crate::counter::Counters;
 pub(crate) struct Options {
     redis: String,
     watchdog: Option<Duration>,
+    redisson_fair_wait: Option<Duration>,
     prefix: String,
 }
 
@@ -17,28 +18,33 @@ impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut redis = None;
         let mut watchdog = None;
+        let mut redisson_fair_wait = None;
         let mut prefix = String::new();
         while let Some(option) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{option} needs a value"))?;
             match option.as_str() {
                 "--redis" => redis = Some(value),
                 "--watchdog-ms" => watchdog = Some(millis(&option, &value)?),
+                "--fair-wait-ms" => redisson_fair_wait = Some(millis(&option, &value)?),
                 "--prefix" => prefix = value,
-                "--cluster" | "--sentinel" | "--master" | "--fair-wait-ms" => {
+                "--cluster" | "--sentinel" | "--master" => {
                     return Err(format!("{option} is not supported yet by redisson-lock"));
                 }
                 _ => return Err(format!("unknown option {option}")),
             }
         }
-        Ok(Self { redis: redis.ok_or("--redis is needed")?, watchdog, prefix })
+        Ok(Self { redis: redis.ok_or("--redis is needed")?, watchdog, redisson_fair_wait, prefix })
     }
 
     pub(crate) fn config(&self) -> Result<Config, Error> {
-        let config = Config::from_url(&self.redis)?.prefix(&self.prefix);
-        Ok(match self.watchdog {
-            Some(watchdog) => config.watchdog(watchdog),
-            None => config,
-        })
+        let mut config = Config::from_url(&self.redis)?.prefix(&self.prefix);
+        if let Some(watchdog) = self.watchdog {
+            config = config.watchdog(watchdog);
+        }
+        if let Some(wait) = self.redisson_fair_wait {
+            config = config.redisson_fair_wait(wait);
+        }
+        Ok(config)
     }
 
     pub(crate) fn counters(self) -> Counters {
@@ -61,8 +67,11 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let options = parse("--redis redis://h:1 --watchdog-ms 1500 --prefix p:").unwrap();
+        let options =
+            parse("--redis redis://h:1 --watchdog-ms 1500 --fair-wait-ms 4000 --prefix p:")
+                .unwrap();
         assert_eq!(options.watchdog, Some(Duration::from_millis(1500)));
+        assert_eq!(options.redisson_fair_wait, Some(Duration::from_millis(4000)));
         assert_eq!((options.redis.as_str(), options.prefix.as_str()), ("redis://h:1", "p:"));
     }
 
@@ -72,7 +81,7 @@ mod tests {
             ("", "--redis is needed"),
             ("--redis", "needs a value"),
             ("--redis r --watchdog-ms soon", "needs a number"),
-            ("--redis r --fair-wait-ms 5", "not supported"),
+            ("--redis r --fair-wait-ms long", "needs a number"),
             ("--cluster a:1,b:2", "not supported"),
             ("--sentinel a:1 --master m", "not supported"),
             ("--redis r --colour red", "unknown option"),

@@ -26,6 +26,7 @@ pub(crate) struct Request {
     hold_us: u64,
     pub(crate) counter: Option<String>,
     pub(crate) until: Option<u64>,
+    write_percent: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -48,12 +49,21 @@ pub(crate) enum Op {
     Close,
 }
 
-/// The kinds of lock there are so far.
+/// The kinds of lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     #[default]
     Lock,
+    Fair,
+    Read,
+    Write,
+    Fenced,
+    NonReentrant,
+    NonReentrantFair,
+    Spin,
+    /// Both sides of a read/write lock, for a loop that takes now the one and now the other.
+    ReadWrite,
     /// No lock at all, for a loop that shows what goes wrong then.
     None,
 }
@@ -111,6 +121,17 @@ impl Request {
 
     pub(crate) fn time(&self) -> Result<Duration, Failure> {
         at_least_one("millis", self.millis).map(Duration::from_millis)
+    }
+
+    /// How many turns of a hundred write, of a loop that reads and writes.
+    pub(crate) fn write_percent(&self) -> Result<Option<u8>, Failure> {
+        match (self.kind, self.write_percent) {
+            (Kind::ReadWrite, Some(0..=100)) => Ok(self.write_percent),
+            (Kind::ReadWrite, _) | (_, Some(_)) => {
+                Err(Failure::invalid("write_percent is for the kind read_write, and from 0 to 100"))
+            }
+            (_, None) => Ok(None),
+        }
     }
 
     pub(crate) fn hold(&self) -> Duration {
