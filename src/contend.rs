@@ -38,13 +38,15 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim
     let (engine, line) = (&entry.engine, entry.protocol.line());
     engine.check_open()?;
     let now_or_never = matches!(patience, Patience::Now);
+    // The others may be waiting for the very hold under which it wants to read.
+    let at_once = now_or_never || under.is_some();
     let mut claim = Claim::new(entry, lease, Wish { stand: !now_or_never, under });
     // Where the server keeps the line, nobody stands in ours.
     let (heartbeat, queue) = match line {
         Line::Servers { heartbeat } => (Some(heartbeat), &Queue::default()),
         Line::Ours | Line::Shared => (None, &entry.queue),
     };
-    if now_or_never || queue.is_empty() {
+    if at_once || queue.is_empty() {
         match claim.attempt(patience).await? {
             Verdict::Won => return Ok(Some(claim)),
             Verdict::Held(_) if now_or_never => return Ok(None),

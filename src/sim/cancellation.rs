@@ -248,3 +248,20 @@ async fn readers_who_waited_for_a_writer_get_in_together() {
     drop(holding);
     assert!(sim.left().await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_goes_over_to_reading_does_not_stand_behind_those_who_wait_for_it() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let mut me = sim.client.owner();
+    let writing = lock.write().by(&mut me).await.unwrap();
+    let others = futures::future::join_all((0..3).map(|_| async { lock.read().await.unwrap() }));
+    let downgrade = async {
+        sleep(Duration::from_millis(50)).await;
+        let reading = timeout(10 * ONE_WAY, lock.read().by(&mut me).into_future()).await;
+        writing.unlock().await.unwrap();
+        reading.expect("at once").unwrap()
+    };
+    drop(tokio::join!(others, downgrade));
+    assert!(sim.left().await.is_empty());
+}

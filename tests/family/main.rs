@@ -1,0 +1,10 @@
+//! Crowds at the locks of the family: many owners, in both languages at once, some of whom die, and somebody who knows
+//! the rules and looks at what they saw.
+//!
+//! Figures are printed: `cargo test --test family -- --nocapture`. `FENCED_ACQUISITIONS=10000` takes more than the
+//! default.
+
+mod crowd;
+mod fair;
+mod fenced;
+mod read_write;
