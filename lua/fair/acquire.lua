@@ -35,9 +35,9 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 
--- ours have thread ids of 2^62 and up
+-- ours have thread ids of 2^62 and up, which are of 19 digits all
 local function wait_of(holder)
-  local ours = (tonumber(holder:match(':(%d+)$')) or 0) >= 4611686018427387904
+  local ours = holder:sub(-20, -20) == ':' and holder:sub(-19) >= '4611686018427387904'
   return ours and wait or tonumber(ARGV[5])
 end
 

@@ -1,71 +1,84 @@
 //! Runs schedules by the thousand, and tells what it found.
 
+use std::collections::BTreeMap;
 use std::env;
+use std::fmt::Debug;
 use std::time::Instant;
 
-use harness::{RedisServer, redis};
+use harness::RedisServer;
 
-use crate::reentrant::{LOCK, Overheard, Reentrant, Rule, Rules, Scripts};
-use crate::sim::{Kind, Model, Server, Sim, Step, Violation, shrink};
+use crate::sim::{Kind, Model, Rules, Server, Sim, Sort, Step, Violation, shrink};
 
-/// Schedules with all rules kept, when nothing else is asked for.
-const SCHEDULES: u64 = 5_000;
 /// Schedules in which a rule left out has to show.
 const BOUND: u64 = 20_000;
 /// So many schedules are searched for a short example, even when there is one already.
 const ENOUGH: u64 = 60;
 
-/// A server, and a model to run on it again and again.
-pub(crate) struct Fuzz {
-    server: Server,
-    rules: Rules,
-    scripts: Scripts,
+/// A model that can be set up again and again.
+pub(crate) trait Fuzzed: Model + Sized {
+    /// What can be left out.
+    type Rule: Copy + Debug + PartialEq;
+    /// All that is loaded once.
+    type Scripts;
+
+    /// How many schedules are run with all rules kept, when nothing else is asked for.
+    const SCHEDULES: u64;
+
+    /// The keys of the lock.
+    const WATCHED: &'static [(&'static str, Sort)];
+
+    fn load(server: &mut Server, rules: Rules<Self::Rule>) -> Self::Scripts;
+
+    /// The beginning of a schedule.
+    fn new(rules: Rules<Self::Rule>, scripts: &Self::Scripts) -> Self;
 }
 
-type Steps = Vec<Step<<Reentrant as Model>::Action>>;
+/// A server, and a model to run on it again and again.
+pub(crate) struct Fuzz<M: Fuzzed> {
+    server: Server,
+    rules: Rules<M::Rule>,
+    pub(crate) scripts: M::Scripts,
+}
 
-impl Fuzz {
-    pub(crate) fn new(redis: &RedisServer, rules: Rules) -> Self {
-        let client = redis::Client::open(redis.unix_url()).expect("the server's address");
-        let mut server = Server::new(client.get_connection().expect("a connection"), &[LOCK]);
-        let scripts = Scripts::load(&mut server, rules);
+type Steps<M> = Vec<Step<<M as Model>::Action>>;
+
+impl<M: Fuzzed> Fuzz<M> {
+    pub(crate) fn new(redis: &RedisServer, rules: Rules<M::Rule>) -> Self {
+        let mut server = Server::new(redis, M::WATCHED);
+        let scripts = M::load(&mut server, rules);
         Self { server, rules, scripts }
     }
 
-    /// Redisson's threads take part.
-    pub(crate) fn invite(&mut self, theirs: Overheard) {
-        self.scripts.theirs = Some(theirs);
-    }
-
     /// A schedule drawn from this seed. With an `aim` only violations of that kind count.
-    pub(crate) fn random(&mut self, seed: u64, aim: Option<Kind>) -> (Steps, Option<Violation>) {
-        let model = Reentrant::new(self.rules, &self.scripts);
+    pub(crate) fn random(&mut self, seed: u64, aim: Option<Kind>) -> (Steps<M>, Option<Violation>) {
+        let model = M::new(self.rules, &self.scripts);
         Sim::new(model, &mut self.server, aim).random(seed)
     }
 
     /// The same schedule again, and what happens in it line by line.
-    pub(crate) fn trace(&mut self, steps: &Steps, aim: Option<Kind>) -> Vec<String> {
-        let model = Reentrant::new(self.rules, &self.scripts);
+    pub(crate) fn trace(&mut self, steps: &Steps<M>, aim: Option<Kind>) -> Vec<String> {
+        let model = M::new(self.rules, &self.scripts);
         Sim::traced(model, &mut self.server, aim).replay(steps).1
     }
 
     /// The fewest steps that fail in the same way.
-    fn shrink(&mut self, steps: Steps, kind: Kind) -> Steps {
+    fn shrink(&mut self, steps: Steps<M>, kind: Kind) -> Steps<M> {
         shrink(steps, |fewer| {
-            let model = Reentrant::new(self.rules, &self.scripts);
+            let model = M::new(self.rules, &self.scripts);
             Sim::new(model, &mut self.server, Some(kind)).replay(fewer).0.is_some()
         })
     }
 
-    fn tell(&mut self, steps: &Steps, kind: Kind) -> String {
+    fn tell(&mut self, steps: &Steps<M>, kind: Kind) -> String {
         format!("{} steps:\n{}", steps.len(), self.trace(steps, Some(kind)).join("\n"))
     }
 }
 
 /// Many schedules, none of which may go wrong.
-pub(crate) fn run_all(fuzz: &mut Fuzz, test: &str) {
+pub(crate) fn run_all<M: Fuzzed>(fuzz: &mut Fuzz<M>, test: &str) {
     let seed = number("FUZZ_SEED");
-    let schedules = number("FUZZ_SCHEDULES").unwrap_or(if seed.is_some() { 1 } else { SCHEDULES });
+    let schedules =
+        number("FUZZ_SCHEDULES").unwrap_or(if seed.is_some() { 1 } else { M::SCHEDULES });
     let first = seed.unwrap_or_else(|| fastrand::u64(..));
     let began = Instant::now();
     for seed in (0..schedules).map(|n| first.wrapping_add(n)) {
@@ -80,16 +93,32 @@ pub(crate) fn run_all(fuzz: &mut Fuzz, test: &str) {
     println!("{schedules} schedules from seed {first}, {rate:.0} a second: nothing went wrong");
 }
 
+/// How many schedules go wrong, and in which way first; for the record.
+pub(crate) fn tell_how_often<M: Fuzzed>(fuzz: &mut Fuzz<M>, who: &str) {
+    let schedules = number("FUZZ_SCHEDULES").unwrap_or(M::SCHEDULES / 5);
+    let mut found = BTreeMap::new();
+    for seed in 0..schedules {
+        if let Some(violation) = fuzz.random(seed, None).1 {
+            *found.entry(format!("{:?}", violation.kind)).or_insert(0) += 1;
+        }
+    }
+    println!("{who}: {schedules} schedules, of which went wrong {found:?}");
+}
+
 /// With a rule left out, something goes wrong in this way.
-pub(crate) fn is_found(rule: Rule, kind: Kind) {
-    is_found_near(0, rule, kind);
+pub(crate) fn is_found<M: Fuzzed>(rule: M::Rule, kind: Kind) {
+    is_found_near::<M>(0, rule, kind);
 }
 
 /// As [`is_found`], for what is rare: a search that begins at this seed is short.
-pub(crate) fn is_found_near(begin: u64, rule: Rule, kind: Kind) {
+pub(crate) fn is_found_near<M: Fuzzed>(begin: u64, rule: M::Rule, kind: Kind) {
     let redis = RedisServer::builder().unix_socket().start();
-    let mut fuzz = Fuzz::new(&redis, Rules::without(rule));
-    let mut shortest: Option<Steps> = None;
+    find(&mut Fuzz::<M>::new(&redis, Rules::without(rule)), begin, rule, kind);
+}
+
+/// Goes through schedules from this seed on until one goes wrong in this way.
+fn find<M: Fuzzed>(fuzz: &mut Fuzz<M>, begin: u64, rule: M::Rule, kind: Kind) {
+    let mut shortest: Option<Steps<M>> = None;
     for n in 0..BOUND {
         if n >= ENOUGH && shortest.is_some() {
             break;

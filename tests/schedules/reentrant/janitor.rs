@@ -1,6 +1,6 @@
 //! The janitor: rule 4, "finishes what is unclear".
 
-use super::call::Id;
+use super::call::{Id, Name};
 use crate::sim::Ms;
 
 /// What is still to be undone.
@@ -33,6 +33,12 @@ impl Janitor {
     /// Whether it is going to release this id.
     pub(crate) fn has(&self, id: Id) -> bool {
         self.duties.iter().any(|duty| duty.ids.contains(&id))
+    }
+
+    /// Its process ends; the ids nobody will release now.
+    pub(crate) fn dismiss(&mut self, owner: Name) -> Vec<Id> {
+        let gone = |duty: &mut Duty| duty.ids[0].owner == owner;
+        self.duties.extract_if(.., gone).flat_map(|duty| duty.ids).collect()
     }
 
     /// A release of this id, sent then, has been answered.

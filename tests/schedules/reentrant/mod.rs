@@ -14,17 +14,20 @@ mod truth;
 
 use harness::redis::Value;
 
-use crate::sim::{self, Closing, Kind, Model, Ms, StepId};
+use crate::fuzz::Fuzzed;
+use crate::sim::{self, Closing, Kind, Model, Ms, Server, Sort, StepId};
 use action::Action;
-use call::{Call, Id, Name, Verb};
-use janitor::Janitor;
+use call::{Call, Verb};
 use owner::{Claim, Deed, Owner};
 use redisson::Thread;
 use truth::Truth;
 
-pub(crate) use overheard::{Overheard, overhear};
-pub(crate) use rules::{Rule, Rules};
-pub(crate) use scripts::{LOCK, Scripts};
+pub(crate) use call::{Id, Name};
+pub(crate) use janitor::Janitor;
+pub(crate) use overheard::overhear;
+pub(crate) use rules::Rule;
+use rules::Rules;
+use scripts::{LOCK, Scripts};
 
 type World<'s> = sim::World<'s, Call>;
 
@@ -43,9 +46,19 @@ pub(crate) struct Reentrant {
     truth: Truth,
 }
 
-impl Reentrant {
+impl Fuzzed for Reentrant {
+    type Rule = Rule;
+    type Scripts = Scripts;
+
+    const SCHEDULES: u64 = 5_000;
+    const WATCHED: &'static [(&'static str, Sort)] = &[(LOCK, Sort::Hash)];
+
+    fn load(server: &mut Server, rules: Rules) -> Scripts {
+        Scripts::load(server, rules)
+    }
+
     /// Three owners of ours, one of them with a slow clock, and two threads of Redisson's when its scripts are known.
-    pub(crate) fn new(rules: Rules, scripts: &Scripts) -> Self {
+    fn new(rules: Rules, scripts: &Scripts) -> Self {
         let owner = |name| Owner { name, slow: name == 'B', claim: None };
         let threads = if scripts.theirs.is_some() {
             vec![Thread::new('J'), Thread::new('K')]
@@ -61,7 +74,9 @@ impl Reentrant {
             truth: Truth::default(),
         }
     }
+}
 
+impl Reentrant {
     fn call(&mut self, mut call: Call, world: &mut World<'_>) {
         if !self.rules.keep(Rule::NotAfter)
             && let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } =

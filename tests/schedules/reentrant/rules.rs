@@ -1,5 +1,7 @@
 //! The five rules, each of which can be left out.
 
+use crate::sim;
+
 /// One rule, or one clause of a rule, as a client keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
@@ -32,26 +34,4 @@ pub(crate) enum Rule {
     TheirsInFirst,
 }
 
-/// All rules but one, or all.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rules {
-    without: Option<Rule>,
-}
-
-impl Rules {
-    pub(crate) fn all() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn without(rule: Rule) -> Self {
-        Self { without: Some(rule) }
-    }
-
-    pub(crate) fn are_all_kept(self) -> bool {
-        self.without.is_none()
-    }
-
-    pub(crate) fn keep(self, rule: Rule) -> bool {
-        self.without != Some(rule)
-    }
-}
+pub(crate) type Rules = sim::Rules<Rule>;

@@ -1,9 +1,10 @@
 //! The scripts: ours as they are shipped, Redisson's as they were overheard, and those that leave a rule out.
 
 use super::call::{Call, Verb};
-use super::overheard::{Overheard, Part, Template};
+use super::overheard::Overheard;
 use super::redisson::WATCHDOG;
 use super::rules::{Rule, Rules};
+use crate::ear::{Part, Template};
 use crate::sim::{Arg, Invocation, Ms, Script, Server};
 
 /// The lock all clients want.
@@ -79,7 +80,7 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn load(server: &mut Server, rules: Rules) -> Self {
+    pub(super) fn load(server: &mut Server, rules: Rules) -> Self {
         let counting = !rules.keep(Rule::ExistenceDecides);
         let [acquire, reenter, release] = if counting {
             [COUNTING_ACQUIRE, COUNTING_REENTER, COUNTING_RELEASE]
@@ -145,7 +146,7 @@ fn fill(template: &Template, call: &Call, lease: Ms) -> Invocation {
         Part::Latch => latch(call),
         Part::Holder => call.id.to_string(),
         Part::Literal(literal) => literal.clone(),
-        Part::Lease => unreachable!("a lease is no word"),
+        other => unreachable!("{other:?} is no word of a plain lock"),
     };
     let arg = |part: &Part| match part {
         Part::Lease => Arg::Lease(lease),

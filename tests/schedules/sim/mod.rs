@@ -5,6 +5,7 @@
 //! likes, or never, and brings its answer whenever it likes, or never. But what a script does is never modelled: it runs on Redis.
 
 mod network;
+mod rules;
 mod schedule;
 mod server;
 mod shrink;
@@ -13,8 +14,9 @@ mod violation;
 mod world;
 
 pub(crate) use network::Progress;
+pub(crate) use rules::Rules;
 pub(crate) use schedule::{Closing, Model, Sim, Step};
-pub(crate) use server::{Arg, Invocation, Script, Seen, Server};
+pub(crate) use server::{Arg, Invocation, Script, Seen, Server, Sort, virtual_ms};
 pub(crate) use shrink::shrink;
 pub(crate) use violation::{Kind, Violation};
 pub(crate) use world::World;

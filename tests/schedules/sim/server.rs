@@ -2,22 +2,48 @@
 //!
 //! One virtual millisecond is [`REAL_MS_PER_MS`] real ones on the server, so that no real time that a schedule takes is ever seen.
 //! When the virtual clock has moved, the TTLs are set anew before the next script runs: it compares and keeps the true remaining
-//! time. A key whose time is up is deleted. Server time is not faked but translated: a not-after is sent as the past or as the
-//! far future, by whether the copy comes late, so the script's own check decides.
+//! time. A key whose time is up is deleted. A script of ours is loaded behind a line that makes TIME answer what the last argument
+//! says, so that deadlines in server time are virtual too. Messages are real: the connection listens to every channel.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, channel};
 
+use harness::RedisServer;
 use harness::redis::{self, Value, cmd, from_redis_value, pipe};
 
 use super::Ms;
 
 const REAL_MS_PER_MS: u64 = 1_000_000;
-const LONG_AGO: u64 = 0;
-const FAR_FUTURE: u64 = (1 << 53) - 1;
+/// Server time, in real ms, when the virtual clock is at 0.
+const EPOCH_MS: i64 = 1_000_000_000_000;
+const FAR_FUTURE: i64 = (1 << 53) - 1;
+
+/// What stands before a script of ours: TIME is what the last argument says, in ms.
+const VIRTUAL_TIME: &str = "
+    local redis = {call = redis.call, pcall = redis.pcall}
+    do
+        local call, ms = redis.call, tonumber(ARGV[#ARGV])
+        redis.call = function(command, ...)
+            if command ~= 'time' then return call(command, ...) end
+            return {string.format('%d', ms / 1000), string.format('%d', ms % 1000 * 1000)}
+        end
+    end
+    ";
 
 /// A script the server has loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Script(pub(crate) String);
+pub(crate) struct Script {
+    sha: String,
+    /// Whether it takes the time as its last argument.
+    timed: bool,
+}
+
+impl Script {
+    /// One that a client of another sort has loaded: its time is what its arguments say.
+    pub(crate) fn of_others(sha: String) -> Self {
+        Self { sha, timed: false }
+    }
+}
 
 /// An argument of a script; times are virtual.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +53,8 @@ pub(crate) enum Arg {
     Lease(Ms),
     /// Server time past which the copy does nothing.
     NotAfter(Ms),
+    /// What a client's clock says.
+    Clock(i64),
 }
 
 /// A script with its keys and arguments.
@@ -37,43 +65,65 @@ pub(crate) struct Invocation {
     pub(crate) args: Vec<Arg>,
 }
 
-/// A watched key, as the server showed it last. Hashes only: a kind that keeps other types adds them here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What sort of key to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Hash,
+    List,
+    /// A sorted set of moments in server time.
+    Moments,
+}
+
+/// A watched key, as the server showed it last.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Seen {
     /// When it expires; `None` is never.
     pub(crate) until: Option<Ms>,
-    /// The fields of the hash.
+    /// The fields of a hash.
     pub(crate) fields: BTreeMap<String, String>,
+    /// The items of a list.
+    pub(crate) items: Vec<String>,
+    /// The moments of a sorted set, on the virtual clock.
+    pub(crate) moments: BTreeMap<String, f64>,
 }
 
 /// A connection to a server on a virtual clock, and what was seen there last.
 pub(crate) struct Server {
     connection: redis::Connection,
-    watched: Vec<String>,
+    watched: Vec<(String, Sort)>,
     seen: BTreeMap<String, Seen>,
+    pushed: Receiver<redis::PushInfo>,
+    messages: Vec<String>,
     now: Ms,
     moved: bool,
 }
 
 impl Server {
     /// Watches these keys; they are the ones whose time is virtual.
-    pub(crate) fn new(connection: redis::Connection, watched: &[&str]) -> Self {
-        let watched = watched.iter().map(|key| key.to_string()).collect();
-        Self { connection, watched, seen: BTreeMap::new(), now: 0, moved: false }
+    pub(crate) fn new(redis: &RedisServer, watched: &[(&str, Sort)]) -> Self {
+        let url = format!("{}?protocol=resp3", redis.unix_url());
+        let client = redis::Client::open(url).expect("the server's address");
+        let mut connection = client.get_connection().expect("a connection");
+        let (sender, pushed) = channel();
+        connection.set_push_sender(sender);
+        connection.psubscribe_resp3("*").expect("to listen");
+        let watched = watched.iter().map(|(key, sort)| (key.to_string(), *sort)).collect();
+        let (seen, messages) = (BTreeMap::new(), Vec::new());
+        Self { connection, watched, seen, pushed, messages, now: 0, moved: false }
     }
 
     /// Starts another schedule: the clock at 0 and no key.
     pub(crate) fn reset(&mut self) {
         self.now = 0;
         self.seen.clear();
-        self.command(cmd("DEL").arg(&self.watched));
+        self.command(&cmd("FLUSHDB"));
     }
 
+    /// Loads a script of ours.
     pub(crate) fn load(&mut self, text: &str) -> Script {
-        Script(
-            from_redis_value(self.command(cmd("SCRIPT").arg("LOAD").arg(text)))
-                .expect("a script's sha"),
-        )
+        let text = format!("{VIRTUAL_TIME}{text}");
+        let sha = self.command(cmd("SCRIPT").arg("LOAD").arg(text));
+        Script { sha: from_redis_value(sha).expect("a script's sha"), timed: true }
     }
 
     pub(crate) fn now(&self) -> Ms {
@@ -83,6 +133,11 @@ impl Server {
     /// The key as it was after the last script, or `None` when it was absent or has expired since.
     pub(crate) fn seen(&self, key: &str) -> Option<&Seen> {
         self.seen.get(key)
+    }
+
+    /// The channels that the last script published to.
+    pub(crate) fn messages(&self) -> &[String] {
+        &self.messages
     }
 
     /// When the next key expires.
@@ -121,7 +176,7 @@ impl Server {
         }
         batch
             .cmd("EVALSHA")
-            .arg(&invocation.script.0)
+            .arg(&invocation.script.sha)
             .arg(invocation.keys.len())
             .arg(&invocation.keys);
         for arg in &invocation.args {
@@ -129,30 +184,36 @@ impl Server {
                 Arg::Text(text) => batch.arg(text),
                 Arg::Lease(lease) => batch.arg(lease * REAL_MS_PER_MS),
                 Arg::NotAfter(time) => {
-                    batch.arg(if self.now > *time { LONG_AGO } else { FAR_FUTURE })
+                    batch.arg(i64::try_from(*time).map_or(FAR_FUTURE, server_ms))
                 }
+                Arg::Clock(time) => batch.arg(server_ms(*time)),
             };
         }
-        for key in &self.watched {
-            batch.cmd("PTTL").arg(key).cmd("HGETALL").arg(key);
+        if invocation.script.timed {
+            batch.arg(server_ms(self.now.cast_signed()));
+        }
+        for (key, sort) in &self.watched {
+            batch.cmd("PTTL").arg(key);
+            match sort {
+                Sort::Hash => batch.cmd("HGETALL").arg(key),
+                Sort::List => batch.cmd("LRANGE").arg(key).arg(0).arg(-1),
+                Sort::Moments => batch.cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES"),
+            };
         }
         let answers: Vec<Value> =
             batch.query(&mut self.connection).expect("the server runs the script");
         let mut answers = answers.into_iter();
         let answer = answers.next().expect("the script's answer");
-        for key in &self.watched {
+        for (key, sort) in &self.watched {
             let ttl: i64 = from_redis_value(answers.next().expect("a TTL")).expect("a number");
-            let fields =
-                from_redis_value(answers.next().expect("a hash")).expect("fields and values");
-            match ttl {
-                -2 => self.seen.remove(key),
-                -1 => self.seen.insert(key.clone(), Seen { until: None, fields }),
-                real => {
-                    let until = Some(self.now + real.cast_unsigned().div_ceil(REAL_MS_PER_MS));
-                    self.seen.insert(key.clone(), Seen { until, fields })
-                }
+            let content = answers.next().expect("what the key holds");
+            let seen = (ttl != -2).then(|| see(*sort, ttl, content, self.now));
+            match seen {
+                Some(seen) => self.seen.insert(key.clone(), seen),
+                None => self.seen.remove(key),
             };
         }
+        self.messages = self.pushed.try_iter().filter_map(channel_of).collect();
         answer
     }
 
@@ -167,9 +228,39 @@ impl Server {
     }
 }
 
+fn server_ms(time: i64) -> i64 {
+    time.saturating_mul(REAL_MS_PER_MS.cast_signed()).saturating_add(EPOCH_MS).min(FAR_FUTURE)
+}
+
+fn see(sort: Sort, ttl: i64, content: Value, now: Ms) -> Seen {
+    let until = virtual_ms(ttl).map(|time| now + time);
+    let mut seen = Seen { until, ..Seen::default() };
+    match sort {
+        Sort::Hash => seen.fields = from_redis_value(content).expect("fields and values"),
+        Sort::List => seen.items = from_redis_value(content).expect("items"),
+        Sort::Moments => {
+            let scores: Vec<(String, f64)> = from_redis_value(content).expect("scores");
+            let moment = |score: f64| (score - EPOCH_MS as f64) / REAL_MS_PER_MS as f64;
+            seen.moments =
+                scores.into_iter().map(|(member, score)| (member, moment(score))).collect();
+        }
+    }
+    seen
+}
+
+/// The channel of a message that was pushed.
+fn channel_of(pushed: redis::PushInfo) -> Option<String> {
+    (pushed.kind == redis::PushKind::PMessage)
+        .then(|| from_redis_value(pushed.data[1].clone()).expect("a channel"))
+}
+
+/// A time that a script has answered; `None` when it is negative.
+pub(crate) fn virtual_ms(answered: i64) -> Option<Ms> {
+    u64::try_from(answered).ok().map(|real| real.div_ceil(REAL_MS_PER_MS))
+}
+
 /// An answer for a reader, in virtual time.
 pub(super) fn spoken(answer: &Value) -> String {
-    const EPOCH_MS: i64 = 1_000_000_000_000;
     match answer {
         Value::Nil => "nil".into(),
         Value::Int(EPOCH_MS..) => "now".into(),

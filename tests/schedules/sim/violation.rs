@@ -23,6 +23,22 @@ pub(crate) enum Kind {
     WrongCount,
     /// A client was told that it had lost what it had not lost.
     FalseAlarm,
+    /// Somebody took the lock before a waiter who stood there earlier.
+    OutOfOrder,
+    /// A waiter who was alive lost its place.
+    Evicted,
+    /// The queue and the deadlines name different waiters.
+    QueueTorn,
+    /// A script moved somebody's deadline by other than what it should.
+    WrongDeadline,
+    /// A waiter of Redisson's was told to wait for less than no time, which is for ever to it.
+    NegativeWait,
+    /// The lock is free, and the waiter whose turn it is was not told.
+    NotWoken,
+    /// All who wait sleep for ever.
+    Stuck,
+    /// A waiter who is not there any more holds up the others for too long.
+    DeadAtHead,
     /// A client was told "released" of a hold that had been lost before it asked.
     FalseRelease,
 }

@@ -1,0 +1,192 @@
+//! Redisson's own scripts, overheard: a Java peer takes and releases a lock while MONITOR listens.
+//!
+//! Nothing of Redisson's is kept in this repository. The scripts stay where Redisson has loaded them, on the server of the test.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use harness::redis::{self, cmd};
+use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip, lock_channel};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::sim::Script;
+
+/// Numbers that nobody else would say.
+pub(crate) const LEASE: u64 = 77_123;
+const WATCHDOG: u64 = 2_223;
+const WAIT: u64 = 31_234;
+/// A wait that ends soon.
+pub(crate) const SHORT_WAIT: u64 = 717;
+const NAME: &str = "overheard";
+/// Whatever is greater is a time of day.
+const LONG_AGO_MS: u64 = 1_500_000_000_000;
+
+/// A script call with places for what differs from call to call.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    pub(crate) script: Script,
+    pub(crate) keys: Vec<Part>,
+    pub(crate) args: Vec<Part>,
+}
+
+/// A key or an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Lock,
+    Channel,
+    /// A fair lock's waiters, and their deadlines.
+    Queue,
+    Deadlines,
+    Latch,
+    Holder,
+    Lease,
+    /// How long a waiter of a fair lock keeps its place.
+    Wait,
+    /// What the client's clock says.
+    Now,
+    Literal(String),
+}
+
+/// A Java peer, and an ear on its server.
+pub(crate) struct Ear {
+    runtime: Runtime,
+    peer: Peer,
+    lines: BufReader<TcpStream>,
+    marks: redis::Connection,
+}
+
+impl Ear {
+    /// `None`, and a line that says so, when there is no Java.
+    pub(crate) fn open(server: &RedisServer, test: &str) -> Option<Self> {
+        let runtime = Runtime::new().expect("a runtime");
+        let arguments = PeerArgs::redis(server.url())
+            .watchdog(Duration::from_millis(WATCHDOG))
+            .fair_wait(Duration::from_millis(WAIT));
+        let peer = runtime.block_on(java_or_skip(test, &arguments))?;
+        Some(Self { runtime, peer, lines: monitor(server), marks: server.client() })
+    }
+
+    /// Has an owner of the peer do something about the lock.
+    pub(crate) fn ask(&self, owner: &str, mut request: Value) {
+        request["name"] = NAME.into();
+        request["owner"] = owner.into();
+        let question = request.to_string();
+        let answer = self.runtime.block_on(self.peer.call(request));
+        answer.unwrap_or_else(|error| panic!("{question}: {error}"));
+    }
+
+    pub(crate) fn close(self) {
+        self.runtime.block_on(self.peer.close()).expect("the peer closes");
+    }
+
+    /// The last script call about the lock up to now. A first one may have found its script missing.
+    pub(crate) fn last_call(&mut self) -> Template {
+        const MARK: &str = "up to here";
+        cmd("ECHO").arg(MARK).exec(&mut self.marks).expect("a mark");
+        let mut last = None;
+        loop {
+            let words = self.words();
+            if words == ["ECHO", MARK] {
+                return last.expect("Redisson calls a script");
+            }
+            last = self.template(&words).or(last);
+        }
+    }
+
+    /// The next script call about the lock.
+    pub(crate) fn next_call(&mut self) -> Template {
+        loop {
+            let words = self.words();
+            if let Some(template) = self.template(&words) {
+                return template;
+            }
+        }
+    }
+
+    /// The next command of a client, with its arguments.
+    fn words(&mut self) -> Vec<String> {
+        loop {
+            let mut line = String::new();
+            self.lines.read_line(&mut line).expect("the next command");
+            if let Some((origin, command)) = line.split_once("] ")
+                && !origin.ends_with(" lua")
+            {
+                return quoted(command.trim_end());
+            }
+        }
+    }
+
+    fn template(&mut self, words: &[String]) -> Option<Template> {
+        let [command, script, count, rest @ ..] = words else { return None };
+        let count: usize = count.parse().ok()?;
+        if rest.first().is_none_or(|key| *key != NAME && *key != queue()) {
+            return None;
+        }
+        let sha = match command.to_uppercase().as_str() {
+            "EVALSHA" => script.clone(),
+            "EVAL" => cmd("SCRIPT").arg("LOAD").arg(script).query(&mut self.marks).expect("a sha"),
+            _ => return None,
+        };
+        let parts: Vec<Part> = rest.iter().map(|word| self.part(word)).collect();
+        let (keys, args) = parts.split_at(count);
+        Some(Template { script: Script::of_others(sha), keys: keys.to_vec(), args: args.to_vec() })
+    }
+
+    fn part(&self, word: &str) -> Part {
+        match word.parse() {
+            Ok(LEASE | WATCHDOG) => return Part::Lease,
+            Ok(WAIT | SHORT_WAIT) => return Part::Wait,
+            Ok(LONG_AGO_MS..) => return Part::Now,
+            _ => {}
+        }
+        match word {
+            NAME => Part::Lock,
+            _ if word == lock_channel(NAME) => Part::Channel,
+            _ if word == queue() => Part::Queue,
+            _ if word == format!("redisson_lock_timeout:{{{NAME}}}") => Part::Deadlines,
+            _ if word.starts_with("redisson_unlock_latch:") => Part::Latch,
+            _ if word.starts_with(self.peer.client()) => Part::Holder,
+            _ => Part::Literal(word.to_string()),
+        }
+    }
+}
+
+fn queue() -> String {
+    format!("redisson_lock_queue:{{{NAME}}}")
+}
+
+fn monitor(server: &RedisServer) -> BufReader<TcpStream> {
+    let mut stream =
+        TcpStream::connect(("127.0.0.1", server.port())).expect("a connection to listen on");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    stream.write_all(b"MONITOR\r\n").expect("to listen");
+    let mut lines = BufReader::new(stream);
+    lines.read_line(&mut String::new()).expect("OK");
+    lines
+}
+
+/// The words of a line of MONITOR's: each in quotes, with the escapes of C.
+fn quoted(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut chars = line.chars();
+    while chars.by_ref().any(|char| char == '"') {
+        let mut word = String::new();
+        while let Some(char) = chars.next().filter(|char| *char != '"') {
+            let char = match char {
+                '\\' => match chars.next() {
+                    Some('n') => '\n',
+                    Some('r') => '\r',
+                    Some('t') => '\t',
+                    Some(other) => other,
+                    None => break,
+                },
+                plain => plain,
+            };
+            word.push(char);
+        }
+        words.push(word);
+    }
+    words
+}

@@ -1,0 +1,335 @@
+//! The fair lock: owners of ours, threads of Redisson's, an outsider who breaks it by force; processes die and clocks differ.
+//!
+//! One virtual millisecond stands for 100 real ones: `wait` is 10 s, a heartbeat 3 s. Redisson's wait is 60 s here, not 300, to
+//! come to an end sooner.
+
+mod action;
+mod call;
+mod choices;
+mod hear;
+mod line;
+mod overheard;
+mod owner;
+mod rules;
+mod scripts;
+mod thread;
+
+use std::collections::HashSet;
+
+use harness::redis::Value;
+
+use crate::fuzz::Fuzzed;
+use crate::reentrant::{Id, Janitor, Name};
+use crate::sim::{self, Closing, Kind, Model, Ms, Server, Sort, StepId};
+use action::{Action, Deed, Wish};
+use call::{Call, Verb};
+use line::{Line, Living, whose};
+use owner::{Claim, Owner};
+use rules::Rules;
+use scripts::{DEADLINES, LOCK, QUEUE, Scripts};
+use thread::Thread;
+
+pub(crate) use overheard::overhear;
+pub(crate) use rules::Rule;
+
+type World<'s> = sim::World<'s, Call>;
+
+/// How long a waiter of ours keeps its place unseen, and how often it shows itself.
+const WAIT: Ms = 100;
+const HEARTBEAT: Ms = 30;
+/// How long one of Redisson's does.
+const THEIR_WAIT: Ms = 600;
+/// How far a Java clock may be wrong.
+const SKEW: i64 = 50;
+/// How long the copies of an attempt count.
+const ATTEMPT: Ms = 60;
+
+const LEASES: [Ms; 3] = [60, 150, 400];
+/// Who breaks the lock by force, and a stranger.
+const OUTSIDER: Id = Id { owner: '!', number: 0 };
+const STRANGER: Id = Id { owner: '?', number: 1 };
+
+/// The model.
+#[derive(Debug)]
+pub(crate) struct Fair {
+    rules: Rules,
+    scripts: Scripts,
+    owners: Vec<Owner>,
+    threads: Vec<Thread>,
+    janitor: Janitor,
+    line: Line,
+    dead: HashSet<Id>,
+}
+
+impl Fuzzed for Fair {
+    type Rule = Rule;
+    type Scripts = Scripts;
+
+    const SCHEDULES: u64 = 1_000;
+    const WATCHED: &'static [(&'static str, Sort)] =
+        &[(LOCK, Sort::Hash), (QUEUE, Sort::List), (DEADLINES, Sort::Moments)];
+
+    fn load(server: &mut Server, rules: Rules) -> Scripts {
+        Scripts::load(server, rules)
+    }
+
+    /// Four owners of ours and, when Redisson's scripts are known, three threads of its.
+    fn new(rules: Rules, scripts: &Scripts) -> Self {
+        let threads = if scripts.theirs.is_some() { "JKL" } else { "" };
+        Self {
+            rules,
+            scripts: scripts.clone(),
+            owners: "ABCD".chars().map(|name| Owner { name, claim: None }).collect(),
+            threads: threads.chars().map(Thread::new).collect(),
+            janitor: Janitor::default(),
+            line: Line::new(!scripts.ours),
+            dead: HashSet::new(),
+        }
+    }
+}
+
+impl Fair {
+    fn call(&mut self, id: Id, mut verb: Verb, operation: StepId, world: &mut World<'_>) {
+        if !self.rules.keep(Rule::NotAfter)
+            && let Verb::Acquire { not_after, .. } = &mut verb
+        {
+            *not_after = Ms::MAX;
+        }
+        let skew =
+            self.threads.iter().find(|thread| thread.id() == id).map_or(0, |thread| thread.skew);
+        let call = Call { id, verb, operation, clock: world.now().cast_signed() + skew };
+        let invocation = self.scripts.invocation(&call);
+        world.send(call, invocation);
+    }
+
+    /// A call that is not held up by the network.
+    fn run_at_once(&mut self, call: &Call, world: &mut World<'_>) -> Value {
+        let answer = world.run(&self.scripts.invocation(call));
+        let now = world.now();
+        world.say(|| format!("      {call} at {now}"));
+        self.has_run(call, &answer, world);
+        answer
+    }
+
+    fn has_run(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
+        let living = self.living();
+        self.line.ran(call, answer, &living, world);
+        let now = world.now();
+        let woken: Vec<Id> =
+            world.server.messages().iter().filter_map(|channel| whose(channel)).collect();
+        for id in woken {
+            world.say(|| format!("        {id} is woken"));
+            if call::is_ours(id) {
+                let claim = self.owners.iter_mut().filter_map(|owner| owner.claim.as_mut());
+                for claim in claim.filter(|claim| claim.id == id && claim.subscribed) {
+                    claim.look_at(now);
+                }
+            } else {
+                self.thread_is_woken(id.owner, now);
+            }
+        }
+    }
+
+    fn living(&self) -> Living {
+        let ours = self.owners.iter().filter_map(Owner::waits).filter(|claim| claim.is_steady());
+        let theirs = self.threads.iter().filter(|thread| !thread.dead);
+        let theirs = theirs.filter(|thread| thread.wish.is_some()).map(Thread::id);
+        ours.map(|claim| claim.id).chain(theirs).collect()
+    }
+
+    fn can(&self, action: &Action, now: Ms) -> bool {
+        match action {
+            Action::Deed(who, deed) => {
+                self.owners.iter().any(|owner| owner.name == *who && owner.can(*deed, now))
+            }
+            Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
+            _ => true,
+        }
+    }
+
+    /// Whether somebody holds it, wants it, or is going to withdraw it; or nobody can any more.
+    fn is_somebodys(&self, id: Id) -> bool {
+        let wanted = |owner: &Owner| owner.claim.as_ref().is_some_and(|claim| claim.id == id);
+        let theirs = |thread: &Thread| {
+            let busy = thread.count > 0 || thread.pending.is_some() || thread.wish.is_some();
+            thread.id() == id && (busy || thread.dead)
+        };
+        self.owners.iter().any(wanted)
+            || self.threads.iter().any(theirs)
+            || self.janitor.has(id)
+            || self.dead.contains(&id)
+    }
+
+    /// Whether this waiter will look at the lock again.
+    fn waits(&self, id: Id) -> bool {
+        let theirs = |thread: &Thread| thread.id() == id && !thread.dead && thread.wish.is_some();
+        self.owners.iter().filter_map(Owner::waits).any(|claim| claim.id == id)
+            || self.threads.iter().any(theirs)
+    }
+
+    fn owner(&mut self, name: Name) -> &mut Owner {
+        self.owners.iter_mut().find(|owner| owner.name == name).expect("an owner of that name")
+    }
+
+    fn claim(&mut self, name: Name) -> &mut Claim {
+        self.owner(name).claim.as_mut().expect("a claim")
+    }
+
+    fn thread(&mut self, name: Name) -> &mut Thread {
+        self.threads.iter_mut().find(|thread| thread.name == name).expect("a thread of that name")
+    }
+}
+
+impl Model for Fair {
+    type Action = Action;
+    type Call = Call;
+
+    fn choices(&self, world: &World<'_>) -> Vec<(u32, Action)> {
+        self.all_choices(world.now())
+    }
+
+    fn class(action: &Action) -> usize {
+        action.class()
+    }
+
+    fn act(&mut self, action: &Action, world: &mut World<'_>) -> bool {
+        if !self.can(action, world.now()) {
+            return false;
+        }
+        let operation = world.step();
+        match *action {
+            Action::Deed(who, deed) => self.do_deed(who, deed, world),
+            Action::Tidy(id) => self.call(id, Verb::Withdraw, operation, world),
+            Action::Force { theirs: false } => {
+                let verb = Verb::Force { not_after: world.now() + 20 };
+                self.call(OUTSIDER, verb, operation, world);
+            }
+            Action::Force { theirs: true } => {
+                self.call(OUTSIDER, Verb::TheirForce, operation, world)
+            }
+            Action::Meddle => {
+                let verb = if operation.is_multiple_of(2) {
+                    Verb::Withdraw
+                } else {
+                    Verb::Release { count: 0 }
+                };
+                self.call(STRANGER, verb, operation, world);
+            }
+            Action::ThreadLocks { who, lease, wait, skew } => {
+                return self.thread_locks(who, lease, wait, skew, world);
+            }
+            Action::ThreadUnlocks(who) => return self.thread_unlocks(who, world),
+            Action::ThreadDies(who) => return self.thread_dies(who),
+        }
+        true
+    }
+
+    fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) -> bool {
+        self.has_run(call, answer, world);
+        call.verb.is_theirs()
+    }
+
+    fn answered(
+        &mut self,
+        name: StepId,
+        sent: Ms,
+        call: &Call,
+        answer: &Value,
+        world: &mut World<'_>,
+    ) {
+        match call.verb {
+            Verb::Withdraw => self.janitor.answered(call.id, sent),
+            Verb::Force { .. } | Verb::TheirForce => {}
+            verb if verb.is_theirs() => self.thread_hears(call, answer, world),
+            _ => self.hear(name, sent, call, answer, world),
+        }
+    }
+
+    fn alarm(&self) -> Option<Ms> {
+        let ours = self.owners.iter().filter_map(Owner::alarm);
+        ours.chain(self.threads.iter().filter_map(Thread::alarm)).min()
+    }
+
+    fn ring(&mut self, world: &mut World<'_>) {
+        let now = world.now();
+        let due = |alarm: Option<Ms>| alarm.is_some_and(|alarm| alarm <= now);
+        for name in self.owners.iter().map(|owner| owner.name).collect::<Vec<_>>() {
+            if due(self.owner(name).alarm()) {
+                self.owner_rings(name, world);
+            }
+        }
+        for name in self.threads.iter().map(|thread| thread.name).collect::<Vec<_>>() {
+            if due(self.thread(name).alarm()) {
+                self.thread_rings(name, world);
+            }
+        }
+    }
+
+    fn expired(&mut self, _keys: &[String], world: &mut World<'_>) {
+        world.say(|| "      the lock expires".into());
+        self.line.expired(world.now());
+    }
+
+    fn check(&self, world: &mut World<'_>) {
+        let now = world.now();
+        let ours = self.owners.iter().filter_map(|owner| owner.believes(now));
+        let theirs = self.threads.iter().filter_map(|thread| thread.believes(world));
+        let believers: Vec<Id> =
+            ours.chain(theirs).filter(|id| !self.line.is_ousted(*id)).collect();
+        if let [one, other, ..] = believers[..] {
+            world
+                .violation(Kind::TwoHolders, format!("{one} and {other} believe to hold at {now}"));
+        }
+        for id in believers.iter().filter(|id| self.line.count(**id) == 0) {
+            let what = format!("{id} believes to hold, and the server does not know it");
+            world.violation(Kind::Vanished, what);
+        }
+        let kept = self.line.holders().chain(self.line.queue().iter().copied());
+        for id in kept.filter(|id| !self.is_somebodys(*id)) {
+            let what = format!("{id} stays on the server, and nobody will take it away");
+            world.violation(Kind::Orphan, what);
+        }
+        self.line.check_head(|id| self.waits(id), &self.living(), world);
+        let sleeps = self
+            .threads
+            .iter()
+            .find(|thread| !thread.dead && thread.wish.is_some() && thread.pending.is_none());
+        if let Some(thread) = sleeps
+            && self.line.is_free()
+            && self.alarm().is_none()
+            && self.janitor.next().next().is_none()
+            && world.network.to_run().is_empty()
+        {
+            let what = format!("the lock is free, and {} sleeps for ever", thread.id());
+            world.violation(Kind::Stuck, what);
+        }
+    }
+
+    fn closing(&self, world: &World<'_>) -> Option<Closing<Action>> {
+        self.finish(world, false)
+    }
+
+    /// The janitor's, and then a last one comes and finds what the dead have left overdue.
+    fn owed(&self, world: &World<'_>) -> Option<Closing<Action>> {
+        if let Some(closing) = self.finish(world, true) {
+            return Some(closing);
+        }
+        let now = world.now();
+        let late = world.network.to_run().into_iter().filter_map(|copy| world.network.get(copy));
+        let of_dead = late.filter(|copy| self.dead.contains(&copy.call.id));
+        let last = of_dead.filter_map(|copy| copy.call.verb.not_after()).max();
+        if let Some(last) = last.filter(|last| (now..Ms::MAX).contains(last)) {
+            return Some(Closing::Wait(last + 1));
+        }
+        let free_at = world.server.seen(LOCK).and_then(|lock| lock.until);
+        let overdue = (!self.line.queue().is_empty()).then(|| self.line.overdue_at());
+        match free_at.max(overdue) {
+            None => None,
+            Some(time) if time > now => Some(Closing::Wait(time)),
+            Some(_) => {
+                let sweep = Deed::Acquire { lease: 60, wish: Wish::Try };
+                Some(Closing::Act(Action::Deed('A', sweep)))
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What waiters of ours and their scripts keep to, each of which can be left out.
+
+use crate::sim;
+
+pub(crate) type Rules = sim::Rules<Rule>;
+
+/// One rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// A wish given up is withdrawn, and what is unclear is withdrawn once more. Left out: nobody does.
+    Withdraw,
+    /// Who releases and hears that the hold is gone withdraws as well: a late copy may have put it in line again.
+    GoneIsWithdrawn,
+    /// An acquire carries a not-after. Left out: it never is too late.
+    NotAfter,
+    /// Only a free lock is granted. Left out: whoever heads the line has it.
+    FreeOnly,
+    /// A hold has a TTL.
+    Ttl,
+    /// Only the head of the line is granted. Left out: whoever comes first when the lock is free.
+    HeadOnly,
+    /// My deadline outlasts the grants of all before me. Left out: it is `wait` from now.
+    CountsGrants,
+    /// When my deadline is raised, those behind me are raised with me.
+    RaisesBehind,
+    /// One of ours that heads the line has `wait` from now, however late its deadline.
+    HeadShows,
+    /// A grant takes my wait from all behind.
+    GrantSubtracts,
+    /// Giving up takes my wait from all behind.
+    WithdrawalSubtracts,
+    /// Who withdraws is in neither the queue nor the deadlines. Left out: its deadline stays.
+    LeavesBoth,
+    /// A release wakes the head of the line.
+    ReleaseWakes,
+    /// Giving up at the head of the line wakes the next one, when the lock is free.
+    WithdrawalWakes,
+    /// So does dropping a head that is not seen any more.
+    DropWakes,
+    /// Only the holder's release frees the lock. Left out: anybody's does.
+    HolderReleases,
+}

@@ -1,0 +1,184 @@
+//! The scripts: ours as they are shipped or with a rule left out, Redisson's as they were overheard.
+
+use super::call::{Call, Verb, wire};
+use super::overheard::Overheard;
+use super::rules::{Rule, Rules};
+use super::thread::WATCHDOG;
+use super::{THEIR_WAIT, WAIT};
+use crate::ear::{Part, Template};
+use crate::sim::{Arg, Invocation, Ms, Script, Server};
+
+/// The lock all clients want.
+pub(super) const LOCK: &str = "lock";
+pub(super) const QUEUE: &str = "redisson_lock_queue:{lock}";
+pub(super) const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+pub(super) const CHANNEL: &str = "redisson_lock__channel:{lock}";
+const PUBLISH: &str = "publish";
+
+const ACQUIRE: &str = include_str!("../../../lua/fair/acquire.lua");
+const WITHDRAW: &str = include_str!("../../../lua/fair/withdraw.lua");
+const RELEASE: &str = include_str!("../../../lua/fair/release.lua");
+const FORCE_UNLOCK: &str = include_str!("../../../lua/fair/force_unlock.lua");
+const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
+const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
+
+/// All scripts, loaded.
+#[derive(Debug, Clone)]
+pub(crate) struct Scripts {
+    acquire: Script,
+    withdraw: Script,
+    release: Script,
+    force: Script,
+    reenter: Script,
+    renew: Script,
+    /// Without them there are no Redisson threads.
+    pub(crate) theirs: Option<Overheard>,
+    /// Whether its waiters are asynchronous: they give up with the default wait, whatever they asked for.
+    pub(crate) asynchronous: bool,
+    /// Whether owners of ours take part.
+    pub(crate) ours: bool,
+}
+
+impl Scripts {
+    pub(super) fn load(server: &mut Server, rules: Rules) -> Self {
+        let mut load = |name, text: &str| server.load(&without(rules, name, text));
+        Self {
+            acquire: load("acquire", ACQUIRE),
+            withdraw: load("withdraw", WITHDRAW),
+            release: load("release", RELEASE),
+            force: load("force_unlock", FORCE_UNLOCK),
+            reenter: load("reenter", REENTER),
+            renew: load("renew", RENEW),
+            theirs: None,
+            asynchronous: false,
+            ours: true,
+        }
+    }
+
+    /// What goes to the server for this call.
+    pub(super) fn invocation(&self, call: &Call) -> Invocation {
+        let id = text(wire(call.id));
+        let (script, args) = match call.verb {
+            Verb::Acquire { lease, not_after, stands } => (
+                &self.acquire,
+                vec![
+                    id,
+                    Arg::Lease(lease),
+                    Arg::NotAfter(not_after),
+                    Arg::Lease(WAIT),
+                    Arg::Lease(THEIR_WAIT),
+                    text(u8::from(stands)),
+                    text(CHANNEL),
+                    text(PUBLISH),
+                ],
+            ),
+            Verb::Reenter { count, lease, not_after } => {
+                (&self.reenter, vec![id, Arg::Lease(lease), Arg::NotAfter(not_after), text(count)])
+            }
+            Verb::Release { count } => {
+                (&self.release, vec![id, text(count), text(CHANNEL), text(PUBLISH)])
+            }
+            Verb::Withdraw => {
+                (&self.withdraw, vec![id, Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)])
+            }
+            Verb::Renew { lease } => (&self.renew, vec![Arg::Lease(lease), id]),
+            Verb::Force { not_after } => {
+                (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
+            }
+            Verb::TheirLock { lease, wait } => {
+                return fill(&self.theirs().lock, call, lease.unwrap_or(WATCHDOG), wait);
+            }
+            Verb::TheirGiveUp { wait } => return fill(&self.theirs().give_up, call, 0, wait),
+            Verb::TheirUnlock { lease } => {
+                return fill(&self.theirs().unlock, call, lease, THEIR_WAIT);
+            }
+            Verb::TheirRenewal => return fill(&self.theirs().renewal, call, WATCHDOG, THEIR_WAIT),
+            Verb::TheirForce => {
+                return fill(&self.theirs().force_unlock, call, WATCHDOG, THEIR_WAIT);
+            }
+        };
+        let keys = match call.verb {
+            Verb::Reenter { .. } | Verb::Renew { .. } => vec![LOCK.into()],
+            _ => vec![LOCK.into(), QUEUE.into(), DEADLINES.into()],
+        };
+        Invocation { script: script.clone(), keys, args }
+    }
+
+    fn theirs(&self) -> &Overheard {
+        self.theirs.as_ref().expect("Redisson's scripts")
+    }
+}
+
+/// The latch that keeps Redisson's unlock from counting twice.
+pub(super) fn latch(call: &Call) -> String {
+    format!("redisson_unlock_latch:{{{LOCK}}}:{:032x}", call.operation)
+}
+
+/// A script as it is shipped, or with a rule left out.
+fn without(rules: Rules, name: &str, shipped: &str) -> String {
+    let mut text = shipped.to_string();
+    for (rule, script, from, to) in [
+        (Rule::FreeOnly, "acquire", "if ttl == -2 and (not head", "if (not head"),
+        (
+            Rule::Ttl,
+            "acquire",
+            "  redis.call('hset', lock, me, '1')\n  redis.call('pexpire', lock, lease)\n",
+            "  redis.call('hset', lock, me, '1')\n",
+        ),
+        (
+            Rule::HeadOnly,
+            "acquire",
+            "(not head or head == me) then\n  if head then",
+            "true then\n  if head == me then",
+        ),
+        (Rule::CountsGrants, "acquire", "need = need + wait_of(holder)", ""),
+        (Rule::RaisesBehind, "acquire", "need > had and #line or place", "place"),
+        (Rule::HeadShows, "acquire", "if deadline > now + wait and", "if false and"),
+        (Rule::GrantSubtracts, "acquire", "string.format('%.0f', -wait)", "'0'"),
+        (Rule::WithdrawalSubtracts, "withdraw", "'-' .. ARGV[2]", "'0'"),
+        (Rule::LeavesBoth, "withdraw", "redis.call('zrem', KEYS[3], ARGV[1])\n", ""),
+        (Rule::ReleaseWakes, "release", "redis.call(ARGV[4],", "tostring("),
+        (Rule::WithdrawalWakes, "withdraw", "redis.call(ARGV[4],", "tostring("),
+        (Rule::DropWakes, "acquire", "if ttl == -2 and dropped then", "if false then"),
+        (
+            Rule::HolderReleases,
+            "release",
+            "if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then",
+            "if redis.call('del', KEYS[1]) == 0 then",
+        ),
+    ] {
+        if !rules.keep(rule) && script == name {
+            assert!(text.contains(from), "{script}.lua has no {from:?}");
+            text = text.replacen(from, to, 1);
+        }
+    }
+    text
+}
+
+fn fill(template: &Template, call: &Call, lease: Ms, wait: Ms) -> Invocation {
+    let arg = |part: &Part| match part {
+        Part::Lock => text(LOCK),
+        Part::Channel => text(CHANNEL),
+        Part::Queue => text(QUEUE),
+        Part::Deadlines => text(DEADLINES),
+        Part::Latch => text(latch(call)),
+        Part::Holder => text(wire(call.id)),
+        Part::Lease => Arg::Lease(lease),
+        Part::Wait => Arg::Lease(wait),
+        Part::Now => Arg::Clock(call.clock),
+        Part::Literal(literal) => text(literal),
+    };
+    let key = |part: &Part| match arg(part) {
+        Arg::Text(key) => key,
+        other => unreachable!("{other:?} is no key"),
+    };
+    Invocation {
+        script: template.script.clone(),
+        keys: template.keys.iter().map(key).collect(),
+        args: template.args.iter().map(arg).collect(),
+    }
+}
+
+fn text(value: impl ToString) -> Arg {
+    Arg::Text(value.to_string())
+}
