@@ -30,8 +30,8 @@ scenarios! {
 const ONLY_FAIR: &[Kind] = &[Kind::Fair];
 /// How long a Java waiter keeps its place, where somebody waits for the end of that.
 const PLACE: Duration = Duration::from_secs(4);
-/// Redisson counts a place from the end of the hold it waits for.
-const LEASE: Duration = Duration::from_secs(2);
+/// Redisson counts a place from the end of the hold it waits for, as it looks when the waiter comes.
+const TTL: Duration = Duration::from_secs(3);
 /// How long a Rust waiter keeps its place unseen, and how often it is seen.
 const RUST_PLACE: Duration = Duration::from_secs(10);
 const HEARTBEAT: Duration = Duration::from_secs(3);
@@ -123,14 +123,16 @@ async fn a_head_whose_time_is_over_is_passed_over(pair: &Pair) {
 async fn an_interrupted_redisson_waiter_costs_no_more_than_its_place(pair: &Pair) {
     let pair = pair.with(|args| args.fair_wait(PLACE)).await;
     let (holder, quitter) = (pair.b("holder"), pair.a("quitter"));
-    holder.lock_for(LEASE).await;
+    holder.lock_for(2 * WATCHDOG).await;
+    set_ttl(&pair, TTL);
     let quitters_turn = pair.start_asleep(&quitter).await;
+    set_ttl(&pair, 2 * WATCHDOG);
     let (next, turn) = stand(&pair, pair.b("next"), 2).await;
     give_up(&quitter, quitters_turn).await;
     assert_eq!(pair.redis().line(pair.name()).len(), 2);
     holder.unlock().await;
     assert!(turn.is_pending());
-    turn.granted_within(LEASE + PLACE + HEARTBEAT + PROMPT).await;
+    turn.granted_within(TTL + PLACE + HEARTBEAT + PROMPT).await;
     next.unlock().await;
 }
 
@@ -152,16 +154,18 @@ async fn a_head_that_leaves_a_free_lock_wakes_the_next(pair: &Pair) {
 async fn a_killed_head_costs_the_others_no_more_than_its_place(pair: &Pair) {
     let pair = pair.with(|args| args.fair_wait(PLACE)).await;
     let (holder, head) = (pair.b("holder"), pair.doomed("head").await);
-    holder.lock_for(LEASE).await;
+    holder.lock_for(2 * WATCHDOG).await;
+    set_ttl(&pair, TTL);
     let _never = head.start_lock();
     pair.standing(1).await;
+    set_ttl(&pair, 2 * WATCHDOG);
     let next = pair.b("next");
     let turn = next.start_lock();
     pair.standing(2).await;
     head.peer().kill().await;
     holder.unlock().await;
     let place = match head.peer().lang() {
-        Lang::Java => LEASE + PLACE,
+        Lang::Java => TTL + PLACE,
         Lang::Rust => RUST_PLACE,
     };
     turn.granted_within(place + HEARTBEAT + PROMPT).await;
@@ -254,6 +258,12 @@ async fn the_line_is_seen_across_languages(pair: &Pair) {
         turn.granted_within(SLACK).await;
         party.unlock().await;
     }
+}
+
+fn set_ttl(pair: &Pair, ttl: Duration) {
+    assert!(
+        pair.redis().query::<bool>(cmd("PEXPIRE").arg(pair.name()).arg(ttl.as_millis() as u64))
+    );
 }
 
 /// Lets this one take its place at the end of the line, as the so manieth.
