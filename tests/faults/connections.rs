@@ -287,7 +287,12 @@ async fn a_lock_that_is_taken_while_the_network_comes_and_goes_excludes_others()
         }
     };
     let vandal = async {
-        let needles = [sha("acquire"), sha("release"), "SUBSCRIBE".into(), lock_channel(LOCK)];
+        let needles = [
+            sha("reentrant/acquire"),
+            sha("reentrant/release"),
+            "SUBSCRIBE".into(),
+            lock_channel(LOCK),
+        ];
         loop {
             match fastrand::usize(0..3) {
                 0 => drop(stage.proxy.lose_next_reply(fastrand::choice(&needles).unwrap())),

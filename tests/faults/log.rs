@@ -16,7 +16,7 @@ async fn a_loss_is_told_to_the_log_once_and_so_are_renewals_that_fail() {
     let guard = client.lock(LOCK).lock().await.unwrap();
     warnings.assert_without("lock lost");
 
-    let lost = stage.proxy.lose_requests([&sha("renew"), LOCK], 1);
+    let lost = stage.proxy.lose_requests([&sha("reentrant/renew"), LOCK], 1);
     lost.reached(1).await;
     warnings.eventually_has(&["renewal failed"]).await;
     warnings.assert_without("lock lost");

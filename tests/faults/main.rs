@@ -9,6 +9,7 @@ mod clocks;
 mod connecting;
 mod connections;
 mod input;
+mod kinds;
 mod leaving;
 mod log;
 mod process;

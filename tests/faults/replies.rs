@@ -16,7 +16,7 @@ const CLIENTS: usize = 4;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_grants_are_lost_on_the_way_holds_once() {
     let stage = Stage::new().await;
-    let (stage, acquire) = (&stage, &*sha("acquire"));
+    let (stage, acquire) = (&stage, &*sha("reentrant/acquire"));
     let clients = join_all((0..CLIENTS).map(|client| async move {
         let name = format!("order:{client}:");
         let client = stage.client().await;
@@ -40,7 +40,7 @@ async fn a_holder_whose_grants_are_lost_on_the_way_holds_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_answer_is_lost_has_released() {
     let stage = Stage::new().await;
-    let (stage, release) = (&stage, &*sha("release"));
+    let (stage, release) = (&stage, &*sha("reentrant/release"));
     let clients = join_all((0..CLIENTS).map(|client| async move {
         let name = format!("order:{client}:");
         let client = stage.client().await;
@@ -66,7 +66,7 @@ async fn a_release_that_is_repeated_does_not_free_the_next_holders_lock() {
     let client = stage.client().await;
     let next = stage.far_client().await;
     warm_up(&client).await;
-    let release = sha("release");
+    let release = sha("reentrant/release");
     for _ in 0..10 {
         let guard = client.lock(LOCK).lock().await.unwrap();
         let turn = waiter(&next, LOCK);
@@ -89,7 +89,7 @@ async fn re_entries_and_releases_whose_answers_are_lost_count_once() {
     let mut me = client.owner();
     let mut guards = vec![lock.lock().by(&mut me).await.unwrap()];
     for count in 2..=12 {
-        let lost = stage.proxy.lose_next_reply([&sha("reenter"), LOCK]);
+        let lost = stage.proxy.lose_next_reply([&sha("reentrant/reenter"), LOCK]);
         let guard = soon("to re-enter", lock.lock().by(&mut me)).await.unwrap();
         assert_eq!(lost.count(), 1);
         assert_eq!(guard.hold_count(), count);
@@ -97,7 +97,7 @@ async fn re_entries_and_releases_whose_answers_are_lost_count_once() {
         guards.push(guard);
     }
     while let Some(guard) = guards.pop() {
-        let lost = stage.proxy.lose_next_reply([&sha("release"), LOCK]);
+        let lost = stage.proxy.lose_next_reply([&sha("reentrant/release"), LOCK]);
         soon("to unlock", guard.unlock()).await.unwrap();
         assert_eq!(lost.count(), 1);
         assert_eq!(stage.hold_count(LOCK), guards.len() as i64);
@@ -109,7 +109,7 @@ async fn re_entries_and_releases_whose_answers_are_lost_count_once() {
 async fn renewals_whose_answers_are_lost_are_no_loss() {
     let stage = Stage::new().await;
     let client = connect(stage.config().watchdog(SHORT)).await;
-    let renew = sha("renew");
+    let renew = sha("reentrant/renew");
     let guard = client.lock(LOCK).lock().await.unwrap();
     for _ in 0..3 {
         let lost = stage.proxy.lose_replies([&renew, LOCK], 2);

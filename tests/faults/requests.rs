@@ -16,22 +16,22 @@ async fn acquisitions_and_releases_that_never_arrive_are_sent_again() {
     for round in 0..6 {
         // Of every third, also the second try is lost.
         let times = 1 + usize::from(round % 3 == 0);
-        let lost = stage.proxy.lose_requests([&sha("acquire"), LOCK], times);
+        let lost = stage.proxy.lose_requests([&sha("reentrant/acquire"), LOCK], times);
         let outer = soon("to acquire", lock.lock().by(&mut me)).await.unwrap();
         assert_eq!(lost.count(), times);
         assert_eq!(stage.hold_count(LOCK), 1);
 
-        let lost = stage.proxy.lose_requests([&sha("reenter"), LOCK], times);
+        let lost = stage.proxy.lose_requests([&sha("reentrant/reenter"), LOCK], times);
         let inner = soon("to re-enter", lock.lock().by(&mut me)).await.unwrap();
         assert_eq!(lost.count(), times);
         assert_eq!(stage.hold_count(LOCK), 2);
 
-        let lost = stage.proxy.lose_requests([&sha("release"), LOCK], 2 * times);
+        let lost = stage.proxy.lose_requests([&sha("reentrant/release"), LOCK], 2 * times);
         soon("to unlock", inner.unlock()).await.unwrap();
         assert_eq!(lost.count(), 2 * times);
         assert_eq!(stage.hold_count(LOCK), 1);
 
-        let lost = stage.proxy.lose_requests([&sha("release"), LOCK], times);
+        let lost = stage.proxy.lose_requests([&sha("reentrant/release"), LOCK], times);
         soon("to unlock", outer.unlock()).await.unwrap();
         assert_eq!(lost.count(), times);
         assert_eq!(stage.hold_count(LOCK), 0);
@@ -46,7 +46,7 @@ async fn a_dropped_guard_whose_release_never_arrives_is_released_all_the_same() 
     warm_up(&client).await;
     for _ in 0..5 {
         let guard = client.lock(LOCK).lock().await.unwrap();
-        let lost = stage.proxy.lose_requests([&sha("release"), LOCK], 2);
+        let lost = stage.proxy.lose_requests([&sha("reentrant/release"), LOCK], 2);
         drop(guard);
         lost.reached(2).await;
         eventually(PATIENCE, "the release", || (stage.hold_count(LOCK) == 0).then_some(())).await;
@@ -63,7 +63,7 @@ async fn an_acquisition_that_arrives_after_its_caller_has_gone_is_undone() {
     warm_up(&client).await;
     // Held back beyond its time, and for less.
     for wait in [Duration::ZERO, timeout / 2, 3 * timeout] {
-        stage.proxy.hold_requests_with([&sha("acquire"), LOCK]);
+        stage.proxy.hold_requests_with([&sha("reentrant/acquire"), LOCK]);
         let lock = client.lock(LOCK);
         let task = tokio::spawn(async move { lock.lock().await.map(drop) });
         eventually(PATIENCE, "the request to be held back", || {

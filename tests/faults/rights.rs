@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{PATIENCE, assert_nothing_left, eventually, lock_channel};
-use redisson_lock::{Client, Config};
+use redisson_lock::{Client, Config, Lock};
 
 use crate::stage::{
     LOCK, SHORT, Stage, assert_redis_error, connect, gets_it, renewed, soon, waiter, within,
@@ -36,6 +36,23 @@ const LEAST: [&str; 20] = [
     "+hgetall",
     "+hdel",
 ];
+
+/// What other kinds need beside that.
+const FAIR: [&str; 11] = [
+    "~redisson_lock_queue:{order:*",
+    "~redisson_lock_timeout:{order:*",
+    "+lindex",
+    "+lpop",
+    "+lrange",
+    "+lrem",
+    "+rpush",
+    "+zadd",
+    "+zincrby",
+    "+zrem",
+    "+zscore",
+];
+const READ_WRITE: [&str; 4] = ["~{order:*", "&redisson_rwlock:*", "+hget", "+set"];
+const FENCED: [&str; 4] = ["~redisson_lock_token:{order:*", "+incr", "+get", "+persist"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_least_rights_can_do_everything() {
@@ -73,6 +90,67 @@ async fn a_user_with_the_least_rights_can_do_everything() {
     let curiosity = ["client|id", "info"];
     assert!(refused.iter().all(|what| curiosity.contains(&&**what)), "{refused:?}");
     stage.end([client, far]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_with_the_least_rights_for_a_kind_can_do_everything_with_it() {
+    type Locks = fn(&Client) -> Vec<Lock>;
+    let kinds: [(&[&str], Locks); 3] = [
+        (&FAIR, |client| vec![client.fair_lock(LOCK)]),
+        (&READ_WRITE, |client| {
+            let lock = client.read_write_lock(LOCK);
+            vec![lock.write_lock().clone(), lock.read_lock().clone()]
+        }),
+        (&[], |client| vec![client.spin_lock(LOCK), client.non_reentrant_lock(LOCK)]),
+    ];
+    for (rights, locks) in kinds {
+        let stage = Stage::new().await;
+        set_user(&stage, &[&LEAST[..], rights].concat());
+        let client = connect(config(&stage, "service", 0).watchdog(SHORT)).await;
+        for lock in locks(&client) {
+            everything_with(&client, &lock).await;
+        }
+        let refused = refused(&stage);
+        let curiosity = ["client|id", "info"];
+        assert!(refused.iter().all(|what| curiosity.contains(&&**what)), "{refused:?}");
+        stage.end([client]).await;
+    }
+    let stage = Stage::new().await;
+    set_user(&stage, &[&LEAST[..], &FENCED].concat());
+    let client = connect(config(&stage, "service", 0)).await;
+    let lock = client.fenced_lock(LOCK);
+    for token in 1..4 {
+        let guard = lock.lock().await.unwrap();
+        assert_eq!(guard.token().value(), token);
+        guard.unlock().await.unwrap();
+    }
+    assert!(lock.token().await.unwrap().is_some());
+    let () = stage.redis().query(cmd("DEL").arg("redisson_lock_token:{order:42}"));
+    stage.end([client]).await;
+}
+
+async fn everything_with(client: &Client, lock: &Lock) {
+    let guard = lock.lock().await.unwrap();
+    let turns = [(); 2].map(|()| {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.lock().await?.unlock().await })
+    });
+    assert!(lock.inspect().await.unwrap().holders.iter().any(|holder| holder.ours));
+    drop(lock.try_lock().wait(Duration::from_millis(100)).await.unwrap());
+    renewed(&guard).await;
+    guard.unlock().await.unwrap();
+    for turn in turns {
+        soon("to take turns", turn).await.unwrap().unwrap();
+    }
+    let mut me = client.owner();
+    let outer = lock.lock().by(&mut me).await.unwrap();
+    let inner = lock.lock().by(&mut me).await;
+    if let Ok(inner) = inner {
+        inner.unlock().await.unwrap();
+    }
+    assert!(lock.force_unlock().await.unwrap());
+    soon("to be told", outer.lost()).await;
+    drop(outer);
 }
 
 #[tokio::test]

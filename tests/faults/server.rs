@@ -137,7 +137,7 @@ async fn a_release_that_was_refused_before_it_found_nothing_has_not_released() {
     read_only(&stage, true);
     let unlock = tokio::spawn(guard.unlock());
     refusals(&stage, 1).await;
-    stage.proxy.hold_requests_with([&sha("release"), LOCK]);
+    stage.proxy.hold_requests_with([&sha("reentrant/release"), LOCK]);
     eventually(PATIENCE, "a release to be held back", || (stage.proxy.held() > 0).then_some(()))
         .await;
     read_only(&stage, false);

@@ -85,19 +85,27 @@ impl Stage {
 
     /// Waits until nothing is held any more, for longer than [`assert_nothing_left`] does.
     pub(crate) async fn nothing_held(&self) {
+        self.nothing_held_but(&[]).await;
+    }
+
+    /// The same but for keys that are to stay.
+    pub(crate) async fn nothing_held_but(&self, stay: &[&str]) {
         eventually(PATIENCE, "an end of all holds", || {
-            self.redis().keys().is_empty().then_some(())
+            self.redis().keys().iter().all(|key| stay.contains(&&**key)).then_some(())
         })
         .await;
     }
 
     /// Waits until so many connections listen for the lock.
     pub(crate) async fn listening(&self, lock: &str, count: usize) {
-        let what = format!("{count} listeners for {lock}");
-        eventually(PATIENCE, &what, || {
-            (self.redis().subscribers(&lock_channel(lock)) == count).then_some(())
-        })
-        .await;
+        self.listening_on(&lock_channel(lock), count).await;
+    }
+
+    /// Waits until so many connections listen on the channel.
+    pub(crate) async fn listening_on(&self, channel: &str, count: usize) {
+        let what = format!("{count} listeners on {channel}");
+        eventually(PATIENCE, &what, || (self.redis().subscribers(channel) == count).then_some(()))
+            .await;
     }
 
     /// How many connections the server has, our own included.
@@ -139,10 +147,7 @@ pub(crate) async fn connect(config: Config) -> Client {
 
 /// The SHA-1 by which the server knows a script of the crate: it stands in every call of that script but the first.
 pub(crate) fn sha(script: &str) -> String {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("lua/reentrant")
-        .join(script)
-        .with_extension("lua");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(script).with_extension("lua");
     let source = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     sha1_smol::Sha1::from(source).digest().to_string()
 }
