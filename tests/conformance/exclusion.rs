@@ -6,7 +6,7 @@ use futures::future::join_all;
 use harness::redis::cmd;
 use harness::{Load, LoadReport};
 
-use crate::kind::{CROWDED, EVERY, EXCLUSIVE, Kind, LOCK, MAIN, WRITE};
+use crate::kind::{CROWDED, EVERY, EXCLUSIVE, Kind, LOCK, MAIN, READ, WRITE};
 use crate::pair::Pair;
 use crate::scenario::{Mix, scenarios};
 use crate::stage::SLACK;
@@ -20,6 +20,7 @@ scenarios! {
     every_one_of_a_crowd_gets_its_turn: WRITE, in Mix::ALL_RUST;
     owners_of_one_process_exclude_each_other: EXCLUSIVE;
     locks_of_other_names_are_free: EVERY;
+    readers_see_no_writer_at_work: READ;
 }
 
 const TIME: Duration = Duration::from_millis(1_000);
@@ -97,6 +98,22 @@ async fn locks_of_other_names_are_free(pair: &Pair) {
     assert_eq!((report.errors, report.refused), (0, 0), "{report:#?}");
     for name in ["x", "y", "0", "1", "2", "3", "4", "5", "6", "7"] {
         pair.forget_tokens(&pair.key(name));
+    }
+}
+
+/// Writers count and readers look twice at the count, some of each in each process.
+async fn readers_see_no_writer_at_work(pair: &Pair) {
+    let key = pair.key("counter");
+    let time = Duration::from_millis(1_500);
+    let load = Load::new(6, time).write_percent(30).counter(&key).hold(Duration::from_millis(2));
+    let crowds = [pair.a("crowd"), pair.b("crowd")].map(|crowd| crowd.of_kind("read_write"));
+    let (a, b) = tokio::join!(crowds[0].run(&load), crowds[1].run(&load));
+    let counter: u64 = pair.redis().query(cmd("GET").arg(&key));
+    pair.redis().query::<()>(cmd("DEL").arg(&key));
+    assert_eq!((a.errors, b.errors, a.torn, b.torn), (0, 0, 0, 0), "{a:#?} {b:#?}");
+    assert_eq!(counter, a.writes + b.writes, "{a:#?} {b:#?}");
+    for report in [a, b] {
+        assert!(report.reads > 0 && report.writes > 0, "{report:#?}");
     }
 }
 

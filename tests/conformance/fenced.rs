@@ -55,6 +55,7 @@ async fn tokens_grow_over_expiry_and_forced_unlock(pair: &Pair) {
     let overdue = holder.lock_for(lease).await.number();
     let inherited = heir.start_lock().granted_within(lease + SLACK).await.number();
     assert!(inherited > overdue, "{inherited} after {overdue}");
+    assert_eq!(holder.unlock_refused().await, "not_held");
     let turn = pair.start_asleep(&holder).await;
     assert!(pair.b("officer").force_unlock().await);
     let taken = turn.granted_within(SLACK).await.number();

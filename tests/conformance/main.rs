@@ -33,7 +33,7 @@ use scenario::{Mix, Scenario, Test};
 use stage::Stage;
 
 /// Most scenarios wait most of the time.
-const THREADS: usize = 4;
+const THREADS: usize = 6;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();

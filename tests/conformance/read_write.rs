@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use harness::redis::cmd;
-use harness::{Access, Load, Party, read_hold_key};
+use harness::{Access, Party, read_hold_key};
 
 use crate::kind::{Kind, READ};
 use crate::pair::Pair;
@@ -30,7 +30,6 @@ scenarios! {
     a_reader_cannot_become_a_writer: READ;
     a_reader_who_asks_to_write_is_told_so: READ, in Mix::A_IS_RUST;
     a_plain_lock_is_of_the_wrong_kind: READ, in Mix::A_IS_RUST;
-    readers_see_no_writer_at_work: READ;
 }
 
 async fn readers_of_both_sides_share(pair: &Pair) {
@@ -330,22 +329,6 @@ async fn a_plain_lock_is_of_the_wrong_kind(pair: &Pair) {
     }
     assert_eq!(pair.redis().hash(pair.name()), before);
     holder.unlock().await;
-}
-
-/// Writers count and readers look twice at the count, some of each in each process.
-async fn readers_see_no_writer_at_work(pair: &Pair) {
-    let key = pair.key("counter");
-    let time = Duration::from_millis(1_500);
-    let load = Load::new(6, time).write_percent(30).counter(&key).hold(Duration::from_millis(2));
-    let crowds = [pair.a("crowd"), pair.b("crowd")].map(|crowd| crowd.of_kind("read_write"));
-    let (a, b) = tokio::join!(crowds[0].run(&load), crowds[1].run(&load));
-    let counter: u64 = pair.redis().query(cmd("GET").arg(&key));
-    pair.redis().query::<()>(cmd("DEL").arg(&key));
-    assert_eq!((a.errors, b.errors, a.torn, b.torn), (0, 0, 0, 0), "{a:#?} {b:#?}");
-    assert_eq!(counter, a.writes + b.writes, "{a:#?} {b:#?}");
-    for report in [a, b] {
-        assert!(report.reads > 0 && report.writes > 0, "{report:#?}");
-    }
 }
 
 fn writer(party: Party) -> Party {
