@@ -215,7 +215,7 @@ impl Hold {
             if engine.is_closed() {
                 return Err(Error::Closed);
             }
-            let call = self.entry.protocol.release(self.id(), to, self.lease.need());
+            let call = self.entry.protocol.release(self.id(), to);
             let error = match engine.transport.call(call).await.and_then(protocol::released) {
                 Ok(true) => return Ok(()),
                 // An earlier copy, sent while the hold was trusted, may have done it: the work under

@@ -102,11 +102,6 @@ impl Lease {
         self.state().longest
     }
 
-    /// For how many ms the server is to keep what remains of the hold.
-    pub(crate) fn need(&self) -> u64 {
-        self.state().leased_until.saturating_duration_since(Instant::now()).as_millis() as u64
-    }
-
     /// One more guard wants the hold renewed: before a third of the lease is over.
     pub(crate) fn watch(&self, sent: Instant, lease: Duration) {
         let mut state = self.state();

@@ -82,7 +82,7 @@ impl Protocol for Fair {
         )
     }
 
-    fn release(&self, id: &OwnerId, count: u32, _: u64) -> Invocation {
+    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         self.call(
             &RELEASE,
             [id.as_bytes().into(), u64::from(count).into(), (&self.channel).into(), PUBLISH.into()],

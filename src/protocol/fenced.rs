@@ -60,8 +60,8 @@ impl Protocol for Fenced {
         }
     }
 
-    fn release(&self, id: &OwnerId, count: u32, need: u64) -> Invocation {
-        self.lock.release(id, count, need)
+    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
+        self.lock.release(id, count)
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {

@@ -65,13 +65,12 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
         reentrant::reenter(self.key(), id, terms, count)
     }
 
-    /// Lowers the hold count to `count`; 0 frees the lock. `need`: for how many ms what remains of
-    /// the hold is still counted upon.
-    fn release(&self, id: &OwnerId, count: u32, need: u64) -> Invocation;
+    /// Lowers the hold count to `count`; 0 frees the lock.
+    fn release(&self, id: &OwnerId, count: u32) -> Invocation;
 
     /// Takes back all that acquisitions under this name may have come to.
     fn undo(&self, id: &OwnerId) -> Invocation {
-        self.release(id, 0, 0)
+        self.release(id, 0)
     }
 
     /// The script that renews holds of this kind, in batches; see [`renew`].

@@ -82,7 +82,7 @@ impl Protocol for Read {
         Invocation { script: &REENTER_READ, ..reentrant::reenter(self.key(), id, terms, count) }
     }
 
-    fn release(&self, id: &OwnerId, count: u32, need: u64) -> Invocation {
+    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         self.0.call(
             &RELEASE_READ,
             [
@@ -90,7 +90,6 @@ impl Protocol for Read {
                 u64::from(count).into(),
                 (&self.0.channel).into(),
                 PUBLISH.into(),
-                need.into(),
             ],
         )
     }
@@ -136,7 +135,7 @@ impl Protocol for Write {
         self.0.call(&WRITE, [id.as_bytes().into(), terms.lease.into(), terms.not_after.into()])
     }
 
-    fn release(&self, id: &OwnerId, count: u32, _: u64) -> Invocation {
+    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         self.0.call(
             &RELEASE_WRITE,
             [

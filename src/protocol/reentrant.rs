@@ -65,7 +65,7 @@ impl Protocol for Reentrant {
         }
     }
 
-    fn release(&self, id: &OwnerId, count: u32, _: u64) -> Invocation {
+    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         Invocation {
             script: &RELEASE,
             keys: 1,
