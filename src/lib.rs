@@ -45,7 +45,8 @@
 //!
 //! All but the read/write lock are the same hash on the server: of one name only one of them is held at a
 //! time, by whichever kind it was taken, and an owner that holds it by one kind re-enters by
-//! another. A read/write lock of that name is another thing: [`Error::WrongKind`].
+//! another. A read/write lock is another hash: do not give it the name of a lock of another kind. (It
+//! says [`Error::WrongKind`] then; the others wait until it is free.)
 //!
 //! **Fair locks and clocks.** The line goes by the server's clock. Redisson's peers bring their own: one
 //! whose clock is ahead by more than 7/10 of [`Config::fair_wait`] may put our waiters out of line (they
