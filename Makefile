@@ -13,7 +13,7 @@ demo: ## a flash sale: without a lock, with one, and with a Redisson JVM (REDIS_
 	@.ci/setup rust $(if $(REDIS_URL),,redis) java -- cargo run --release --example flash_sale
 
 test: ## all tests
-	@.ci/setup rust redis java peers -- cargo test --workspace $(ARGS)
+	@.ci/setup rust redis java faketime peers -- cargo test --workspace $(ARGS)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix
 	@.ci/setup rust redis java peers -- cargo test --test conformance -- $(ARGS)

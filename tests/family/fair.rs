@@ -1,15 +1,15 @@
 //! First come, first served: two hundred in one line, in two languages.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use harness::redis::cmd;
 use harness::{
     Inspector, Lang, PATIENCE, Party, Peer, PeerArgs, Pending, RedisServer, assert_nothing_left,
     eventually, java_or_skip,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::crowd::{LIMIT, peer};
+use crate::crowd::{LIMIT, begun, peer};
 
 const LOCK: &str = "line";
 const QUEUE: &str = "redisson_lock_queue:{line}";
@@ -147,6 +147,54 @@ async fn a_dead_process_costs_its_wait_once_however_many_of_it_stood_in_line() {
     // One wait of 10 s and a heartbeat of 3 s, and not ten.
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     last.unlock.expect("pending").answer().await.expect("unlocked");
+    rust.close().await.expect("a clean end");
+    assert_nothing_left(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_jvm_whose_clock_is_wrong_by_ten_minutes_costs_order_and_nothing_else() {
+    const NAME: &str = "a_jvm_whose_clock_is_wrong_by_ten_minutes_costs_order_and_nothing_else";
+    const OFF: i64 = 600;
+    let server = RedisServer::start();
+    let args = PeerArgs::redis(server.url()).fair_wait(FAIR_WAIT);
+    let redis = server.inspector();
+    let rust = peer(Lang::Rust, &args).await;
+    let (fast, slow) = (args.clone().clock_ahead(OFF), args.clone().clock_ahead(-OFF));
+    let (fast, slow) = tokio::join!(java_or_skip(NAME, &fast), java_or_skip(NAME, &slow));
+    for (ahead, java) in [(OFF, fast), (-OFF, slow)] {
+        let Some(java) = java else { return };
+        let clock = i64::try_from(java.call(json!({ "op": "hello" })).await.expect("hello").at);
+        let clock = clock.expect("a date")
+            - SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;
+        assert!((clock / 1_000_000 - ahead).abs() < 60, "its clock is ahead by {clock} us");
+        let holder = rust.party("holder", "fair", LOCK);
+        holder.lock().await;
+        let mut line = Vec::new();
+        for number in 0..16 {
+            let peer = if number % 2 == 0 { &rust } else { &java };
+            line.push(Waiter::arrive(peer, number, Fate::Served, &redis).await);
+        }
+        let released = Instant::now();
+        holder.unlock().await;
+        let mut spans = Vec::new();
+        for waiter in line {
+            // What the JVM says of the time is wrong by a constant.
+            let error =
+                if waiter.party.peer().lang() == Lang::Java { ahead * 1_000_000 } else { 0 };
+            let turn = waiter.turn.expect("pending").granted_within(LIMIT).await;
+            let unlock = waiter.unlock.expect("pending").within(LIMIT).await.expect("its own lock");
+            spans.push((turn.at as i64 - error, begun(&unlock) as i64 - error));
+        }
+        let order: Vec<u64> = spans.iter().map(|(from, _)| *from as u64).collect();
+        println!(
+            "a clock {ahead:+} s off: 16 served in {:?}, {} inversions",
+            released.elapsed(),
+            inversions(&order)
+        );
+        spans.sort();
+        assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two at a time: {spans:?}");
+        java.kill().await;
+    }
     rust.close().await.expect("a clean end");
     assert_nothing_left(&server).await;
 }

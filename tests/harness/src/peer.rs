@@ -44,6 +44,7 @@ impl fmt::Display for Lang {
 pub struct PeerArgs {
     arguments: Vec<String>,
     launcher: Option<PathBuf>,
+    clock: Option<String>,
 }
 
 impl PeerArgs {
@@ -77,6 +78,12 @@ impl PeerArgs {
         self.with("--prefix", prefix)
     }
 
+    /// A JVM whose wall clock is wrong: ahead by so many seconds.
+    pub fn clock_ahead(mut self, seconds: i64) -> Self {
+        self.clock = Some(format!("{seconds:+}s"));
+        self
+    }
+
     /// A program in place of `tests/peers/run`.
     pub fn launcher(mut self, program: impl Into<PathBuf>) -> Self {
         self.launcher = Some(program.into());
@@ -106,7 +113,7 @@ impl Peer {
     /// [`PeerError::Unavailable`] when it cannot be built here, [`PeerError::Gone`] when it dies.
     pub async fn spawn(lang: Lang, args: &PeerArgs) -> Result<Self, PeerError> {
         let launcher = args.launcher.clone().unwrap_or_else(default_launcher);
-        let process = Process::start(&launcher, lang, &args.arguments);
+        let process = Process::start(&launcher, lang, args);
         let hello =
             Pending::new(&process, lang, json!({ "op": "hello" })).within(START_PATIENCE).await;
         match hello {

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::answer::Line;
-use super::{Answer, Lang, PeerError};
+use super::{Answer, Lang, PeerArgs, PeerError};
 use crate::wait::{PATIENCE, eventually, glimpse};
 
 /// The exit status of a launcher that cannot build its peer here.
@@ -43,10 +43,11 @@ struct Shared {
 
 impl Process {
     /// The launcher `exec`s, so the child is the peer itself.
-    pub(super) fn start(launcher: &Path, lang: Lang, arguments: &[String]) -> Arc<Self> {
+    pub(super) fn start(launcher: &Path, lang: Lang, args: &PeerArgs) -> Arc<Self> {
         let mut child = Command::new(launcher)
+            .envs(args.clock.as_ref().map(|clock| ("PEER_CLOCK", clock)))
             .arg(lang.to_string())
-            .args(arguments)
+            .args(&args.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
