@@ -10,6 +10,8 @@ mod owner;
 mod redisson;
 mod rules;
 mod scripts;
+mod subject;
+mod tokens;
 mod truth;
 
 use harness::redis::Value;
@@ -17,14 +19,18 @@ use harness::redis::Value;
 use crate::sim::{self, Closing, Kind, Model, Ms, StepId};
 use action::Action;
 use call::{Call, Id, Name, Verb};
-use janitor::Janitor;
 use owner::{Claim, Deed, Owner};
 use redisson::Thread;
+use rules::Rules;
+use scripts::{LOCK, Scripts, TOKEN};
+use tokens::Tokens;
 use truth::Truth;
 
-pub(crate) use overheard::{Overheard, overhear};
-pub(crate) use rules::{Rule, Rules};
-pub(crate) use scripts::{LOCK, Scripts};
+pub(crate) use janitor::Janitor;
+pub(crate) use overheard::{Filling, Overheard, Template, overhear};
+pub(crate) use rules::Rule;
+pub(crate) use scripts::changed;
+pub(crate) use subject::{Fenced, Plain};
 
 type World<'s> = sim::World<'s, Call>;
 
@@ -39,8 +45,9 @@ pub(crate) struct Reentrant {
     scripts: Scripts,
     owners: Vec<Owner>,
     threads: Vec<Thread>,
-    janitor: Janitor,
+    janitor: Janitor<Id>,
     truth: Truth,
+    tokens: Tokens,
 }
 
 impl Reentrant {
@@ -59,6 +66,7 @@ impl Reentrant {
             threads,
             janitor: Janitor::default(),
             truth: Truth::default(),
+            tokens: Tokens::default(),
         }
     }
 
@@ -78,11 +86,20 @@ impl Reentrant {
             |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
         match action {
             Action::Deed(who, Deed::HandOver { to }) => {
-                who != to && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
+                let passes_on = who != to && !self.scripts.fenced;
+                passes_on && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
             }
             Action::Deed(who, deed) => owner(who).can(*deed, now),
             Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
             Action::Force { .. } | Action::ThreadLocks(..) | Action::ThreadUnlocks { .. } => true,
+        }
+    }
+
+    /// The judges take note of what a script has done.
+    fn note(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
+        self.truth.ran(call, answer, world);
+        if self.scripts.fenced {
+            self.tokens.ran(call, answer, world);
         }
     }
 
@@ -179,7 +196,7 @@ impl Model for Reentrant {
     }
 
     fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) -> bool {
-        self.truth.ran(call, answer, world);
+        self.note(call, answer, world);
         if let Verb::TheirUnlock { twice, .. } = call.verb {
             self.unlock_ran(call, answer, twice, world);
         }
@@ -227,9 +244,12 @@ impl Model for Reentrant {
         }
     }
 
-    fn expired(&mut self, _keys: &[String], world: &mut World<'_>) {
-        world.say(|| "      the lock expires".into());
-        self.truth.expired();
+    fn expired(&mut self, keys: &[String], world: &mut World<'_>) {
+        if keys.iter().any(|key| key == LOCK) {
+            world.say(|| "      the lock expires".into());
+            self.truth.expired();
+            self.tokens.expired();
+        }
     }
 
     fn check(&self, world: &mut World<'_>) {
@@ -297,5 +317,9 @@ impl Model for Reentrant {
             Some(after) if after >= world.now() => Closing::Wait(after + 1),
             _ => Closing::Act(Action::Tidy(id)),
         })
+    }
+
+    fn may_stay(&self, key: &str, _world: &World<'_>) -> bool {
+        key == TOKEN
     }
 }

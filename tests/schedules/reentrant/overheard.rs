@@ -7,15 +7,18 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use harness::redis::{self, cmd};
-use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip, lock_channel};
+use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip};
 use serde_json::{Value, json};
 
-use crate::sim::Script;
+use crate::sim::{Arg, Invocation, Ms, Script};
 
 /// Numbers that nobody else would say.
 const LEASE: &str = "77123";
 const WATCHDOG: &str = "2223";
 const NAME: &str = "overheard";
+/// What stands for the lock's name and for the holder in a word.
+const LOCK: &str = "<lock>";
+const HOLDER: &str = "<holder>";
 
 /// What Redisson calls for each operation.
 #[derive(Debug, Clone)]
@@ -29,44 +32,74 @@ pub(crate) struct Overheard {
 /// A script call with places for what differs from call to call.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
-    pub(crate) script: Script,
-    pub(crate) keys: Vec<Part>,
-    pub(crate) args: Vec<Part>,
+    script: Script,
+    keys: Vec<Part>,
+    args: Vec<Part>,
 }
 
 /// A key or an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
-    Lock,
-    Channel,
+enum Part {
     Latch,
-    Holder,
     Lease,
-    Literal(String),
+    Publish,
+    Text(String),
+}
+
+/// What a template is filled with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Filling<'a> {
+    pub(crate) lock: &'a str,
+    pub(crate) holder: &'a str,
+    pub(crate) latch: &'a str,
+    pub(crate) publish: &'a str,
+    pub(crate) lease: Ms,
+}
+
+impl Template {
+    pub(crate) fn fill(&self, with: Filling<'_>) -> Invocation {
+        let arg = |part: &Part| match part {
+            Part::Latch => Arg::Text(with.latch.into()),
+            Part::Lease => Arg::Lease(with.lease),
+            Part::Publish => Arg::Text(with.publish.into()),
+            Part::Text(text) => {
+                Arg::Text(text.replace(LOCK, with.lock).replace(HOLDER, with.holder))
+            }
+        };
+        let key = |part: &Part| match arg(part) {
+            Arg::Text(text) => text,
+            other => unreachable!("{other:?} is no key"),
+        };
+        Invocation {
+            script: self.script.clone(),
+            keys: self.keys.iter().map(key).collect(),
+            args: self.args.iter().map(arg).collect(),
+        }
+    }
 }
 
 /// Listens to a Java peer on this server; `None`, and a line that says so, when there is no Java.
-pub(crate) fn overhear(server: &RedisServer, test: &str) -> Option<Overheard> {
+pub(crate) fn overhear(server: &RedisServer, test: &str, kind: &str) -> Option<Overheard> {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let arguments = PeerArgs::redis(server.url())
         .watchdog(Duration::from_millis(WATCHDOG.parse().expect("a number")));
     let peer = runtime.block_on(java_or_skip(test, &arguments))?;
     let mut ear =
-        Ear { lines: monitor(server), marks: server.client(), holder: peer.client().to_string() };
+        Ear { lines: monitor(server), marks: server.client(), client: peer.client().to_string() };
     let ask = |request: Value| {
         runtime.block_on(ask(&peer, request));
     };
 
     ask(
-        json!({ "op": "lock", "name": NAME, "owner": "a", "lease_ms": LEASE.parse::<u64>().expect("a number") }),
+        json!({ "op": "lock", "kind": kind, "name": NAME, "owner": "a", "lease_ms": LEASE.parse::<u64>().expect("a number") }),
     );
     let lock = ear.last_call();
-    ask(json!({ "op": "unlock", "name": NAME, "owner": "a" }));
+    ask(json!({ "op": "unlock", "kind": kind, "name": NAME, "owner": "a" }));
     let unlock = ear.last_call();
-    ask(json!({ "op": "lock", "name": NAME, "owner": "a" }));
+    ask(json!({ "op": "lock", "kind": kind, "name": NAME, "owner": "a" }));
     ear.last_call();
     let renewal = ear.next_call();
-    ask(json!({ "op": "force_unlock", "name": NAME, "owner": "a" }));
+    ask(json!({ "op": "force_unlock", "kind": kind, "name": NAME, "owner": "a" }));
     let force_unlock = ear.last_call();
     runtime.block_on(peer.close()).expect("the peer closes");
     Some(Overheard { lock, unlock, renewal, force_unlock })
@@ -90,7 +123,7 @@ fn monitor(server: &RedisServer) -> BufReader<TcpStream> {
 struct Ear {
     lines: BufReader<TcpStream>,
     marks: redis::Connection,
-    holder: String,
+    client: String,
 }
 
 impl Ear {
@@ -149,13 +182,20 @@ impl Ear {
 
     fn part(&self, word: &str) -> Part {
         match word {
-            NAME => Part::Lock,
             LEASE | WATCHDOG => Part::Lease,
-            _ if word == lock_channel(NAME) => Part::Channel,
             _ if word.starts_with("redisson_unlock_latch:") => Part::Latch,
-            _ if word.starts_with(&self.holder) => Part::Holder,
-            _ => Part::Literal(word.to_string()),
+            _ if word.eq_ignore_ascii_case("publish") => Part::Publish,
+            _ => Part::Text(self.with_holes(word)),
         }
+    }
+
+    /// The word with a hole where it names the lock or the holder: the client and the number of its thread.
+    fn with_holes(&self, word: &str) -> String {
+        let word = word.replace(NAME, LOCK);
+        let Some((before, thread)) = word.split_once(&format!("{}:", self.client)) else {
+            return word;
+        };
+        format!("{before}{HOLDER}{}", thread.trim_start_matches(|char: char| char.is_ascii_digit()))
     }
 }
 

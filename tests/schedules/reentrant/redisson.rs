@@ -94,7 +94,7 @@ impl Reentrant {
         if twice && *answer != Value::Nil {
             let again = world.run(&self.scripts.invocation(call));
             assert_eq!(again, *answer, "Redisson's latch answers a repeated unlock");
-            self.truth.ran(call, answer, world);
+            self.note(call, answer, world);
         }
         world.server.command(cmd("DEL").arg(latch(call)));
     }
@@ -130,7 +130,7 @@ impl Reentrant {
         let call = Call { id: thread.id(), verb: Verb::TheirRenewal, operation: world.step() };
         let answer = world.run(&self.scripts.invocation(&call));
         world.say(|| format!("      {call}"));
-        self.truth.ran(&call, &answer, world);
+        self.note(&call, &answer, world);
         match &answer {
             Value::Array(renewed) if renewed[..] == [Value::Int(1)] => {}
             Value::Int(1) => {}

@@ -30,21 +30,21 @@ pub(crate) enum Rule {
     Drift,
     /// Rule 5: theirs in first, mine out second. Left out: the other way round.
     TheirsInFirst,
+    /// Fenced: a repeat answers with the token it has. Left out: it counts a new one, as Redisson's do.
+    RepeatsKeepTheirToken,
+    /// Fenced: the counter outlives the lock. Left out: it expires with it.
+    CounterLasts,
 }
 
 /// All rules but one, or all.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     without: Option<Rule>,
 }
 
 impl Rules {
-    pub(crate) fn all() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn without(rule: Rule) -> Self {
-        Self { without: Some(rule) }
+    pub(crate) fn new(without: Option<Rule>) -> Self {
+        Self { without }
     }
 
     pub(crate) fn are_all_kept(self) -> bool {

@@ -1,21 +1,31 @@
 //! The scripts: ours as they are shipped, Redisson's as they were overheard, and those that leave a rule out.
 
 use super::call::{Call, Verb};
-use super::overheard::{Overheard, Part, Template};
+use super::overheard::{Filling, Overheard, Template};
 use super::redisson::WATCHDOG;
 use super::rules::{Rule, Rules};
 use crate::sim::{Arg, Invocation, Ms, Script, Server};
 
 /// The lock all clients want.
 pub(crate) const LOCK: &str = "lock";
+/// Where a fenced lock counts its tokens.
+pub(crate) const TOKEN: &str = "redisson_lock_token:{lock}";
 const CHANNEL: &str = "redisson_lock__channel:{lock}";
 const PUBLISH: &str = "publish";
 
 const ACQUIRE: &str = include_str!("../../../lua/reentrant/acquire.lua");
+const FENCED_ACQUIRE: &str = include_str!("../../../lua/fenced/acquire.lua");
 const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const RELEASE: &str = include_str!("../../../lua/reentrant/release.lua");
 const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
 const FORCE_UNLOCK: &str = include_str!("../../../lua/reentrant/force_unlock.lua");
+
+/// A token anew for every copy.
+const COUNTED_ON: (&str, &str) =
+    ("redis.call('get', KEYS[2]) or redis.call('incr', KEYS[2])", "redis.call('incr', KEYS[2])");
+/// A counter that expires with the lock.
+const EXPIRING: (&str, &str) =
+    ("redis.call('persist', KEYS[2])", "redis.call('pexpire', KEYS[2], ARGV[2])");
 
 /// A hand-over, for these tests only: passing a hold on is to come, and this is what it has to keep to.
 ///
@@ -74,27 +84,37 @@ pub(crate) struct Scripts {
     renew: Script,
     force: Script,
     swap: Script,
+    /// Every grant is counted.
+    pub(super) fenced: bool,
     /// Without them there are no Redisson threads.
     pub(crate) theirs: Option<Overheard>,
 }
 
 impl Scripts {
-    pub(crate) fn load(server: &mut Server, rules: Rules) -> Self {
+    pub(crate) fn load(server: &mut Server, rules: Rules, fenced: bool) -> Self {
         let counting = !rules.keep(Rule::ExistenceDecides);
         let [acquire, reenter, release] = if counting {
             [COUNTING_ACQUIRE, COUNTING_REENTER, COUNTING_RELEASE]
         } else {
             [ACQUIRE, REENTER, RELEASE]
         };
+        let fenced_acquire = if !rules.keep(Rule::RepeatsKeepTheirToken) {
+            &changed(FENCED_ACQUIRE, COUNTED_ON)
+        } else if !rules.keep(Rule::CounterLasts) {
+            &changed(FENCED_ACQUIRE, EXPIRING)
+        } else {
+            FENCED_ACQUIRE
+        };
         let swap = if rules.keep(Rule::TheirsInFirst) { SWAP } else { SWAP_OUT_FIRST };
         Self {
-            acquire: server.load(acquire),
+            acquire: server.load(if fenced { fenced_acquire } else { acquire }),
             reenter: server.load(reenter),
             release: server.load(release),
             tidy: server.load(RELEASE),
             renew: server.load(RENEW),
             force: server.load(FORCE_UNLOCK),
             swap: server.load(swap),
+            fenced,
             theirs: None,
         }
     }
@@ -103,8 +123,10 @@ impl Scripts {
     pub(crate) fn invocation(&self, call: &Call) -> Invocation {
         let id = call.id;
         let release = |count: u32| vec![text(id), text(count), text(CHANNEL), text(PUBLISH)];
+        let mut keys = vec![LOCK.to_string()];
         let (script, args) = match call.verb {
             Verb::Acquire { lease, not_after } => {
+                keys.extend(self.fenced.then(|| TOKEN.to_string()));
                 (&self.acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after)])
             }
             Verb::Reenter { count, lease, not_after } => (
@@ -125,7 +147,7 @@ impl Scripts {
             Verb::TheirRenewal => return fill(&self.theirs().renewal, call, WATCHDOG),
             Verb::TheirForce => return fill(&self.theirs().force_unlock, call, WATCHDOG),
         };
-        Invocation { script: script.clone(), keys: vec![LOCK.into()], args }
+        Invocation { script: script.clone(), keys, args }
     }
 
     fn theirs(&self) -> &Overheard {
@@ -139,23 +161,14 @@ pub(crate) fn latch(call: &Call) -> String {
 }
 
 fn fill(template: &Template, call: &Call, lease: Ms) -> Invocation {
-    let word = |part: &Part| match part {
-        Part::Lock => LOCK.to_string(),
-        Part::Channel => CHANNEL.to_string(),
-        Part::Latch => latch(call),
-        Part::Holder => call.id.to_string(),
-        Part::Literal(literal) => literal.clone(),
-        Part::Lease => unreachable!("a lease is no word"),
-    };
-    let arg = |part: &Part| match part {
-        Part::Lease => Arg::Lease(lease),
-        other => Arg::Text(word(other)),
-    };
-    Invocation {
-        script: template.script.clone(),
-        keys: template.keys.iter().map(word).collect(),
-        args: template.args.iter().map(arg).collect(),
-    }
+    let (holder, latch) = (&call.id.to_string(), &latch(call));
+    template.fill(Filling { lock: LOCK, holder, latch, publish: PUBLISH, lease })
+}
+
+/// A script with one thing in it changed.
+pub(crate) fn changed(script: &str, (from, to): (&str, &str)) -> String {
+    assert_eq!(script.matches(from).count(), 1, "the script reads otherwise: {from}");
+    script.replace(from, to)
 }
 
 fn text(value: impl ToString) -> Arg {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::redis::{self, Value, cmd, from_redis_value, pipe};
+use harness::redis::{self, ConnectionLike, Value, cmd, from_redis_value, pipe};
 
 use super::Ms;
 
@@ -37,36 +37,56 @@ pub(crate) struct Invocation {
     pub(crate) args: Vec<Arg>,
 }
 
-/// A watched key, as the server showed it last. Hashes only: a kind that keeps other types adds them here.
+/// All keys that match the patterns, each with its TTL and what it keeps. A kind with keys of other types adds them here.
+const LOOK: &str = "
+    local seen = {}
+    for _, pattern in ipairs(ARGV) do
+        for _, key in ipairs(redis.call('keys', pattern)) do
+            local type = redis.call('type', key).ok
+            local fields = type == 'hash' and redis.call('hgetall', key) or {}
+            local text = type == 'string' and redis.call('get', key) or ''
+            table.insert(seen, {key, redis.call('pttl', key), fields, text})
+        end
+    end
+    return seen";
+
+/// A watched key, as the server showed it last: a hash or a string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// When it expires; `None` is never.
     pub(crate) until: Option<Ms>,
     /// The fields of the hash.
     pub(crate) fields: BTreeMap<String, String>,
+    /// The string.
+    pub(crate) text: String,
 }
 
 /// A connection to a server on a virtual clock, and what was seen there last.
 pub(crate) struct Server {
     connection: redis::Connection,
     watched: Vec<String>,
+    look: Script,
     seen: BTreeMap<String, Seen>,
     now: Ms,
     moved: bool,
 }
 
 impl Server {
-    /// Watches these keys; they are the ones whose time is virtual.
+    /// Watches the keys that match these patterns; they are the ones whose time is virtual.
     pub(crate) fn new(connection: redis::Connection, watched: &[&str]) -> Self {
-        let watched = watched.iter().map(|key| key.to_string()).collect();
-        Self { connection, watched, seen: BTreeMap::new(), now: 0, moved: false }
+        let watched = watched.iter().map(|pattern| pattern.to_string()).collect();
+        let look = Script(String::new());
+        let mut server =
+            Self { connection, watched, look, seen: BTreeMap::new(), now: 0, moved: false };
+        server.look = server.load(LOOK);
+        server
     }
 
     /// Starts another schedule: the clock at 0 and no key.
     pub(crate) fn reset(&mut self) {
         self.now = 0;
         self.seen.clear();
-        self.command(cmd("DEL").arg(&self.watched));
+        self.command(&cmd("FLUSHDB"));
     }
 
     pub(crate) fn load(&mut self, text: &str) -> Script {
@@ -83,6 +103,18 @@ impl Server {
     /// The key as it was after the last script, or `None` when it was absent or has expired since.
     pub(crate) fn seen(&self, key: &str) -> Option<&Seen> {
         self.seen.get(key)
+    }
+
+    /// All watched keys there are, as they were after the last script.
+    pub(crate) fn all_seen(&self) -> impl Iterator<Item = (&str, &Seen)> {
+        self.seen.iter().map(|(key, seen)| (key.as_str(), seen))
+    }
+
+    /// Takes a key away: what it kept.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Seen> {
+        let seen = self.seen.remove(key)?;
+        self.command(cmd("DEL").arg(key));
+        Some(seen)
     }
 
     /// When the next key expires.
@@ -109,13 +141,15 @@ impl Server {
         over
     }
 
-    /// Runs a script, and looks at the watched keys, in one round trip.
+    /// Runs a script, and looks at the watched keys, in one round trip. WRONGTYPE is an answer; another error is a mistake.
     pub(crate) fn run(&mut self, invocation: &Invocation) -> Value {
         let mut batch = pipe();
+        let mut ignored = 0;
         if std::mem::take(&mut self.moved) {
             for (key, seen) in &self.seen {
                 if let Some(until) = seen.until {
-                    batch.cmd("PEXPIRE").arg(key).arg((until - self.now) * REAL_MS_PER_MS).ignore();
+                    batch.cmd("PEXPIRE").arg(key).arg((until - self.now) * REAL_MS_PER_MS);
+                    ignored += 1;
                 }
             }
         }
@@ -133,27 +167,27 @@ impl Server {
                 }
             };
         }
-        for key in &self.watched {
-            batch.cmd("PTTL").arg(key).cmd("HGETALL").arg(key);
+        batch.cmd("EVALSHA").arg(&self.look.0).arg(0).arg(&self.watched);
+        let answers = self
+            .connection
+            .req_packed_commands(&batch.get_packed_pipeline(), ignored, 2)
+            .expect("the server answers");
+        let [answer, looked] = answers.try_into().expect("two answers");
+        if let Value::ServerError(error) = &answer {
+            assert_eq!(error.code(), "WRONGTYPE", "{error:?}");
         }
-        let answers: Vec<Value> =
-            batch.query(&mut self.connection).expect("the server runs the script");
-        let mut answers = answers.into_iter();
-        let answer = answers.next().expect("the script's answer");
-        for key in &self.watched {
-            let ttl: i64 = from_redis_value(answers.next().expect("a TTL")).expect("a number");
-            let fields =
-                from_redis_value(answers.next().expect("a hash")).expect("fields and values");
-            match ttl {
-                -2 => self.seen.remove(key),
-                -1 => self.seen.insert(key.clone(), Seen { until: None, fields }),
-                real => {
-                    let until = Some(self.now + real.cast_unsigned().div_ceil(REAL_MS_PER_MS));
-                    self.seen.insert(key.clone(), Seen { until, fields })
-                }
-            };
-        }
+        self.seen = self.saw(looked);
         answer
+    }
+
+    fn saw(&self, looked: Value) -> BTreeMap<String, Seen> {
+        type Looked = Vec<(String, i64, BTreeMap<String, String>, String)>;
+        let looked: Looked = from_redis_value(looked).expect("keys");
+        let seen = looked.into_iter().map(|(key, ttl, fields, text)| {
+            let until = (ttl >= 0).then(|| self.now + ttl.cast_unsigned().div_ceil(REAL_MS_PER_MS));
+            (key, Seen { until, fields, text })
+        });
+        seen.collect()
     }
 
     /// Any other command, outside the virtual clock.

@@ -15,6 +15,14 @@ pub(crate) enum Kind {
     NoTtl,
     /// A script of ours made a hold shorter.
     TtlFell,
+    /// The lock, or what keeps one hold of it alive, expires while its holder still trusts it.
+    TtlTooShort,
+    /// The lock stays for longer than any hold of it lasts.
+    TtlTooLong,
+    /// The lock was freed, or opened to readers, and nobody was told so.
+    NotWoken,
+    /// A fencing token that is not greater than all before it, or is not the hold's own.
+    BadToken,
     /// A script said "yours" of what is not, or "not yours" of what is.
     FalseAnswer,
     /// A copy changed who holds, or how often, after its not-after.

@@ -1,0 +1,235 @@
+//! What really happened to each hold, as the server showed it: the judge of the scripts, and of what clients are told.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use harness::redis::Value;
+
+use super::World;
+use super::call::{Call, Id, Verb};
+use super::kept::Kept;
+use super::scripts::CHANNEL;
+use crate::sim::{Kind, Ms, StepId};
+
+/// The record of all holds.
+#[derive(Debug, Default)]
+pub(super) struct Truth {
+    pub(super) last: Kept,
+    ousted: HashSet<Id>,
+    expired: HashSet<Id>,
+    /// Redisson's script has left them less time than their holders trust in.
+    undercut: HashSet<Id>,
+    stated: HashMap<Id, StepId>,
+    /// When the longest lease that was ever asked for in a hold's name ends.
+    bounds: HashMap<Id, Ms>,
+}
+
+impl Truth {
+    /// Takes note of what a script has changed. Redisson's are judged too when it is `alone`.
+    pub(super) fn ran(
+        &mut self,
+        call: &Call,
+        answer: &Value,
+        trusts: &BTreeMap<Id, Ms>,
+        alone: bool,
+        world: &mut World<'_>,
+    ) {
+        let message = world.server.take(CHANNEL).map(|seen| seen.text);
+        let after = Kept::on(world.server);
+        world.say(|| {
+            let told = message.as_ref().map(|told| format!("; says {told}")).unwrap_or_default();
+            format!("        server: {}{told}", after.shown())
+        });
+        let before = std::mem::replace(&mut self.last, after.clone());
+        let is_new = |id: &&Id| !before.holders.contains_key(id);
+        for id in after.holders.keys().filter(is_new) {
+            self.stated.insert(*id, 0);
+            self.bounds.remove(id);
+        }
+        let gone = before.holders.keys().filter(|id| !after.holders.contains_key(id));
+        if call.verb.is_force() {
+            self.ousted.extend(gone);
+        } else {
+            // Others whose time was up go with the last that was alive.
+            self.expired.extend(gone.filter(|id| **id != call.id));
+        }
+        if matches!(call.verb, Verb::Reenter { .. } | Verb::Release { .. })
+            && *answer == Value::Int(1)
+        {
+            self.stated.insert(call.id, call.operation);
+        }
+        self.note_bound(call, world.now());
+        self.note_undercut(call, trusts, alone);
+        if alone || !call.verb.is_theirs() {
+            check_wakes(call, &before, &after, message.as_deref(), world);
+            self.check_ttl(call, &before, world);
+        }
+        if !call.verb.is_theirs() {
+            check_answer(call, answer, &before, &after, world);
+        }
+        check_time(call, &before, &after, world);
+    }
+
+    /// The lock has expired.
+    pub(super) fn expired(&mut self) -> Kept {
+        let last = std::mem::take(&mut self.last);
+        self.expired.extend(last.holders.keys());
+        last
+    }
+
+    pub(super) fn keeps(&self, id: Id) -> bool {
+        self.last.holders.contains_key(&id)
+    }
+
+    pub(super) fn count(&self, id: Id) -> Option<u32> {
+        self.last.holders.get(&id).copied()
+    }
+
+    /// The operation that stated the count the server has now; 0 when the hold is as it began.
+    pub(super) fn stated_by(&self, id: Id) -> Option<StepId> {
+        self.stated.get(&id).copied()
+    }
+
+    /// Whether the hold was taken away by force: until its next one the holder may believe what he likes.
+    pub(super) fn is_ousted(&self, id: Id) -> bool {
+        self.ousted.contains(&id)
+    }
+
+    pub(super) fn is_undercut(&self, id: Id) -> bool {
+        self.undercut.contains(&id)
+    }
+
+    /// Whether others are to blame for what its holder believes.
+    pub(super) fn is_forgiven(&self, id: Id) -> bool {
+        self.is_ousted(id) || self.is_undercut(id)
+    }
+
+    /// Whether the hold was taken away by force or by time, whatever came after.
+    pub(super) fn was_lost(&self, id: Id) -> bool {
+        self.is_ousted(id) || self.expired.contains(&id)
+    }
+
+    /// Its holder trusts it from now on: what had expired unheard was not yet its hold.
+    pub(super) fn trusted(&mut self, id: Id) {
+        self.expired.remove(&id);
+    }
+
+    /// A new hold under an old id.
+    pub(super) fn begin_again(&mut self, id: Id) {
+        self.ousted.remove(&id);
+        self.expired.remove(&id);
+        self.undercut.remove(&id);
+    }
+
+    fn note_bound(&mut self, call: &Call, now: Ms) {
+        let lease = match call.verb {
+            Verb::Acquire { lease, .. } | Verb::Reenter { lease, .. } | Verb::Renew { lease } => {
+                Some(lease)
+            }
+            Verb::Release { count: 1.., need } => Some(need),
+            Verb::TheirLock { lease } => Some(lease.unwrap_or(super::WATCHDOG)),
+            Verb::TheirRenewal => Some(super::WATCHDOG),
+            _ => None,
+        };
+        if let Some(lease) = lease.filter(|_| self.keeps(call.id)) {
+            let bound = self.bounds.entry(call.id).or_default();
+            *bound = (*bound).max(now + lease);
+        }
+    }
+
+    /// Redisson's renewal of a reader sets the TTL, even downwards: ours raise it again, each in its time. Between its own
+    /// holds there is more of the kind.
+    fn note_undercut(&mut self, call: &Call, trusts: &BTreeMap<Id, Ms>, alone: bool) {
+        let until = self.last.until;
+        for (id, _) in trusts.iter().filter(|(_, trusted)| **trusted > until) {
+            let own = super::is_theirs(*id);
+            let lowers = if own { call.verb.is_theirs() } else { call.verb == Verb::TheirRenewal };
+            if lowers && !alone {
+                self.undercut.insert(*id);
+            }
+        }
+        if trusts.get(&call.id).is_some_and(|trusted| *trusted <= until) {
+            self.undercut.remove(&call.id);
+        }
+    }
+
+    fn check_ttl(&self, call: &Call, before: &Kept, world: &mut World<'_>) {
+        let after = &self.last;
+        let endless = world.server.all_seen().find(|(_, seen)| seen.until.is_none());
+        if let Some(key) = endless.map(|(key, _)| key.to_string()) {
+            world.violation(Kind::NoTtl, format!("{call} leaves {key} without a TTL"));
+        }
+        if after.is_free() || call.verb.is_theirs() {
+            return;
+        }
+        let recomputes = call.verb.ends_hold() && before.holders != after.holders;
+        let (was, is) = (before.until, after.until);
+        if is < was && !(recomputes && after.is_read()) {
+            let what = format!("{call} lets the lock expire at {is}, no longer at {was}");
+            world.violation(Kind::TtlFell, what);
+        }
+        let lease = match call.verb {
+            Verb::Acquire { lease, .. }
+            | Verb::Reenter { lease, .. }
+            | Verb::Renew { lease }
+            | Verb::PlainLock { lease } => lease,
+            Verb::Release { need, .. } => need,
+            _ => 0,
+        };
+        let longest = if recomputes && after.is_read() {
+            after.holders.keys().filter_map(|id| self.bounds.get(id)).copied().max().unwrap_or(0)
+        } else {
+            was.max(world.now() + lease)
+        };
+        if is > longest {
+            let what = format!("after {call} the lock lasts until {is}, not until {longest}");
+            world.violation(Kind::TtlTooLong, what);
+        }
+    }
+}
+
+/// Whoever frees the lock, or opens it to readers, says so.
+fn check_wakes(
+    call: &Call,
+    before: &Kept,
+    after: &Kept,
+    message: Option<&str>,
+    world: &mut World<'_>,
+) {
+    let due = match () {
+        () if before.is_written() && !after.is_written() => Some("1"),
+        () if before.is_read() && after.is_free() => Some("0"),
+        () => None,
+    };
+    if due.is_some() && message != due {
+        let what = format!("{call} says {message:?} where {due:?} is due");
+        world.violation(Kind::NotWoken, what);
+    }
+}
+
+fn check_time(call: &Call, before: &Kept, after: &Kept, world: &mut World<'_>) {
+    let late = call.verb.not_after().is_some_and(|not_after| world.now() > not_after);
+    if late && before.holders != after.holders {
+        world.violation(Kind::TooLate, format!("{call} runs at {}", world.now()));
+    }
+}
+
+/// Whether what the script said is so.
+fn check_answer(call: &Call, answer: &Value, before: &Kept, after: &Kept, world: &mut World<'_>) {
+    let is_plain = before.mode.is_none() && !before.is_free();
+    let is_right = match (call.verb, answer) {
+        (Verb::Acquire { .. }, Value::ServerError(_)) => is_plain && before == after,
+        (Verb::Acquire { .. }, answer) => {
+            !is_plain && (*answer == Value::Nil) == after.holders.contains_key(&call.id)
+        }
+        (Verb::Reenter { .. }, Value::Int(answer)) => {
+            (*answer == 1) == after.holders.contains_key(&call.id)
+        }
+        (Verb::Renew { .. }, Value::Array(answers)) => {
+            (answers[..] == [Value::Int(1)]) == after.holders.contains_key(&call.id)
+        }
+        _ => true,
+    };
+    if !is_right {
+        world.violation(Kind::FalseAnswer, format!("{call} is answered {answer:?}"));
+    }
+}
