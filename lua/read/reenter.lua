@@ -21,7 +21,9 @@ if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
 end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[4])
 local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
-local timeout = tag .. ':' .. ARGV[1] .. ':rwlock_timeout:' .. ARGV[4]
+-- one key for all its re-entries, with the longest lease: a key for each, as
+-- Redisson has them, would be cut off by releases and late copies out of order
+local timeout = tag .. ':' .. ARGV[1] .. ':rwlock_timeout:1'
 if redis.call('pttl', timeout) < tonumber(ARGV[2]) then
   redis.call('set', timeout, '1', 'px', ARGV[2])
 end

@@ -6,36 +6,24 @@
 -- ARGV[2]  hold count after this release
 -- ARGV[3]  unlock channel
 -- ARGV[4]  publish command: publish or spublish
--- ARGV[5]  for how long the hold is still needed if its count is not 0, ms
 --
 -- Returns  1: released
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
 --          the hold away whatever its count, and a second one finds it gone
-local had = tonumber(redis.call('hget', KEYS[1], ARGV[1]))
-if not had then
+if ARGV[2] ~= '0' then
+  if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+    return 0
+  end
+  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+  return 1
+end
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
 local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
-local count = tonumber(ARGV[2])
-for n = count + 1, had do
-  redis.call('del', tag .. ':' .. ARGV[1] .. ':rwlock_timeout:' .. n)
-end
-if count > 0 then
-  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
-  -- whichever lease was the longest, the keys that remain carry it on
-  local need = tonumber(ARGV[5])
-  local timeout = tag .. ':' .. ARGV[1] .. ':rwlock_timeout:' .. count
-  if need > 0 and redis.call('pttl', timeout) < need then
-    redis.call('set', timeout, '1', 'px', ARGV[5])
-  end
-  if redis.call('pttl', KEYS[1]) < need then
-    redis.call('pexpire', KEYS[1], ARGV[5])
-  end
-  return 1
-end
-redis.call('hdel', KEYS[1], ARGV[1])
+redis.call('del', tag .. ':' .. ARGV[1] .. ':rwlock_timeout:1')
 if redis.call('hget', KEYS[1], 'mode') == 'write' then
   return 1
 end

@@ -16,10 +16,10 @@ local answers = {}
 for i, key in ipairs(KEYS) do
   local holder, lease = ARGV[2 * i - 1], ARGV[2 * i]
   -- pcall: a key of another type must not spoil its neighbours' renewals
-  local count = redis.pcall('hget', key, holder)
-  if type(count) == 'string' then
+  local held = redis.pcall('hexists', key, holder)
+  if held == 1 then
     local tag = key:find('{', 1, true) and key or '{' .. key .. '}'
-    local timeout = tag .. ':' .. holder .. ':rwlock_timeout:' .. count
+    local timeout = tag .. ':' .. holder .. ':rwlock_timeout:1'
     if redis.call('pttl', timeout) < tonumber(lease) then
       redis.call('set', timeout, '1', 'px', lease)
     end
