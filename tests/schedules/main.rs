@@ -15,7 +15,8 @@ use harness::RedisServer;
 
 use fuzz::{Fuzz, count_all, is_found, is_found_by, is_found_near, run_all};
 use read_write::BothSides;
-use reentrant::{Fenced, Plain, Rule, overhear};
+use read_write::Rule as RwRule;
+use reentrant::{Fenced, Overheard, Plain, Rule, overhear};
 use sim::Kind;
 
 #[test]
@@ -145,4 +146,114 @@ fn with_all_rules_kept_no_schedule_of_a_read_write_lock_goes_wrong() {
         &mut Fuzz::<BothSides>::new(&redis, None),
         "with_all_rules_kept_no_schedule_of_a_read_write_lock_goes_wrong",
     );
+}
+
+#[test]
+fn with_all_rules_kept_no_schedule_of_a_read_write_lock_with_redisson_goes_wrong() {
+    const NAME: &str =
+        "with_all_rules_kept_no_schedule_of_a_read_write_lock_with_redisson_goes_wrong";
+    let redis = RedisServer::builder().unix_socket().start();
+    let Some(theirs) = both_sides(&redis, NAME) else { return };
+    run_all(&mut Fuzz::<BothSides>::new(&redis, None).with(|both| both.invite(theirs)), NAME);
+}
+
+#[test]
+fn what_goes_wrong_when_redisson_is_alone_with_a_read_write_lock() {
+    const NAME: &str = "what_goes_wrong_when_redisson_is_alone_with_a_read_write_lock";
+    let redis = RedisServer::builder().unix_socket().start();
+    let Some(theirs) = both_sides(&redis, NAME) else { return };
+    count_all(&mut Fuzz::<BothSides>::new(&redis, None).with(|both| {
+        both.invite(theirs);
+        both.leave_alone();
+    }));
+}
+
+/// Redisson's scripts for reading, and for writing.
+fn both_sides(redis: &RedisServer, test: &str) -> Option<[Overheard; 2]> {
+    Some([overhear(redis, test, "read")?, overhear(redis, test, "write")?])
+}
+
+#[test]
+fn read_write_a_reused_id_lets_two_hold() {
+    is_found::<BothSides>(RwRule::FreshIds, Kind::TwoHolders);
+}
+
+#[test]
+fn read_write_an_acquire_without_a_not_after_comes_when_nobody_waits_for_it() {
+    is_found::<BothSides>(RwRule::NotAfter, Kind::Orphan);
+}
+
+#[test]
+fn read_write_without_a_janitor_what_is_given_up_stays() {
+    is_found::<BothSides>(RwRule::Janitor, Kind::Orphan);
+}
+
+#[test]
+fn read_write_trust_that_begins_with_the_answer_lets_two_hold() {
+    is_found::<BothSides>(RwRule::TrustFromSending, Kind::TwoHolders);
+}
+
+#[test]
+fn read_write_trust_without_a_drift_lets_a_slow_clock_believe_too_long() {
+    is_found::<BothSides>(RwRule::Drift, Kind::Vanished);
+}
+
+#[test]
+fn read_write_who_reads_under_a_strangers_write_is_not_alone() {
+    is_found::<BothSides>(RwRule::OnlyOwnReads, Kind::TwoHolders);
+}
+
+#[test]
+fn read_write_a_a_read_release_that_keeps_the_ttl_lets_a_dead_reader_stay() {
+    is_found::<BothSides>(RwRule::ReleaseRecomputes, Kind::TtlTooLong);
+}
+
+#[test]
+fn read_write_a_a_timeout_key_for_each_re_entry_is_cut_off() {
+    is_found::<BothSides>(RwRule::OneTimeoutKey, Kind::Vanished);
+}
+
+#[test]
+fn read_write_b_a_read_release_that_recomputes_under_a_write_shortens_the_write() {
+    is_found::<BothSides>(RwRule::WriteModeKeeps, Kind::Vanished);
+}
+
+#[test]
+fn read_write_c_a_renewal_that_sets_the_ttl_shortens_other_reads() {
+    is_found::<BothSides>(RwRule::RenewalRaises, Kind::Vanished);
+}
+
+#[test]
+fn read_write_d_a_timeout_key_that_expired_has_to_be_set_anew() {
+    is_found::<BothSides>(RwRule::RenewalSetsAnew, Kind::Vanished);
+}
+
+#[test]
+fn read_write_e_a_write_release_that_leaves_reads_has_to_wake_readers() {
+    is_found::<BothSides>(RwRule::DowngradeWakes, Kind::NotWoken);
+}
+
+#[test]
+fn read_write_e_a_write_release_that_leaves_reads_has_to_take_their_ttl() {
+    is_found::<BothSides>(RwRule::DowngradeRecomputes, Kind::TtlTooLong);
+}
+
+#[test]
+fn read_write_f_a_plain_lock_of_that_name_is_not_shared() {
+    is_found::<BothSides>(RwRule::KnowsItsKind, Kind::TwoHolders);
+}
+
+#[test]
+fn read_write_a_write_re_entry_that_adds_its_lease_piles_up() {
+    is_found::<BothSides>(RwRule::NoPileUp, Kind::TtlTooLong);
+}
+
+#[test]
+fn read_write_c_a_fixed_read_that_is_not_upheld_falls_to_redissons_renewal() {
+    const NAME: &str = "read_write_c_a_fixed_read_that_is_not_upheld_falls_to_redissons_renewal";
+    let redis = RedisServer::builder().unix_socket().start();
+    let Some(theirs) = both_sides(&redis, NAME) else { return };
+    let rule = RwRule::FixedReadsAreUpheld;
+    let mut fuzz = Fuzz::<BothSides>::new(&redis, Some(rule)).with(|both| both.invite(theirs));
+    is_found_by(&mut fuzz, 0, rule, Kind::Vanished);
 }

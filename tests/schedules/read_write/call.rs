@@ -55,8 +55,6 @@ pub(crate) enum Verb {
     },
     Release {
         count: u32,
-        /// For how long the hold is still needed.
-        need: Ms,
     },
     Renew {
         lease: Ms,
@@ -112,7 +110,7 @@ impl Verb {
 
     /// Whether the hold is to end.
     pub(crate) fn ends_hold(self) -> bool {
-        matches!(self, Self::Release { count: 0, .. } | Self::Tidy)
+        matches!(self, Self::Release { count: 0 } | Self::Tidy)
     }
 }
 
@@ -162,10 +160,7 @@ impl fmt::Display for Call {
             Verb::Reenter { count, lease, not_after } => {
                 write!(f, "reenter({id}, to {count}, lease {lease}{})", in_time(not_after))
             }
-            Verb::Release { count: 0, .. } => write!(f, "release({id}, to 0)"),
-            Verb::Release { count, need } => {
-                write!(f, "release({id}, to {count}, needed for {need})")
-            }
+            Verb::Release { count } => write!(f, "release({id}, to {count})"),
             Verb::Renew { lease } => write!(f, "renew({id}, lease {lease})"),
             Verb::Tidy => write!(f, "release({id}, to 0) by the janitor"),
             Verb::Force { .. } => write!(f, "force_unlock of the {}", side(id)),

@@ -43,11 +43,11 @@ impl ReadWrite {
             }
             Deed::Release => {
                 let count = self.claim(seat).count - 1;
-                self.release_to(count, seat, world);
+                self.begin(seat, Verb::Release { count }, world);
             }
             Deed::Restate => {
                 let count = self.claim(seat).count;
-                self.release_to(count, seat, world);
+                self.begin(seat, Verb::Release { count }, world);
             }
             Deed::Cancel => self.cancel(seat, world),
             Deed::GiveUp => self.give_up(seat, world),
@@ -72,11 +72,6 @@ impl ReadWrite {
         let under = own_write.filter(|write| !seat.write && write.holds()).map(|write| write.id);
         let not_after = world.now() + ATTEMPT;
         self.begin(seat, Verb::Acquire { lease, not_after, under }, world);
-    }
-
-    fn release_to(&mut self, count: u32, seat: Seat, world: &mut World<'_>) {
-        let need = self.claim(seat).ends.saturating_sub(world.now());
-        self.begin(seat, Verb::Release { count, need }, world);
     }
 
     fn begin(&mut self, seat: Seat, verb: Verb, world: &mut World<'_>) {
@@ -116,7 +111,7 @@ impl ReadWrite {
     fn give_up(&mut self, seat: Seat, world: &mut World<'_>) {
         let claim = self.claim(seat);
         match claim.operation.as_ref().map(|operation| operation.verb) {
-            Some(Verb::Release { count, .. }) if count > 0 => {
+            Some(Verb::Release { count }) if count > 0 => {
                 (claim.count, claim.operation, claim.restate) = (count, None, true);
             }
             _ => self.abandon(seat, world.now()),

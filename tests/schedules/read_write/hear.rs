@@ -51,10 +51,10 @@ impl ReadWrite {
             (Verb::Reenter { .. }, Value::Array(_)) => {
                 (claim.operation, claim.restate) = (None, true)
             }
-            (Verb::Release { count: 0, .. }, Value::Int(answer)) => {
+            (Verb::Release { count: 0 }, Value::Int(answer)) => {
                 self.released(seat, *answer == 1, world)
             }
-            (Verb::Release { count, .. }, Value::Int(1)) => {
+            (Verb::Release { count }, Value::Int(1)) => {
                 (claim.count, claim.operation, claim.restate) = (count, None, false);
             }
             (Verb::Reenter { .. } | Verb::Release { .. }, Value::Int(0)) => {

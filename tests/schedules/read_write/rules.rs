@@ -17,8 +17,8 @@ pub(crate) enum Rule {
     OnlyOwnReads,
     /// (a) A read release recomputes the TTL. Left out: it stays as it is.
     ReleaseRecomputes,
-    /// (a) A read release to a lower count carries on for how long the hold is needed. Left out: the keys that remain tell.
-    ReleaseCarriesOn,
+    /// (a) One timeout key lasts as long as the longest lease of a read. Left out: each re-entry has its own, as with Redisson.
+    OneTimeoutKey,
     /// (b) A read release in write mode leaves the TTL alone. Left out: it recomputes there too.
     WriteModeKeeps,
     /// (c) A read renewal never lowers the TTL. Left out: it sets it, as Redisson's does.

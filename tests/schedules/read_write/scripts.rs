@@ -42,7 +42,7 @@ const CHANGES: [(Rule, &str, &str, &str); 10] = [
         "redis.call('hset', KEYS[1], 'mode', 'read') mode = 'read'",
     ),
     (Rule::ReleaseRecomputes, READ_RELEASE, "redis.call('pexpire', KEYS[1], longest)", ""),
-    (Rule::ReleaseCarriesOn, READ_RELEASE, "tonumber(ARGV[5])", "0"),
+    (Rule::OneTimeoutKey, READ_REENTER, "':rwlock_timeout:1'", "':rwlock_timeout:' .. ARGV[4]"),
     (Rule::WriteModeKeeps, READ_RELEASE, "redis.call('hget', KEYS[1], 'mode') == 'write'", "false"),
     (Rule::RenewalRaises, READ_RENEW, "redis.call('pttl', key) < tonumber(lease)", "true"),
     (
@@ -105,10 +105,7 @@ impl Scripts {
     /// What goes to the server for this call.
     pub(crate) fn invocation(&self, call: &Call) -> Invocation {
         let (id, side) = (call.id, usize::from(call.id.write));
-        let release = |count: u32, need: Ms| {
-            let words = [text(id), text(count), text(CHANNEL), text(PUBLISH)];
-            words.into_iter().chain((!id.write).then_some(Arg::Lease(need))).collect()
-        };
+        let release = |count: u32| vec![text(id), text(count), text(CHANNEL), text(PUBLISH)];
         let (script, args) = match call.verb {
             Verb::Acquire { lease, not_after, under } => {
                 let own = under.map_or_else(|| text(""), text);
@@ -120,8 +117,8 @@ impl Scripts {
                 &self.reenter[side],
                 vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after), text(count)],
             ),
-            Verb::Release { count, need } => (&self.release[side], release(count, need)),
-            Verb::Tidy => (&self.release[side], release(0, 0)),
+            Verb::Release { count } => (&self.release[side], release(count)),
+            Verb::Tidy => (&self.release[side], release(0)),
             Verb::Renew { lease } if id.write => {
                 (&self.renew[side], vec![Arg::Lease(lease), text(id)])
             }
@@ -132,7 +129,7 @@ impl Scripts {
             Verb::PlainLock { lease } => {
                 (&self.plain_acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(Ms::MAX)])
             }
-            Verb::PlainUnlock => (&self.plain_release, release(0, 0)),
+            Verb::PlainUnlock => (&self.plain_release, release(0)),
             Verb::TheirLock { lease } => {
                 return fill(&self.theirs(side).lock, call, lease.unwrap_or(WATCHDOG));
             }

@@ -125,7 +125,6 @@ impl Truth {
             Verb::Acquire { lease, .. } | Verb::Reenter { lease, .. } | Verb::Renew { lease } => {
                 Some(lease)
             }
-            Verb::Release { count: 1.., need } => Some(need),
             Verb::TheirLock { lease } => Some(lease.unwrap_or(super::WATCHDOG)),
             Verb::TheirRenewal => Some(super::WATCHDOG),
             _ => None,
@@ -172,7 +171,6 @@ impl Truth {
             | Verb::Reenter { lease, .. }
             | Verb::Renew { lease }
             | Verb::PlainLock { lease } => lease,
-            Verb::Release { need, .. } => need,
             _ => 0,
         };
         let longest = if recomputes && after.is_read() {
