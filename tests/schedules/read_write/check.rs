@@ -110,7 +110,7 @@ impl ReadWrite {
         let thread = |thread: &super::Thread| {
             thread.id() == id && (!thread.ends.is_empty() || thread.pending.is_some())
         };
-        let gone = !is_theirs(id) && self.life(id.owner) == Life::Crashed;
+        let gone = self.life(id.owner) == Life::Crashed;
         gone || self.claims.values().any(|claim| claim.id == id)
             || self.threads.iter().any(thread)
             || self.janitor.has(id)

@@ -147,5 +147,8 @@ impl ReadWrite {
         let after = wished.chain(owed.filter_map(|(_, after)| after)).max().unwrap_or(0);
         self.ghosts_until = self.ghosts_until.max(after);
         self.claims.retain(|seat, _| seat.owner != owner);
+        for thread in self.threads.iter_mut().filter(|thread| thread.seat.owner == owner) {
+            thread.ends.clear();
+        }
     }
 }

@@ -108,6 +108,8 @@ impl ReadWrite {
         let claim = self.claim(seat);
         claim.trusted_until = claim.trusted_until.max(until);
         claim.ends = claim.ends.max(sent + lease);
+        let id = claim.id;
+        self.truth.trusted_longer(id);
     }
 
     /// The end of a release to 0: released, or not held.

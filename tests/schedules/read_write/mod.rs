@@ -37,6 +37,7 @@ type World<'s> = sim::World<'s, Call>;
 const WATCHDOG: Ms = 90;
 const LEASES: [Option<Ms>; 4] = [None, Some(60), Some(150), Some(400)];
 const OWNERS: [Name; 3] = ['A', 'B', 'C'];
+const THREADS: [Name; 2] = ['J', 'K'];
 /// The owner whose clock is slow, by what the drift allows for.
 const SLOW: Name = 'B';
 
@@ -67,18 +68,19 @@ pub(crate) struct ReadWrite {
 }
 
 fn is_theirs(id: Id) -> bool {
-    matches!(id.owner, 'J' | 'K')
+    THREADS.contains(&id.owner)
 }
 
 impl ReadWrite {
     /// Three owners of ours, and two threads of Redisson's when its scripts are known.
     pub(crate) fn new(rules: Rules, scripts: &Scripts, alone: bool) -> Self {
         let ours = OWNERS.iter().filter(|_| !alone);
+        let theirs = THREADS.iter().filter(|_| scripts.theirs.is_some());
         Self {
             rules,
             scripts: scripts.clone(),
             alone,
-            lives: ours.map(|owner| (*owner, Life::Up)).collect(),
+            lives: ours.chain(theirs).map(|owner| (*owner, Life::Up)).collect(),
             claims: BTreeMap::new(),
             threads: scripts.theirs.as_ref().map(|_| redisson::threads()).unwrap_or_default(),
             janitor: Janitor::default(),
@@ -115,7 +117,12 @@ impl ReadWrite {
     fn can(&self, action: &Action, now: Ms) -> bool {
         match action {
             Action::Deed(seat, deed) => self.can_do(*seat, *deed, now),
-            Action::Stall(owner) | Action::Crash(owner) => self.life(*owner) == Life::Up,
+            Action::Stall(owner) => self.life(*owner) == Life::Up,
+            Action::Crash(owner) => {
+                let waits =
+                    |thread: &Thread| thread.seat.owner == *owner && thread.pending.is_some();
+                self.life(*owner) == Life::Up && !self.threads.iter().any(waits)
+            }
             Action::Wake(owner) => self.life(*owner) == Life::Stalled,
             Action::Tidy(id) => {
                 self.life(id.owner) == Life::Up && self.janitor.next().any(|(next, _)| next == *id)
@@ -160,9 +167,9 @@ impl ReadWrite {
         if self.rules.are_all_kept() && !self.alone {
             choices.extend([true, false].map(|write| (1, Action::Force { write, theirs: false })));
         }
-        for owner in self.lives.keys().copied() {
+        choices.extend(self.lives.keys().map(|owner| (1, Action::Crash(*owner))));
+        for owner in OWNERS.into_iter().filter(|owner| self.lives.contains_key(owner)) {
             choices.extend([(3, Action::Stall(owner)), (8, Action::Wake(owner))]);
-            choices.push((1, Action::Crash(owner)));
             for seat in [false, true].map(|write| Seat { owner, write }) {
                 let deed = |deed| Action::Deed(seat, deed);
                 choices.extend(LEASES.map(|lease| (2, deed(Deed::Acquire { lease }))));

@@ -5,9 +5,9 @@
 
 use harness::redis::{Value, cmd};
 
-use super::call::{Call, Id, Name, Seat, Verb};
+use super::call::{Call, Id, Seat, Verb};
 use super::scripts::latch;
-use super::{ReadWrite, WATCHDOG, World};
+use super::{Life, ReadWrite, THREADS, WATCHDOG, World};
 use crate::sim::{Kind, Ms, StepId};
 
 /// One side of a Java thread.
@@ -25,9 +25,8 @@ pub(super) struct Thread {
 
 /// Two threads, each with a side to read and a side to write.
 pub(super) fn threads() -> Vec<Thread> {
-    let seats = ['J', 'K']
-        .into_iter()
-        .flat_map(|owner: Name| [false, true].map(|write| Seat { owner, write }));
+    let seats =
+        THREADS.into_iter().flat_map(|owner| [false, true].map(|write| Seat { owner, write }));
     seats.map(Thread::new).collect()
 }
 
@@ -70,7 +69,7 @@ impl ReadWrite {
             thread.pending.is_some() && thread.seat.owner == seat.owner
                 || other && seat.write && !thread.ends.is_empty()
         };
-        if self.threads.iter().any(is_busy) {
+        if self.life(seat.owner) != Life::Up || self.threads.iter().any(is_busy) {
             return false;
         }
         let thread = self.thread(seat);

@@ -18,6 +18,8 @@ pub(super) struct Truth {
     expired: HashSet<Id>,
     /// Redisson's script has left them less time than their holders trust in.
     undercut: HashSet<Id>,
+    /// Redisson's renewal has lowered the TTL, and it does not yet last as long as all readers do.
+    is_cut: bool,
     stated: HashMap<Id, StepId>,
     /// When the longest lease that was ever asked for in a hold's name ends.
     bounds: HashMap<Id, Ms>,
@@ -65,6 +67,7 @@ impl Truth {
         }
         if !call.verb.is_theirs() {
             check_answer(call, answer, &before, &after, world);
+            self.check_lease(call, answer, world);
         }
         check_time(call, &before, &after, world);
     }
@@ -113,6 +116,13 @@ impl Truth {
         self.expired.remove(&id);
     }
 
+    /// Its holder trusts it for longer than before.
+    pub(super) fn trusted_longer(&mut self, id: Id) {
+        if self.is_cut {
+            self.undercut.insert(id);
+        }
+    }
+
     /// A new hold under an old id.
     pub(super) fn begin_again(&mut self, id: Id) {
         self.ousted.remove(&id);
@@ -139,6 +149,8 @@ impl Truth {
     /// holds there is more of the kind.
     fn note_undercut(&mut self, call: &Call, trusts: &BTreeMap<Id, Ms>, alone: bool) {
         let until = self.last.until;
+        let all_last = self.last.lasts.values().all(|last| *last <= until);
+        self.is_cut = (self.is_cut || call.verb == Verb::TheirRenewal) && !all_last;
         for (id, _) in trusts.iter().filter(|(_, trusted)| **trusted > until) {
             let own = super::is_theirs(*id);
             let lowers = if own { call.verb.is_theirs() } else { call.verb == Verb::TheirRenewal };
@@ -148,6 +160,24 @@ impl Truth {
         }
         if trusts.get(&call.id).is_some_and(|trusted| *trusted <= until) {
             self.undercut.remove(&call.id);
+        }
+    }
+
+    /// Whoever is answered "yours" has it for the whole lease.
+    fn check_lease(&self, call: &Call, answer: &Value, world: &mut World<'_>) {
+        let lease = match (call.verb, answer) {
+            (Verb::Acquire { lease, .. }, Value::Nil) => lease,
+            (Verb::Reenter { lease, .. }, Value::Int(1)) => lease,
+            (Verb::Renew { lease }, Value::Array(answers)) if answers[..] == [Value::Int(1)] => {
+                lease
+            }
+            _ => return,
+        };
+        let lasts = self.last.lasts.get(&call.id).copied().unwrap_or(0);
+        let ends = if call.id.write { self.last.until } else { self.last.until.min(lasts) };
+        if ends < world.now() + lease {
+            let what = format!("{call} is answered {answer:?}, and the hold ends at {ends}");
+            world.violation(Kind::FalseAnswer, what);
         }
     }
 
