@@ -257,5 +257,5 @@ fn read_write_c_a_fixed_read_that_is_not_upheld_falls_to_redissons_renewal() {
     let Some(theirs) = both_sides(&redis, NAME) else { return };
     let rule = RwRule::FixedReadsAreUpheld;
     let mut fuzz = Fuzz::<BothSides>::new(&redis, Some(rule)).with(|both| both.invite(theirs));
-    is_found_by(&mut fuzz, 0, rule, Kind::Vanished);
+    is_found_by(&mut fuzz, 0, rule, Kind::TtlTooShort);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::call::{Id, STRANGER};
-use super::{Life, ReadWrite, World, is_theirs};
+use super::{Life, ReadWrite, WATCHDOG, World, is_theirs};
 use crate::sim::{Kind, Ms};
 
 impl ReadWrite {
@@ -40,7 +40,12 @@ impl ReadWrite {
             }
         }
         for (id, trusted) in &trusts {
-            if self.truth.is_undercut(*id) {
+            if let Some(since) = self.truth.undercut_since(*id) {
+                let awake = !is_theirs(*id) && self.life(id.owner) == Life::Up;
+                if awake && world.now() - since > WATCHDOG / 3 {
+                    let what = format!("{id} trusts until {trusted}, and no renewal upholds it");
+                    world.violation(Kind::TtlTooShort, what);
+                }
                 continue;
             }
             if !kept.holders.contains_key(id) {

@@ -109,7 +109,7 @@ impl ReadWrite {
         claim.trusted_until = claim.trusted_until.max(until);
         claim.ends = claim.ends.max(sent + lease);
         let id = claim.id;
-        self.truth.trusted_longer(id);
+        self.truth.trusted_longer(id, now);
     }
 
     /// The end of a release to 0: released, or not held.

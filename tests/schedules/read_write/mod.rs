@@ -222,7 +222,10 @@ impl Model for ReadWrite {
         match *action {
             Action::Deed(seat, deed) => self.do_deed(seat, deed, world),
             Action::Stall(owner) => drop(self.lives.insert(owner, Life::Stalled)),
-            Action::Wake(owner) => drop(self.lives.insert(owner, Life::Up)),
+            Action::Wake(owner) => {
+                self.lives.insert(owner, Life::Up);
+                self.truth.wakes(owner, world.now());
+            }
             Action::Crash(owner) => self.crash(owner),
             Action::Tidy(id) => self.call(Call { id, verb: Verb::Tidy, operation }, world),
             Action::Force { write, theirs } => {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use harness::redis::Value;
 
 use super::World;
-use super::call::{Call, Id, Verb};
+use super::call::{Call, Id, Name, Verb};
 use super::kept::Kept;
 use super::scripts::CHANNEL;
 use crate::sim::{Kind, Ms, StepId};
@@ -16,8 +16,8 @@ pub(super) struct Truth {
     pub(super) last: Kept,
     ousted: HashSet<Id>,
     expired: HashSet<Id>,
-    /// Redisson's script has left them less time than their holders trust in.
-    undercut: HashSet<Id>,
+    /// Redisson's script has left them less time than their holders trust in, and since when.
+    undercut: HashMap<Id, Ms>,
     /// Redisson's renewal has lowered the TTL, and it does not yet last as long as all readers do.
     is_cut: bool,
     stated: HashMap<Id, StepId>,
@@ -60,7 +60,7 @@ impl Truth {
             self.stated.insert(call.id, call.operation);
         }
         self.note_bound(call, world.now());
-        self.note_undercut(call, trusts, alone);
+        self.note_undercut(call, trusts, alone, world.now());
         if alone || !call.verb.is_theirs() {
             check_wakes(call, &before, &after, message.as_deref(), world);
             self.check_ttl(call, &before, world);
@@ -98,7 +98,19 @@ impl Truth {
     }
 
     pub(super) fn is_undercut(&self, id: Id) -> bool {
-        self.undercut.contains(&id)
+        self.undercut.contains_key(&id)
+    }
+
+    /// Since when the hold has had less time than its holder trusts in.
+    pub(super) fn undercut_since(&self, id: Id) -> Option<Ms> {
+        self.undercut.get(&id).copied()
+    }
+
+    /// The holder could do nothing about it before now.
+    pub(super) fn wakes(&mut self, owner: Name, now: Ms) {
+        for (_, since) in self.undercut.iter_mut().filter(|(id, _)| id.owner == owner) {
+            *since = now;
+        }
     }
 
     /// Whether others are to blame for what its holder believes.
@@ -117,9 +129,9 @@ impl Truth {
     }
 
     /// Its holder trusts it for longer than before.
-    pub(super) fn trusted_longer(&mut self, id: Id) {
+    pub(super) fn trusted_longer(&mut self, id: Id, now: Ms) {
         if self.is_cut {
-            self.undercut.insert(id);
+            self.undercut.insert(id, now);
         }
     }
 
@@ -147,7 +159,7 @@ impl Truth {
 
     /// Redisson's renewal of a reader sets the TTL, even downwards: ours raise it again, each in its time. Between its own
     /// holds there is more of the kind.
-    fn note_undercut(&mut self, call: &Call, trusts: &BTreeMap<Id, Ms>, alone: bool) {
+    fn note_undercut(&mut self, call: &Call, trusts: &BTreeMap<Id, Ms>, alone: bool, now: Ms) {
         let until = self.last.until;
         let all_last = self.last.lasts.values().all(|last| *last <= until);
         self.is_cut = (self.is_cut || call.verb == Verb::TheirRenewal) && !all_last;
@@ -155,7 +167,7 @@ impl Truth {
             let own = super::is_theirs(*id);
             let lowers = if own { call.verb.is_theirs() } else { call.verb == Verb::TheirRenewal };
             if lowers && !alone {
-                self.undercut.insert(*id);
+                self.undercut.entry(*id).or_insert(now);
             }
         }
         if trusts.get(&call.id).is_some_and(|trusted| *trusted <= until) {
