@@ -8,8 +8,6 @@ use harness::{RedisServer, redis};
 
 use crate::sim::{Kind, Model, Server, Sim, Step, Violation, shrink};
 
-/// Schedules with all rules kept, when nothing else is asked for.
-const SCHEDULES: u64 = 5_000;
 /// Schedules with Redisson alone.
 const COUNTED: u64 = 500;
 /// Schedules in which a rule left out has to show.
@@ -24,6 +22,8 @@ pub(crate) trait Subject: Sized {
     type Rule: Copy + Debug;
     /// The keys that are watched.
     const WATCHED: &[&str];
+    /// Schedules with all rules kept, when nothing else is asked for.
+    const SCHEDULES: u64;
 
     /// All rules are kept, or all but one.
     fn load(server: &mut Server, without: Option<Self::Rule>) -> Self;
@@ -80,7 +80,7 @@ impl<S: Subject> Fuzz<S> {
 
 /// Many schedules, none of which may go wrong.
 pub(crate) fn run_all<S: Subject>(fuzz: &mut Fuzz<S>, test: &str) {
-    let (first, schedules) = asked_for(SCHEDULES);
+    let (first, schedules) = asked_for(S::SCHEDULES);
     let began = Instant::now();
     for seed in (0..schedules).map(|n| first.wrapping_add(n)) {
         if let (steps, Some(violation)) = fuzz.random(seed, None) {

@@ -30,6 +30,7 @@ impl Subject for BothSides {
     type Model = ReadWrite;
     type Rule = Rule;
     const WATCHED: &[&str] = &[LOCK, TIMEOUTS, CHANNEL];
+    const SCHEDULES: u64 = 2_000;
 
     fn load(server: &mut Server, without: Option<Rule>) -> Self {
         let rules = Rules::new(without);

@@ -39,6 +39,7 @@ impl Subject for Plain {
     type Model = Reentrant;
     type Rule = Rule;
     const WATCHED: &[&str] = &[LOCK];
+    const SCHEDULES: u64 = 5_000;
 
     fn load(server: &mut Server, without: Option<Rule>) -> Self {
         Self::new(server, without, false)
@@ -53,6 +54,7 @@ impl Subject for Fenced {
     type Model = Reentrant;
     type Rule = Rule;
     const WATCHED: &[&str] = &[LOCK, TOKEN];
+    const SCHEDULES: u64 = 1_500;
 
     fn load(server: &mut Server, without: Option<Rule>) -> Self {
         Self(Plain::new(server, without, true))
