@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use harness::redis::Value;
 
 use super::call::{Call, Verb, is_ours, unwire};
-use super::scripts::{CHANNEL, DEADLINES, LOCK, QUEUE};
+use super::scripts::{CHANNEL, DEADLINES, QUEUE};
 use super::{HEARTBEAT, SKEW, WAIT, World};
+use crate::LOCK;
 use crate::reentrant::Id;
 use crate::sim::{Kind, Ms};
 
@@ -250,7 +251,8 @@ impl Line {
     fn check_wakes(&self, call: &Call, before: &State, world: &mut World<'_>) {
         let Some(head) = self.state.queue.first() else { return };
         let news = !before.holders.is_empty() || before.queue.first() != Some(head);
-        let told = || world.server.messages().iter().any(|channel| whose(channel) == Some(*head));
+        let mut messages = world.server.messages().iter();
+        let mut told = || messages.any(|message| whose(&message.channel) == Some(*head));
         if self.is_free() && news && *head != call.id && !told() {
             world.violation(
                 Kind::NotWoken,
