@@ -31,6 +31,32 @@
 //! ([`LockGuard`]), a place in line and a subscription (the future of [`Lock::lock`]), a renewal
 //! (the guard again).
 //!
+//! # Kinds of lock
+//! | [`Client`] method | re-entry by the same [`Owner`] | order of waiters | woken by | what a crash costs the others | what Redisson does otherwise |
+//! |---|---|---|---|---|---|
+//! | [`lock`](Client::lock) | yes | none between processes | a message; each process wakes its first waiter | the lease of the hold (30 s with the watchdog) | re-entry and partial release may shorten the TTL |
+//! | [`fair_lock`](Client::fair_lock) | yes | arrival at the server | a message to the next in line alone | a holder: its lease; waiters: [`Config::fair_wait`] (10 s), once for neighbours in line | goes by its clients' clocks; a dead waiter costs 5 min; one that is interrupted stays in line for so long |
+//! | [`read_write_lock`](Client::read_write_lock), read | yes; also under the owner's own write | none; readers share | a message after a write; all go at once | its own lease, whatever other readers do | its renewals shorten the TTL that all readers share (ours raise it again) |
+//! | the same, write | yes; [`Error::WouldDeadlock`] for an owner that reads | none: it waits for a moment without readers | a message | its lease | re-entry adds a whole lease to the TTL; a reader that asks to write waits for ever; going over to reading tells no waiting reader; a writer about to fall asleep misses the message and waits for the TTL |
+//! | [`fenced_lock`](Client::fenced_lock) | yes, with the token of the outer hold | none | as `lock` | as `lock` | a re-entry gets a new token; `lockAndGetToken(lease)` ignores its lease |
+//! | [`non_reentrant_lock`](Client::non_reentrant_lock) | [`Error::WouldDeadlock`] | none | as `lock` | as `lock` | other failures may be reported as a re-entry |
+//! | [`non_reentrant_fair_lock`](Client::non_reentrant_fair_lock) | [`Error::WouldDeadlock`] | as `fair_lock` | as `fair_lock` | as `fair_lock` | as `fair_lock` |
+//! | [`spin_lock`](Client::spin_lock) | yes | none between processes | nobody: pauses of 1 to 128 ms, or as [you say](SpinBackoff) | as `lock` | every waiting thread asks, not only the first of a process; a release wakes no waiters of the plain lock |
+//!
+//! All but the read/write lock are the same hash on the server: of one name only one of them is held at a
+//! time, by whichever kind it was taken, and an owner that holds it by one kind re-enters by
+//! another. A read/write lock of that name is another thing: [`Error::WrongKind`].
+//!
+//! **Fair locks and clocks.** The line goes by the server's clock. Redisson's peers bring their own: one
+//! whose clock is ahead by more than 7/10 of [`Config::fair_wait`] may put our waiters out of line (they
+//! stand in line again, at its end); one whose clock is behind by more than its own
+//! `fairLockWaitTimeout` is put out itself. Exclusion does not depend on it. [`Config::redisson_fair_wait`]
+//! must be no shorter than the longest wait the Redisson peers use.
+//!
+//! **Read/write locks and mixed leases.** A read hold with a fixed lease is looked after as well: every third
+//! of [`Config::watchdog`] its remaining time is told to the server again, for a renewal of a Redisson
+//! reader may have cut it short.
+//!
 //! # The states of a hold
 //! ```text
 //! (nothing) --acquire--> held --unlock, drop--> (nothing)
@@ -53,7 +79,9 @@
 //! # Waiting
 //! Check, subscribe, check again, then wait for a message, the TTL or the deadline, whichever is
 //! first. Within one process and lock, waiters stand in one line, first come, first served, and
-//! only its head asks the server (a newcomer asks once where nobody waits yet). Between processes there is no order, as with Redisson's `RLock`.
+//! only its head asks the server (a newcomer asks once where nobody waits yet). Between processes there
+//! is no order, as with Redisson's `RLock`, but for fair locks: there every waiter stands in the
+//! server's line. Readers that waited for a writer get in together.
 //! No waiter relies on messages for more than 3 s at a time, and after every gap in them
 //! everyone looks for himself.
 //!
@@ -73,10 +101,11 @@
 //! # What this does not promise
 //! - **No lock of this kind keeps a sleeping holder from writing.** Between the last look at the
 //!   guard and the write, the process may stop for longer than the lease. Where that must not
-//!   happen, the storage has to refuse the stale writer (a fencing token, a version column).
+//!   happen, the storage has to refuse the stale writer: by the [token](FencedGuard::token) of a fenced
+//!   lock (`examples/fencing.rs`), or a version column.
 //! - **A failover may lose a lock.** Redis replicates asynchronously: a promoted replica may not
 //!   know of the last acquisition, and grants it again.
-//! - **No order between processes**, and no upper bound on a wait but the one you set.
+//! - **No order between processes** but by fair locks, and no upper bound on a wait but the one you set.
 //! - **A suspended machine's monotonic clock may stand still** (Linux does not count suspend): after
 //!   a suspend, trust may be counted too long, until the next renewal.
 //!

@@ -35,10 +35,17 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 
--- ours have thread ids of 2^62 and up, which are of 19 digits all
+-- thread ids of 2^62 and up, which are of 19 digits all
+local function is_ours(holder)
+  return holder:sub(-20, -20) == ':' and holder:sub(-19) >= '4611686018427387904'
+end
+
 local function wait_of(holder)
-  local ours = holder:sub(-20, -20) == ':' and holder:sub(-19) >= '4611686018427387904'
-  return ours and wait or tonumber(ARGV[5])
+  return is_ours(holder) and wait or tonumber(ARGV[5])
+end
+
+local function move(holder, by)
+  redis.call('zincrby', deadlines, string.format('%.0f', by), holder)
 end
 
 -- drop who has not been seen for too long
@@ -58,6 +65,15 @@ while head do
   redis.call('lpop', queue)
   redis.call('zrem', deadlines, head)
   dropped = true
+  if is_ours(head) then
+    -- those of ours next to it were not to outlast it: they may be as dead
+    for _, holder in ipairs(redis.call('lrange', queue, 0, -1)) do
+      if not is_ours(holder) then
+        break
+      end
+      move(holder, -wait)
+    end
+  end
   head = redis.call('lindex', queue, 0)
 end
 
@@ -65,8 +81,10 @@ if ttl == -2 and (not head or head == me) then
   if head then
     redis.call('lpop', queue)
     redis.call('zrem', deadlines, me)
+    -- nobody behind has to wait any more for what I had left
+    local left = math.min(wait, deadline - now)
     for _, holder in ipairs(redis.call('lrange', queue, 0, -1)) do
-      redis.call('zincrby', deadlines, string.format('%.0f', -wait), holder)
+      move(holder, -left)
     end
   end
   redis.call('hset', lock, me, '1')
@@ -76,7 +94,7 @@ end
 
 if head and head ~= me then
   -- one of ours that heads the line shows itself more often than every `wait`
-  if deadline > now + wait and wait_of(head) == wait then
+  if deadline > now + wait and is_ours(head) then
     deadline = now + wait
     redis.call('zadd', deadlines, string.format('%.0f', deadline), head)
   end
@@ -110,7 +128,7 @@ if ARGV[6] == '1' then
     if need < had or need - had > wait / 5 then
       redis.call('zadd', deadlines, string.format('%.0f', need), me)
       for i = place + 1, need > had and #line or place do
-        redis.call('zincrby', deadlines, string.format('%.0f', need - had), line[i])
+        move(line[i], need - had)
       end
     end
   end

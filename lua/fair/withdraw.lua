@@ -13,6 +13,8 @@
 --          0: there was nothing
 --
 -- Repeat   safe: a second one finds nothing
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = redis.call('hdel', KEYS[1], ARGV[1]) == 1
 local place
 local line = redis.call('lrange', KEYS[2], 0, -1)
@@ -22,19 +24,21 @@ for i, holder in ipairs(line) do
     break
   end
 end
-redis.call('zrem', KEYS[3], ARGV[1])
 if place then
-  redis.call('lrem', KEYS[2], 1, ARGV[1])
-  for i = place + 1, #line do
-    redis.call('zincrby', KEYS[3], '-' .. ARGV[2], line[i])
+  -- nobody behind has to wait any more for what I had left after the one before me
+  local deadline = tonumber(redis.call('zscore', KEYS[3], ARGV[1])) or now
+  local before = place > 1 and tonumber(redis.call('zscore', KEYS[3], line[place - 1])) or now
+  local left = math.min(tonumber(ARGV[2]), deadline - math.max(now, before))
+  for i = place + 1, left > 0 and #line or place do
+    redis.call('zincrby', KEYS[3], string.format('%.0f', -left), line[i])
   end
+  redis.call('lrem', KEYS[2], 1, ARGV[1])
 end
+redis.call('zrem', KEYS[3], ARGV[1])
 if not held and not place then
   return 0
 end
 if (held or place == 1) and redis.call('exists', KEYS[1]) == 0 then
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local head = redis.call('lindex', KEYS[2], 0)
   while head do
     local deadline = tonumber(redis.call('zscore', KEYS[3], head))

@@ -42,6 +42,9 @@ if longest > 0 then
 else
   redis.call('del', KEYS[1])
 end
--- 1: all who wait to read may go
-redis.call(ARGV[4], ARGV[3], '1')
+-- 1: all who sleep may go. One of Redisson's writers that is about to fall
+-- asleep misses that; a 0 waits for it.
+if redis.call(ARGV[4], ARGV[3], '1') > 0 and longest <= 0 then
+  redis.call(ARGV[4], ARGV[3], '0')
+end
 return 1

@@ -80,9 +80,9 @@ async fn two_hundred_are_served_in_the_order_in_which_they_came() {
     for number in 0..200 {
         let (peer, fate) = match number {
             61 => (&doomed_java, Fate::Dies),
-            30 | 90 | 91 | 150 => (&doomed, Fate::Dies),
+            90 | 91 | 150 => (&doomed, Fate::Dies),
+            // Not of the JVM's: an interrupted waiter of Redisson's stays in line until its time is over.
             n if n % 20 == 7 => (&rust, Fate::Cancelled),
-            n if n % 20 == 8 => (&java, Fate::Cancelled),
             n if n % 20 == 17 => (&rust_too, Fate::TimesOut),
             n if n % 20 == 18 => (&java, Fate::TimesOut),
             n if n % 3 == 0 => (&rust, Fate::Served),
@@ -102,7 +102,7 @@ async fn two_hundred_are_served_in_the_order_in_which_they_came() {
     }
     let alive = line.iter().filter(|waiter| waiter.fate == Fate::Served).count();
     eventually(LIMIT, "those who gave up to be gone", || {
-        (length(&redis) == alive + 5).then_some(())
+        (length(&redis) == alive + 4).then_some(())
     })
     .await;
 
@@ -117,7 +117,7 @@ async fn two_hundred_are_served_in_the_order_in_which_they_came() {
     }
     let took = released.elapsed();
     println!(
-        "{alive} of 200 waiters served in {took:?}, past 4 dead Rust waiters and a dead JVM's: {} inversions",
+        "{alive} of 200 waiters served in {took:?}, past 3 dead Rust waiters and a dead JVM's: {} inversions",
         inversions(&served)
     );
     assert_eq!(inversions(&served), 0, "{served:?}");

@@ -35,9 +35,8 @@ impl Fair {
         }
         choices.extend(self.janitor.next().map(|(id, _)| (3, Action::Tidy(id))));
         for who in self.threads.iter().map(|thread| thread.name) {
-            // None waits longer than THEIR_WAIT: its grant would take more than ours count on. And none waits shorter than
-            // WAIT: a waiter of ours before it, unseen for a while, takes more with it than it has left.
-            for (weight, wait) in [(4, None), (2, Some(150))] {
+            // None waits longer than THEIR_WAIT: its grant would take more than ours count on.
+            for (weight, wait) in [(4, None), (2, Some(50)), (2, Some(150))] {
                 for lease in [None, Some(60), Some(150)] {
                     choices.extend(
                         [-SKEW, 0, SKEW]

@@ -25,10 +25,12 @@ pub(crate) enum Rule {
     RaisesBehind,
     /// One of ours that heads the line has `wait` from now, however late its deadline.
     HeadShows,
-    /// A grant takes my wait from all behind.
+    /// A grant takes from all behind what I had left of my wait.
     GrantSubtracts,
-    /// Giving up takes my wait from all behind.
+    /// Giving up takes from all behind what I had left of my wait.
     WithdrawalSubtracts,
+    /// One of ours that is dropped takes its wait from those of ours next to it.
+    DropTakesAlong,
     /// Who withdraws is in neither the queue nor the deadlines. Left out: its deadline stays.
     LeavesBoth,
     /// A release wakes the head of the line.

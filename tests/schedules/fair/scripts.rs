@@ -20,7 +20,7 @@ const FORCE_UNLOCK: &str = include_str!("../../../lua/fair/force_unlock.lua");
 const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
 
-const CHANGES: [Change<Rule>; 13] = [
+const CHANGES: [Change<Rule>; 14] = [
     (Rule::FreeOnly, "acquire", "if ttl == -2 and (not head", "if (not head"),
     (
         Rule::Ttl,
@@ -37,8 +37,9 @@ const CHANGES: [Change<Rule>; 13] = [
     (Rule::CountsGrants, "acquire", "need = need + wait_of(holder)", ""),
     (Rule::RaisesBehind, "acquire", "need > had and #line or place", "place"),
     (Rule::HeadShows, "acquire", "if deadline > now + wait and", "if false and"),
-    (Rule::GrantSubtracts, "acquire", "string.format('%.0f', -wait)", "'0'"),
-    (Rule::WithdrawalSubtracts, "withdraw", "'-' .. ARGV[2]", "'0'"),
+    (Rule::GrantSubtracts, "acquire", "move(holder, -left)", "move(holder, 0)"),
+    (Rule::DropTakesAlong, "acquire", "move(holder, -wait)", "move(holder, 0)"),
+    (Rule::WithdrawalSubtracts, "withdraw", "string.format('%.0f', -left)", "'0'"),
     (Rule::LeavesBoth, "withdraw", "redis.call('zrem', KEYS[3], ARGV[1])\n", ""),
     (Rule::ReleaseWakes, "release", "redis.call(ARGV[4],", "tostring("),
     (Rule::WithdrawalWakes, "withdraw", "redis.call(ARGV[4],", "tostring("),

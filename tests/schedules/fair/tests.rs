@@ -90,6 +90,11 @@ fn fair_a_withdrawal_that_subtracts_nothing_lets_deadlines_drift() {
 }
 
 #[test]
+fn fair_one_that_is_dropped_and_takes_nothing_along_leaves_a_dead_process_in_line() {
+    is_found::<Fair>(Rule::DropTakesAlong, Kind::WrongDeadline);
+}
+
+#[test]
 fn fair_a_withdrawal_from_the_queue_alone_leaves_a_deadline() {
     is_found::<Fair>(Rule::LeavesBoth, Kind::QueueTorn);
 }

@@ -57,7 +57,7 @@ const CHANGES: [Change<Rule>; 10] = [
         Rule::DowngradeWakes,
         "write/release",
         "redis.call(ARGV[4], ARGV[3], '1')",
-        "if longest == 0 then redis.call(ARGV[4], ARGV[3], '1') end",
+        "(longest > 0 and 0 or redis.call(ARGV[4], ARGV[3], '1'))",
     ),
     (Rule::DowngradeRecomputes, "write/release", "redis.call('pexpire', KEYS[1], longest)", ""),
     (

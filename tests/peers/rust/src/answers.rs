@@ -62,8 +62,9 @@ impl Ticket {
     }
 
     pub(crate) fn answer(self, start: Instant, result: Result<Value, Failure>) {
-        let us = start.elapsed();
+        // In this order: `at` less `us` is never later than the operation was begun.
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
+        let us = start.elapsed();
         let answer = Answer {
             id: self.0,
             ok: result.is_ok(),

@@ -28,7 +28,9 @@ final class Answers {
         private final long start = System.nanoTime();
 
         private Timing stop() {
-            return new Timing((System.nanoTime() - start) / 1_000, ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now()));
+            // In this order: `at` less `us` is never later than the operation was begun.
+            long epochMicros = ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
+            return new Timing((System.nanoTime() - start) / 1_000, epochMicros);
         }
     }
 
