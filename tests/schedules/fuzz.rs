@@ -12,7 +12,7 @@ use crate::sim::{Kind, Model, Rules, Server, Sim, Step, Violation, shrink};
 /// Schedules in which a rule left out has to show.
 const BOUND: u64 = 20_000;
 /// So many schedules are searched for a short example, even when there is one already.
-const ENOUGH: u64 = 60;
+const ENOUGH: u64 = 30;
 
 /// A kind of lock under test.
 pub(crate) trait Fuzzed {

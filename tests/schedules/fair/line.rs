@@ -94,10 +94,8 @@ impl Line {
         self.check_places(call, &before, living, world);
         self.check_holders(call, answer, &before, world);
         if let (Verb::TheirLock { .. }, Value::Int(..0)) = (call.verb, answer) {
-            world.violation(
-                Kind::NegativeWait,
-                format!("{call} is answered with less than nothing"),
-            );
+            let what = format!("{call} is answered with less than nothing");
+            world.violation(Kind::NegativeWait, what);
         }
         if !call.verb.is_theirs() {
             self.check_deadlines(call, &before, world);
@@ -200,9 +198,13 @@ impl Line {
         if state.until.is_some() && state.until < before.until {
             world.violation(Kind::TtlFell, format!("{call} makes the hold shorter"));
         }
-        if let Verb::Acquire { .. } = call.verb
-            && (*answer == Value::Nil) != state.holders.contains_key(&call.id)
-        {
+        let said = match (call.verb, answer) {
+            (Verb::Acquire { .. }, answer) => Some(*answer == Value::Nil),
+            (Verb::Reenter { .. }, Value::Int(answer)) => Some(*answer == 1),
+            (Verb::Renew { .. }, Value::Array(answers)) => Some(answers[..] == [Value::Int(1)]),
+            _ => None,
+        };
+        if said.is_some_and(|said| said != state.holders.contains_key(&call.id)) {
             world.violation(Kind::FalseAnswer, format!("{call} is answered {answer:?}"));
         }
         let forced = matches!(call.verb, Verb::Force { .. });
@@ -283,10 +285,8 @@ impl Line {
         let mut messages = world.server.messages().iter();
         let mut told = || messages.any(|message| whose(&message.channel) == Some(*head));
         if self.is_free() && news && *head != call.id && !told() {
-            world.violation(
-                Kind::NotWoken,
-                format!("{call} leaves it to {head}, and does not say so"),
-            );
+            let what = format!("{call} leaves it to {head}, and does not say so");
+            world.violation(Kind::NotWoken, what);
         }
     }
 

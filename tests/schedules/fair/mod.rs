@@ -66,7 +66,7 @@ impl Fuzzed for Fair {
     type Rule = Rule;
     type Scripts = Scripts;
 
-    const SCHEDULES: u64 = 1_000;
+    const SCHEDULES: u64 = 400;
     const WATCHED: &[&str] = &[LOCK, QUEUE, DEADLINES];
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {

@@ -73,7 +73,7 @@ impl Fuzzed for ReadWrite {
     type Rule = Rule;
     type Scripts = Scripts;
 
-    const SCHEDULES: u64 = 2_000;
+    const SCHEDULES: u64 = 800;
     const WATCHED: &[&str] = &[LOCK, TIMEOUTS];
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {

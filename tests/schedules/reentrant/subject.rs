@@ -18,7 +18,7 @@ impl Fuzzed for Plain {
     type Rule = Rule;
     type Scripts = Scripts;
 
-    const SCHEDULES: u64 = 5_000;
+    const SCHEDULES: u64 = 2_000;
     const WATCHED: &[&str] = &[LOCK];
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {
@@ -35,7 +35,7 @@ impl Fuzzed for Fenced {
     type Rule = Rule;
     type Scripts = Scripts;
 
-    const SCHEDULES: u64 = 1_500;
+    const SCHEDULES: u64 = 600;
     const WATCHED: &[&str] = &[LOCK, TOKEN];
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {
