@@ -7,11 +7,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use harness::redis::{self, cmd};
-use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip, lock_channel};
+use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::sim::Script;
+use crate::template::{HOLDER_HOLE, NAME_HOLE, Part, Template};
 
 /// Numbers that nobody else would say.
 pub(crate) const LEASE: u64 = 77_123;
@@ -23,53 +24,30 @@ const NAME: &str = "overheard";
 /// Whatever is greater is a time of day.
 const LONG_AGO_MS: u64 = 1_500_000_000_000;
 
-/// A script call with places for what differs from call to call.
-#[derive(Debug, Clone)]
-pub(crate) struct Template {
-    pub(crate) script: Script,
-    pub(crate) keys: Vec<Part>,
-    pub(crate) args: Vec<Part>,
-}
-
-/// A key or an argument.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
-    Lock,
-    Channel,
-    /// A fair lock's waiters, and their deadlines.
-    Queue,
-    Deadlines,
-    Latch,
-    Holder,
-    Lease,
-    /// How long a waiter of a fair lock keeps its place.
-    Wait,
-    /// What the client's clock says.
-    Now,
-    Literal(String),
-}
-
 /// A Java peer, and an ear on its server.
 pub(crate) struct Ear {
     runtime: Runtime,
     peer: Peer,
+    kind: String,
     lines: BufReader<TcpStream>,
     marks: redis::Connection,
 }
 
 impl Ear {
-    /// `None`, and a line that says so, when there is no Java.
-    pub(crate) fn open(server: &RedisServer, test: &str) -> Option<Self> {
+    /// For a kind of lock, as the peer calls it; `None`, and a line that says so, when there is no Java.
+    pub(crate) fn open(server: &RedisServer, test: &str, kind: &str) -> Option<Self> {
         let runtime = Runtime::new().expect("a runtime");
         let arguments = PeerArgs::redis(server.url())
             .watchdog(Duration::from_millis(WATCHDOG))
             .fair_wait(Duration::from_millis(WAIT));
         let peer = runtime.block_on(java_or_skip(test, &arguments))?;
-        Some(Self { runtime, peer, lines: monitor(server), marks: server.client() })
+        let kind = kind.to_string();
+        Some(Self { runtime, peer, kind, lines: monitor(server), marks: server.client() })
     }
 
     /// Has an owner of the peer do something about the lock.
     pub(crate) fn ask(&self, owner: &str, mut request: Value) {
+        request["kind"] = self.kind.as_str().into();
         request["name"] = NAME.into();
         request["owner"] = owner.into();
         let question = request.to_string();
@@ -121,7 +99,7 @@ impl Ear {
     fn template(&mut self, words: &[String]) -> Option<Template> {
         let [command, script, count, rest @ ..] = words else { return None };
         let count: usize = count.parse().ok()?;
-        if rest.first().is_none_or(|key| *key != NAME && *key != queue()) {
+        if rest.first().is_none_or(|key| !key.contains(NAME)) {
             return None;
         }
         let sha = match command.to_uppercase().as_str() {
@@ -141,20 +119,21 @@ impl Ear {
             Ok(LONG_AGO_MS..) => return Part::Now,
             _ => {}
         }
-        match word {
-            NAME => Part::Lock,
-            _ if word == lock_channel(NAME) => Part::Channel,
-            _ if word == queue() => Part::Queue,
-            _ if word == format!("redisson_lock_timeout:{{{NAME}}}") => Part::Deadlines,
-            _ if word.starts_with("redisson_unlock_latch:") => Part::Latch,
-            _ if word.starts_with(self.peer.client()) => Part::Holder,
-            _ => Part::Literal(word.to_string()),
+        if word.starts_with("redisson_unlock_latch:") {
+            return Part::Latch;
         }
+        Part::Text(self.with_holes(word))
     }
-}
 
-fn queue() -> String {
-    format!("redisson_lock_queue:{{{NAME}}}")
+    /// The word with a hole where it names the lock or the holder: the client and the number of its thread.
+    fn with_holes(&self, word: &str) -> String {
+        let word = word.replace(NAME, NAME_HOLE);
+        let Some((before, thread)) = word.split_once(&format!("{}:", self.peer.client())) else {
+            return word;
+        };
+        let after = thread.trim_start_matches(|char: char| char.is_ascii_digit());
+        format!("{before}{HOLDER_HOLE}{after}")
+    }
 }
 
 fn monitor(server: &RedisServer) -> BufReader<TcpStream> {

@@ -7,78 +7,78 @@ use std::time::Instant;
 
 use harness::RedisServer;
 
-use crate::sim::{Kind, Model, Rules, Server, Sim, Sort, Step, Violation, shrink};
+use crate::sim::{Kind, Model, Rules, Server, Sim, Step, Violation, shrink};
 
 /// Schedules in which a rule left out has to show.
 const BOUND: u64 = 20_000;
 /// So many schedules are searched for a short example, even when there is one already.
-const ENOUGH: u64 = 60;
+const ENOUGH: u64 = 30;
 
-/// A model that can be set up again and again.
-pub(crate) trait Fuzzed: Model + Sized {
+/// A kind of lock under test.
+pub(crate) trait Fuzzed {
+    type Model: Model;
     /// What can be left out.
     type Rule: Copy + Debug + PartialEq;
-    /// All that is loaded once.
+    /// All that is loaded once; it also tells who takes part.
     type Scripts;
 
     /// How many schedules are run with all rules kept, when nothing else is asked for.
     const SCHEDULES: u64;
-
-    /// The keys of the lock.
-    const WATCHED: &'static [(&'static str, Sort)];
+    /// Patterns of the lock's keys.
+    const WATCHED: &[&str];
 
     fn load(server: &mut Server, rules: Rules<Self::Rule>) -> Self::Scripts;
 
     /// The beginning of a schedule.
-    fn new(rules: Rules<Self::Rule>, scripts: &Self::Scripts) -> Self;
+    fn model(rules: Rules<Self::Rule>, scripts: &Self::Scripts) -> Self::Model;
 }
 
 /// A server, and a model to run on it again and again.
-pub(crate) struct Fuzz<M: Fuzzed> {
+pub(crate) struct Fuzz<F: Fuzzed> {
     server: Server,
-    rules: Rules<M::Rule>,
-    pub(crate) scripts: M::Scripts,
+    rules: Rules<F::Rule>,
+    pub(crate) scripts: F::Scripts,
 }
 
-type Steps<M> = Vec<Step<<M as Model>::Action>>;
+type Steps<F> = Vec<Step<<<F as Fuzzed>::Model as Model>::Action>>;
 
-impl<M: Fuzzed> Fuzz<M> {
-    pub(crate) fn new(redis: &RedisServer, rules: Rules<M::Rule>) -> Self {
-        let mut server = Server::new(redis, M::WATCHED);
-        let scripts = M::load(&mut server, rules);
+impl<F: Fuzzed> Fuzz<F> {
+    pub(crate) fn new(redis: &RedisServer, rules: Rules<F::Rule>) -> Self {
+        let mut server = Server::new(redis, F::WATCHED);
+        let scripts = F::load(&mut server, rules);
         Self { server, rules, scripts }
     }
 
     /// A schedule drawn from this seed. With an `aim` only violations of that kind count.
-    pub(crate) fn random(&mut self, seed: u64, aim: Option<Kind>) -> (Steps<M>, Option<Violation>) {
-        let model = M::new(self.rules, &self.scripts);
+    pub(crate) fn random(&mut self, seed: u64, aim: Option<Kind>) -> (Steps<F>, Option<Violation>) {
+        let model = F::model(self.rules, &self.scripts);
         Sim::new(model, &mut self.server, aim).random(seed)
     }
 
     /// The same schedule again, and what happens in it line by line.
-    pub(crate) fn trace(&mut self, steps: &Steps<M>, aim: Option<Kind>) -> Vec<String> {
-        let model = M::new(self.rules, &self.scripts);
+    pub(crate) fn trace(&mut self, steps: &Steps<F>, aim: Option<Kind>) -> Vec<String> {
+        let model = F::model(self.rules, &self.scripts);
         Sim::traced(model, &mut self.server, aim).replay(steps).1
     }
 
     /// The fewest steps that fail in the same way.
-    fn shrink(&mut self, steps: Steps<M>, kind: Kind) -> Steps<M> {
+    fn shrink(&mut self, steps: Steps<F>, kind: Kind) -> Steps<F> {
         shrink(steps, |fewer| {
-            let model = M::new(self.rules, &self.scripts);
+            let model = F::model(self.rules, &self.scripts);
             Sim::new(model, &mut self.server, Some(kind)).replay(fewer).0.is_some()
         })
     }
 
-    fn tell(&mut self, steps: &Steps<M>, kind: Kind) -> String {
+    fn tell(&mut self, steps: &Steps<F>, kind: Kind) -> String {
         format!("{} steps:\n{}", steps.len(), self.trace(steps, Some(kind)).join("\n"))
     }
 }
 
 /// Many schedules, none of which may go wrong.
-pub(crate) fn run_all<M: Fuzzed>(fuzz: &mut Fuzz<M>, test: &str) {
+pub(crate) fn run_all<F: Fuzzed>(fuzz: &mut Fuzz<F>, test: &str) {
     let seed = number("FUZZ_SEED");
     let schedules =
-        number("FUZZ_SCHEDULES").unwrap_or(if seed.is_some() { 1 } else { M::SCHEDULES });
+        number("FUZZ_SCHEDULES").unwrap_or(if seed.is_some() { 1 } else { F::SCHEDULES });
     let first = seed.unwrap_or_else(|| fastrand::u64(..));
     let began = Instant::now();
     for seed in (0..schedules).map(|n| first.wrapping_add(n)) {
@@ -94,8 +94,8 @@ pub(crate) fn run_all<M: Fuzzed>(fuzz: &mut Fuzz<M>, test: &str) {
 }
 
 /// How many schedules go wrong, and in which way first; for the record.
-pub(crate) fn tell_how_often<M: Fuzzed>(fuzz: &mut Fuzz<M>, who: &str) {
-    let schedules = number("FUZZ_SCHEDULES").unwrap_or(M::SCHEDULES / 5);
+pub(crate) fn tell_how_often<F: Fuzzed>(fuzz: &mut Fuzz<F>, who: &str) {
+    let schedules = number("FUZZ_SCHEDULES").unwrap_or(F::SCHEDULES / 5);
     let mut found = BTreeMap::new();
     for seed in 0..schedules {
         if let Some(violation) = fuzz.random(seed, None).1 {
@@ -106,19 +106,19 @@ pub(crate) fn tell_how_often<M: Fuzzed>(fuzz: &mut Fuzz<M>, who: &str) {
 }
 
 /// With a rule left out, something goes wrong in this way.
-pub(crate) fn is_found<M: Fuzzed>(rule: M::Rule, kind: Kind) {
-    is_found_near::<M>(0, rule, kind);
+pub(crate) fn is_found<F: Fuzzed>(rule: F::Rule, kind: Kind) {
+    is_found_near::<F>(0, rule, kind);
 }
 
 /// As [`is_found`], for what is rare: a search that begins at this seed is short.
-pub(crate) fn is_found_near<M: Fuzzed>(begin: u64, rule: M::Rule, kind: Kind) {
+pub(crate) fn is_found_near<F: Fuzzed>(begin: u64, rule: F::Rule, kind: Kind) {
     let redis = RedisServer::builder().unix_socket().start();
-    find(&mut Fuzz::<M>::new(&redis, Rules::without(rule)), begin, rule, kind);
+    is_found_by(&mut Fuzz::<F>::new(&redis, Rules::without(rule)), begin, rule, kind);
 }
 
-/// Goes through schedules from this seed on until one goes wrong in this way.
-fn find<M: Fuzzed>(fuzz: &mut Fuzz<M>, begin: u64, rule: M::Rule, kind: Kind) {
-    let mut shortest: Option<Steps<M>> = None;
+/// As [`is_found_near`], with this server and those who take part there.
+pub(crate) fn is_found_by<F: Fuzzed>(fuzz: &mut Fuzz<F>, begin: u64, rule: F::Rule, kind: Kind) {
+    let mut shortest: Option<Steps<F>> = None;
     for n in 0..BOUND {
         if n >= ENOUGH && shortest.is_some() {
             break;

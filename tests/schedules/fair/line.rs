@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use harness::redis::Value;
 
 use super::call::{Call, Verb, is_ours, unwire};
-use super::scripts::{CHANNEL, DEADLINES, LOCK, QUEUE};
+use super::scripts::{CHANNEL, DEADLINES, QUEUE};
 use super::{HEARTBEAT, SKEW, WAIT, World};
+use crate::LOCK;
 use crate::reentrant::Id;
 use crate::sim::{Kind, Ms};
 
@@ -93,10 +94,8 @@ impl Line {
         self.check_places(call, &before, living, world);
         self.check_holders(call, answer, &before, world);
         if let (Verb::TheirLock { .. }, Value::Int(..0)) = (call.verb, answer) {
-            world.violation(
-                Kind::NegativeWait,
-                format!("{call} is answered with less than nothing"),
-            );
+            let what = format!("{call} is answered with less than nothing");
+            world.violation(Kind::NegativeWait, what);
         }
         if !call.verb.is_theirs() {
             self.check_deadlines(call, &before, world);
@@ -199,9 +198,13 @@ impl Line {
         if state.until.is_some() && state.until < before.until {
             world.violation(Kind::TtlFell, format!("{call} makes the hold shorter"));
         }
-        if let Verb::Acquire { .. } = call.verb
-            && (*answer == Value::Nil) != state.holders.contains_key(&call.id)
-        {
+        let said = match (call.verb, answer) {
+            (Verb::Acquire { .. }, answer) => Some(*answer == Value::Nil),
+            (Verb::Reenter { .. }, Value::Int(answer)) => Some(*answer == 1),
+            (Verb::Renew { .. }, Value::Array(answers)) => Some(answers[..] == [Value::Int(1)]),
+            _ => None,
+        };
+        if said.is_some_and(|said| said != state.holders.contains_key(&call.id)) {
             world.violation(Kind::FalseAnswer, format!("{call} is answered {answer:?}"));
         }
         let forced = matches!(call.verb, Verb::Force { .. });
@@ -279,12 +282,11 @@ impl Line {
     fn check_wakes(&self, call: &Call, before: &State, world: &mut World<'_>) {
         let Some(head) = self.state.queue.first() else { return };
         let news = !before.holders.is_empty() || before.queue.first() != Some(head);
-        let told = || world.server.messages().iter().any(|channel| whose(channel) == Some(*head));
+        let mut messages = world.server.messages().iter();
+        let mut told = || messages.any(|message| whose(&message.channel) == Some(*head));
         if self.is_free() && news && *head != call.id && !told() {
-            world.violation(
-                Kind::NotWoken,
-                format!("{call} leaves it to {head}, and does not say so"),
-            );
+            let what = format!("{call} leaves it to {head}, and does not say so");
+            world.violation(Kind::NotWoken, what);
         }
     }
 

@@ -12,25 +12,25 @@ mod overheard;
 mod owner;
 mod rules;
 mod scripts;
+mod tests;
 mod thread;
 
 use std::collections::HashSet;
 
 use harness::redis::Value;
 
+use crate::LOCK;
 use crate::fuzz::Fuzzed;
 use crate::reentrant::{Id, Janitor, Name};
-use crate::sim::{self, Closing, Kind, Model, Ms, Server, Sort, StepId};
+use crate::sim::{self, Closing, Kind, Model, Ms, Server, StepId};
 use action::{Action, Deed, Wish};
 use call::{Call, Verb};
 use line::{Line, Living, whose};
+use overheard::overhear;
 use owner::{Claim, Owner};
-use rules::Rules;
-use scripts::{DEADLINES, LOCK, QUEUE, Scripts};
+use rules::{Rule, Rules};
+use scripts::{DEADLINES, QUEUE, Scripts};
 use thread::Thread;
-
-pub(crate) use overheard::overhear;
-pub(crate) use rules::Rule;
 
 type World<'s> = sim::World<'s, Call>;
 
@@ -56,25 +56,25 @@ pub(crate) struct Fair {
     scripts: Scripts,
     owners: Vec<Owner>,
     threads: Vec<Thread>,
-    janitor: Janitor,
+    janitor: Janitor<Id>,
     line: Line,
     dead: HashSet<Id>,
 }
 
 impl Fuzzed for Fair {
+    type Model = Self;
     type Rule = Rule;
     type Scripts = Scripts;
 
-    const SCHEDULES: u64 = 1_000;
-    const WATCHED: &'static [(&'static str, Sort)] =
-        &[(LOCK, Sort::Hash), (QUEUE, Sort::List), (DEADLINES, Sort::Moments)];
+    const SCHEDULES: u64 = 400;
+    const WATCHED: &[&str] = &[LOCK, QUEUE, DEADLINES];
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {
         Scripts::load(server, rules)
     }
 
     /// Four owners of ours and, when Redisson's scripts are known, three threads of its.
-    fn new(rules: Rules, scripts: &Scripts) -> Self {
+    fn model(rules: Rules, scripts: &Scripts) -> Self {
         let threads = if scripts.theirs.is_some() { "JKL" } else { "" };
         Self {
             rules,
@@ -116,7 +116,7 @@ impl Fair {
         self.line.ran(call, answer, &living, world);
         let now = world.now();
         let woken: Vec<Id> =
-            world.server.messages().iter().filter_map(|channel| whose(channel)).collect();
+            world.server.messages().iter().filter_map(|message| whose(&message.channel)).collect();
         for id in woken {
             world.say(|| format!("        {id} is woken"));
             if call::is_ours(id) {

@@ -1,9 +1,10 @@
 //! What Redisson calls for a fair lock.
 
 use harness::RedisServer;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::ear::{Ear, LEASE, SHORT_WAIT, Template};
+use crate::ear::{Ear, LEASE, SHORT_WAIT};
+use crate::template::Template;
 
 /// What Redisson calls for each operation.
 #[derive(Debug, Clone)]
@@ -17,24 +18,18 @@ pub(crate) struct Overheard {
 
 /// Listens to a Java peer on this server; `None`, and a line that says so, when there is no Java.
 pub(crate) fn overhear(server: &RedisServer, test: &str) -> Option<Overheard> {
-    let mut ear = Ear::open(server, test)?;
-    ear.ask("a", fair("lock", json!({ "lease_ms": LEASE })));
+    let mut ear = Ear::open(server, test, "fair")?;
+    ear.ask("a", json!({ "op": "lock", "lease_ms": LEASE }));
     let lock = ear.last_call();
-    ear.ask("b", fair("try_lock", json!({ "wait_ms": SHORT_WAIT, "lease_ms": LEASE })));
+    ear.ask("b", json!({ "op": "try_lock", "wait_ms": SHORT_WAIT, "lease_ms": LEASE }));
     let give_up = ear.last_call();
-    ear.ask("a", fair("unlock", json!({})));
+    ear.ask("a", json!({ "op": "unlock" }));
     let unlock = ear.last_call();
-    ear.ask("a", fair("lock", json!({})));
+    ear.ask("a", json!({ "op": "lock" }));
     ear.last_call();
     let renewal = ear.next_call();
-    ear.ask("a", fair("force_unlock", json!({})));
+    ear.ask("a", json!({ "op": "force_unlock" }));
     let force_unlock = ear.last_call();
     ear.close();
     Some(Overheard { lock, give_up, unlock, renewal, force_unlock })
-}
-
-fn fair(op: &str, mut request: Value) -> Value {
-    request["op"] = op.into();
-    request["kind"] = "fair".into();
-    request
 }

@@ -164,7 +164,7 @@ impl Fair {
             Deed::Die => {
                 let claim = self.owner(who).claim.take();
                 self.dead.extend(claim.map(|claim| claim.id));
-                self.dead.extend(self.janitor.dismiss(who));
+                self.dead.extend(self.janitor.dismiss(|id| id.owner == who));
             }
         }
     }

@@ -5,15 +5,13 @@ use super::overheard::Overheard;
 use super::rules::{Rule, Rules};
 use super::thread::WATCHDOG;
 use super::{THEIR_WAIT, WAIT};
-use crate::ear::{Part, Template};
-use crate::sim::{Arg, Invocation, Ms, Script, Server};
+use crate::sim::{Arg, Change, Invocation, Ms, Script, Server, text};
+use crate::template::{Filling, Template};
+use crate::{LOCK, PUBLISH};
 
-/// The lock all clients want.
-pub(super) const LOCK: &str = "lock";
 pub(super) const QUEUE: &str = "redisson_lock_queue:{lock}";
 pub(super) const DEADLINES: &str = "redisson_lock_timeout:{lock}";
 pub(super) const CHANNEL: &str = "redisson_lock__channel:{lock}";
-const PUBLISH: &str = "publish";
 
 const ACQUIRE: &str = include_str!("../../../lua/fair/acquire.lua");
 const WITHDRAW: &str = include_str!("../../../lua/fair/withdraw.lua");
@@ -21,6 +19,38 @@ const RELEASE: &str = include_str!("../../../lua/fair/release.lua");
 const FORCE_UNLOCK: &str = include_str!("../../../lua/fair/force_unlock.lua");
 const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
+
+const CHANGES: [Change<Rule>; 14] = [
+    (Rule::FreeOnly, "acquire", "if ttl == -2 and (not head", "if (not head"),
+    (
+        Rule::Ttl,
+        "acquire",
+        "  redis.call('hset', lock, me, '1')\n  redis.call('pexpire', lock, lease)\n",
+        "  redis.call('hset', lock, me, '1')\n",
+    ),
+    (
+        Rule::HeadOnly,
+        "acquire",
+        "(not head or head == me) then\n  if head then",
+        "true then\n  if head == me then",
+    ),
+    (Rule::CountsGrants, "acquire", "need = need + wait_of(holder)", ""),
+    (Rule::RaisesBehind, "acquire", "need > had and #line or place", "place"),
+    (Rule::HeadShows, "acquire", "if deadline > now + wait and", "if false and"),
+    (Rule::GrantSubtracts, "acquire", "move(holder, -left)", "move(holder, 0)"),
+    (Rule::DropTakesAlong, "acquire", "move(holder, -wait)", "move(holder, 0)"),
+    (Rule::WithdrawalSubtracts, "withdraw", "string.format('%.0f', -left)", "'0'"),
+    (Rule::LeavesBoth, "withdraw", "redis.call('zrem', KEYS[3], ARGV[1])\n", ""),
+    (Rule::ReleaseWakes, "release", "redis.call(ARGV[4],", "tostring("),
+    (Rule::WithdrawalWakes, "withdraw", "redis.call(ARGV[4],", "tostring("),
+    (Rule::DropWakes, "acquire", "if ttl == -2 and dropped then", "if false then"),
+    (
+        Rule::HolderReleases,
+        "release",
+        "if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then",
+        "if redis.call('del', KEYS[1]) == 0 then",
+    ),
+];
 
 /// All scripts, loaded.
 #[derive(Debug, Clone)]
@@ -41,7 +71,7 @@ pub(crate) struct Scripts {
 
 impl Scripts {
     pub(super) fn load(server: &mut Server, rules: Rules) -> Self {
-        let mut load = |name, text: &str| server.load(&without(rules, name, text));
+        let mut load = |name, text: &str| server.load(&rules.apply(&CHANGES, name, text));
         Self {
             acquire: load("acquire", ACQUIRE),
             withdraw: load("withdraw", WITHDRAW),
@@ -81,7 +111,7 @@ impl Scripts {
             Verb::Withdraw => {
                 (&self.withdraw, vec![id, Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)])
             }
-            Verb::Renew { lease } => (&self.renew, vec![Arg::Lease(lease), id]),
+            Verb::Renew { lease } => (&self.renew, vec![id, Arg::Lease(lease)]),
             Verb::Force { not_after } => {
                 (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
             }
@@ -109,77 +139,7 @@ impl Scripts {
     }
 }
 
-/// The latch that keeps Redisson's unlock from counting twice.
-pub(super) fn latch(call: &Call) -> String {
-    format!("redisson_unlock_latch:{{{LOCK}}}:{:032x}", call.operation)
-}
-
-/// A script as it is shipped, or with a rule left out.
-fn without(rules: Rules, name: &str, shipped: &str) -> String {
-    let mut text = shipped.to_string();
-    for (rule, script, from, to) in [
-        (Rule::FreeOnly, "acquire", "if ttl == -2 and (not head", "if (not head"),
-        (
-            Rule::Ttl,
-            "acquire",
-            "  redis.call('hset', lock, me, '1')\n  redis.call('pexpire', lock, lease)\n",
-            "  redis.call('hset', lock, me, '1')\n",
-        ),
-        (
-            Rule::HeadOnly,
-            "acquire",
-            "(not head or head == me) then\n  if head then",
-            "true then\n  if head == me then",
-        ),
-        (Rule::CountsGrants, "acquire", "need = need + wait_of(holder)", ""),
-        (Rule::RaisesBehind, "acquire", "need > had and #line or place", "place"),
-        (Rule::HeadShows, "acquire", "if deadline > now + wait and", "if false and"),
-        (Rule::GrantSubtracts, "acquire", "move(holder, -left)", "move(holder, 0)"),
-        (Rule::DropTakesAlong, "acquire", "move(holder, -wait)", "move(holder, 0)"),
-        (Rule::WithdrawalSubtracts, "withdraw", "string.format('%.0f', -left)", "'0'"),
-        (Rule::LeavesBoth, "withdraw", "redis.call('zrem', KEYS[3], ARGV[1])\n", ""),
-        (Rule::ReleaseWakes, "release", "redis.call(ARGV[4],", "tostring("),
-        (Rule::WithdrawalWakes, "withdraw", "redis.call(ARGV[4],", "tostring("),
-        (Rule::DropWakes, "acquire", "if ttl == -2 and dropped then", "if false then"),
-        (
-            Rule::HolderReleases,
-            "release",
-            "if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then",
-            "if redis.call('del', KEYS[1]) == 0 then",
-        ),
-    ] {
-        if !rules.keep(rule) && script == name {
-            assert!(text.contains(from), "{script}.lua has no {from:?}");
-            text = text.replacen(from, to, 1);
-        }
-    }
-    text
-}
-
 fn fill(template: &Template, call: &Call, lease: Ms, wait: Ms) -> Invocation {
-    let arg = |part: &Part| match part {
-        Part::Lock => text(LOCK),
-        Part::Channel => text(CHANNEL),
-        Part::Queue => text(QUEUE),
-        Part::Deadlines => text(DEADLINES),
-        Part::Latch => text(latch(call)),
-        Part::Holder => text(wire(call.id)),
-        Part::Lease => Arg::Lease(lease),
-        Part::Wait => Arg::Lease(wait),
-        Part::Now => Arg::Clock(call.clock),
-        Part::Literal(literal) => text(literal),
-    };
-    let key = |part: &Part| match arg(part) {
-        Arg::Text(key) => key,
-        other => unreachable!("{other:?} is no key"),
-    };
-    Invocation {
-        script: template.script.clone(),
-        keys: template.keys.iter().map(key).collect(),
-        args: template.args.iter().map(arg).collect(),
-    }
-}
-
-fn text(value: impl ToString) -> Arg {
-    Arg::Text(value.to_string())
+    let (holder, operation, clock) = (&wire(call.id), call.operation, call.clock);
+    template.fill(Filling { holder, operation, lease, wait, clock })
 }

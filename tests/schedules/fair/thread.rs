@@ -5,10 +5,10 @@
 use harness::redis::{Value, cmd};
 
 use super::call::{Call, Verb};
-use super::scripts::latch;
 use super::{Fair, THEIR_WAIT, World};
 use crate::reentrant::{Id, Name};
 use crate::sim::{Ms, StepId, virtual_ms};
+use crate::template::latch;
 
 /// The lease of a hold without one, renewed every third of it.
 pub(super) const WATCHDOG: Ms = 90;
@@ -160,7 +160,7 @@ impl Fair {
             _ => {}
         }
         if let Verb::TheirUnlock { .. } = call.verb {
-            world.server.command(cmd("DEL").arg(latch(call)));
+            world.server.command(cmd("DEL").arg(latch(call.operation)));
         }
     }
 

@@ -4,6 +4,7 @@ use harness::redis::Value;
 
 use super::call::{Call, Name, Verb};
 use super::rules::Rule;
+use super::truth::granted;
 use super::{Reentrant, World};
 use crate::sim::{Kind, Ms, StepId};
 
@@ -29,7 +30,9 @@ impl Reentrant {
         let current =
             claim.operation.as_ref().is_some_and(|operation| operation.name == call.operation);
         match (call.verb, answer) {
-            (Verb::Acquire { lease, .. }, Value::Nil) if claim.count == 0 && !claim.receives => {
+            (Verb::Acquire { lease, .. }, answer)
+                if granted(answer) && claim.count == 0 && !claim.receives =>
+            {
                 claim.operation = None;
                 self.hold_from(who, sent, lease, now);
             }

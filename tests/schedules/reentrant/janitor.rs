@@ -1,23 +1,28 @@
 //! The janitor: rule 4, "finishes what is unclear".
 
-use super::call::{Id, Name};
 use crate::sim::Ms;
 
 /// What is still to be undone.
-#[derive(Debug, Default)]
-pub(crate) struct Janitor {
-    duties: Vec<Duty>,
+#[derive(Debug)]
+pub(crate) struct Janitor<Id> {
+    duties: Vec<Duty<Id>>,
 }
 
 /// Ids to release to 0, one after the other.
 #[derive(Debug)]
-struct Duty {
+struct Duty<Id> {
     ids: Vec<Id>,
     /// A release sent later than this finds everything that could still arrive; any does when it is `None`.
     after: Option<Ms>,
 }
 
-impl Janitor {
+impl<Id> Default for Janitor<Id> {
+    fn default() -> Self {
+        Self { duties: Vec::new() }
+    }
+}
+
+impl<Id: Copy + PartialEq> Janitor<Id> {
     pub(crate) fn take_on(&mut self, ids: Vec<Id>, after: Option<Ms>) {
         match self.duties.iter_mut().find(|duty| duty.ids == ids) {
             Some(duty) => duty.after = duty.after.max(after),
@@ -35,9 +40,9 @@ impl Janitor {
         self.duties.iter().any(|duty| duty.ids.contains(&id))
     }
 
-    /// Its process ends; the ids nobody will release now.
-    pub(crate) fn dismiss(&mut self, owner: Name) -> Vec<Id> {
-        let gone = |duty: &mut Duty| duty.ids[0].owner == owner;
+    /// Some process ends; the ids nobody will release now.
+    pub(crate) fn dismiss(&mut self, is_its: impl Fn(Id) -> bool) -> Vec<Id> {
+        let gone = |duty: &mut Duty<Id>| is_its(duty.ids[0]);
         self.duties.extract_if(.., gone).flat_map(|duty| duty.ids).collect()
     }
 

@@ -1,4 +1,4 @@
-//! The reentrant lock: owners of ours, threads of Redisson's, an outsider who breaks it by force.
+//! The reentrant lock, plain or fenced: owners of ours, threads of Redisson's, an outsider who breaks it by force.
 
 mod action;
 mod call;
@@ -10,24 +10,28 @@ mod owner;
 mod redisson;
 mod rules;
 mod scripts;
+mod subject;
+mod tests;
+mod tokens;
 mod truth;
 
 use harness::redis::Value;
 
-use crate::fuzz::Fuzzed;
-use crate::sim::{self, Closing, Kind, Model, Ms, Server, Sort, StepId};
+use crate::LOCK;
+use crate::sim::{self, Closing, Kind, Model, Ms, StepId};
 use action::Action;
 use call::{Call, Verb};
 use owner::{Claim, Deed, Owner};
 use redisson::Thread;
+use rules::{Rule, Rules};
+use scripts::{Scripts, TOKEN};
+use subject::{Fenced, Plain};
+use tokens::Tokens;
 use truth::Truth;
 
 pub(crate) use call::{Id, Name};
 pub(crate) use janitor::Janitor;
-pub(crate) use overheard::overhear;
-pub(crate) use rules::Rule;
-use rules::Rules;
-use scripts::{LOCK, Scripts};
+pub(crate) use overheard::{Overheard, overhear};
 
 type World<'s> = sim::World<'s, Call>;
 
@@ -42,21 +46,12 @@ pub(crate) struct Reentrant {
     scripts: Scripts,
     owners: Vec<Owner>,
     threads: Vec<Thread>,
-    janitor: Janitor,
+    janitor: Janitor<Id>,
     truth: Truth,
+    tokens: Tokens,
 }
 
-impl Fuzzed for Reentrant {
-    type Rule = Rule;
-    type Scripts = Scripts;
-
-    const SCHEDULES: u64 = 5_000;
-    const WATCHED: &'static [(&'static str, Sort)] = &[(LOCK, Sort::Hash)];
-
-    fn load(server: &mut Server, rules: Rules) -> Scripts {
-        Scripts::load(server, rules)
-    }
-
+impl Reentrant {
     /// Three owners of ours, one of them with a slow clock, and two threads of Redisson's when its scripts are known.
     fn new(rules: Rules, scripts: &Scripts) -> Self {
         let owner = |name| Owner { name, slow: name == 'B', claim: None };
@@ -72,11 +67,10 @@ impl Fuzzed for Reentrant {
             threads,
             janitor: Janitor::default(),
             truth: Truth::default(),
+            tokens: Tokens::default(),
         }
     }
-}
 
-impl Reentrant {
     fn call(&mut self, mut call: Call, world: &mut World<'_>) {
         if !self.rules.keep(Rule::NotAfter)
             && let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } =
@@ -93,11 +87,20 @@ impl Reentrant {
             |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
         match action {
             Action::Deed(who, Deed::HandOver { to }) => {
-                who != to && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
+                let passes_on = who != to && !self.scripts.fenced;
+                passes_on && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
             }
             Action::Deed(who, deed) => owner(who).can(*deed, now),
             Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
             Action::Force { .. } | Action::ThreadLocks(..) | Action::ThreadUnlocks { .. } => true,
+        }
+    }
+
+    /// The judges take note of what a script has done.
+    fn note(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
+        self.truth.ran(call, answer, world);
+        if self.scripts.fenced {
+            self.tokens.ran(call, answer, world);
         }
     }
 
@@ -194,7 +197,7 @@ impl Model for Reentrant {
     }
 
     fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) -> bool {
-        self.truth.ran(call, answer, world);
+        self.note(call, answer, world);
         if let Verb::TheirUnlock { twice, .. } = call.verb {
             self.unlock_ran(call, answer, twice, world);
         }
@@ -242,9 +245,12 @@ impl Model for Reentrant {
         }
     }
 
-    fn expired(&mut self, _keys: &[String], world: &mut World<'_>) {
-        world.say(|| "      the lock expires".into());
-        self.truth.expired();
+    fn expired(&mut self, keys: &[String], world: &mut World<'_>) {
+        if keys.iter().any(|key| key == LOCK) {
+            world.say(|| "      the lock expires".into());
+            self.truth.expired();
+            self.tokens.expired();
+        }
     }
 
     fn check(&self, world: &mut World<'_>) {
@@ -312,5 +318,9 @@ impl Model for Reentrant {
             Some(after) if after >= world.now() => Closing::Wait(after + 1),
             _ => Closing::Act(Action::Tidy(id)),
         })
+    }
+
+    fn may_stay(&self, key: &str, _world: &World<'_>) -> bool {
+        key == TOKEN
     }
 }

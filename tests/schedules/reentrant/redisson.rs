@@ -6,9 +6,9 @@
 use harness::redis::{Value, cmd};
 
 use super::call::{Call, Id, Name, Verb};
-use super::scripts::latch;
 use super::{Reentrant, World};
 use crate::sim::{Kind, Ms, StepId};
+use crate::template::latch;
 
 /// The lease of a hold without one, renewed every third of it.
 pub(crate) const WATCHDOG: Ms = 90;
@@ -94,9 +94,9 @@ impl Reentrant {
         if twice && *answer != Value::Nil {
             let again = world.run(&self.scripts.invocation(call));
             assert_eq!(again, *answer, "Redisson's latch answers a repeated unlock");
-            self.truth.ran(call, answer, world);
+            self.note(call, answer, world);
         }
-        world.server.command(cmd("DEL").arg(latch(call)));
+        world.server.command(cmd("DEL").arg(latch(call.operation)));
     }
 
     pub(super) fn thread_hears(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
@@ -130,7 +130,7 @@ impl Reentrant {
         let call = Call { id: thread.id(), verb: Verb::TheirRenewal, operation: world.step() };
         let answer = world.run(&self.scripts.invocation(&call));
         world.say(|| format!("      {call}"));
-        self.truth.ran(&call, &answer, world);
+        self.note(&call, &answer, world);
         match &answer {
             Value::Array(renewed) if renewed[..] == [Value::Int(1)] => {}
             Value::Int(1) => {}

@@ -32,6 +32,10 @@ pub(crate) enum Rule {
     Drift,
     /// Rule 5: theirs in first, mine out second. Left out: the other way round.
     TheirsInFirst,
+    /// Fenced: a repeat answers with the token it has. Left out: it counts a new one, as Redisson's do.
+    RepeatsKeepTheirToken,
+    /// Fenced: the counter outlives the lock. Left out: it expires with it.
+    CounterLasts,
 }
 
 pub(crate) type Rules = sim::Rules<Rule>;

@@ -4,19 +4,35 @@ use super::call::{Call, Verb};
 use super::overheard::Overheard;
 use super::redisson::WATCHDOG;
 use super::rules::{Rule, Rules};
-use crate::ear::{Part, Template};
-use crate::sim::{Arg, Invocation, Ms, Script, Server};
+use crate::sim::{Arg, Change, Invocation, Ms, Script, Server, text};
+use crate::template::{Filling, Template};
+use crate::{LOCK, PUBLISH};
 
-/// The lock all clients want.
-pub(crate) const LOCK: &str = "lock";
+/// Where a fenced lock counts its tokens.
+pub(super) const TOKEN: &str = "redisson_lock_token:{lock}";
 const CHANNEL: &str = "redisson_lock__channel:{lock}";
-const PUBLISH: &str = "publish";
 
 const ACQUIRE: &str = include_str!("../../../lua/reentrant/acquire.lua");
+const FENCED_ACQUIRE: &str = include_str!("../../../lua/fenced/acquire.lua");
 const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const RELEASE: &str = include_str!("../../../lua/reentrant/release.lua");
 const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
 const FORCE_UNLOCK: &str = include_str!("../../../lua/reentrant/force_unlock.lua");
+
+const CHANGES: [Change<Rule>; 2] = [
+    (
+        Rule::RepeatsKeepTheirToken,
+        "fenced/acquire",
+        "redis.call('get', KEYS[2]) or redis.call('incr', KEYS[2])",
+        "redis.call('incr', KEYS[2])",
+    ),
+    (
+        Rule::CounterLasts,
+        "fenced/acquire",
+        "redis.call('persist', KEYS[2])",
+        "redis.call('pexpire', KEYS[2], ARGV[2])",
+    ),
+];
 
 /// A hand-over, for these tests only: passing a hold on is to come, and this is what it has to keep to.
 ///
@@ -75,37 +91,43 @@ pub(crate) struct Scripts {
     renew: Script,
     force: Script,
     swap: Script,
+    /// Every grant is counted.
+    pub(super) fenced: bool,
     /// Without them there are no Redisson threads.
     pub(crate) theirs: Option<Overheard>,
 }
 
 impl Scripts {
-    pub(super) fn load(server: &mut Server, rules: Rules) -> Self {
+    pub(super) fn load(server: &mut Server, rules: Rules, fenced: bool) -> Self {
         let counting = !rules.keep(Rule::ExistenceDecides);
         let [acquire, reenter, release] = if counting {
             [COUNTING_ACQUIRE, COUNTING_REENTER, COUNTING_RELEASE]
         } else {
             [ACQUIRE, REENTER, RELEASE]
         };
+        let fenced_acquire = &rules.apply(&CHANGES, "fenced/acquire", FENCED_ACQUIRE);
         let swap = if rules.keep(Rule::TheirsInFirst) { SWAP } else { SWAP_OUT_FIRST };
         Self {
-            acquire: server.load(acquire),
+            acquire: server.load(if fenced { fenced_acquire } else { acquire }),
             reenter: server.load(reenter),
             release: server.load(release),
             tidy: server.load(RELEASE),
             renew: server.load(RENEW),
             force: server.load(FORCE_UNLOCK),
             swap: server.load(swap),
+            fenced,
             theirs: None,
         }
     }
 
     /// What goes to the server for this call.
-    pub(crate) fn invocation(&self, call: &Call) -> Invocation {
+    pub(super) fn invocation(&self, call: &Call) -> Invocation {
         let id = call.id;
         let release = |count: u32| vec![text(id), text(count), text(CHANNEL), text(PUBLISH)];
+        let mut keys = vec![LOCK.to_string()];
         let (script, args) = match call.verb {
             Verb::Acquire { lease, not_after } => {
+                keys.extend(self.fenced.then(|| TOKEN.to_string()));
                 (&self.acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after)])
             }
             Verb::Reenter { count, lease, not_after } => (
@@ -126,7 +148,7 @@ impl Scripts {
             Verb::TheirRenewal => return fill(&self.theirs().renewal, call, WATCHDOG),
             Verb::TheirForce => return fill(&self.theirs().force_unlock, call, WATCHDOG),
         };
-        Invocation { script: script.clone(), keys: vec![LOCK.into()], args }
+        Invocation { script: script.clone(), keys, args }
     }
 
     fn theirs(&self) -> &Overheard {
@@ -134,31 +156,7 @@ impl Scripts {
     }
 }
 
-/// The latch that keeps Redisson's unlock from counting twice.
-pub(crate) fn latch(call: &Call) -> String {
-    format!("redisson_unlock_latch:{{{LOCK}}}:{:032x}", call.operation)
-}
-
 fn fill(template: &Template, call: &Call, lease: Ms) -> Invocation {
-    let word = |part: &Part| match part {
-        Part::Lock => LOCK.to_string(),
-        Part::Channel => CHANNEL.to_string(),
-        Part::Latch => latch(call),
-        Part::Holder => call.id.to_string(),
-        Part::Literal(literal) => literal.clone(),
-        other => unreachable!("{other:?} is no word of a plain lock"),
-    };
-    let arg = |part: &Part| match part {
-        Part::Lease => Arg::Lease(lease),
-        other => Arg::Text(word(other)),
-    };
-    Invocation {
-        script: template.script.clone(),
-        keys: template.keys.iter().map(word).collect(),
-        args: template.args.iter().map(arg).collect(),
-    }
-}
-
-fn text(value: impl ToString) -> Arg {
-    Arg::Text(value.to_string())
+    let holder = &call.id.to_string();
+    template.fill(Filling { holder, operation: call.operation, lease, ..Filling::default() })
 }

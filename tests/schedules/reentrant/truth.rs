@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use harness::redis::Value;
 
 use super::call::{Call, Id, Verb};
-use super::scripts::LOCK;
+use crate::LOCK;
 use crate::sim::{Kind, Seen, StepId, World};
 
 /// The record of all holds.
@@ -104,10 +104,18 @@ impl Truth {
     }
 }
 
+/// Whether an acquire is answered "yours", with a token or without.
+pub(super) fn granted(answer: &Value) -> bool {
+    match answer {
+        Value::Array(answers) => matches!(answers[..], [Value::Int(1), Value::Int(_)]),
+        answer => *answer == Value::Nil,
+    }
+}
+
 /// Whether what the script said is so.
 fn check_answer(call: &Call, answer: &Value, holders: &HashSet<Id>, world: &mut World<'_, Call>) {
     let said = match (call.verb, answer) {
-        (Verb::Acquire { .. }, answer) => *answer == Value::Nil,
+        (Verb::Acquire { .. }, answer) => granted(answer),
         (Verb::Reenter { .. } | Verb::Swap { .. }, Value::Int(answer)) => *answer == 1,
         (Verb::Renew { .. }, Value::Array(answers)) => answers[..] == [Value::Int(1)],
         _ => return,

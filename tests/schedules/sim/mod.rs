@@ -14,9 +14,9 @@ mod violation;
 mod world;
 
 pub(crate) use network::Progress;
-pub(crate) use rules::Rules;
+pub(crate) use rules::{Change, Rules};
 pub(crate) use schedule::{Closing, Model, Sim, Step};
-pub(crate) use server::{Arg, Invocation, Script, Seen, Server, Sort, virtual_ms};
+pub(crate) use server::{Arg, Invocation, Script, Seen, Server, text, virtual_ms};
 pub(crate) use shrink::shrink;
 pub(crate) use violation::{Kind, Violation};
 pub(crate) use world::World;

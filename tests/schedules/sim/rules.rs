@@ -6,7 +6,10 @@ pub(crate) struct Rules<R> {
     without: Option<R>,
 }
 
-impl<R: PartialEq> Rules<R> {
+/// What a script reads without a rule: the rule, the script's name, what goes, what comes in its place.
+pub(crate) type Change<R> = (R, &'static str, &'static str, &'static str);
+
+impl<R: Copy + PartialEq> Rules<R> {
     pub(crate) fn all() -> Self {
         Self { without: None }
     }
@@ -21,5 +24,13 @@ impl<R: PartialEq> Rules<R> {
 
     pub(crate) fn keep(&self, rule: R) -> bool {
         self.without != Some(rule)
+    }
+
+    /// A script as it is shipped, or as it reads without the rule that is left out.
+    pub(crate) fn apply(&self, changes: &[Change<R>], name: &str, shipped: &str) -> String {
+        let change = changes.iter().find(|(rule, of, ..)| *of == name && !self.keep(*rule));
+        let Some((_, _, from, to)) = change else { return shipped.to_string() };
+        assert!(shipped.contains(from), "{name}.lua has no {from:?}");
+        shipped.replacen(from, to, 1)
     }
 }

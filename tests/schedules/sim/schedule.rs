@@ -58,6 +58,11 @@ pub(crate) trait Model {
 
     /// What is to be done next so that nobody owes anything, `None` when that is so.
     fn owed(&self, world: &World<'_, Self::Call>) -> Option<Closing<Self::Action>>;
+
+    /// Whether this key may still be there when all is over.
+    fn may_stay(&self, _key: &str, _world: &World<'_, Self::Call>) -> bool {
+        false
+    }
 }
 
 /// One step towards the end.
@@ -232,7 +237,8 @@ impl<'s, M: Model> Sim<'s, M> {
             })
             .or_else(|| self.let_come("      -- later copies arrive", |_| true))
             .or_else(|| {
-                let left = self.world.server.keys();
+                let mut left = self.world.server.keys();
+                left.retain(|key| !self.model.may_stay(key, &self.world));
                 if !left.is_empty() {
                     self.world
                         .violation(Kind::Orphan, format!("in the end there still is {left:?}"));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
 
 use harness::RedisServer;
-use harness::redis::{self, Value, cmd, from_redis_value, pipe};
+use harness::redis::{self, ConnectionLike, Value, cmd, from_redis_value, pipe};
 
 use super::Ms;
 
@@ -20,7 +20,7 @@ const FAR_FUTURE: i64 = (1 << 53) - 1;
 
 /// What stands before a script of ours: TIME is what the last argument says, in ms.
 const VIRTUAL_TIME: &str = "
-    local redis = {call = redis.call, pcall = redis.pcall}
+    local redis = setmetatable({}, {__index = redis})
     do
         local call, ms = redis.call, tonumber(ARGV[#ARGV])
         redis.call = function(command, ...)
@@ -57,6 +57,11 @@ pub(crate) enum Arg {
     Clock(i64),
 }
 
+/// A word as an argument.
+pub(crate) fn text(value: impl ToString) -> Arg {
+    Arg::Text(value.to_string())
+}
+
 /// A script with its keys and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invocation {
@@ -65,51 +70,82 @@ pub(crate) struct Invocation {
     pub(crate) args: Vec<Arg>,
 }
 
-/// What sort of key to watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sort {
-    Hash,
-    List,
-    /// A sorted set of moments in server time.
-    Moments,
-}
+/// All keys that match the patterns: the name, the TTL, the type, and what is in it.
+const LOOK: &str = "
+    local read = {
+        string = function(key) return redis.call('get', key) end,
+        hash = function(key) return redis.call('hgetall', key) end,
+        list = function(key) return redis.call('lrange', key, 0, -1) end,
+        zset = function(key) return redis.call('zrange', key, 0, -1, 'withscores') end,
+    }
+    local seen = {}
+    for _, pattern in ipairs(ARGV) do
+        for _, key in ipairs(redis.call('keys', pattern)) do
+            local type = redis.call('type', key).ok
+            table.insert(seen, {key, redis.call('pttl', key), type, read[type](key)})
+        end
+    end
+    return seen";
 
 /// A watched key, as the server showed it last.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Seen {
     /// When it expires; `None` is never.
     pub(crate) until: Option<Ms>,
+    /// A string.
+    pub(crate) text: String,
     /// The fields of a hash.
     pub(crate) fields: BTreeMap<String, String>,
     /// The items of a list.
     pub(crate) items: Vec<String>,
-    /// The moments of a sorted set, on the virtual clock.
+    /// The members of a sorted set, each with its score as a moment on the virtual clock.
     pub(crate) moments: BTreeMap<String, f64>,
+}
+
+/// A message that somebody published.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) channel: String,
+    pub(crate) text: String,
 }
 
 /// A connection to a server on a virtual clock, and what was seen there last.
 pub(crate) struct Server {
     connection: redis::Connection,
-    watched: Vec<(String, Sort)>,
+    /// Patterns of names.
+    watched: Vec<String>,
+    look: String,
     seen: BTreeMap<String, Seen>,
     pushed: Receiver<redis::PushInfo>,
-    messages: Vec<String>,
+    messages: Vec<Message>,
     now: Ms,
     moved: bool,
 }
 
 impl Server {
-    /// Watches these keys; they are the ones whose time is virtual.
-    pub(crate) fn new(redis: &RedisServer, watched: &[(&str, Sort)]) -> Self {
+    /// Watches the keys that match these patterns; they are the ones whose time is virtual.
+    pub(crate) fn new(redis: &RedisServer, watched: &[&str]) -> Self {
         let url = format!("{}?protocol=resp3", redis.unix_url());
         let client = redis::Client::open(url).expect("the server's address");
         let mut connection = client.get_connection().expect("a connection");
         let (sender, pushed) = channel();
         connection.set_push_sender(sender);
         connection.psubscribe_resp3("*").expect("to listen");
-        let watched = watched.iter().map(|(key, sort)| (key.to_string(), *sort)).collect();
-        let (seen, messages) = (BTreeMap::new(), Vec::new());
-        Self { connection, watched, seen, pushed, messages, now: 0, moved: false }
+        let sha: String = cmd("SCRIPT")
+            .arg("LOAD")
+            .arg(LOOK)
+            .query(&mut connection)
+            .expect("the server takes the script");
+        Self {
+            connection,
+            watched: watched.iter().map(|pattern| pattern.to_string()).collect(),
+            look: sha,
+            seen: BTreeMap::new(),
+            pushed,
+            messages: Vec::new(),
+            now: 0,
+            moved: false,
+        }
     }
 
     /// Starts another schedule: the clock at 0 and no key.
@@ -135,8 +171,13 @@ impl Server {
         self.seen.get(key)
     }
 
-    /// The channels that the last script published to.
-    pub(crate) fn messages(&self) -> &[String] {
+    /// All watched keys there are, as they were after the last script.
+    pub(crate) fn all_seen(&self) -> impl Iterator<Item = (&str, &Seen)> {
+        self.seen.iter().map(|(key, seen)| (key.as_str(), seen))
+    }
+
+    /// What the last script published.
+    pub(crate) fn messages(&self) -> &[Message] {
         &self.messages
     }
 
@@ -164,13 +205,15 @@ impl Server {
         over
     }
 
-    /// Runs a script, and looks at the watched keys, in one round trip.
+    /// Runs a script, and looks at the watched keys, in one round trip. WRONGTYPE is an answer; another error is a mistake.
     pub(crate) fn run(&mut self, invocation: &Invocation) -> Value {
         let mut batch = pipe();
+        let mut prepared = 0;
         if std::mem::take(&mut self.moved) {
             for (key, seen) in &self.seen {
                 if let Some(until) = seen.until {
-                    batch.cmd("PEXPIRE").arg(key).arg((until - self.now) * REAL_MS_PER_MS).ignore();
+                    batch.cmd("PEXPIRE").arg(key).arg((until - self.now) * REAL_MS_PER_MS);
+                    prepared += 1;
                 }
             }
         }
@@ -192,28 +235,17 @@ impl Server {
         if invocation.script.timed {
             batch.arg(server_ms(self.now.cast_signed()));
         }
-        for (key, sort) in &self.watched {
-            batch.cmd("PTTL").arg(key);
-            match sort {
-                Sort::Hash => batch.cmd("HGETALL").arg(key),
-                Sort::List => batch.cmd("LRANGE").arg(key).arg(0).arg(-1),
-                Sort::Moments => batch.cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES"),
-            };
+        batch.cmd("EVALSHA").arg(&self.look).arg(0).arg(&self.watched);
+        let answers = self
+            .connection
+            .req_packed_commands(&batch.get_packed_pipeline(), prepared, 2)
+            .expect("the server answers");
+        let [answer, looked] = answers.try_into().expect("two answers");
+        if let Value::ServerError(error) = &answer {
+            assert_eq!(error.code(), "WRONGTYPE", "{error:?}");
         }
-        let answers: Vec<Value> =
-            batch.query(&mut self.connection).expect("the server runs the script");
-        let mut answers = answers.into_iter();
-        let answer = answers.next().expect("the script's answer");
-        for (key, sort) in &self.watched {
-            let ttl: i64 = from_redis_value(answers.next().expect("a TTL")).expect("a number");
-            let content = answers.next().expect("what the key holds");
-            let seen = (ttl != -2).then(|| see(*sort, ttl, content, self.now));
-            match seen {
-                Some(seen) => self.seen.insert(key.clone(), seen),
-                None => self.seen.remove(key),
-            };
-        }
-        self.messages = self.pushed.try_iter().filter_map(channel_of).collect();
+        self.seen = saw(looked, self.now);
+        self.messages = self.pushed.try_iter().filter_map(message).collect();
         answer
     }
 
@@ -232,26 +264,31 @@ fn server_ms(time: i64) -> i64 {
     time.saturating_mul(REAL_MS_PER_MS.cast_signed()).saturating_add(EPOCH_MS).min(FAR_FUTURE)
 }
 
-fn see(sort: Sort, ttl: i64, content: Value, now: Ms) -> Seen {
-    let until = virtual_ms(ttl).map(|time| now + time);
-    let mut seen = Seen { until, ..Seen::default() };
-    match sort {
-        Sort::Hash => seen.fields = from_redis_value(content).expect("fields and values"),
-        Sort::List => seen.items = from_redis_value(content).expect("items"),
-        Sort::Moments => {
-            let scores: Vec<(String, f64)> = from_redis_value(content).expect("scores");
-            let moment = |score: f64| (score - EPOCH_MS as f64) / REAL_MS_PER_MS as f64;
-            seen.moments =
-                scores.into_iter().map(|(member, score)| (member, moment(score))).collect();
+fn saw(looked: Value, now: Ms) -> BTreeMap<String, Seen> {
+    let looked: Vec<(String, i64, String, Value)> = from_redis_value(looked).expect("keys");
+    let seen = looked.into_iter().map(|(key, ttl, sort, content)| {
+        let until = virtual_ms(ttl).map(|time| now + time);
+        let mut seen = Seen { until, ..Seen::default() };
+        match sort.as_str() {
+            "string" => seen.text = from_redis_value(content).expect("a string"),
+            "hash" => seen.fields = from_redis_value(content).expect("fields and values"),
+            "list" => seen.items = from_redis_value(content).expect("items"),
+            _ => {
+                let scores: BTreeMap<String, f64> = from_redis_value(content).expect("scores");
+                let moment = |score: f64| (score - EPOCH_MS as f64) / REAL_MS_PER_MS as f64;
+                seen.moments =
+                    scores.into_iter().map(|(member, score)| (member, moment(score))).collect();
+            }
         }
-    }
-    seen
+        (key, seen)
+    });
+    seen.collect()
 }
 
-/// The channel of a message that was pushed.
-fn channel_of(pushed: redis::PushInfo) -> Option<String> {
-    (pushed.kind == redis::PushKind::PMessage)
-        .then(|| from_redis_value(pushed.data[1].clone()).expect("a channel"))
+/// A message that was pushed: its pattern, its channel, its text.
+fn message(pushed: redis::PushInfo) -> Option<Message> {
+    let word = |n: usize| from_redis_value(pushed.data[n].clone()).expect("a word");
+    (pushed.kind == redis::PushKind::PMessage).then(|| Message { channel: word(1), text: word(2) })
 }
 
 /// A time that a script has answered; `None` when it is negative.

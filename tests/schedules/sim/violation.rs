@@ -15,6 +15,12 @@ pub(crate) enum Kind {
     NoTtl,
     /// A script of ours made a hold shorter.
     TtlFell,
+    /// The lock, or what keeps one hold of it alive, expires while its holder still trusts it.
+    TtlTooShort,
+    /// The lock stays for longer than any hold of it lasts.
+    TtlTooLong,
+    /// A fencing token that is not greater than all before it, or is not the hold's own.
+    BadToken,
     /// A script said "yours" of what is not, or "not yours" of what is.
     FalseAnswer,
     /// A copy changed who holds, or how often, after its not-after.
@@ -33,7 +39,7 @@ pub(crate) enum Kind {
     WrongDeadline,
     /// A waiter of Redisson's was told to wait for less than no time, which is for ever to it.
     NegativeWait,
-    /// The lock is free, and the waiter whose turn it is was not told.
+    /// The lock was freed, or opened to readers, and whoever waits for that was not told.
     NotWoken,
     /// All who wait sleep for ever.
     Stuck,

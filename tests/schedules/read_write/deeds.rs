@@ -1,0 +1,154 @@
+//! What the owners of ours do.
+
+use super::action::Deed;
+use super::call::{Call, Name, Seat, Verb};
+use super::claim::{Claim, Operation};
+use super::rules::Rule;
+use super::{Life, ReadWrite, WATCHDOG, World};
+use crate::sim::Ms;
+
+/// How long after an attempt began its copies still count: longer than some leases, and shorter than others.
+const ATTEMPT: Ms = 120;
+
+impl ReadWrite {
+    /// Whether an owner can do this now. An owner asks for one thing at a time, and never to write while it reads.
+    pub(super) fn can_do(&self, seat: Seat, deed: Deed, now: Ms) -> bool {
+        if self.life(seat.owner) != Life::Up {
+            return false;
+        }
+        let Some(claim) = self.claims.get(&seat) else {
+            let other = self.claims.get(&Seat { write: !seat.write, ..seat });
+            let free = other.is_none_or(|other| other.lets_go() || !seat.write && other.holds());
+            return matches!(deed, Deed::Acquire { .. }) && free;
+        };
+        claim.can(deed, now)
+    }
+
+    /// Does what an owner can do.
+    pub(super) fn do_deed(&mut self, seat: Seat, deed: Deed, world: &mut World<'_>) {
+        let now = world.now();
+        let not_after = now + ATTEMPT;
+        match deed {
+            Deed::Acquire { lease } => {
+                self.new_claim(seat, lease, world);
+                self.acquire(seat, world);
+            }
+            Deed::Again => self.acquire(seat, world),
+            Deed::Resend => self.send(seat, world),
+            Deed::Reenter { lease } => {
+                let claim = self.claim(seat);
+                claim.lease = lease;
+                let (count, lease) = (claim.count + 1, lease.unwrap_or(WATCHDOG));
+                self.begin(seat, Verb::Reenter { count, lease, not_after }, world);
+            }
+            Deed::Release => {
+                let count = self.claim(seat).count - 1;
+                self.begin(seat, Verb::Release { count }, world);
+            }
+            Deed::Restate => {
+                let count = self.claim(seat).count;
+                self.begin(seat, Verb::Release { count }, world);
+            }
+            Deed::Cancel => self.cancel(seat, world),
+            Deed::GiveUp => self.give_up(seat, world),
+            Deed::Renew => {
+                let claim = self.claim(seat);
+                let (id, lease) = (claim.id, claim.renewal(now).expect("a renewal"));
+                self.call(Call { id, verb: Verb::Renew { lease }, operation: world.step() }, world);
+            }
+        }
+    }
+
+    fn new_claim(&mut self, seat: Seat, lease: Option<Ms>, world: &World<'_>) {
+        let number = if self.rules.keep(Rule::FreshIds) { world.step() } else { 0 };
+        let id = super::Id { owner: seat.owner, number, write: seat.write };
+        self.truth.begin_again(id);
+        self.claims.insert(seat, Claim::new(id, lease));
+    }
+
+    fn acquire(&mut self, seat: Seat, world: &mut World<'_>) {
+        let lease = self.claim(seat).lease.unwrap_or(WATCHDOG);
+        let own_write = self.claims.get(&Seat { write: true, ..seat });
+        let under = own_write.filter(|write| !seat.write && write.holds()).map(|write| write.id);
+        let not_after = world.now() + ATTEMPT;
+        self.begin(seat, Verb::Acquire { lease, not_after, under }, world);
+    }
+
+    fn begin(&mut self, seat: Seat, verb: Verb, world: &mut World<'_>) {
+        let name = world.step();
+        let id = self.claim(seat).id;
+        let kept = self.truth.keeps(id);
+        let claim = self.claim(seat);
+        claim.operation = Some(Operation { verb, sent: Vec::new(), name, kept });
+        if matches!(verb, Verb::Reenter { .. } | Verb::Release { .. }) {
+            claim.stated_by = name;
+        }
+        self.send(seat, world);
+    }
+
+    fn send(&mut self, seat: Seat, world: &mut World<'_>) {
+        let claim = self.claim(seat);
+        let operation = claim.operation.as_mut().expect("an operation to send");
+        operation.sent.push(world.now());
+        if let Verb::Acquire { not_after, .. } = operation.verb {
+            claim.unanswered.push((world.step(), not_after));
+        }
+        let call = Call { id: claim.id, verb: operation.verb, operation: operation.name };
+        self.call(call, world);
+    }
+
+    fn cancel(&mut self, seat: Seat, world: &mut World<'_>) {
+        let claim = self.claim(seat);
+        if claim.count > 0 {
+            (claim.operation, claim.restate) = (None, true);
+        } else if claim.unanswered.is_empty() {
+            self.claims.remove(&seat);
+        } else {
+            self.abandon(seat, world.now());
+        }
+    }
+
+    fn give_up(&mut self, seat: Seat, world: &mut World<'_>) {
+        let claim = self.claim(seat);
+        match claim.operation.as_ref().map(|operation| operation.verb) {
+            Some(Verb::Release { count }) if count > 0 => {
+                (claim.count, claim.operation, claim.restate) = (count, None, true);
+            }
+            _ => self.abandon(seat, world.now()),
+        }
+    }
+
+    /// The server has said that the hold is over; an acquire that may still arrive is the janitor's.
+    pub(super) fn retire(&mut self, seat: Seat, since: Ms) {
+        let claim = self.claims.remove(&seat).expect("a claim to retire");
+        if let Some(alive) = claim.alive_until(since) {
+            self.take_on(claim.id, Some(alive));
+        }
+    }
+
+    /// The claim is over for its owner, and the server may still keep it.
+    pub(super) fn abandon(&mut self, seat: Seat, since: Ms) {
+        let claim = self.claims.remove(&seat).expect("a claim to abandon");
+        self.take_on(claim.id, claim.alive_until(since));
+    }
+
+    fn take_on(&mut self, id: super::Id, after: Option<Ms>) {
+        if self.rules.keep(Rule::Janitor) {
+            self.janitor.take_on(vec![id], after);
+        }
+    }
+
+    /// The owner's process is no more, and with it all that it meant to do.
+    pub(super) fn crash(&mut self, owner: Name) {
+        self.lives.insert(owner, Life::Crashed);
+        let last = |claim: &Claim| claim.alive_until(0).unwrap_or(0);
+        let wished = self.claims.values().filter(|claim| claim.id.owner == owner).map(last);
+        let owed = self.janitor.next().filter(|(id, _)| id.owner == owner);
+        let after = wished.chain(owed.filter_map(|(_, after)| after)).max().unwrap_or(0);
+        self.ghosts_until = self.ghosts_until.max(after);
+        self.claims.retain(|seat, _| seat.owner != owner);
+        for thread in self.threads.iter_mut().filter(|thread| thread.seat.owner == owner) {
+            thread.ends.clear();
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What is put to the test: the plain reentrant lock, and the fenced one.
+
+use super::Reentrant;
+use super::rules::{Rule, Rules};
+use super::scripts::{Scripts, TOKEN};
+use crate::LOCK;
+use crate::fuzz::Fuzzed;
+use crate::sim::Server;
+
+/// The reentrant lock.
+pub(crate) enum Plain {}
+
+/// The fenced lock: the same, and each grant has a token.
+pub(crate) enum Fenced {}
+
+impl Fuzzed for Plain {
+    type Model = Reentrant;
+    type Rule = Rule;
+    type Scripts = Scripts;
+
+    const SCHEDULES: u64 = 2_000;
+    const WATCHED: &[&str] = &[LOCK];
+
+    fn load(server: &mut Server, rules: Rules) -> Scripts {
+        Scripts::load(server, rules, false)
+    }
+
+    fn model(rules: Rules, scripts: &Scripts) -> Reentrant {
+        Reentrant::new(rules, scripts)
+    }
+}
+
+impl Fuzzed for Fenced {
+    type Model = Reentrant;
+    type Rule = Rule;
+    type Scripts = Scripts;
+
+    const SCHEDULES: u64 = 600;
+    const WATCHED: &[&str] = &[LOCK, TOKEN];
+
+    fn load(server: &mut Server, rules: Rules) -> Scripts {
+        Scripts::load(server, rules, true)
+    }
+
+    fn model(rules: Rules, scripts: &Scripts) -> Reentrant {
+        Reentrant::new(rules, scripts)
+    }
+}

@@ -1,0 +1,59 @@
+//! The tokens of a fenced lock, as the server gave them out: each greater than all before it, and nobody else's.
+
+use std::collections::HashMap;
+
+use harness::redis::Value;
+
+use super::World;
+use super::call::{Call, Id, Verb};
+use super::scripts::TOKEN;
+use crate::LOCK;
+use crate::sim::Kind;
+
+/// The record of all tokens.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    /// The greatest that was ever given out.
+    last: u64,
+    /// Those of the holds there are now.
+    held: HashMap<Id, u64>,
+}
+
+impl Tokens {
+    /// The lock has expired: who comes again under an old id is granted anew.
+    pub(super) fn expired(&mut self) {
+        self.held.clear();
+    }
+
+    /// A script has run.
+    pub(super) fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
+        let holders = world.server.seen(LOCK).map(|seen| seen.fields.clone()).unwrap_or_default();
+        let is_there = |id: &Id| holders.contains_key(&id.to_string());
+        self.held.retain(|id, _| is_there(id));
+        // Redisson counts its re-entries too.
+        let counts = match call.verb {
+            Verb::Acquire { .. } => !self.held.contains_key(&call.id),
+            Verb::TheirLock { .. } => *answer == Value::Nil,
+            _ => false,
+        };
+        if counts && is_there(&call.id) {
+            let token = world.server.seen(TOKEN).and_then(|seen| seen.text.parse().ok());
+            let token = token.expect("a grant is counted");
+            if token <= self.last {
+                let last = self.last;
+                let what = format!("{} is granted token {token} after {last}", call.id);
+                world.violation(Kind::BadToken, what);
+            }
+            self.last = self.last.max(token);
+            self.held.insert(call.id, token);
+        }
+        if let (Verb::Acquire { .. }, Value::Array(said)) = (call.verb, answer)
+            && let [Value::Int(1), Value::Int(said)] = said[..]
+            && self.held.get(&call.id) != Some(&said.cast_unsigned())
+        {
+            let own = self.held.get(&call.id);
+            let what = format!("{} is told token {said}, its own is {own:?}", call.id);
+            world.violation(Kind::BadToken, what);
+        }
+    }
+}

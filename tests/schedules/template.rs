@@ -1,0 +1,68 @@
+//! A script call of Redisson's with holes for what differs from call to call.
+
+use crate::LOCK;
+use crate::sim::{Arg, Invocation, Ms, Script, StepId};
+
+/// What stands for the lock's name and for the holder in a word.
+pub(crate) const NAME_HOLE: &str = "<lock>";
+pub(crate) const HOLDER_HOLE: &str = "<holder>";
+
+/// The call.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    pub(crate) script: Script,
+    pub(crate) keys: Vec<Part>,
+    pub(crate) args: Vec<Part>,
+}
+
+/// A key or an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The latch that keeps an unlock from counting twice.
+    Latch,
+    Lease,
+    /// How long a waiter of a fair lock keeps its place.
+    Wait,
+    /// What the client's clock says.
+    Now,
+    /// A word, which may have holes.
+    Text(String),
+}
+
+/// What a template is filled with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Filling<'a> {
+    pub(crate) holder: &'a str,
+    pub(crate) operation: StepId,
+    pub(crate) lease: Ms,
+    pub(crate) wait: Ms,
+    pub(crate) clock: i64,
+}
+
+impl Template {
+    pub(crate) fn fill(&self, with: Filling<'_>) -> Invocation {
+        let arg = |part: &Part| match part {
+            Part::Latch => Arg::Text(latch(with.operation)),
+            Part::Lease => Arg::Lease(with.lease),
+            Part::Wait => Arg::Lease(with.wait),
+            Part::Now => Arg::Clock(with.clock),
+            Part::Text(text) => {
+                Arg::Text(text.replace(NAME_HOLE, LOCK).replace(HOLDER_HOLE, with.holder))
+            }
+        };
+        let key = |part: &Part| match arg(part) {
+            Arg::Text(key) => key,
+            other => unreachable!("{other:?} is no key"),
+        };
+        Invocation {
+            script: self.script.clone(),
+            keys: self.keys.iter().map(key).collect(),
+            args: self.args.iter().map(arg).collect(),
+        }
+    }
+}
+
+/// The latch of this operation.
+pub(crate) fn latch(operation: StepId) -> String {
+    format!("redisson_unlock_latch:{{{LOCK}}}:{operation:032x}")
+}
