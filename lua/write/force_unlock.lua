@@ -27,5 +27,8 @@ for i = 1, #fields, 2 do
   end
 end
 redis.call('del', KEYS[1])
-redis.call(ARGV[3], ARGV[2], '1')
+-- 1 and 0: see release
+if redis.call(ARGV[3], ARGV[2], '1') > 0 then
+  redis.call(ARGV[3], ARGV[2], '0')
+end
 return 1

@@ -1,6 +1,6 @@
 //! The kinds of lock, and which of them share what.
 
-use harness::{lock_channel, read_write_channel};
+use harness::{Lang, lock_channel, read_write_channel};
 
 /// A kind of lock, as `PEER.md` names it. A new kind is a variant here and a place in the lists below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +94,15 @@ impl Kind {
         }
     }
 
-    /// What its release tells the channel.
-    pub(crate) fn release_message(self) -> &'static str {
-        if self == Self::Write { "1" } else { "0" }
+    /// What its release by such a peer tells a channel that somebody listens to.
+    ///
+    /// Redisson's writers say that all may go. One of them that is about to sleep misses that, so ours also wake one.
+    pub(crate) fn release_messages(self, lang: Lang) -> &'static [&'static str] {
+        match (self, lang) {
+            (Self::Write, Lang::Java) => &["1"],
+            (Self::Write, Lang::Rust) => &["1", "0"],
+            _ => &["0"],
+        }
     }
 
     /// Waiters stand in a line on the server.
