@@ -155,7 +155,7 @@ impl Drop for Inside {
 }
 
 async fn break_often(proxy: &Proxy) {
-    let scripts = ["acquire", "reenter", "release"].map(sha);
+    let scripts = ["reentrant/acquire", "reentrant/reenter", "reentrant/release"].map(sha);
     loop {
         let script = fastrand::choice(&scripts).expect("one of them");
         match fastrand::u8(..8) {
