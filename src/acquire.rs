@@ -1,18 +1,19 @@
 //! Acquisitions as the caller writes them down, before they are awaited.
 
-use std::{pin::Pin, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
 use crate::{
     config::whole_ms,
     contend::{Ask, contend},
+    engine::Lease,
     entry::Entry,
     error::Error,
     guard::{Guard, LockGuard},
     hold::{Hold, Share},
     lock::Lock,
-    owner::{Owner, OwnerId, OwnerKey},
+    owner::{Owner, OwnerKey},
     patience::Patience,
     protocol::Side,
 };
@@ -63,7 +64,7 @@ impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
         Box::pin(async move {
             let owner = owner.map(|owner| owner.key());
             let share = take(lock, owner, lease, Patience::Forever).await?;
-            G::from_share(share.expect("waits until it is granted"))
+            Ok(G::from_share(share.expect("waits until it is granted")))
         })
     }
 }
@@ -119,12 +120,12 @@ impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
                 wait => Patience::Until(Instant::now() + wait),
             };
             let owner = owner.map(|owner| owner.key());
-            take(lock, owner, lease, patience).await?.map(G::from_share).transpose()
+            Ok(take(lock, owner, lease, patience).await?.map(G::from_share))
         })
     }
 }
 
-async fn take<G>(
+async fn take<G: Guard>(
     lock: &Lock<G>,
     owner: Option<OwnerKey>,
     lease: Option<Duration>,
@@ -139,6 +140,11 @@ async fn take<G>(
     let mut under = None;
     if let Some(owner) = owner {
         if let Some(hold) = entry.hold_of(owner) {
+            if G::HAS_TOKEN && hold.token().is_none() {
+                return Err(Error::Invalid(
+                    "the owner's hold was taken by a kind of lock that has no tokens".into(),
+                ));
+            }
             if !entry.kind.is_reentrant() {
                 must_not_wait_for(&hold, entry)?;
             } else {
@@ -156,10 +162,10 @@ async fn take<G>(
 
 /// What the owner holds of the other side of a read/write lock: under a write it may read, over a
 /// read it must not wait to write.
-fn beside(entry: &Entry, owner: OwnerKey) -> Result<Option<OwnerId>, Error> {
+fn beside(entry: &Entry, owner: OwnerKey) -> Result<Option<Arc<Lease>>, Error> {
     match entry.kind.side() {
         Side::Whole => Ok(None),
-        Side::Read => Ok(entry.hold_on(Side::Write, owner).map(|hold| hold.id().clone())),
+        Side::Read => Ok(entry.hold_on(Side::Write, owner).map(|hold| hold.lease.clone())),
         Side::Write => {
             let reads = entry.hold_on(Side::Read, owner);
             reads.map_or(Ok(None), |hold| must_not_wait_for(&hold, entry).map(|()| None))

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    engine::{Backoff, Busy, trust},
+    engine::{Backoff, Busy, Lease, trust},
     entry::Entry,
     error::{Error, Loss},
     hold::{Grant, Hold, Share},
@@ -30,6 +30,8 @@ pub(crate) struct Claim {
     id: OwnerId,
     lease: Duration,
     wish: Wish,
+    /// The owner's write hold under which it wants to read.
+    under: Option<Arc<Lease>>,
     /// Whether it may stand in the server's line.
     stands: bool,
     state: State,
@@ -63,12 +65,19 @@ pub(crate) enum Verdict {
 
 impl Claim {
     /// A claim for a new outermost hold, under an id of its own.
-    pub(crate) fn new(entry: &Arc<Entry>, lease: Duration, wish: Wish) -> Self {
+    pub(crate) fn new(
+        entry: &Arc<Entry>,
+        lease: Duration,
+        stand: bool,
+        under: Option<Arc<Lease>>,
+    ) -> Self {
+        let wish = Wish { stand, under: under.as_ref().map(|hold| hold.renew.id.clone()) };
         Self {
             entry: entry.clone(),
             id: entry.protocol.id(&entry.engine.identity),
             lease,
             wish,
+            under,
             stands: false,
             state: State::Nothing,
             unanswered: None,
@@ -114,6 +123,9 @@ impl Claim {
         let engine = &self.entry.engine;
         let not_after = engine.not_after(sent);
         let terms = Terms { lease: self.lease.as_millis() as u64, not_after };
+        if let Some(under) = &self.under {
+            under.asked(sent, self.lease);
+        }
         let call = self.entry.protocol.acquire(&self.id, terms, &self.wish);
         let reply = engine.transport.call(call);
         self.stands |= self.wish.stand;
@@ -149,7 +161,8 @@ impl Claim {
             unreachable!("only a won claim becomes a hold");
         };
         let unanswered = self.unanswered.take();
-        let grant = Grant { id: self.id.clone(), sent, lease: self.lease, token, unanswered };
+        let (id, lease, under) = (self.id.clone(), self.lease, self.under.take());
+        let grant = Grant { id, sent, lease, token, unanswered, under };
         Hold::begin(&self.entry, grant, owner, watched)
     }
 }
@@ -201,7 +214,8 @@ async fn undo(
 /// Once no copy can take the lock any more, takes away what one may have taken.
 pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_after: u64) {
     let engine = &entry.engine;
-    let give_up = Instant::now() + engine.settings.command_timeout + lease;
+    let longest = lease.max(engine.settings.retry_timeout);
+    let give_up = Instant::now() + engine.settings.command_timeout + longest;
     let mut backoff = Backoff::new();
     // By the server's own word, not by our estimate: a clock may have been set back.
     while !engine.is_closed() && Instant::now() < give_up {

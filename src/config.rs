@@ -82,6 +82,10 @@ impl Config {
 
     /// How long a lock that is taken without a lease outlives its process: it is leased for so long
     /// and renewed every third of it. Redisson: `lockWatchdogTimeout`. Default: 30 s.
+    ///
+    /// Where Redisson peers read the same read/write lock, a third of this must be well below their
+    /// `lockWatchdogTimeout`: a renewal of theirs cuts the key's TTL down to that, for all readers,
+    /// and the next one of ours raises it again.
     #[must_use]
     pub fn watchdog(mut self, watchdog: Duration) -> Self {
         self.watchdog = watchdog;

@@ -6,12 +6,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     claim::{Claim, Verdict},
-    engine::Backoff,
+    engine::{Backoff, Lease},
     entry::Entry,
     error::Error,
-    owner::OwnerId,
     patience::{Patience, SpinBackoff},
-    protocol::{Line, Wish},
+    protocol::Line,
     queue::Queue,
 };
 
@@ -27,7 +26,7 @@ pub(crate) struct Ask {
     pub(crate) lease: Duration,
     pub(crate) patience: Patience,
     /// The owner's write hold under which it wants to read.
-    pub(crate) under: Option<OwnerId>,
+    pub(crate) under: Option<Arc<Lease>>,
     /// How a lock is looked at again of which nobody tells.
     pub(crate) backoff: SpinBackoff,
 }
@@ -40,7 +39,7 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim
     let now_or_never = matches!(patience, Patience::Now);
     // The others may be waiting for the very hold under which it wants to read.
     let at_once = now_or_never || under.is_some();
-    let mut claim = Claim::new(entry, lease, Wish { stand: !now_or_never, under });
+    let mut claim = Claim::new(entry, lease, !now_or_never, under);
     // Where the server keeps the line, nobody stands in ours.
     let (heartbeat, queue) = match line {
         Line::Servers { heartbeat } => (Some(heartbeat), &Queue::default()),
@@ -78,7 +77,8 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim
                 Ok(Verdict::Won) => {
                     match line {
                         Line::Shared => turn.open(),
-                        _ => turn.held_for(Some(lease), heartbeat),
+                        _ if channel.is_some() => turn.held_for(Some(lease), heartbeat),
+                        _ => turn.rest(backoff.first),
                     }
                     return Ok(Some(claim));
                 }

@@ -187,22 +187,27 @@ impl Guard for LockGuard {}
 impl Guard for FencedGuard {}
 
 impl sealed::FromShare for LockGuard {
-    fn from_share(share: Share) -> Result<Self, Error> {
-        Ok(Self { share })
+    const HAS_TOKEN: bool = false;
+
+    fn from_share(share: Share) -> Self {
+        Self { share }
     }
 }
 
 impl sealed::FromShare for FencedGuard {
-    fn from_share(share: Share) -> Result<Self, Error> {
-        let token = share.hold().token().map(FencingToken).ok_or_else(|| {
-            Error::Invalid("the owner's hold was taken by a kind of lock that has no tokens".into())
-        })?;
-        Ok(Self { guard: LockGuard { share }, token })
+    const HAS_TOKEN: bool = true;
+
+    fn from_share(share: Share) -> Self {
+        let token = share.hold().token().expect("a hold without one is not entered again");
+        Self { guard: LockGuard { share }, token: FencingToken(token) }
     }
 }
 
 pub(crate) mod sealed {
     pub trait FromShare: Sized {
-        fn from_share(share: crate::hold::Share) -> Result<Self, crate::Error>;
+        /// Whether its hold must have a fencing token.
+        const HAS_TOKEN: bool;
+
+        fn from_share(share: crate::hold::Share) -> Self;
     }
 }

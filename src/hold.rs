@@ -52,6 +52,8 @@ pub(crate) struct Grant {
     pub(crate) lease: Duration,
     pub(crate) token: Option<u64>,
     pub(crate) unanswered: Option<u64>,
+    /// The owner's write hold under which a read was taken.
+    pub(crate) under: Option<Arc<Lease>>,
 }
 
 impl Hold {
@@ -61,9 +63,10 @@ impl Hold {
         owner: Option<OwnerKey>,
         watched: bool,
     ) -> Share {
-        let Grant { id, sent, lease: lease_time, token, unanswered } = grant;
+        let Grant { id, sent, lease: lease_time, token, unanswered, under } = grant;
         let watchdog = entry.engine.settings.watchdog;
-        let lease = Arc::new(Lease::new(&*entry.protocol, id, sent, lease_time, watchdog));
+        let lease = Lease::new(&*entry.protocol, id, sent, lease_time, watchdog, under);
+        let lease = Arc::new(lease);
         if watched {
             lease.watch(sent, lease_time);
         }
@@ -148,6 +151,7 @@ impl Hold {
         let mut backoff = Backoff::new();
         loop {
             let sent = Instant::now();
+            self.lease.asked(sent, lease);
             let terms =
                 Terms { lease: lease.as_millis() as u64, not_after: engine.not_after(sent) };
             let reply =
@@ -187,13 +191,18 @@ impl Hold {
         }
         self.set_count(&mut count, to);
         let outlives = self.lease.outlives();
-        let patience = engine.settings.retry_timeout.min(outlives);
-        let released = self.lower(to, lost, patience).await;
+        let give_up = Instant::now() + engine.settings.retry_timeout.min(outlives);
+        let released = self.lower(to, lost, || give_up).await;
         // A count that is too high corrects itself; a lock that is held does not.
         if to == 0 && matches!(released, Err(Error::Redis(_))) {
             let hold = self.clone();
             engine.janitor.spawn(async move {
-                let _ = hold.lower(to, lost, outlives).await;
+                let begun = Instant::now();
+                let give_up = || hold.lease.outlived_at(begun);
+                if let Err(Error::Redis(error)) = hold.lower(to, lost, give_up).await {
+                    let lock = hold.entry.name();
+                    tracing::warn!(lock, holder = ?hold.id(), %error, "could not release");
+                }
             });
         }
         if to == 0
@@ -205,12 +214,16 @@ impl Hold {
         released
     }
 
-    async fn lower(&self, to: u32, lost: Option<Loss>, patience: Duration) -> Result<(), Error> {
+    async fn lower(
+        &self,
+        to: u32,
+        lost: Option<Loss>,
+        give_up: impl Fn() -> Instant,
+    ) -> Result<(), Error> {
         let engine = &self.entry.engine;
-        let begun = Instant::now();
         let mut backoff = Backoff::new();
         let mut may_be_done = false;
-        let mut trusted = self.lease.is_trusted(begun);
+        let mut trusted = self.lease.is_trusted(Instant::now());
         loop {
             if engine.is_closed() {
                 return Err(Error::Closed);
@@ -230,7 +243,7 @@ impl Hold {
             };
             may_be_done |= trusted && matches!(error, WireError::Unanswered(_));
             engine
-                .may_retry(error, &mut backoff, begun + patience)
+                .may_retry(error, &mut backoff, give_up())
                 .await
                 .map_err(|error| error.into_error(self.entry.name()))?;
             trusted = self.lease.is_trusted(Instant::now());

@@ -37,7 +37,7 @@
 //! | [`lock`](Client::lock) | yes | none between processes | a message; each process wakes its first waiter | the lease of the hold (30 s with the watchdog) | re-entry and partial release may shorten the TTL |
 //! | [`fair_lock`](Client::fair_lock) | yes | arrival at the server | a message to the next in line alone | a holder: its lease; waiters: [`Config::fair_wait`] (10 s), once for neighbours in line | goes by its clients' clocks; a dead waiter costs 5 min; one that is interrupted stays in line for so long |
 //! | [`read_write_lock`](Client::read_write_lock), read | yes; also under the owner's own write | none; readers share | a message after a write; all go at once | its own lease, whatever other readers do | its renewals shorten the TTL that all readers share (ours raise it again) |
-//! | the same, write | yes; [`Error::WouldDeadlock`] for an owner that reads | none: it waits for a moment without readers | a message | its lease | re-entry adds a whole lease to the TTL; a reader that asks to write waits for ever; going over to reading tells no waiting reader; a writer about to fall asleep misses the message and waits for the TTL |
+//! | the same, write | yes; [`Error::WouldDeadlock`] for an owner that reads | none: it waits for a moment without readers | a message | its lease, or that of a read under it if longer | re-entry adds a whole lease to the TTL; a reader that asks to write waits for ever; going over to reading tells no waiting reader; a writer about to fall asleep misses the message and waits for the TTL |
 //! | [`fenced_lock`](Client::fenced_lock) | yes, with the token of the outer hold | none | as `lock` | as `lock` | a re-entry gets a new token; `lockAndGetToken(lease)` ignores its lease |
 //! | [`non_reentrant_lock`](Client::non_reentrant_lock) | [`Error::WouldDeadlock`] | none | as `lock` | as `lock` | other failures may be reported as a re-entry |
 //! | [`non_reentrant_fair_lock`](Client::non_reentrant_fair_lock) | [`Error::WouldDeadlock`] | as `fair_lock` | as `fair_lock` | as `fair_lock` | as `fair_lock` |
@@ -45,8 +45,8 @@
 //!
 //! All but the read/write lock are the same hash on the server: of one name only one of them is held at a
 //! time, by whichever kind it was taken, and an owner that holds it by one kind re-enters by
-//! another. A read/write lock is another hash: do not give it the name of a lock of another kind. (It
-//! says [`Error::WrongKind`] then; the others wait until it is free.)
+//! another. A read/write lock is another hash: do not give it the name of a lock of another kind. (Acquiring it
+//! fails with [`Error::WrongKind`] then; the others wait until it is free.)
 //!
 //! **Fair locks and clocks.** The line goes by the server's clock. Redisson's peers bring their own: one
 //! whose clock is ahead by more than 7/10 of [`Config::fair_wait`] may put our waiters out of line (they

@@ -144,7 +144,8 @@ impl<G> Lock<G> {
     /// Who holds the lock, how often, and for how long still; of a fair lock also who waits for it.
     /// Asks the server.
     ///
-    /// Of a read/write lock one side sees its own holders; [`ReadWriteLock::inspect`] sees both.
+    /// Of a read/write lock one side sees its own holders; [`ReadWriteLock::inspect`] sees both. A
+    /// lock of another kind under the same name is shown as far as it can be read.
     ///
     /// [`ReadWriteLock::inspect`]: crate::ReadWriteLock::inspect
     ///
@@ -180,6 +181,10 @@ impl<G> Lock<G> {
     ///
     /// The holder is not asked, and goes on until it looks. A holder of ours with the watchdog is told
     /// by its next renewal; one with a fixed lease, when it asks or its lease ends.
+    ///
+    /// Of a read/write lock, the read side frees it from all its readers while nobody writes (`false`
+    /// if one does), the write side from its writer and what that reads under the write (`false` if
+    /// nobody writes).
     ///
     /// # Errors
     /// [`Error::Redis`] also when the answer was lost: the lock may have been freed then. It is not

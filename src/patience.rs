@@ -36,7 +36,11 @@ impl Patience {
 }
 
 /// The pauses of a waiter on a spin lock: they double from the first to the longest, and up to a
-/// half of each is left to chance, so that waiters do not keep step.
+/// half of each is left to chance, so that waiters do not keep step. One of several waiters of a
+/// process looks, at the shortest pause again after each of them that got in.
+///
+/// Pauses lie between 100 µs and 60 s, and the first is not above the longest: others are refused
+/// with [`Error::Invalid`](crate::Error::Invalid) by the acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinBackoff {
     pub(crate) first: Duration,
@@ -51,12 +55,12 @@ impl Default for SpinBackoff {
 }
 
 impl SpinBackoff {
-    /// Pauses from `first` to `most`.
+    /// Pauses that double from `first` to `most`.
     pub fn exponential(first: Duration, most: Duration) -> Self {
         Self { first, most }
     }
 
-    /// Pauses all alike.
+    /// Pauses that do not grow: each is `pause`, less what is left to chance.
     pub fn constant(pause: Duration) -> Self {
         Self { first: pause, most: pause }
     }

@@ -23,16 +23,16 @@
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local me, lease, wait = ARGV[1], ARGV[2], tonumber(ARGV[4])
 local ttl = redis.call('pttl', lock)
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
 if ttl ~= -2 and redis.call('hexists', lock, me) == 1 then
   if ttl < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   end
   return nil
-end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if now > tonumber(ARGV[3]) then
-  return {now}
 end
 
 -- thread ids of 2^62 and up, which are of 19 digits all
@@ -45,7 +45,8 @@ local function wait_of(holder)
 end
 
 local function move(holder, by)
-  redis.call('zincrby', deadlines, string.format('%.0f', by), holder)
+  -- only one that is there: whoever lost it is given a new one at the head
+  redis.call('zadd', deadlines, 'xx', 'incr', string.format('%.0f', by), holder)
 end
 
 -- drop who has not been seen for too long
@@ -120,8 +121,9 @@ if ARGV[6] == '1' then
     need = math.max(need, (tonumber(redis.call('zscore', deadlines, before)) or 0) + wait)
   end
   if not place then
-    redis.call('rpush', queue, me)
+    -- first what can fail: deadlines of another type
     redis.call('zadd', deadlines, string.format('%.0f', need), me)
+    redis.call('rpush', queue, me)
   else
     local had = tonumber(redis.call('zscore', deadlines, me)) or need
     -- a little earlier will do until my next turn, and spares those behind

@@ -22,15 +22,16 @@ if redis.call('hlen', KEYS[1]) == 0 then
   return 0
 end
 redis.call('del', KEYS[1])
-local head = redis.call('lindex', KEYS[2], 0)
-while head do
-  local deadline = tonumber(redis.call('zscore', KEYS[3], head))
+local waiter, place = redis.call('lindex', KEYS[2], 0), 0
+while waiter do
+  local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
   if not deadline or deadline > now then
-    redis.call(ARGV[3], ARGV[2] .. ':' .. head, '0')
-    break
+    -- its turn drops those before it, and lets their neighbours go with them
+    redis.call(ARGV[3], ARGV[2] .. ':' .. waiter, '0')
+    return 1
   end
-  redis.call('lpop', KEYS[2])
-  redis.call('zrem', KEYS[3], head)
-  head = redis.call('lindex', KEYS[2], 0)
+  place = place + 1
+  waiter = redis.call('lindex', KEYS[2], place)
 end
+redis.call('del', KEYS[2], KEYS[3])
 return 1

@@ -24,19 +24,21 @@ end
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
-local head = redis.call('lindex', KEYS[2], 0)
-if head then
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  while head do
-    local deadline = tonumber(redis.call('zscore', KEYS[3], head))
-    if not deadline or deadline > now then
-      redis.call(ARGV[4], ARGV[3] .. ':' .. head, '0')
-      break
-    end
-    redis.call('lpop', KEYS[2])
-    redis.call('zrem', KEYS[3], head)
-    head = redis.call('lindex', KEYS[2], 0)
-  end
+local waiter, place = redis.call('lindex', KEYS[2], 0), 0
+if not waiter then
+  return 1
 end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+while waiter do
+  local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
+  if not deadline or deadline > now then
+    -- its turn drops those before it, and lets their neighbours go with them
+    redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
+    return 1
+  end
+  place = place + 1
+  waiter = redis.call('lindex', KEYS[2], place)
+end
+redis.call('del', KEYS[2], KEYS[3])
 return 1

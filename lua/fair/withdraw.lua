@@ -30,7 +30,7 @@ if place then
   local before = place > 1 and tonumber(redis.call('zscore', KEYS[3], line[place - 1])) or now
   local left = math.min(tonumber(ARGV[2]), deadline - math.max(now, before))
   for i = place + 1, left > 0 and #line or place do
-    redis.call('zincrby', KEYS[3], string.format('%.0f', -left), line[i])
+    redis.call('zadd', KEYS[3], 'xx', 'incr', string.format('%.0f', -left), line[i])
   end
   redis.call('lrem', KEYS[2], 1, ARGV[1])
 end
@@ -38,17 +38,20 @@ redis.call('zrem', KEYS[3], ARGV[1])
 if not held and not place then
   return 0
 end
-if (held or place == 1) and redis.call('exists', KEYS[1]) == 0 then
-  local head = redis.call('lindex', KEYS[2], 0)
-  while head do
-    local deadline = tonumber(redis.call('zscore', KEYS[3], head))
-    if not deadline or deadline > now then
-      redis.call(ARGV[4], ARGV[3] .. ':' .. head, '0')
-      break
-    end
-    redis.call('lpop', KEYS[2])
-    redis.call('zrem', KEYS[3], head)
-    head = redis.call('lindex', KEYS[2], 0)
-  end
+if redis.call('exists', KEYS[1]) == 1 then
+  return 1
 end
+local waiter
+waiter, place = redis.call('lindex', KEYS[2], 0), 0
+while waiter do
+  local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
+  if not deadline or deadline > now then
+    -- its turn drops those before it, and lets their neighbours go with them
+    redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
+    return 1
+  end
+  place = place + 1
+  waiter = redis.call('lindex', KEYS[2], place)
+end
+redis.call('del', KEYS[2], KEYS[3])
 return 1

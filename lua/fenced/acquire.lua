@@ -14,12 +14,15 @@
 -- Repeat   safe: a holder that is already there has its answer and the token
 --          it has got; while it holds, nobody else counts the token up
 local ttl = redis.call('pttl', KEYS[1])
+if ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return ttl
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
 if ttl == -2 then
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  if now > tonumber(ARGV[3]) then
-    return {now}
-  end
   -- first what can fail: a token counter of another type
   local token = redis.call('incr', KEYS[2])
   -- a leased multi lock of Redisson's lets the counter expire: not with us
@@ -27,9 +30,6 @@ if ttl == -2 then
   redis.call('hset', KEYS[1], ARGV[1], '1')
   redis.call('pexpire', KEYS[1], ARGV[2])
   return {1, token}
-end
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  return ttl
 end
 if ttl < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])

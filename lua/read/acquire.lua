@@ -26,20 +26,18 @@ if ttl ~= -2 then
     return ttl
   end
 end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+if ttl == -2 then
+  redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], '1')
+elseif not again then
+  redis.call('hset', KEYS[1], ARGV[1], '1')
+end
 local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
 local timeout = tag .. ':' .. ARGV[1] .. ':rwlock_timeout:1'
-if not again then
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  if now > tonumber(ARGV[3]) then
-    return {now}
-  end
-  if ttl == -2 then
-    redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], '1')
-  else
-    redis.call('hset', KEYS[1], ARGV[1], '1')
-  end
-end
 if redis.call('pttl', timeout) < tonumber(ARGV[2]) then
   redis.call('set', timeout, '1', 'px', ARGV[2])
 end

@@ -11,18 +11,16 @@
 --
 -- Repeat   safe: a holder that is already there has its answer, granted
 local ttl = redis.call('pttl', KEYS[1])
-if ttl == -2 then
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  if now > tonumber(ARGV[3]) then
-    return {now}
-  end
-  redis.call('hset', KEYS[1], ARGV[1], '1')
-  redis.call('pexpire', KEYS[1], ARGV[2])
-  return nil
-end
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+if ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return ttl
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+if ttl == -2 then
+  redis.call('hset', KEYS[1], ARGV[1], '1')
 end
 if ttl < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])

@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -38,6 +38,8 @@ pub(crate) struct Lease {
     pub(crate) script: &'static Script,
     /// Whether a lease that nobody renews has to be upheld all the same.
     upheld: bool,
+    /// Of a read that was taken under a write of the same owner, that write: they live in one key.
+    under: Option<Arc<Lease>>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -47,8 +49,9 @@ struct State {
     trusted_until: Instant,
     /// When the last lease ends that the server was asked for: no later than it does there.
     leased_until: Instant,
-    /// The longest lease the server was asked for.
+    /// The longest lease the key was asked for, and when one was asked for last.
     longest: Duration,
+    asked: Instant,
     loss: Option<Loss>,
     ended: bool,
     /// How many guards of the hold want it renewed.
@@ -66,15 +69,18 @@ impl Lease {
         sent: Instant,
         lease: Duration,
         watchdog: Duration,
+        under: Option<Arc<Lease>>,
     ) -> Self {
         Self {
             renew: Renew { key: protocol.key().clone(), id },
             script: protocol.renewal(),
             upheld: protocol.is_upheld(),
+            under,
             state: Mutex::new(State {
                 trusted_until: sent + trust(lease),
                 leased_until: sent + lease,
                 longest: lease,
+                asked: sent,
                 loss: None,
                 ended: false,
                 watched: 0,
@@ -94,12 +100,32 @@ impl Lease {
         let mut state = self.state();
         state.trusted_until = state.trusted_until.max(sent + trust(lease));
         state.leased_until = state.leased_until.max(sent + lease);
-        state.longest = state.longest.max(lease);
     }
 
-    /// After so long from now the server has surely freed the key by itself.
+    /// The server is about to be asked to keep the key for so long: whether it answers or not, it
+    /// may do so.
+    pub(crate) fn asked(&self, now: Instant, lease: Duration) {
+        {
+            let mut state = self.state();
+            state.longest = state.longest.max(lease);
+            state.asked = state.asked.max(now);
+        }
+        if let Some(under) = &self.under {
+            under.asked(now, lease);
+        }
+    }
+
+    /// After so long from now the server has surely freed the key by itself, if it is not asked to
+    /// keep it longer.
     pub(crate) fn outlives(&self) -> Duration {
         self.state().longest
+    }
+
+    /// When the server has surely freed the key by itself, as far as is known by now, of a hold whose
+    /// release began at `begun`.
+    pub(crate) fn outlived_at(&self, begun: Instant) -> Instant {
+        let state = self.state();
+        begun.max(state.asked) + state.longest
     }
 
     /// One more guard wants the hold renewed: before a third of the lease is over.
@@ -206,7 +232,10 @@ impl Lease {
         }
         state.renewing = true;
         let left = whole_ms(state.leased_until.saturating_duration_since(now));
-        Some(if watched { left.max(watchdog) } else { left })
+        drop(state);
+        let lease = if watched { left.max(watchdog) } else { left };
+        self.asked(now, lease);
+        Some(lease)
     }
 
     /// The server's answer to a renewal that was sent at `sent`.
@@ -250,7 +279,7 @@ mod tests {
     fn of(kind: Kind, lease: Duration) -> Lease {
         let (_, settings) = Config::default().into_settings().unwrap();
         let id = Identity::new().next();
-        Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE)
+        Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE, None)
     }
 
     fn due(lease: &Lease) -> Option<Duration> {

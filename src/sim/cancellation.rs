@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, KINDS, Kind, LOCK, ONE_WAY, Sim, World};
-use crate::{Error, Owner};
+use crate::{Error, Owner, SpinBackoff};
 
 /// Runs the future for so many virtual ms, then drops it. Says whether it was done by then.
 async fn cut(after: u64, future: impl Future<Output = ()>) -> bool {
@@ -263,5 +263,22 @@ async fn a_writer_that_goes_over_to_reading_does_not_stand_behind_those_who_wait
         reading.expect("at once").unwrap()
     };
     drop(tokio::join!(others, downgrade));
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_a_spin_lock_keep_to_its_pauses_behind_each_other_too() {
+    const PAUSE: Duration = Duration::from_millis(10);
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.spin_lock_with(LOCK, SpinBackoff::constant(PAUSE));
+    let turns = (0..10).map(|_| async {
+        let guard = lock.lock().await.unwrap();
+        sleep(PAUSE).await;
+        guard.unlock().await.unwrap();
+    });
+    let begun = Instant::now();
+    futures::future::join_all(turns).await;
+    // A turn, two round trips, and a pause before and after.
+    assert!(begun.elapsed() < 10 * (3 * PAUSE + 4 * ONE_WAY), "{:?}", begun.elapsed());
     assert!(sim.left().await.is_empty());
 }

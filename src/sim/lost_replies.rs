@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use harness::Access;
+
 use super::{Fault, Sim, World};
 use crate::{Error, Loss};
 
@@ -158,5 +160,25 @@ async fn a_re_entry_that_is_granted_when_trust_is_over_is_none() {
     assert_eq!(told, Loss::Expired);
     assert!(matches!(inner, Err(Error::NotHeld { why: Loss::Expired })), "{inner:?}");
     drop(outer);
+    assert!(sim.left().await.is_empty());
+}
+
+/// Until the write is gone from the key, nobody else may read.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_given_back_for_as_long_as_a_read_under_it_keeps_the_key_alive() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let mut me = sim.client.owner();
+    let writing = lock.write().by(&mut me).lease(Duration::from_secs(1)).await.unwrap();
+    let reading = lock.read().by(&mut me).await.unwrap();
+    let begun = Instant::now();
+    sim.network.fail("write/release", [Fault::LoseRequest; 40]);
+    drop(writing);
+    while sim.holders(LOCK).iter().any(|holder| holder.access == Access::Write) {
+        sleep(Duration::from_millis(100)).await;
+        assert!(begun.elapsed() < Duration::from_secs(120), "nobody gives the write back");
+    }
+    assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
+    reading.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
 }

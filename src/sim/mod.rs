@@ -120,6 +120,10 @@ impl Sim {
     pub(super) fn holder(&self, lock: &str) -> Option<harness::Holder> {
         self.world.inspector.lock().unwrap().holder(lock)
     }
+
+    pub(super) fn holders(&self, lock: &str) -> Vec<harness::Holder> {
+        self.world.inspector.lock().unwrap().holders(lock)
+    }
 }
 
 impl Client {
@@ -148,6 +152,8 @@ struct State {
 /// What happens to the next call of a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
+    /// It never gets there.
+    LoseRequest,
     /// It runs, and nobody hears of it.
     LoseReply,
     /// It runs so much later than its sender hears that there is no answer.
@@ -259,11 +265,15 @@ impl Transport for Link {
             // A task of its own: once sent, it runs whoever still listens.
             tokio::spawn(async move {
                 sleep(ONE_WAY).await;
-                if let Some(Fault::Linger(late)) = fault {
-                    drop(answer);
-                    sleep(late).await;
-                    let _ = network.run(&call);
-                    return;
+                match fault {
+                    Some(Fault::LoseRequest) => return,
+                    Some(Fault::Linger(late)) => {
+                        drop(answer);
+                        sleep(late).await;
+                        let _ = network.run(&call);
+                        return;
+                    }
+                    Some(Fault::LoseReply) | None => {}
                 }
                 let reply = network.run(&call);
                 sleep(ONE_WAY).await;

@@ -38,7 +38,7 @@ const LEAST: [&str; 20] = [
 ];
 
 /// What other kinds need beside that.
-const FAIR: [&str; 11] = [
+const FAIR: [&str; 10] = [
     "~redisson_lock_queue:{order:*",
     "~redisson_lock_timeout:{order:*",
     "+lindex",
@@ -47,7 +47,6 @@ const FAIR: [&str; 11] = [
     "+lrem",
     "+rpush",
     "+zadd",
-    "+zincrby",
     "+zrem",
     "+zscore",
 ];

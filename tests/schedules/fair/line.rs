@@ -1,13 +1,13 @@
 //! Who holds the lock and who stands in line, as the server showed it: the judge of what the scripts do.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use harness::redis::Value;
 
 use super::call::{Call, Verb, is_ours, unwire};
-use super::scripts::{CHANNEL, DEADLINES, QUEUE};
+use super::scripts::CHANNEL;
+use super::state::State;
 use super::{HEARTBEAT, SKEW, WAIT, World};
-use crate::LOCK;
 use crate::reentrant::Id;
 use crate::sim::{Kind, Ms};
 
@@ -16,15 +16,6 @@ const NEARLY: f64 = 0.1;
 
 /// Those who wait and have shown themselves as they promise.
 pub(super) type Living = HashSet<Id>;
-
-/// What the server keeps.
-#[derive(Debug, Default, Clone, PartialEq)]
-struct State {
-    holders: BTreeMap<Id, u32>,
-    until: Option<Ms>,
-    queue: Vec<Id>,
-    deadlines: BTreeMap<Id, f64>,
-}
 
 /// The record.
 #[derive(Debug, Default)]
@@ -77,7 +68,7 @@ impl Line {
 
     /// The lock has expired.
     pub(super) fn expired(&mut self, now: Ms) {
-        (self.state.holders, self.state.until) = (BTreeMap::new(), None);
+        (self.state.holders, self.state.until) = Default::default();
         self.note_idle(now);
     }
 
@@ -188,8 +179,8 @@ impl Line {
         if !state.holders.is_empty() && state.until.is_none() {
             world.violation(Kind::NoTtl, format!("{call} leaves the lock without a TTL"));
         }
-        let changed = (&state.holders, &state.queue) != (&before.holders, &before.queue);
-        if changed && call.verb.not_after().is_some_and(|not_after| now > not_after) {
+        let is_late = call.verb.not_after().is_some_and(|not_after| now > not_after);
+        if is_late && state != before {
             world.violation(Kind::TooLate, format!("{call} runs at {now}"));
         }
         if call.verb.is_theirs() {
@@ -199,6 +190,7 @@ impl Line {
             world.violation(Kind::TtlFell, format!("{call} makes the hold shorter"));
         }
         let said = match (call.verb, answer) {
+            _ if is_late => None,
             (Verb::Acquire { .. }, answer) => Some(*answer == Value::Nil),
             (Verb::Reenter { .. }, Value::Int(answer)) => Some(*answer == 1),
             (Verb::Renew { .. }, Value::Array(answers)) => Some(answers[..] == [Value::Int(1)]),
@@ -278,10 +270,12 @@ impl Line {
         -(WAIT as f64) * shifts.count() as f64
     }
 
-    /// Whoever frees the lock, or makes another the head of the line of a free lock, tells that head.
+    /// Whoever frees the lock, or makes it another's turn while it is free, tells that one.
     fn check_wakes(&self, call: &Call, before: &State, world: &mut World<'_>) {
-        let Some(head) = self.state.queue.first() else { return };
-        let news = !before.holders.is_empty() || before.queue.first() != Some(head);
+        // Ours leave who is overdue to the next turn; by its clock, Redisson drops it.
+        let now = if call.verb.is_theirs() { 0.0 } else { world.now() as f64 };
+        let Some(head) = self.state.next(now) else { return };
+        let news = !before.holders.is_empty() || before.next(now) != Some(head);
         let mut messages = world.server.messages().iter();
         let mut told = || messages.any(|message| whose(&message.channel) == Some(*head));
         if self.is_free() && news && *head != call.id && !told() {
@@ -294,50 +288,6 @@ impl Line {
         let head = self.state.queue.first().copied().filter(|_| self.is_free());
         let same = self.idle.filter(|(idle, _)| Some(*idle) == head);
         self.idle = same.or(head.map(|head| (head, now)));
-    }
-}
-
-impl State {
-    fn seen(world: &World<'_>) -> Self {
-        let seen = |key| world.server.seen(key).cloned().unwrap_or_default();
-        let lock = seen(LOCK);
-        let holder =
-            |(id, count): (&String, &String)| (unwire(id), count.parse().expect("a count"));
-        let deadlines = seen(DEADLINES).moments;
-        Self {
-            holders: lock.fields.iter().map(holder).collect(),
-            until: lock.until,
-            queue: seen(QUEUE).items.iter().map(|id| unwire(id)).collect(),
-            deadlines: deadlines.iter().map(|(id, deadline)| (unwire(id), *deadline)).collect(),
-        }
-    }
-
-    /// Whether this waiter stands in line still, before all who stood behind it.
-    fn keeps_place(&self, id: Id, before: &Self) -> bool {
-        let now_before = self.queue.iter().take_while(|other| **other != id);
-        let was_before: Vec<_> = before.queue.iter().take_while(|other| **other != id).collect();
-        self.queue.contains(&id) && now_before.into_iter().all(|other| was_before.contains(&other))
-    }
-
-    fn shown(&self) -> String {
-        let mut shown = match self.until {
-            None if self.holders.is_empty() => "free".to_string(),
-            until => {
-                let holders: Vec<_> =
-                    self.holders.iter().map(|(id, count)| format!("{id} x{count}")).collect();
-                let until = until.map_or("for ever".into(), |until| format!("until {until}"));
-                format!("{} {until}", holders.join(", "))
-            }
-        };
-        for id in &self.queue {
-            let deadline =
-                self.deadlines.get(id).map_or("ever".into(), |time| format!("{time:.0}"));
-            shown += &format!(" | {id} until {deadline}");
-        }
-        for id in self.deadlines.keys().filter(|id| !self.queue.contains(id)) {
-            shown += &format!(" | {id} in the deadlines only");
-        }
-        shown
     }
 }
 

@@ -12,6 +12,7 @@ mod overheard;
 mod owner;
 mod rules;
 mod scripts;
+mod state;
 mod tests;
 mod thread;
 

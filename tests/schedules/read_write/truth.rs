@@ -154,7 +154,7 @@ impl Truth {
             Verb::TheirRenewal => Some(super::WATCHDOG),
             _ => None,
         };
-        if let Some(lease) = lease.filter(|_| self.keeps(call.id)) {
+        if let Some(lease) = lease.filter(|_| self.keeps(call.id) && !is_late(call, now)) {
             let bound = self.bounds.entry(call.id).or_default();
             *bound = (*bound).max(now + lease);
         }
@@ -245,9 +245,14 @@ fn check_wakes(call: &Call, before: &Kept, after: &Kept, world: &mut World<'_>) 
     }
 }
 
+/// Whether it runs when it is to do nothing.
+fn is_late(call: &Call, now: Ms) -> bool {
+    call.verb.not_after().is_some_and(|not_after| now > not_after)
+}
+
 fn check_time(call: &Call, before: &Kept, after: &Kept, world: &mut World<'_>) {
-    let late = call.verb.not_after().is_some_and(|not_after| world.now() > not_after);
-    if late && before.holders != after.holders {
+    let kept = |kept: &Kept| (kept.mode.clone(), kept.holders.clone(), kept.until);
+    if is_late(call, world.now()) && kept(before) != kept(after) {
         world.violation(Kind::TooLate, format!("{call} runs at {}", world.now()));
     }
 }
@@ -256,6 +261,7 @@ fn check_time(call: &Call, before: &Kept, after: &Kept, world: &mut World<'_>) {
 fn check_answer(call: &Call, answer: &Value, before: &Kept, after: &Kept, world: &mut World<'_>) {
     let is_plain = before.mode.is_none() && !before.is_free();
     let is_right = match (call.verb, answer) {
+        _ if is_late(call, world.now()) => true,
         (Verb::Acquire { .. }, Value::ServerError(_)) => is_plain && before == after,
         (Verb::Acquire { .. }, answer) => {
             !is_plain && (*answer == Value::Nil) == after.holders.contains_key(&call.id)

@@ -82,9 +82,8 @@ impl Truth {
     }
 
     fn check_time(&self, call: &Call, seen: Option<&Seen>, world: &mut World<'_, Call>) {
-        let fields = |seen: Option<&Seen>| seen.map(|seen| seen.fields.clone());
-        let late = call.verb.not_after().is_some_and(|not_after| world.now() > not_after);
-        if late && fields(self.last.as_ref()) != fields(seen) {
+        let kept = |seen: Option<&Seen>| seen.map(|seen| (seen.fields.clone(), seen.until));
+        if is_late(call, world) && kept(self.last.as_ref()) != kept(seen) {
             world.violation(Kind::TooLate, format!("{call} runs at {}", world.now()));
         }
     }
@@ -104,6 +103,11 @@ impl Truth {
     }
 }
 
+/// Whether it runs when it is to do nothing.
+fn is_late(call: &Call, world: &World<'_, Call>) -> bool {
+    call.verb.not_after().is_some_and(|not_after| world.now() > not_after)
+}
+
 /// Whether an acquire is answered "yours", with a token or without.
 pub(super) fn granted(answer: &Value) -> bool {
     match answer {
@@ -115,6 +119,7 @@ pub(super) fn granted(answer: &Value) -> bool {
 /// Whether what the script said is so.
 fn check_answer(call: &Call, answer: &Value, holders: &HashSet<Id>, world: &mut World<'_, Call>) {
     let said = match (call.verb, answer) {
+        _ if is_late(call, world) => return,
         (Verb::Acquire { .. }, answer) => granted(answer),
         (Verb::Reenter { .. } | Verb::Swap { .. }, Value::Int(answer)) => *answer == 1,
         (Verb::Renew { .. }, Value::Array(answers)) => answers[..] == [Value::Int(1)],

@@ -1,0 +1,68 @@
+//! What the server keeps of a fair lock, as it showed it.
+
+use std::collections::BTreeMap;
+
+use super::World;
+use super::call::unwire;
+use super::scripts::{DEADLINES, QUEUE};
+use crate::LOCK;
+use crate::reentrant::Id;
+use crate::sim::Ms;
+
+/// What the server keeps.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct State {
+    pub(super) holders: BTreeMap<Id, u32>,
+    pub(super) until: Option<Ms>,
+    pub(super) queue: Vec<Id>,
+    pub(super) deadlines: BTreeMap<Id, f64>,
+}
+
+impl State {
+    pub(super) fn seen(world: &World<'_>) -> Self {
+        let seen = |key| world.server.seen(key).cloned().unwrap_or_default();
+        let lock = seen(LOCK);
+        let holder =
+            |(id, count): (&String, &String)| (unwire(id), count.parse().expect("a count"));
+        let deadlines = seen(DEADLINES).moments;
+        Self {
+            holders: lock.fields.iter().map(holder).collect(),
+            until: lock.until,
+            queue: seen(QUEUE).items.iter().map(|id| unwire(id)).collect(),
+            deadlines: deadlines.iter().map(|(id, deadline)| (unwire(id), *deadline)).collect(),
+        }
+    }
+
+    /// Whose turn it is, as of this moment.
+    pub(super) fn next(&self, now: f64) -> Option<&Id> {
+        self.queue.iter().find(|id| self.deadlines.get(id).is_none_or(|deadline| *deadline > now))
+    }
+
+    /// Whether this waiter stands in line still, before all who stood behind it.
+    pub(super) fn keeps_place(&self, id: Id, before: &Self) -> bool {
+        let now_before = self.queue.iter().take_while(|other| **other != id);
+        let was_before: Vec<_> = before.queue.iter().take_while(|other| **other != id).collect();
+        self.queue.contains(&id) && now_before.into_iter().all(|other| was_before.contains(&other))
+    }
+
+    pub(super) fn shown(&self) -> String {
+        let mut shown = match self.until {
+            None if self.holders.is_empty() => "free".to_string(),
+            until => {
+                let holders: Vec<_> =
+                    self.holders.iter().map(|(id, count)| format!("{id} x{count}")).collect();
+                let until = until.map_or("for ever".into(), |until| format!("until {until}"));
+                format!("{} {until}", holders.join(", "))
+            }
+        };
+        for id in &self.queue {
+            let deadline =
+                self.deadlines.get(id).map_or("ever".into(), |time| format!("{time:.0}"));
+            shown += &format!(" | {id} until {deadline}");
+        }
+        for id in self.deadlines.keys().filter(|id| !self.queue.contains(id)) {
+            shown += &format!(" | {id} in the deadlines only");
+        }
+        shown
+    }
+}
