@@ -96,10 +96,18 @@ async fn the_questions_have_the_same_answers_on_both_sides(pair: &Pair) {
         let most = if pair.kind() == Kind::Write { 60_000 } else { 30_000 };
         assert!((1..=most).contains(&remaining), "{party}: {remaining}");
     }
-    assert!(pair.redis().query::<bool>(cmd("PERSIST").arg(pair.name())));
-    for party in everybody {
-        assert_eq!(party.remaining_ms().await, -1, "{party}");
+    // A renewal may come between: a JVM renews all its holds together, young ones too.
+    let mut said = [0; 3];
+    for _ in 0..5 {
+        let _: bool = pair.redis().query(cmd("PERSIST").arg(pair.name()));
+        for (said, party) in said.iter_mut().zip(everybody) {
+            *said = party.remaining_ms().await;
+        }
+        if said == [-1; 3] {
+            break;
+        }
     }
+    assert_eq!(said, [-1; 3]);
     pair.unlock_deeply(&holder).await;
     for party in everybody {
         assert_eq!(view(party).await, (false, false, 0), "{party}");
