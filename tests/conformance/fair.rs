@@ -82,7 +82,7 @@ async fn a_cancelled_head_is_passed_over(pair: &Pair) {
     watch.refused_twice().await;
     let (next, turn) = stand(pair, pair.b("next"), 2).await;
     give_up(&quitter, quitters_turn).await;
-    assert_eq!(pair.redis().line(pair.name()).len(), 1);
+    pair.standing(1).await;
     assert!(turn.is_pending());
     holder.unlock().await;
     turn.granted_within(PROMPT).await;
@@ -97,6 +97,7 @@ async fn a_cancelled_waiter_leaves_the_line_in_order(pair: &Pair) {
     let (two, twos_turn) = stand(pair, pair.a("two"), 3).await;
     let before = pair.redis().line(pair.name());
     give_up(&quitter, quitters_turn).await;
+    pair.standing(2).await;
     assert_eq!(pair.redis().line(pair.name()), [before[0].clone(), before[2].clone()]);
     holder.unlock().await;
     ones_turn.granted_within(PROMPT).await;
@@ -114,7 +115,7 @@ async fn a_head_whose_time_is_over_is_passed_over(pair: &Pair) {
     pair.standing(1).await;
     let (next, turn) = stand(pair, pair.b("next"), 2).await;
     assert!(!quitters_turn.answer().await.expect("an answer").is_granted());
-    assert_eq!(pair.redis().line(pair.name()).len(), 1);
+    pair.standing(1).await;
     holder.unlock().await;
     turn.granted_within(PROMPT).await;
     next.unlock().await;

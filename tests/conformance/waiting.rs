@@ -172,9 +172,10 @@ async fn a_cancelled_waiter_is_not_in_the_way_of_others(pair: &Pair) {
     holder.lock().await;
     let quitters_turn = pair.start_asleep(&quitter).await;
     let turns = match pair.kind() {
-        // Redisson's waiters for a write lock miss the message unless they sleep.
-        Kind::Write => [pair.start_asleep(&one).await, pair.start_asleep(&other).await],
-        _ => [one.start_lock(), other.start_lock()],
+        // Redisson's waiters for a write lock miss the message unless they sleep, and of two that
+        // are woken the second may not yet sleep again when the first unlocks.
+        Kind::Write => vec![pair.start_asleep(&one).await],
+        _ => vec![one.start_lock(), other.start_lock()],
     };
     quitter.cancel().await;
     let error = quitters_turn.answer().await.expect_err("a cancelled acquisition");
