@@ -103,7 +103,7 @@ impl Claim {
                     return Ok(Verdict::Held(ttl.map(Duration::from_millis)));
                 }
                 Ok(Attempt::Late(now)) => {
-                    entry.engine.clock.observe(now);
+                    entry.observe(now);
                     WireError::unanswered("the answers come too late")
                 }
                 Err(error) => error,
@@ -121,7 +121,7 @@ impl Claim {
     /// Sends one copy, now. Dropped meanwhile, the copy stays with the claim.
     async fn send(&mut self, sent: Instant) -> Result<Attempt, WireError> {
         let engine = &self.entry.engine;
-        let not_after = engine.not_after(sent);
+        let not_after = self.entry.not_after(sent);
         let terms = Terms { lease: self.lease.as_millis() as u64, not_after };
         if let Some(under) = &self.under {
             under.asked(sent, self.lease);
@@ -219,9 +219,8 @@ pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_a
     let mut backoff = Backoff::new();
     // By the server's own word, not by our estimate: a clock may have been set back.
     while !engine.is_closed() && Instant::now() < give_up {
-        let pause = match engine.transport.server_time().await {
+        let pause = match engine.transport.server_time(entry.protocol.key()).await {
             Ok(now) => {
-                engine.clock.observe(now);
                 if now > not_after {
                     free(&entry, &id, lease).await;
                     return;

@@ -50,8 +50,9 @@ impl Client {
             let wakeups = wakeups.clone();
             Arc::new(move |event| wakeups.take(event))
         };
-        let transport = FredTransport::connect(fred, settings.command_timeout, sink).await?;
-        let engine = Engine::start(settings, Arc::new(transport), wakeups).await?;
+        let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
+        let transport = FredTransport::connect(fred, timeout, sharded, sink).await?;
+        let engine = Engine::start(settings, Arc::new(transport), wakeups);
         Ok(Self::on(engine))
     }
 

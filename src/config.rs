@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Error,
-    wire::{FredConfig, check_url},
+    wire::{FredConfig, ShardedPubsub, check_url},
 };
 
 /// How a client connects and behaves. Reads and writes as plain text by serde, durations as `30s`.
@@ -35,6 +35,7 @@ pub struct Config {
     fair_wait: Duration,
     #[serde(with = "humantime_serde")]
     redisson_fair_wait: Duration,
+    sharded_pubsub: ShardedPubsub,
 }
 
 impl Default for Config {
@@ -49,6 +50,7 @@ impl Default for Config {
             retry_timeout: Duration::from_secs(10),
             fair_wait: Duration::from_secs(10),
             redisson_fair_wait: Duration::from_secs(300),
+            sharded_pubsub: ShardedPubsub::Auto,
         }
     }
 }
@@ -56,6 +58,12 @@ impl Default for Config {
 impl Config {
     /// `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS (with one of the
     /// `tls-*` features), `unix:///path` or `redis+unix:///path` for a Unix socket.
+    ///
+    /// A Redis Cluster: `redis-cluster://[user:password@]host:port[?node=host:port&node=…]`, some of
+    /// its nodes. A master that sentinels watch:
+    /// `redis-sentinel://[user:password@]host:port[/database]?sentinelServiceName=name[&node=host:port…]`,
+    /// where the hosts are sentinels and the user is that of the master; the sentinels' own by
+    /// `&sentinelUsername=…&sentinelPassword=…`. With TLS `rediss-cluster://`, `rediss-sentinel://`.
     ///
     /// # Errors
     /// [`Error::Config`] when the URL cannot be read, or needs a feature that is not compiled in.
@@ -124,6 +132,13 @@ impl Config {
         self
     }
 
+    /// Whether messages in a Redis Cluster go by sharded channels. Default: as Redisson decides.
+    #[must_use]
+    pub fn sharded_pubsub(mut self, sharded: ShardedPubsub) -> Self {
+        self.sharded_pubsub = sharded;
+        self
+    }
+
     pub(crate) fn into_settings(self) -> Result<(FredConfig, Settings), Error> {
         let fred = match self.fred {
             Some(fred) => fred,
@@ -150,6 +165,7 @@ impl Config {
                 ms,
                 24 * hour,
             )?),
+            sharded_pubsub: self.sharded_pubsub,
         };
         Ok((fred, settings))
     }
@@ -174,6 +190,7 @@ impl fmt::Debug for Config {
             .field("retry_timeout", &self.retry_timeout)
             .field("fair_wait", &self.fair_wait)
             .field("redisson_fair_wait", &self.redisson_fair_wait)
+            .field("sharded_pubsub", &self.sharded_pubsub)
             .finish()
     }
 }
@@ -192,6 +209,7 @@ pub(crate) struct Settings {
     pub(crate) retry_timeout: Duration,
     pub(crate) fair_wait: Duration,
     pub(crate) redisson_fair_wait: Duration,
+    pub(crate) sharded_pubsub: ShardedPubsub,
 }
 
 #[cfg(test)]

@@ -10,10 +10,13 @@ use std::{
 
 use dashmap::DashMap;
 
+use tokio::time::Instant;
+
 use crate::{
     engine::Engine,
     error::Error,
     hold::Hold,
+    names,
     owner::OwnerKey,
     protocol::{Kind, Protocol, Side},
     queue::Queue,
@@ -34,6 +37,16 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Server time in ms past which a request sent at this moment must have no effect.
+    pub(crate) fn not_after(&self, sent: Instant) -> u64 {
+        self.engine.not_after(self.protocol.key(), sent)
+    }
+
+    /// The lock's server has just told its time.
+    pub(crate) fn observe(&self, now: u64) {
+        self.engine.transport.observe(self.protocol.key(), now);
+    }
+
     /// The lock's key, for people to read.
     pub(crate) fn name(&self) -> &str {
         &self.owned.name
@@ -121,6 +134,12 @@ impl Entries {
             return Err(Error::Invalid("a lock needs a name".into()));
         }
         let name = format!("{}{name}", engine.settings.prefix);
+        let slot = |key: &str| engine.transport.slot(key.as_bytes());
+        if slot(&name) != slot(&names::unlock_channel(&name)) {
+            return Err(Error::Invalid(format!(
+                "the keys of a lock named {name:?} do not share a slot of the cluster"
+            )));
+        }
         let mut place = self.by_kind.entry((kind, name)).or_default();
         if let Some(entry) = place.upgrade() {
             return Ok(entry);

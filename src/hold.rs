@@ -153,7 +153,7 @@ impl Hold {
             let sent = Instant::now();
             self.lease.asked(sent, lease);
             let terms =
-                Terms { lease: lease.as_millis() as u64, not_after: engine.not_after(sent) };
+                Terms { lease: lease.as_millis() as u64, not_after: self.entry.not_after(sent) };
             let reply =
                 engine.transport.call(self.entry.protocol.reenter(self.id(), terms, to)).await;
             let error = match reply.and_then(protocol::reentered) {
@@ -164,7 +164,7 @@ impl Hold {
                     return Err(Error::NotHeld { why });
                 }
                 Ok(Reentry::Late(now)) => {
-                    engine.clock.observe(now);
+                    self.entry.observe(now);
                     WireError::unanswered("the answers come too late")
                 }
                 Err(error) => error,

@@ -149,5 +149,5 @@ pub use crate::{
     owner::Owner,
     patience::SpinBackoff,
     read_write::ReadWriteLock,
-    wire::FredConfig,
+    wire::{FredConfig, ShardedPubsub},
 };

@@ -196,13 +196,13 @@ impl<G> Lock<G> {
     pub async fn force_unlock(&self) -> Result<bool, Error> {
         let entry = self.entry()?;
         for _ in 0..2 {
-            let not_after = entry.engine.not_after(Instant::now());
+            let not_after = entry.not_after(Instant::now());
             let reply = entry.ask(entry.protocol.force_unlock(not_after)).await?;
             match protocol::forced(reply).map_err(|error| error.into_error(entry.name()))? {
                 Forced::Freed => return Ok(true),
                 Forced::NobodyHeld => return Ok(false),
                 // Our idea of the server's clock was wrong; now it is right.
-                Forced::Late(now) => entry.engine.clock.observe(now),
+                Forced::Late(now) => entry.observe(now),
             }
         }
         Err(crate::wire::WireError::unanswered("the answers come too late")

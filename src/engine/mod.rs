@@ -3,7 +3,7 @@
 //! The tasks hold the engine weakly: when the last client, lock and guard are gone, so is it, and
 //! the janitor closes the connections once its own work is done.
 
-mod clock;
+mod backoff;
 mod janitor;
 mod lease;
 mod wakeups;
@@ -20,7 +20,7 @@ use tokio::{
 };
 
 pub(crate) use self::{
-    clock::{Backoff, ServerClock},
+    backoff::Backoff,
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
     wakeups::{Subscription, Wakeups},
@@ -33,7 +33,7 @@ use crate::{
     wire::{Transport, WireError},
 };
 
-/// How often the offset to the server's clock is taken anew.
+/// How often the offsets to the servers' clocks are taken anew.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -41,7 +41,6 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) identity: Identity,
-    pub(crate) clock: ServerClock,
     pub(crate) janitor: Janitor,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) watchdog: Arc<Watchdog>,
@@ -57,16 +56,14 @@ enum State {
 }
 
 impl Engine {
-    /// Takes the server's time and starts the background tasks.
-    pub(crate) async fn start(
+    /// Starts the background tasks.
+    pub(crate) fn start(
         settings: Settings,
         transport: Arc<dyn Transport>,
         wakeups: Arc<Wakeups>,
-    ) -> Result<Arc<Self>, Error> {
-        let now = transport.server_time().await.map_err(|error| error.into_error(""))?;
+    ) -> Arc<Self> {
         let engine = Arc::new(Self {
             identity: Identity::new(),
-            clock: ServerClock::new(now),
             janitor: Janitor::start(transport.clone()),
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
@@ -77,12 +74,12 @@ impl Engine {
         tokio::spawn(wakeups::run(Arc::downgrade(&engine)));
         tokio::spawn(watchdog::run(Arc::downgrade(&engine)));
         tokio::spawn(keep_time(Arc::downgrade(&engine)));
-        Ok(engine)
+        engine
     }
 
-    /// Server time in ms past which a request sent at this moment must have no effect.
-    pub(crate) fn not_after(&self, sent: Instant) -> u64 {
-        self.clock.at(sent) + self.settings.command_timeout.as_millis() as u64
+    /// Server time in ms past which a request for this key, sent at this moment, must have no effect.
+    pub(crate) fn not_after(&self, key: &[u8], sent: Instant) -> u64 {
+        self.transport.time_at(key, sent) + self.settings.command_timeout.as_millis() as u64
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
@@ -140,8 +137,6 @@ async fn keep_time(engine: Weak<Engine>) {
         if engine.check_open().is_err() {
             return;
         }
-        if let Ok(now) = engine.transport.server_time().await {
-            engine.clock.observe(now);
-        }
+        engine.transport.keep_time().await;
     }
 }

@@ -1,8 +1,8 @@
-//! Subscriptions to unlock channels: one connection, channels counted, and after any gap everyone
-//! is woken to look for himself.
+//! Subscriptions to unlock channels: one connection to each server, channels counted, and after any
+//! gap everyone is woken to look for himself.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -10,6 +10,7 @@ use std::{
 use dashmap::DashMap;
 use tokio::{
     sync::{Mutex, mpsc, watch},
+    task::JoinHandle,
     time::{sleep, timeout},
 };
 
@@ -178,7 +179,7 @@ impl Drop for Subscription {
     }
 }
 
-/// The task that keeps the server's subscriptions as the waiters want them. Ends with the engine.
+/// The task that keeps the servers' subscriptions as the waiters want them. Ends with the engine.
 pub(super) async fn run(engine: Weak<Engine>) {
     let Some((wakeups, transport)) =
         engine.upgrade().map(|engine| (engine.wakeups.clone(), engine.transport.clone()))
@@ -187,26 +188,67 @@ pub(super) async fn run(engine: Weak<Engine>) {
     };
     let mut queue = wakeups.queue.lock().await;
     let mut gaps = wakeups.gaps.subscribe();
-    let mut subscribed = HashSet::new();
-    let mut backoff = Backoff::new();
+    let mut workers = HashMap::new();
     loop {
         let mut touched = Vec::new();
-        let mut quiet = false;
         tokio::select! {
             _ = queue.recv_many(&mut touched, 10_000) => {}
             _ = gaps.changed() => {
-                if !subscribed.is_empty() {
+                if !workers.is_empty() {
                     tracing::info!("subscriptions were lost, renewing them");
                 }
-                subscribed.clear();
+                workers.clear();
                 touched.extend(wakeups.channels.iter().map(|entry| entry.key().clone()));
             }
-            () = sleep(PROBE_INTERVAL) => quiet = true,
+            // The engine may be gone.
+            () = sleep(PROBE_INTERVAL) => {}
         }
         if engine.upgrade().is_none_or(|engine| engine.check_open().is_err()) {
             return;
         }
-        if quiet && let Err(error) = transport.probe().await {
+        for name in touched {
+            let place = transport.place(&name);
+            let worker = workers
+                .entry(place)
+                .or_insert_with(|| Worker::start(place, wakeups.clone(), transport.clone()));
+            let _ = worker.queue.send(name);
+        }
+    }
+}
+
+/// Keeps the subscriptions on one server; one that hangs keeps no other waiting.
+struct Worker {
+    queue: mpsc::UnboundedSender<String>,
+    task: JoinHandle<()>,
+}
+
+impl Worker {
+    fn start(place: u64, wakeups: Arc<Wakeups>, transport: Arc<dyn Transport>) -> Self {
+        let (queue, touched) = mpsc::unbounded_channel();
+        let task = tokio::spawn(work(place, wakeups, transport, touched));
+        Self { queue, task }
+    }
+}
+
+/// What it has begun is not gone on with: another begins with what is wanted then.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn work(
+    place: u64,
+    wakeups: Arc<Wakeups>,
+    transport: Arc<dyn Transport>,
+    mut queue: mpsc::UnboundedReceiver<String>,
+) {
+    let mut subscribed = HashSet::new();
+    let mut backoff = Backoff::new();
+    loop {
+        let mut touched = Vec::new();
+        let quiet = timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, 10_000)).await.is_err();
+        if quiet && let Err(error) = transport.probe(place).await {
             tracing::warn!(%error, "the subscriber connection does not answer");
         }
         match settle(&wakeups, &transport, touched, &mut subscribed).await {
@@ -216,7 +258,7 @@ pub(super) async fn run(engine: Weak<Engine>) {
                 sleep(backoff.next()).await;
                 // A connection that swallows everything is noticed here alone while somebody waits.
                 if matches!(error, WireError::Unanswered(_)) {
-                    let _ = transport.probe().await;
+                    let _ = transport.probe(place).await;
                 }
             }
         }

@@ -64,9 +64,13 @@ impl Watchdog {
             let soon = now + self.lease / 15;
             due.extend(due_by(soon).take(room));
         }
-        due.sort_by_key(|(lease, _)| std::ptr::from_ref(lease.script) as usize);
-        for kind in due.chunk_by(|(a, _), (b, _)| std::ptr::eq(a.script, b.script)) {
-            for batch in kind.chunks(BATCH) {
+        // One call stays within one slot, and so on one server.
+        let place = |(lease, _): &Due| {
+            (std::ptr::from_ref(lease.script) as usize, transport.slot(&lease.renew.key))
+        };
+        due.sort_by_cached_key(place);
+        for alike in due.chunk_by(|one, next| place(one) == place(next)) {
+            for batch in alike.chunks(BATCH) {
                 let (transport, batch) = (transport.clone(), batch.to_vec());
                 tokio::spawn(renew(transport, batch, self.lease, self.timeout));
             }
@@ -129,7 +133,7 @@ async fn ask(
     let holds = batch.iter().map(|(hold, to)| (&hold.renew, to.as_millis() as u64));
     let call = protocol::renew(script, holds);
     let reply = timeout(patience, transport.call(call)).await.map_err(|_| {
-        transport.given_up();
+        transport.given_up(&batch[0].0.renew.key);
         WireError::unanswered("no answer in time")
     })??;
     let answers = protocol::renewed(reply)?;

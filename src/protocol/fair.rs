@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Line, PUBLISH, Protocol, Terms, Wish, script};
+use super::{Line, Protocol, Terms, Wish, script};
 use crate::{
     config::Settings,
     names,
@@ -77,7 +77,7 @@ impl Protocol for Fair {
                 self.theirs.into(),
                 u64::from(wish.stand).into(),
                 (&self.channel).into(),
-                PUBLISH.into(),
+                Arg::Publish,
             ],
         )
     }
@@ -85,19 +85,19 @@ impl Protocol for Fair {
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         self.call(
             &RELEASE,
-            [id.as_bytes().into(), u64::from(count).into(), (&self.channel).into(), PUBLISH.into()],
+            [id.as_bytes().into(), u64::from(count).into(), (&self.channel).into(), Arg::Publish],
         )
     }
 
     fn undo(&self, id: &OwnerId) -> Invocation {
         self.call(
             &WITHDRAW,
-            [id.as_bytes().into(), self.wait.into(), (&self.channel).into(), PUBLISH.into()],
+            [id.as_bytes().into(), self.wait.into(), (&self.channel).into(), Arg::Publish],
         )
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {
-        self.call(&FORCE_UNLOCK, [not_after.into(), (&self.channel).into(), PUBLISH.into()])
+        self.call(&FORCE_UNLOCK, [not_after.into(), (&self.channel).into(), Arg::Publish])
     }
 
     fn inspect(&self) -> Invocation {

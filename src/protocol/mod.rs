@@ -27,8 +27,6 @@ macro_rules! script {
 }
 use script;
 
-const PUBLISH: &str = "publish";
-
 /// A kind of lock, on one name. What is said here once and for all is the plain reentrant lock;
 /// other kinds say where they differ.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {

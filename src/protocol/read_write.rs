@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Line, PUBLISH, Protocol, Terms, Wish, reentrant, script};
+use super::{Line, Protocol, Terms, Wish, reentrant, script};
 use crate::{
     names,
     owner::{Identity, OwnerId},
@@ -39,7 +39,7 @@ impl Common {
     }
 
     fn force_unlock(&self, script: &'static Script, not_after: u64) -> Invocation {
-        self.call(script, [not_after.into(), (&self.channel).into(), PUBLISH.into()])
+        self.call(script, [not_after.into(), (&self.channel).into(), Arg::Publish])
     }
 }
 
@@ -85,12 +85,7 @@ impl Protocol for Read {
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         self.0.call(
             &RELEASE_READ,
-            [
-                id.as_bytes().into(),
-                u64::from(count).into(),
-                (&self.0.channel).into(),
-                PUBLISH.into(),
-            ],
+            [id.as_bytes().into(), u64::from(count).into(), (&self.0.channel).into(), Arg::Publish],
         )
     }
 
@@ -138,12 +133,7 @@ impl Protocol for Write {
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         self.0.call(
             &RELEASE_WRITE,
-            [
-                id.as_bytes().into(),
-                u64::from(count).into(),
-                (&self.0.channel).into(),
-                PUBLISH.into(),
-            ],
+            [id.as_bytes().into(), u64::from(count).into(), (&self.0.channel).into(), Arg::Publish],
         )
     }
 

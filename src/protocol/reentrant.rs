@@ -7,11 +7,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{PUBLISH, Protocol, Terms, Wish, script};
+use super::{Protocol, Terms, Wish, script};
 use crate::{
     names,
     owner::OwnerId,
-    wire::{Invocation, Script},
+    wire::{Arg, Invocation, Script},
 };
 
 static ACQUIRE: Script = script!("reentrant/acquire");
@@ -74,7 +74,7 @@ impl Protocol for Reentrant {
                 id.as_bytes().into(),
                 u64::from(count).into(),
                 (&self.channel).into(),
-                PUBLISH.into(),
+                Arg::Publish,
             ],
         }
     }
@@ -83,12 +83,7 @@ impl Protocol for Reentrant {
         Invocation {
             script: &FORCE_UNLOCK,
             keys: 1,
-            args: vec![
-                (&self.key).into(),
-                not_after.into(),
-                (&self.channel).into(),
-                PUBLISH.into(),
-            ],
+            args: vec![(&self.key).into(), not_after.into(), (&self.channel).into(), Arg::Publish],
         }
     }
 }

@@ -81,7 +81,8 @@ async fn a_copy_that_lands_after_its_not_after_does_nothing() {
 async fn a_clock_that_was_set_forward_costs_one_more_try() {
     let sim = Sim::new(&World::new()).await;
     let engine = sim.client.engine();
-    engine.clock.observe(engine.clock.at(Instant::now()) - 3_600_000);
+    let clock = |now| engine.transport.time_at(b"", now);
+    engine.transport.observe(b"", clock(Instant::now()) - 3_600_000);
     let before = sim.network.calls();
     let guard = sim.client.lock(LOCK).lock().await.unwrap();
     assert_eq!(sim.network.calls() - before, 2);

@@ -6,25 +6,22 @@
 
 mod cancellation;
 mod lost_replies;
+mod network;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
-use harness::{Inspector, Messages, RedisServer, redis};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep},
-};
+use harness::{Inspector, Messages, RedisServer};
+use tokio::time::sleep;
 
+use self::network::Fault;
+use self::network::{Link, Network};
 use crate::{
     Client, Lock,
     config::Config,
     engine::{Engine, Wakeups},
-    wire::{Arg, Event, Flight, Invocation, Reply, Transport, WireError},
 };
 
 /// How long one way over the network takes.
@@ -89,7 +86,7 @@ impl World {
 /// A client on a fake clock, and its way to the server.
 pub(super) struct Sim {
     pub(super) client: Client,
-    pub(super) network: Arc<Network>,
+    network: Arc<Network>,
     world: Arc<World>,
 }
 
@@ -100,7 +97,7 @@ impl Sim {
         let network = Network::new(world, wakeups.clone());
         let (_, settings) = Config::default().into_settings().unwrap();
         let transport = Arc::new(Link { network: network.clone() });
-        let engine = Engine::start(settings, transport, wakeups).await.unwrap();
+        let engine = Engine::start(settings, transport, wakeups);
         Self { client: Client::on(engine), network, world: world.clone() }
     }
 
@@ -130,220 +127,5 @@ impl Client {
     /// Done when nothing is left to be undone.
     async fn settled(&self) {
         self.engine().janitor.drained().await;
-    }
-}
-
-/// The way to the server, and what happens on it.
-pub(super) struct Network {
-    world: Arc<World>,
-    wakeups: Arc<Wakeups>,
-    /// Where the clock of this client, and that of the server, began.
-    begun: (Instant, u64),
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    faults: Vec<(&'static str, Fault)>,
-    calls: usize,
-    closed: bool,
-}
-
-/// What happens to the next call of a script.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// It never gets there.
-    LoseRequest,
-    /// It runs, and nobody hears of it.
-    LoseReply,
-    /// It runs so much later than its sender hears that there is no answer.
-    Linger(Duration),
-}
-
-impl Network {
-    fn new(world: &Arc<World>, wakeups: Arc<Wakeups>) -> Arc<Self> {
-        let time: (u64, u64) = world.inspector.lock().unwrap().query(&redis::cmd("TIME"));
-        Arc::new(Self {
-            world: world.clone(),
-            wakeups,
-            begun: (Instant::now(), time.0 * 1000 + time.1 / 1000),
-            state: Mutex::default(),
-        })
-    }
-
-    /// The next calls of the script named so meet these faults, one each.
-    pub(super) fn fail(&self, script: &'static str, faults: impl IntoIterator<Item = Fault>) {
-        self.state().faults.extend(faults.into_iter().map(|fault| (script, fault)));
-    }
-
-    /// How many scripts were sent.
-    pub(super) fn calls(&self) -> usize {
-        self.state().calls
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
-    }
-
-    fn now(&self) -> u64 {
-        self.begun.1 + self.begun.0.elapsed().as_millis() as u64
-    }
-
-    fn fault(&self, script: &str) -> Option<Fault> {
-        let mut state = self.state();
-        state.calls += 1;
-        let next = state.faults.iter().position(|(name, _)| script.ends_with(name))?;
-        Some(state.faults.remove(next).1)
-    }
-
-    /// Ends this client's subscriptions to such channels.
-    fn forget(&self, such: impl Fn(&str) -> bool) {
-        self.world.listeners().retain(|listener| {
-            !Arc::ptr_eq(&listener.client, &self.wakeups) || !such(&listener.channel)
-        });
-    }
-
-    /// Runs the script, here and now, and delivers what it published.
-    fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
-        let not_after = match call.script.name {
-            "reentrant/acquire" | "reentrant/reenter" | "read/acquire" | "read/reenter"
-            | "write/acquire" | "fair/force_unlock" => Some(3),
-            "fenced/acquire" => Some(4),
-            "fair/acquire" => Some(5),
-            "reentrant/force_unlock" | "read/force_unlock" | "write/force_unlock" => Some(1),
-            _ => None,
-        };
-        let mut command = redis::cmd("EVAL");
-        command.arg(call.script.source).arg(call.keys);
-        for (i, arg) in call.args.iter().enumerate() {
-            match arg {
-                Arg::Int(limit) if not_after == Some(i) => {
-                    command.arg(if self.now() > *limit { 0 } else { i64::MAX / 1000 })
-                }
-                Arg::Int(n) => command.arg(*n),
-                Arg::Bytes(bytes) => command.arg(&bytes[..]),
-            };
-        }
-        let inspector = self.world.inspector.lock().unwrap();
-        let reply = convert(inspector.query(&command));
-        for listener in self.world.listeners().iter_mut() {
-            for _ in listener.messages.so_far(&inspector) {
-                let (client, channel) = (listener.client.clone(), listener.channel.clone());
-                tokio::spawn(async move {
-                    sleep(ONE_WAY).await;
-                    client.take(Event::Message(channel));
-                });
-            }
-        }
-        match reply {
-            // "Too late": the time it tells is the real one.
-            Reply::Array(answer) if not_after.is_some() && answer.len() == 1 => {
-                Ok(Reply::Array(vec![Reply::Int(self.now() as i64)]))
-            }
-            reply => Ok(reply),
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Link {
-    network: Arc<Network>,
-}
-
-impl std::fmt::Debug for Network {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Network")
-    }
-}
-
-impl Transport for Link {
-    fn call(&self, call: Invocation) -> Flight {
-        let network = self.network.clone();
-        async move {
-            let fault = network.fault(call.script.name);
-            let (answer, heard) = oneshot::channel();
-            // A task of its own: once sent, it runs whoever still listens.
-            tokio::spawn(async move {
-                sleep(ONE_WAY).await;
-                match fault {
-                    Some(Fault::LoseRequest) => return,
-                    Some(Fault::Linger(late)) => {
-                        drop(answer);
-                        sleep(late).await;
-                        let _ = network.run(&call);
-                        return;
-                    }
-                    Some(Fault::LoseReply) | None => {}
-                }
-                let reply = network.run(&call);
-                sleep(ONE_WAY).await;
-                if fault.is_none() {
-                    let _ = answer.send(reply);
-                }
-            });
-            heard.await.unwrap_or_else(|_| Err(WireError::unanswered("lost by the test")))
-        }
-        .boxed()
-    }
-
-    fn server_time(&self) -> BoxFuture<'static, Result<u64, WireError>> {
-        let network = self.network.clone();
-        async move {
-            sleep(2 * ONE_WAY).await;
-            Ok(network.now())
-        }
-        .boxed()
-    }
-
-    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        let network = self.network.clone();
-        async move {
-            sleep(ONE_WAY).await;
-            for channel in channels {
-                if network.state().closed {
-                    return Err(WireError::unanswered("closed"));
-                }
-                let messages = Messages::on(network.world.server.client(), &channel);
-                let client = network.wakeups.clone();
-                network.world.listeners().push(Listener { client, channel, messages });
-            }
-            sleep(ONE_WAY).await;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        let network = self.network.clone();
-        async move {
-            sleep(ONE_WAY).await;
-            network.forget(|channel| channels.iter().any(|other| other == channel));
-            sleep(ONE_WAY).await;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn probe(&self) -> BoxFuture<'static, Result<(), WireError>> {
-        async { Ok(()) }.boxed()
-    }
-
-    fn quit(&self) -> BoxFuture<'static, ()> {
-        let network = self.network.clone();
-        async move {
-            network.state().closed = true;
-            network.forget(|_| true);
-        }
-        .boxed()
-    }
-}
-
-fn convert(value: redis::Value) -> Reply {
-    match value {
-        redis::Value::Nil => Reply::Nil,
-        redis::Value::Int(n) => Reply::Int(n),
-        redis::Value::BulkString(bytes) => Reply::Bytes(Bytes::from(bytes)),
-        redis::Value::Array(values) => Reply::Array(values.into_iter().map(convert).collect()),
-        other => panic!("no script of ours answers {other:?}"),
     }
 }

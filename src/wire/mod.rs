@@ -3,21 +3,50 @@
 //! A transport sends one copy of a call and says what came of it. It never repeats a call that may
 //! have run: whoever called knows whether a second copy is right, and until when.
 
-mod fred_client;
+mod channels;
+mod clock;
+mod cluster;
+mod discover;
+mod follow;
+mod node;
 mod pubsub;
+mod routes;
 mod script;
+mod transport;
+mod url;
 
 use std::fmt;
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::error::RedisError;
 
-pub use self::fred_client::FredConfig;
 pub(crate) use self::{
-    fred_client::{FredTransport, check_url},
+    clock::ServerClock,
     script::{Arg, Invocation, Reply, Script},
+    transport::FredTransport,
+    url::check_url,
 };
+
+/// fred's own configuration: server, credentials, database and TLS are taken from it.
+pub type FredConfig = fred::types::config::Config;
+
+/// Whether messages in a Redis Cluster go by sharded channels (`SPUBLISH`, Redis 7 and later). All who
+/// share a lock must do the same: a waiter on the other sort of channel hears nothing, and looks
+/// again every 3 s only. Elsewhere than in a cluster this has no effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShardedPubsub {
+    /// If the cluster has them (it answers `PUBSUB SHARDNUMSUB`), as Redisson decides.
+    #[default]
+    Auto,
+    /// Yes: Redisson's `shardedSubscriptionMode` is `ON`.
+    On,
+    /// No: Redisson's `shardedSubscriptionMode` is `OFF`, or it is older than that.
+    Off,
+}
 
 /// A call under way. It runs on the server whether or not it is polled to its end.
 pub(crate) type Flight = BoxFuture<'static, Result<Reply, WireError>>;
@@ -27,8 +56,23 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends one copy of the call, at the first poll.
     fn call(&self, call: Invocation) -> Flight;
 
-    /// The server's clock, in ms since the epoch.
-    fn server_time(&self) -> BoxFuture<'static, Result<u64, WireError>>;
+    /// The slot of a key: calls for several keys must stay within one. Always 0 but in a cluster.
+    fn slot(&self, _key: &[u8]) -> u16 {
+        0
+    }
+
+    /// What the clock of the server that serves the key shows at this moment, as far as is known, in
+    /// ms since the epoch.
+    fn time_at(&self, key: &[u8], moment: Instant) -> u64;
+
+    /// The server that serves the key has just told its time.
+    fn observe(&self, key: &[u8], now: u64);
+
+    /// Asks the server that serves the key for its time, and observes it.
+    fn server_time(&self, key: &[u8]) -> BoxFuture<'static, Result<u64, WireError>>;
+
+    /// Asks all servers for their time, and observes it.
+    fn keep_time(&self) -> BoxFuture<'static, ()>;
 
     /// Subscribes to the channels; done when the server has confirmed it.
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>>;
@@ -36,11 +80,17 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Ends subscriptions; done when the server has confirmed it.
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>>;
 
-    /// Asks the subscriber connection for a sign of life, and replaces it when there is none.
-    fn probe(&self) -> BoxFuture<'static, Result<(), WireError>>;
+    /// The server on which a channel is subscribed.
+    fn place(&self, _channel: &str) -> u64 {
+        0
+    }
 
-    /// A call was given up before the transport itself would have done so.
-    fn given_up(&self) {}
+    /// Asks the subscriber connection to a server for a sign of life, and replaces it when there is
+    /// none.
+    fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>>;
+
+    /// A call for this key was given up before the transport itself would have done so.
+    fn given_up(&self, _key: &[u8]) {}
 
     /// Closes all connections.
     fn quit(&self) -> BoxFuture<'static, ()>;

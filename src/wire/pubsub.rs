@@ -7,19 +7,21 @@ use fred::{
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     types::{ClusterHash, CustomCommand, Value},
 };
-use tokio::sync::broadcast::error::RecvError;
+use futures::future::try_join_all;
+use tokio::sync::{Notify, broadcast::error::RecvError};
 
-use super::{Event, WireError, fred_client::classify};
+use super::{Event, WireError, node::classify};
 
 /// Takes the events of a subscriber connection. Must not block.
 pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// Passes on all that the connection hears, until the client is gone.
+/// Passes on all that the connection hears, until the client is gone, and that it broke.
 ///
 /// fred's own `on_message` ends for good at the first lagged broadcast; here that is a gap.
-pub(super) fn forward(client: &Client, sink: EventSink) {
+pub(super) fn forward(client: &Client, sink: EventSink, doubt: Arc<Notify>) {
     let mut messages = client.message_rx();
     let mut reconnects = client.reconnect_rx();
+    let mut errors = client.error_rx();
     tokio::spawn(async move {
         loop {
             let event = tokio::select! {
@@ -31,6 +33,13 @@ pub(super) fn forward(client: &Client, sink: EventSink) {
                     }
                     Err(RecvError::Closed) => return,
                 },
+                broken = errors.recv() => match broken {
+                    Err(RecvError::Closed) => return,
+                    _ => {
+                        doubt.notify_one();
+                        continue;
+                    }
+                },
                 reconnected = reconnects.recv() => match reconnected {
                     Ok(_) | Err(RecvError::Lagged(_)) => Event::Gap,
                     Err(RecvError::Closed) => return,
@@ -41,13 +50,35 @@ pub(super) fn forward(client: &Client, sink: EventSink) {
     });
 }
 
-pub(super) async fn subscribe(client: Client, channels: Vec<String>) -> Result<(), WireError> {
+pub(super) async fn subscribe(
+    client: Client,
+    channels: Vec<String>,
+    sharded: bool,
+) -> Result<(), WireError> {
+    if sharded {
+        // One channel in each: they need not share a slot, and each has an answer of its own.
+        let asked = channels.into_iter().map(|channel| {
+            let command = CustomCommand::new_static("SSUBSCRIBE", ClusterHash::FirstKey, false);
+            client.custom::<Value, _>(command, vec![channel])
+        });
+        return try_join_all(asked).await.map(drop).map_err(classify);
+    }
     client.subscribe(channels).await.map_err(classify)?;
     ping(&client).await
 }
 
-pub(super) async fn unsubscribe(client: Client, channels: Vec<String>) -> Result<(), WireError> {
-    client.unsubscribe(channels).await.map_err(classify)?;
+pub(super) async fn unsubscribe(
+    client: Client,
+    channels: Vec<String>,
+    sharded: bool,
+) -> Result<(), WireError> {
+    if sharded {
+        for channel in channels {
+            client.sunsubscribe(channel).await.map_err(classify)?;
+        }
+    } else {
+        client.unsubscribe(channels).await.map_err(classify)?;
+    }
     ping(&client).await
 }
 

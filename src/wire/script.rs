@@ -30,6 +30,8 @@ impl Script {
 pub(crate) enum Arg {
     Bytes(Bytes),
     Int(u64),
+    /// The word by which this server's messages are published.
+    Publish,
 }
 
 impl From<&Bytes> for Arg {

@@ -1,9 +1,6 @@
-//! The server's clock as this client knows it, and pauses between tries.
+//! A server's clock, as this client knows it.
 
-use std::{
-    sync::atomic::{AtomicI64, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
 
@@ -38,32 +35,10 @@ impl ServerClock {
     }
 }
 
-/// Growing pauses between the tries of one operation, with jitter so that many do not try as one.
-#[derive(Debug)]
-pub(crate) struct Backoff {
-    next: Duration,
-    most: Duration,
-}
-
-impl Backoff {
-    pub(crate) fn new() -> Self {
-        Self::between(Duration::from_millis(5), Duration::from_millis(500))
-    }
-
-    /// Doubles from the one to the other; up to a half of each pause is left to chance.
-    pub(crate) fn between(first: Duration, most: Duration) -> Self {
-        Self { next: first, most }
-    }
-
-    pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
-        self.next = (self.next * 2).min(self.most);
-        pause
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -74,14 +49,5 @@ mod tests {
         clock.observe(500_000);
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(clock.at(Instant::now()), 500_001);
-    }
-
-    #[test]
-    fn pauses_grow_and_end_growing() {
-        let mut backoff = Backoff::new();
-        let pauses: Vec<_> = (0..20).map(|_| backoff.next()).collect();
-        assert!(pauses[0] <= Duration::from_millis(5));
-        assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(500)));
-        assert!(pauses[19] >= Duration::from_millis(250));
     }
 }

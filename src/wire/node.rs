@@ -1,13 +1,18 @@
-//! The [`Transport`] over fred.
+//! One server, and the connections to it, over fred.
 //!
 //! Three of fred's defaults would break locks and are always overruled, also in a configuration
 //! the user brings: a command whose connection dies is sent again (here: never), nothing times out
 //! (here: everything does), and nothing reconnects (here: without end).
+//!
+//! fred is used for one server at a time only. Its own cluster client turns a redirect into an error
+//! that does not say whether the command ran, sends to any node when it misses the right one, loses
+//! sharded subscriptions without a word, and lets all nodes wait for one; its Sentinel client looks
+//! for the master only when a connection breaks.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -20,17 +25,13 @@ use fred::{
     socket2::TcpKeepalive,
     types::{
         Builder, ClusterHash, CustomCommand, RespVersion, Value,
-        config::{ConnectionConfig, PerformanceConfig, ReconnectPolicy, ServerConfig, TcpConfig},
+        config::{ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig},
     },
 };
-use futures::{FutureExt, future::BoxFuture};
-use tokio::time::timeout;
+use tokio::{sync::Notify, time::timeout};
 
-use super::{Arg, Flight, Invocation, Reply, Transport, WireError, pubsub};
+use super::{Arg, FredConfig, Invocation, Reply, ServerClock, WireError, pubsub};
 use crate::error::{Error, RedisError};
-
-/// fred's own configuration: server, credentials, database and TLS are taken from it.
-pub type FredConfig = fred::types::config::Config;
 
 /// So many timeouts in a row and the connection counts as dead: a black hole sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
@@ -41,39 +42,32 @@ const QUEUE: usize = 1 << 18;
 /// How long a goodbye may take.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads a Redis URL.
-pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
-    // fred takes rediss:// without TLS compiled in for redis://, and sends passwords in the clear.
-    let tls =
-        cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"));
-    let scheme = url.trim_start().to_ascii_lowercase();
-    if (scheme.starts_with("rediss") || scheme.starts_with("valkeys")) && !tls {
-        return Err(Error::Config(
-            "a rediss:// URL needs one of the features tls-rustls, tls-rustls-ring, tls-native"
-                .into(),
-        ));
-    }
-    // The form other clients use for a Unix socket.
-    let url = match url.strip_prefix("unix://") {
-        Some(path) => format!("redis+unix://{path}"),
-        None => url.to_owned(),
-    };
-    FredConfig::from_url(&url)
-        .map_err(|error| Error::Config(format!("the URL: {}", error.details())))
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+pub(super) type Answer = Result<Value, FredError>;
+
+/// What all nodes of one client have in common.
+#[derive(Clone)]
+pub(super) struct Terms {
+    pub(super) command_timeout: Duration,
+    /// The word by which scripts publish.
+    pub(super) publish: &'static str,
+    /// Takes what subscribers hear.
+    pub(super) sink: pubsub::EventSink,
+    /// Told when there is reason to look whether this is still the right server.
+    pub(super) doubt: Arc<Notify>,
 }
 
-/// One client's connections.
-#[derive(Clone, Debug)]
-pub(crate) struct FredTransport {
-    connections: Arc<Connections>,
-}
-
-#[derive(Debug)]
-struct Connections {
+/// One server.
+pub(super) struct Node {
+    /// Given to no other node of this process.
+    pub(super) id: u64,
     commands: Client,
     /// Pub/sub never shares a connection with commands: a refused SUBSCRIBE shifts fred's queue of
     /// replies, and other callers would get wrong ones.
-    subscriber: Client,
+    pub(super) subscriber: Client,
+    pub(super) clock: ServerClock,
+    terms: Terms,
     /// Commands in a row that had no answer in time.
     timeouts: AtomicU32,
     /// New connections were asked for and are not there yet. fred would make one more for each time
@@ -81,58 +75,105 @@ struct Connections {
     reconnecting: AtomicBool,
 }
 
-impl FredTransport {
-    /// Connects both connections. Events of the subscriber go to `sink` until it is quit.
-    pub(crate) async fn connect(
-        mut config: FredConfig,
-        command_timeout: Duration,
-        sink: pubsub::EventSink,
-    ) -> Result<Self, Error> {
-        match config.server {
-            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => {}
-            _ => {
-                return Err(Error::Config(
-                    "Redis Cluster and Sentinel are not supported yet: name one server".into(),
-                ));
-            }
-        }
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("server", &self.commands.client_config().server).finish()
+    }
+}
+
+impl Node {
+    /// Connects both connections, and takes the server's time. Events of the subscriber go to the
+    /// sink until it is quit.
+    pub(super) async fn connect(mut config: FredConfig, terms: Terms) -> Result<Arc<Self>, Error> {
         config.version = RespVersion::RESP2;
         config.fail_fast = true;
-        let commands = client(&config, command_timeout, 32)?;
-        let subscriber = client(&config, command_timeout, 4096)?;
-        pubsub::forward(&subscriber, sink);
-        let connections = Arc::new(Connections {
+        let commands = client(&config, terms.command_timeout, 32)?;
+        let subscriber = client(&config, terms.command_timeout, 4096)?;
+        pubsub::forward(&subscriber, terms.sink.clone(), terms.doubt.clone());
+        let node = Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             commands,
             subscriber,
+            clock: ServerClock::new(0),
+            terms,
             timeouts: AtomicU32::new(0),
             reconnecting: AtomicBool::new(false),
-        });
+        };
         // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
         let connecting = tokio::spawn(async move {
-            for client in connections.both() {
+            for client in node.both() {
                 client.init().await.map_err(|error| match error.kind() {
                     ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
                     _ => Error::Redis(opaque(&error)),
                 })?;
             }
-            Ok(Self { connections })
+            let node = Arc::new(node);
+            node.time().await.map_err(|error| error.into_error(""))?;
+            Ok(node)
         });
         connecting.await.expect("connecting does not panic")
     }
-}
 
-impl Connections {
-    async fn command(self: &Arc<Self>, name: &'static str, args: Vec<Value>) -> Answer {
-        let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-        let answer: Answer = self.commands.custom(command, args).await;
-        match &answer {
-            Err(error) if *error.kind() == ErrorKind::Timeout => self.timed_out(),
-            _ => self.timeouts.store(0, Ordering::Relaxed),
+    /// Sends one copy of the call. `asking`: the slot is on its way to this server.
+    pub(super) async fn call(self: &Arc<Self>, call: &Invocation, asking: bool) -> Answer {
+        let script = call.script;
+        match self.evaluate("EVALSHA", script.sha(), call, asking).await {
+            // The first call of a script on a server, or after a restart or SCRIPT FLUSH.
+            Err(error) if error.details().starts_with("NOSCRIPT") => {
+                tracing::debug!(script = script.name, "sending the script itself");
+                let source = Bytes::from_static(script.source.as_bytes());
+                self.evaluate("EVAL", source, call, asking).await
+            }
+            answer => answer,
         }
+    }
+
+    async fn evaluate(
+        self: &Arc<Self>,
+        name: &'static str,
+        script: Bytes,
+        call: &Invocation,
+        asking: bool,
+    ) -> Answer {
+        let args = values(script, call, self.terms.publish);
+        if !asking {
+            return self.command(name, args).await;
+        }
+        // Written together: ASKING counts for the very next command of the connection.
+        let pipeline = self.commands.pipeline();
+        let _: () = pipeline.custom(custom("ASKING"), Vec::<Value>::new()).await?;
+        let _: () = pipeline.custom(custom(name), args).await?;
+        let answer = pipeline.last().await;
+        self.note(&answer);
         answer
     }
 
-    fn timed_out(self: &Arc<Self>) {
+    pub(super) async fn command(self: &Arc<Self>, name: &'static str, args: Vec<Value>) -> Answer {
+        let answer = self.commands.custom(custom(name), args).await;
+        self.note(&answer);
+        answer
+    }
+
+    /// Asks for the server's clock, in ms since the epoch.
+    pub(super) async fn time(self: &Arc<Self>) -> Result<u64, WireError> {
+        let time = self.command("TIME", Vec::new()).await;
+        let (seconds, micros): (u64, u64) =
+            time.and_then(|value| value.convert()).map_err(classify)?;
+        let now = seconds * 1000 + micros / 1000;
+        self.clock.observe(now);
+        Ok(now)
+    }
+
+    fn note(self: &Arc<Self>, answer: &Answer) {
+        match answer {
+            Err(error) if *error.kind() == ErrorKind::Timeout => self.timed_out(),
+            _ => self.timeouts.store(0, Ordering::Relaxed),
+        }
+    }
+
+    /// A command had no answer in time.
+    pub(super) fn timed_out(self: &Arc<Self>) {
+        self.terms.doubt.notify_one();
         let row = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
         if row < TIMEOUTS_UNTIL_RECONNECT || self.reconnecting.swap(true, Ordering::Relaxed) {
             return;
@@ -151,10 +192,15 @@ impl Connections {
     fn both(&self) -> [Client; 2] {
         [self.commands.clone(), self.subscriber.clone()]
     }
+
+    /// Closes the connections; what is under way ends without an answer.
+    pub(super) async fn quit(&self) {
+        quit(self.both()).await;
+    }
 }
 
 /// fred closes nothing by itself, not even connections that nobody has a handle to.
-impl Drop for Connections {
+impl Drop for Node {
     fn drop(&mut self) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(quit(self.both()));
@@ -168,61 +214,16 @@ async fn quit(clients: [Client; 2]) {
     futures::future::join_all(closing).await;
 }
 
-type Answer = Result<Value, FredError>;
-
-impl Transport for FredTransport {
-    fn call(&self, call: Invocation) -> Flight {
-        let connections = self.connections.clone();
-        async move {
-            let script = call.script;
-            match connections.command("EVALSHA", values(script.sha(), &call)).await {
-                // The first call of a script on a server, or after a restart or SCRIPT FLUSH.
-                Err(error) if error.details().starts_with("NOSCRIPT") => {
-                    tracing::debug!(script = script.name, "sending the script itself");
-                    let source = Bytes::from_static(script.source.as_bytes());
-                    connections.command("EVAL", values(source, &call)).await
-                }
-                answer => answer,
-            }
-            .map_err(classify)
-            .and_then(reply)
-        }
-        .boxed()
-    }
-
-    fn server_time(&self) -> BoxFuture<'static, Result<u64, WireError>> {
-        let connections = self.connections.clone();
-        async move {
-            let time = connections.command("TIME", Vec::new()).await;
-            let (seconds, micros): (u64, u64) =
-                time.and_then(|value| value.convert()).map_err(classify)?;
-            Ok(seconds * 1000 + micros / 1000)
-        }
-        .boxed()
-    }
-
-    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        pubsub::subscribe(self.connections.subscriber.clone(), channels).boxed()
-    }
-
-    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        pubsub::unsubscribe(self.connections.subscriber.clone(), channels).boxed()
-    }
-
-    fn probe(&self) -> BoxFuture<'static, Result<(), WireError>> {
-        pubsub::probe(self.connections.subscriber.clone()).boxed()
-    }
-
-    fn given_up(&self) {
-        self.connections.timed_out();
-    }
-
-    fn quit(&self) -> BoxFuture<'static, ()> {
-        quit(self.connections.both()).boxed()
-    }
+fn custom(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, ClusterHash::FirstKey, false)
 }
 
-fn client(config: &FredConfig, command_timeout: Duration, events: usize) -> Result<Client, Error> {
+/// A connection, not yet connected.
+pub(super) fn client(
+    config: &FredConfig,
+    command_timeout: Duration,
+    events: usize,
+) -> Result<Client, Error> {
     let performance = PerformanceConfig {
         default_command_timeout: command_timeout,
         broadcast_channel_capacity: events,
@@ -248,18 +249,19 @@ fn client(config: &FredConfig, command_timeout: Duration, events: usize) -> Resu
         .map_err(|error| Error::Config(error.details().into()))
 }
 
-fn values(script: Bytes, call: &Invocation) -> Vec<Value> {
+fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value> {
     let mut values = Vec::with_capacity(call.args.len() + 2);
     values.push(Value::Bytes(script));
     values.push(Value::Integer(call.keys as i64));
     values.extend(call.args.iter().map(|arg| match arg {
         Arg::Bytes(bytes) => Value::Bytes(bytes.clone()),
         Arg::Int(n) => Value::Integer(i64::try_from(*n).unwrap_or(i64::MAX)),
+        Arg::Publish => Value::from_static_str(publish),
     }));
     values
 }
 
-fn reply(value: Value) -> Result<Reply, WireError> {
+pub(super) fn reply(value: Value) -> Result<Reply, WireError> {
     Ok(match value {
         Value::Null => Reply::Nil,
         Value::Integer(n) => Reply::Int(n),
@@ -299,7 +301,7 @@ pub(super) fn classify(error: FredError) -> WireError {
     }
 }
 
-fn opaque(error: &FredError) -> RedisError {
+pub(super) fn opaque(error: &FredError) -> RedisError {
     RedisError::new(match error.kind() {
         ErrorKind::Timeout => "no answer in time".to_owned(),
         _ => error.details().to_owned(),

@@ -1,0 +1,41 @@
+//! Pauses between tries.
+
+use std::time::Duration;
+
+/// Growing pauses between the tries of one operation, with jitter so that many do not try as one.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    most: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self::between(Duration::from_millis(5), Duration::from_millis(500))
+    }
+
+    /// Doubles from the one to the other; up to a half of each pause is left to chance.
+    pub(crate) fn between(first: Duration, most: Duration) -> Self {
+        Self { next: first, most }
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.next = (self.next * 2).min(self.most);
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_end_growing() {
+        let mut backoff = Backoff::new();
+        let pauses: Vec<_> = (0..20).map(|_| backoff.next()).collect();
+        assert!(pauses[0] <= Duration::from_millis(5));
+        assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(500)));
+        assert!(pauses[19] >= Duration::from_millis(250));
+    }
+}

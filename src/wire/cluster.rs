@@ -1,0 +1,145 @@
+//! Who serves which slots of a Redis Cluster, by what its nodes say.
+
+use std::ops::RangeInclusive;
+
+/// All slots: a server by itself serves them all.
+pub(super) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
+
+/// Where a server is found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Address {
+    /// As in `MOVED 3999 127.0.0.1:6381`; IPv6 has colons of its own, and no brackets. A node that
+    /// does not know its own address leaves the host out: it is where the question went to.
+    pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = if host.is_empty() { &asked.host } else { host };
+        Some(Self { host: host.to_owned(), port: port.parse().ok()? })
+    }
+}
+
+/// A master's claim to slots. Of two, the one of the later epoch is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) epoch: u64,
+    pub(super) slots: RangeInclusive<u16>,
+    pub(super) address: Address,
+}
+
+/// What one node says of the cluster.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub(super) claims: Vec<Claim>,
+    /// All nodes, replicas too: whom to ask when the masters are gone.
+    pub(super) nodes: Vec<Address>,
+}
+
+/// Reads the answer to `CLUSTER NODES`, given by the node at `asked`. With TLS a node that has told
+/// its name is called by that, as its certificate does.
+pub(super) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {
+    let mut view = View::default();
+    for line in text.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        let (Some(place), Some(flags)) = (words.next(), words.next()) else { continue };
+        let has = |flag: &str| flags.split(',').any(|word| word == flag);
+        if has("noaddr") || has("handshake") {
+            continue;
+        }
+        let mut place = place.split(',');
+        let endpoint = place.next().unwrap_or_default();
+        let endpoint = endpoint.split_once('@').map_or(endpoint, |(client, _)| client);
+        let Some(mut address) = Address::parse(endpoint, asked) else { continue };
+        let name = place.next().filter(|name| tls && !name.is_empty() && !name.contains('='));
+        if let Some(name) = name {
+            address.host = name.to_owned();
+        }
+        view.nodes.push(address.clone());
+        let Some(epoch) = words.nth(3).and_then(|epoch| epoch.parse().ok()) else { continue };
+        if !has("master") {
+            continue;
+        }
+        // Behind the state of the link; what is being moved stands in brackets.
+        for slots in words.skip(1).filter(|slots| !slots.starts_with('[')) {
+            let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
+            let (Ok(first), Ok(last)) = (first.parse(), last.parse()) else { continue };
+            view.claims.push(Claim { epoch, slots: first..=last, address: address.clone() });
+        }
+    }
+    view
+}
+
+/// What several nodes say, taken together: who serves which slots, in order.
+pub(super) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Address)> {
+    claims.sort_by_key(|claim| claim.epoch);
+    let mut owners: Vec<Option<&Address>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
+    for claim in &claims {
+        let slots = usize::from(*claim.slots.start())..=usize::from(*claim.slots.end());
+        if let Some(owners) = owners.get_mut(slots) {
+            owners.fill(Some(&claim.address));
+        }
+    }
+    let mut merged = Vec::new();
+    let mut first = 0;
+    for run in owners.chunk_by(|one, next| one == next) {
+        let last = first + run.len() as u16 - 1;
+        if let Some(address) = run[0] {
+            merged.push((first..=last, address.clone()));
+        }
+        first = last.wrapping_add(1);
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, port: u16) -> Address {
+        Address { host: host.into(), port }
+    }
+
+    const NODES: &str = "\
+        a1 127.0.0.1:7001@17001,one.example myself,master - 0 0 3 connected 0-5460 [77->-b2]\n\
+        b2 127.0.0.1:7002@17002 master - 0 1 2 connected 5461-10922 10924\n\
+        c3 ::1:7003@17003 slave a1 0 1 3 connected\n\
+        d4 :0@0 master,noaddr - 0 1 1 disconnected 10923\n\
+        e5 :7005@17005,,shard-id=x master,fail - 0 1 1 disconnected 10925-16383\n";
+
+    #[test]
+    fn masters_and_their_slots_are_read() {
+        let view = read_nodes(NODES, &address("h", 7000), false);
+        let claims: Vec<_> = view
+            .claims
+            .iter()
+            .map(|claim| (claim.epoch, claim.slots.clone(), claim.address.clone()))
+            .collect();
+        assert_eq!(
+            claims,
+            [
+                (3, 0..=5460, address("127.0.0.1", 7001)),
+                (2, 5461..=10922, address("127.0.0.1", 7002)),
+                (2, 10924..=10924, address("127.0.0.1", 7002)),
+                (1, 10925..=16383, address("h", 7005)),
+            ]
+        );
+        assert_eq!(view.nodes.len(), 4);
+        assert_eq!(view.nodes[2], address("::1", 7003));
+        let view = read_nodes(NODES, &address("h", 7000), true);
+        assert_eq!(view.nodes[0], address("one.example", 7001));
+    }
+
+    #[test]
+    fn of_two_claims_the_later_one_is_true() {
+        let (old, new) = (address("old", 1), address("new", 1));
+        let claims = vec![
+            Claim { epoch: 7, slots: 100..=200, address: new.clone() },
+            Claim { epoch: 3, slots: 0..=16383, address: old.clone() },
+        ];
+        assert_eq!(merge(claims), [(0..=99, old.clone()), (100..=200, new), (201..=16383, old)]);
+        assert_eq!(merge(Vec::new()), []);
+    }
+}

@@ -1,0 +1,280 @@
+//! Asks a cluster's nodes, or the sentinels, who serves what.
+
+use std::{collections::HashMap, ops::RangeInclusive, time::Duration};
+
+use fred::{
+    clients::Client,
+    error::{Error as FredError, ErrorKind},
+    interfaces::ClientLike,
+    types::{
+        ClusterHash, CustomCommand, RespVersion, Value,
+        config::{Server, ServerConfig},
+    },
+};
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::time::timeout;
+
+use super::{
+    FredConfig,
+    cluster::{ALL_SLOTS, Address, Claim, View, merge, read_nodes},
+    node::{client, opaque},
+};
+use crate::error::Error;
+
+/// How long one of those who are asked may take. Others are asked at the same time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the rest may take when most have answered.
+const AND_MORE: Duration = Duration::from_millis(20);
+
+/// So many are asked of a cluster: enough that some of them are not cut off from the others.
+const ASKED: usize = 5;
+
+/// Who serves which slots, in order.
+pub(super) type Map = Vec<(RangeInclusive<u16>, Address)>;
+
+/// How the servers of a lock are found.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    base: FredConfig,
+    kind: Kind,
+    /// Who may be asked, the ones that answered last first, each with a connection once it has one.
+    sources: Vec<(Address, Option<Client>)>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Cluster,
+    Sentinel { service: String },
+}
+
+impl Discovery {
+    /// `None`: the configuration names the server itself.
+    pub(super) fn new(config: &FredConfig) -> Option<Self> {
+        let (hosts, kind) = match &config.server {
+            ServerConfig::Clustered { hosts, .. } => (hosts, Kind::Cluster),
+            ServerConfig::Sentinel { hosts, service_name, .. } => {
+                (hosts, Kind::Sentinel { service: service_name.clone() })
+            }
+            _ => return None,
+        };
+        let sources = hosts
+            .iter()
+            .map(|server| (Address { host: server.host.to_string(), port: server.port }, None))
+            .collect();
+        Some(Self { base: config.clone(), kind, sources })
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.kind, Kind::Cluster)
+    }
+
+    /// How often to ask, when nothing calls for it.
+    pub(super) fn interval(&self) -> Duration {
+        match self.kind {
+            Kind::Cluster => Duration::from_secs(5),
+            // An old master that was told to step down is not told by those who write to it.
+            Kind::Sentinel { .. } => Duration::from_secs(1),
+        }
+    }
+
+    /// The configuration for one of the servers.
+    pub(super) fn config_for(&self, address: &Address) -> FredConfig {
+        at(&self.base, address)
+    }
+
+    /// Asks. An error when nobody answers.
+    pub(super) async fn ask(&mut self) -> Result<Map, FredError> {
+        let asked = match self.kind {
+            Kind::Cluster => self.sources.len().min(ASKED),
+            Kind::Sentinel { .. } => self.sources.len(),
+        };
+        let mut map = self.ask_first(asked).await;
+        if map.is_err() && asked < self.sources.len() {
+            // None of those: the others, once.
+            self.sources.rotate_left(asked);
+            map = self.ask_first(self.sources.len()).await;
+        }
+        map
+    }
+
+    async fn ask_first(&mut self, count: usize) -> Result<Map, FredError> {
+        let (base, kind) = (&self.base, &self.kind);
+        let asked: Vec<_> = self.sources[..count].iter().map(|(at, _)| at.clone()).collect();
+        let mut asking: FuturesUnordered<_> = self
+            .sources
+            .drain(..count)
+            .map(|(address, client)| async move {
+                let answer = timeout(PATIENCE, ask_one(base, kind, &address, client)).await;
+                (address, answer.unwrap_or_else(|_| Err(timed_out())))
+            })
+            .collect();
+        let mut silent: Vec<Address> = asked;
+        let (mut views, mut good) = (Vec::new(), Vec::new());
+        let mut last = timed_out();
+        let enough = count / 2 + 1;
+        loop {
+            // The word of most will do, but what the others have to say at once is heard, too.
+            let patience = if views.len() >= enough { AND_MORE } else { PATIENCE };
+            let Ok(Some((address, answer))) = timeout(patience, asking.next()).await else { break };
+            silent.retain(|other| *other != address);
+            match answer {
+                Ok((view, client)) => {
+                    views.push(view);
+                    good.push((address, Some(client)));
+                }
+                Err(error) => {
+                    last = error;
+                    silent.push(address);
+                }
+            }
+        }
+        drop(asking);
+        self.sources.splice(..0, good);
+        self.sources.extend(silent.into_iter().map(|address| (address, None)));
+        for address in views.iter().flat_map(|view| &view.nodes) {
+            if !self.sources.iter().any(|(known, _)| known == address) {
+                self.sources.push((address.clone(), None));
+            }
+        }
+        let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
+        if map.is_empty() { Err(last) } else { Ok(map) }
+    }
+
+    /// Whether the cluster has sharded channels: then Redisson publishes there.
+    pub(super) async fn has_sharded_channels(&self) -> Result<bool, Error> {
+        let known = self.sources.iter().find_map(|(_, client)| client.as_ref());
+        let client = known.expect("one of them has answered");
+        match command(client, "PUBSUB", &["SHARDNUMSUB"]).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.details().starts_with("NOPERM") => Err(Error::Config(format!(
+                "whether to use sharded channels is found out by PUBSUB SHARDNUMSUB, which is not \
+                 allowed here: allow it, or say Config::sharded_pubsub ({})",
+                error.details()
+            ))),
+            Err(error) if is_refusal(&error) => Ok(false),
+            Err(error) => Err(Error::Redis(opaque(&error))),
+        }
+    }
+
+    pub(super) async fn quit(&mut self) {
+        for (_, client) in &mut self.sources {
+            if let Some(client) = client.take() {
+                let _ = timeout(PATIENCE, client.quit()).await;
+            }
+        }
+    }
+}
+
+impl Drop for Discovery {
+    fn drop(&mut self) {
+        let clients: Vec<_> = self.sources.drain(..).filter_map(|(_, client)| client).collect();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                for client in clients {
+                    let _ = timeout(PATIENCE, client.quit()).await;
+                }
+            });
+        }
+    }
+}
+
+/// A client that is not needed any more.
+struct Spare(Option<Client>);
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        if let (Some(client), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move {
+                let _ = timeout(PATIENCE, client.quit()).await;
+            });
+        }
+    }
+}
+
+async fn ask_one(
+    base: &FredConfig,
+    kind: &Kind,
+    address: &Address,
+    known: Option<Client>,
+) -> Result<(View, Client), FredError> {
+    // Whoever does not answer is asked over a new connection the next time.
+    let mut spare = Spare(known);
+    if spare.0.is_none() {
+        let config = match kind {
+            Kind::Cluster => at(base, address),
+            Kind::Sentinel { .. } => of_sentinel(base, address),
+        };
+        let new = client(&config, PATIENCE, 32)
+            .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
+        spare.0 = Some(new.clone());
+        // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
+        let connecting = tokio::spawn(async move { new.init().await.map(drop) });
+        connecting.await.expect("connecting does not panic")?;
+    }
+    let client = spare.0.as_ref().expect("just made");
+    let view = match kind {
+        Kind::Cluster => {
+            let text: String = command(client, "CLUSTER", &["NODES"]).await?.convert()?;
+            read_nodes(&text, address, base.uses_tls())
+        }
+        Kind::Sentinel { service } => {
+            let master = command(client, "SENTINEL", &["MASTER", service]).await?;
+            let others = command(client, "SENTINEL", &["SENTINELS", service]).await?;
+            read_master(master, others)?
+        }
+    };
+    Ok((view, spare.0.take().expect("just used")))
+}
+
+async fn command(client: &Client, name: &'static str, args: &[&str]) -> Result<Value, FredError> {
+    let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
+    client.custom(command, args.iter().map(|arg| Value::from(*arg)).collect::<Vec<_>>()).await
+}
+
+/// What a sentinel says of the master, and of the other sentinels.
+fn read_master(master: Value, others: Value) -> Result<View, FredError> {
+    let master: HashMap<String, String> = master.convert()?;
+    let address = |fields: &HashMap<String, String>| {
+        let port = fields.get("port")?.parse().ok()?;
+        Some(Address { host: fields.get("ip")?.clone(), port })
+    };
+    let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok());
+    let (Some(epoch), Some(at)) = (epoch, address(&master)) else {
+        return Err(FredError::new(ErrorKind::Sentinel, "no master is known"));
+    };
+    let others: Vec<HashMap<String, String>> = others.convert()?;
+    Ok(View {
+        claims: vec![Claim { epoch, slots: ALL_SLOTS, address: at }],
+        nodes: others.iter().filter_map(address).collect(),
+    })
+}
+
+fn at(base: &FredConfig, address: &Address) -> FredConfig {
+    let server = Server::new(address.host.as_str(), address.port);
+    FredConfig {
+        server: ServerConfig::Centralized { server },
+        version: RespVersion::RESP2,
+        fail_fast: true,
+        ..base.clone()
+    }
+}
+
+/// Sentinels have users of their own, and no databases.
+fn of_sentinel(base: &FredConfig, address: &Address) -> FredConfig {
+    let (username, password) = match &base.server {
+        ServerConfig::Sentinel { username, password, .. } => (username.clone(), password.clone()),
+        _ => (None, None),
+    };
+    FredConfig { username, password, database: None, ..at(base, address) }
+}
+
+/// The server has answered, and does not know the command.
+fn is_refusal(error: &FredError) -> bool {
+    !matches!(error.kind(), ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled)
+}
+
+fn timed_out() -> FredError {
+    FredError::new(ErrorKind::Timeout, "no answer in time")
+}

@@ -1,0 +1,81 @@
+//! Which server serves which keys.
+
+use std::{ops::RangeInclusive, sync::Arc};
+
+use futures::future::join_all;
+use tokio::time::timeout;
+
+use super::{
+    FredConfig,
+    cluster::Address,
+    discover::{Discovery, Map},
+    node::{Node, Terms},
+};
+use crate::error::{Error, RedisError};
+
+/// Which node serves which slots, in order.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    pub(super) slots: Vec<(RangeInclusive<u16>, Arc<Node>)>,
+    /// All of them, each once; without an address the one that was named by the configuration.
+    pub(super) nodes: Vec<(Option<Address>, Arc<Node>)>,
+}
+
+impl Routes {
+    pub(super) fn of(&self, slot: u16) -> Option<&Arc<Node>> {
+        let place = self.slots.partition_point(|(slots, _)| *slots.end() < slot);
+        let (slots, node) = self.slots.get(place)?;
+        slots.contains(&slot).then_some(node)
+    }
+
+    pub(super) fn at(&self, address: &Address) -> Option<&Arc<Node>> {
+        let place = self.nodes.iter().find(|(known, _)| known.as_ref() == Some(address))?;
+        Some(&place.1)
+    }
+
+    pub(super) fn address_of(&self, node: &Arc<Node>) -> Option<&Address> {
+        self.nodes.iter().find(|(_, known)| Arc::ptr_eq(known, node))?.0.as_ref()
+    }
+}
+
+/// Connects to all nodes of the map that are not known yet, at the same time. Slots of those that
+/// cannot be reached are left out.
+pub(super) async fn connect_all(
+    map: &Map,
+    old: &Routes,
+    discovery: &Discovery,
+    terms: &Terms,
+) -> (Routes, Vec<Error>) {
+    let mut addresses: Vec<_> = map.iter().map(|(_, address)| address).collect();
+    addresses.sort();
+    addresses.dedup();
+    let connecting = addresses.into_iter().map(async |address| {
+        let node = match old.at(address) {
+            Some(node) => Ok(node.clone()),
+            None => connect_one(discovery.config_for(address), terms).await,
+        };
+        (address, node)
+    });
+    let mut routes = Routes::default();
+    let mut errors = Vec::new();
+    for (address, node) in join_all(connecting).await {
+        match node {
+            Ok(node) => routes.nodes.push((Some(address.clone()), node)),
+            Err(error) => {
+                tracing::warn!(host = address.host, port = address.port, %error, "cannot connect");
+                errors.push(error);
+            }
+        }
+    }
+    let served = map.iter().filter_map(|(slots, address)| {
+        routes.at(address).map(|node| (slots.clone(), node.clone()))
+    });
+    routes.slots = served.collect();
+    (routes, errors)
+}
+
+async fn connect_one(config: FredConfig, terms: &Terms) -> Result<Arc<Node>, Error> {
+    timeout(terms.command_timeout, Node::connect(config, terms.clone()))
+        .await
+        .unwrap_or_else(|_| Err(Error::Redis(RedisError::new("no answer in time"))))
+}

@@ -1,0 +1,293 @@
+//! The [`Transport`] over fred: which server serves a key, and what to do when another does.
+
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use fred::{error::ErrorKind, util::redis_keyslot};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all, try_join_all},
+};
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    Arg, Flight, FredConfig, Invocation, ShardedPubsub, Transport, WireError,
+    channels::{Homes, Places},
+    cluster::{ALL_SLOTS, Address},
+    discover::{Discovery, Map},
+    follow::follow,
+    node::{Answer, Node, Terms, classify, opaque, reply},
+    pubsub,
+    routes::{Routes, connect_all},
+};
+use crate::error::{Error, RedisError};
+
+/// A call is passed on so many times by servers that send it elsewhere.
+const REDIRECTS: usize = 4;
+
+/// One client's way to its servers.
+#[derive(Clone, Debug)]
+pub(crate) struct FredTransport {
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) terms: Terms,
+    is_cluster: bool,
+    sharded: bool,
+    pub(super) routes: RwLock<Arc<Routes>>,
+    homes: Homes,
+    pub(super) closed: AtomicBool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("routes", &self.routes()).finish_non_exhaustive()
+    }
+}
+
+impl FredTransport {
+    /// Connects. What subscribers hear goes to `sink` until the transport is quit.
+    pub(crate) async fn connect(
+        config: FredConfig,
+        command_timeout: Duration,
+        sharding: ShardedPubsub,
+        sink: pubsub::EventSink,
+    ) -> Result<Self, Error> {
+        let doubt = Arc::new(Notify::new());
+        let mut terms = Terms { command_timeout, publish: "publish", sink, doubt };
+        let Some(mut discovery) = Discovery::new(&config) else {
+            let node = Node::connect(config, terms.clone()).await?;
+            let routes =
+                Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
+            return Ok(Self::new(terms, false, false, routes));
+        };
+        let (map, sharded) = look_around(&mut discovery, sharding).await?;
+        if sharded {
+            terms.publish = "spublish";
+        }
+        let (routes, errors) = connect_all(&map, &Routes::default(), &discovery, &terms).await;
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        let transport = Self::new(terms, discovery.is_cluster(), sharded, routes);
+        tokio::spawn(follow(Arc::downgrade(&transport.shared), discovery));
+        Ok(transport)
+    }
+
+    fn new(terms: Terms, is_cluster: bool, sharded: bool, routes: Routes) -> Self {
+        let shared = Shared {
+            terms,
+            is_cluster,
+            sharded,
+            routes: RwLock::new(Arc::new(routes)),
+            homes: Homes::default(),
+            closed: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+/// The first look at the servers, and whether they have sharded channels.
+async fn look_around(
+    discovery: &mut Discovery,
+    sharding: ShardedPubsub,
+) -> Result<(Map, bool), Error> {
+    let map = discovery.ask().await.map_err(|error| match error.kind() {
+        ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
+        _ => Error::Redis(opaque(&error)),
+    })?;
+    let sharded = match (discovery.is_cluster(), sharding) {
+        (false, _) | (_, ShardedPubsub::Off) => false,
+        (true, ShardedPubsub::On) => true,
+        (true, ShardedPubsub::Auto) => discovery.has_sharded_channels().await?,
+    };
+    Ok((map, sharded))
+}
+
+impl Shared {
+    pub(super) fn routes(&self) -> Arc<Routes> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        if self.is_cluster { redis_keyslot(key) } else { 0 }
+    }
+
+    fn node_of(&self, key: &[u8]) -> Option<Arc<Node>> {
+        self.routes().of(self.slot(key)).cloned()
+    }
+
+    fn node_for(&self, key: &[u8]) -> Result<Arc<Node>, WireError> {
+        self.node_of(key).ok_or_else(|| {
+            self.terms.doubt.notify_one();
+            WireError::NotNow(RedisError::new("no server is known that serves this key"))
+        })
+    }
+
+    /// Sends one copy, and follows redirects: where one comes from nothing has run.
+    async fn call(&self, call: &Invocation) -> Answer {
+        let key = match call.args.first() {
+            Some(Arg::Bytes(key)) => key.clone(),
+            _ => Bytes::new(),
+        };
+        let no_server =
+            || fred::error::Error::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
+        let Some(mut node) = self.node_of(&key) else {
+            self.terms.doubt.notify_one();
+            return Err(no_server());
+        };
+        let mut asking = false;
+        for _ in 0..REDIRECTS {
+            let answer = node.call(call, asking).await;
+            let Err(error) = &answer else { return answer };
+            if !matches!(error.kind(), ErrorKind::Cluster) {
+                let gone = matches!(
+                    error.kind(),
+                    ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Routing
+                );
+                if gone || error.details().contains("READONLY") {
+                    self.terms.doubt.notify_one();
+                }
+                return answer;
+            }
+            self.terms.doubt.notify_one();
+            let routes = self.routes();
+            let target = routes.address_of(&node).and_then(|asked| {
+                let mut words = error.details().split_whitespace();
+                asking = words.next() == Some("ASK");
+                Address::parse(words.nth(1)?, asked)
+            });
+            match target.and_then(|target| routes.at(&target).cloned()) {
+                Some(next) => node = next,
+                None => return answer,
+            }
+        }
+        Err(no_server())
+    }
+}
+
+impl Transport for FredTransport {
+    fn call(&self, call: Invocation) -> Flight {
+        let shared = self.shared.clone();
+        async move {
+            let answer = shared.call(&call).await;
+            match answer.map_err(classify) {
+                Err(WireError::NotNow(error)) if !shared.is_cluster && is_redirect(&error) => {
+                    Err(WireError::Refused(RedisError::new(
+                        "this server is one of a Redis Cluster: use a redis-cluster:// URL",
+                    )))
+                }
+                answer => answer.and_then(reply),
+            }
+        }
+        .boxed()
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        self.shared.slot(key)
+    }
+
+    fn time_at(&self, key: &[u8], moment: Instant) -> u64 {
+        self.shared.node_of(key).map_or(0, |node| node.clock.at(moment))
+    }
+
+    fn observe(&self, key: &[u8], now: u64) {
+        if let Some(node) = self.shared.node_of(key) {
+            node.clock.observe(now);
+        }
+    }
+
+    fn server_time(&self, key: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
+        let node = self.shared.node_for(key);
+        async move { node?.time().await }.boxed()
+    }
+
+    fn keep_time(&self) -> BoxFuture<'static, ()> {
+        let routes = self.shared.routes();
+        async move {
+            join_all(routes.nodes.iter().map(async |(_, node)| node.time().await)).await;
+        }
+        .boxed()
+    }
+
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+        let shared = self.shared.clone();
+        async move {
+            let mut places = Places::default();
+            for channel in channels {
+                places.add(shared.node_for(channel.as_bytes())?, channel);
+            }
+            try_join_all(places.into_iter().map(async |(node, channels)| {
+                shared.homes.leave_others(&channels, &node, shared.sharded).await;
+                let subscriber = node.subscriber.clone();
+                let done = pubsub::subscribe(subscriber, channels.clone(), shared.sharded).await;
+                if done.is_err() {
+                    shared.terms.doubt.notify_one();
+                }
+                if shared.is_cluster {
+                    shared.homes.note(channels, &node);
+                }
+                done
+            }))
+            .await
+            .map(drop)
+        }
+        .boxed()
+    }
+
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+        let shared = self.shared.clone();
+        async move {
+            if !shared.is_cluster {
+                let node = shared.node_for(&[])?;
+                return pubsub::unsubscribe(node.subscriber.clone(), channels, false).await;
+            }
+            shared.homes.leave(&channels, shared.sharded).await;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn place(&self, channel: &str) -> u64 {
+        self.shared.node_of(channel.as_bytes()).map_or(0, |node| node.id)
+    }
+
+    fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>> {
+        let routes = self.shared.routes();
+        async move {
+            match routes.nodes.iter().find(|(_, node)| node.id == place) {
+                Some((_, node)) => pubsub::probe(node.subscriber.clone()).await,
+                None => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
+    fn given_up(&self, key: &[u8]) {
+        if let Some(node) = self.shared.node_of(key) {
+            node.timed_out();
+        }
+    }
+
+    fn quit(&self) -> BoxFuture<'static, ()> {
+        let shared = self.shared.clone();
+        async move {
+            shared.closed.store(true, Ordering::Relaxed);
+            shared.terms.doubt.notify_one();
+            join_all(shared.routes().nodes.iter().map(async |(_, node)| node.quit().await)).await;
+        }
+        .boxed()
+    }
+}
+
+fn is_redirect(error: &RedisError) -> bool {
+    let text = error.to_string();
+    text.contains("MOVED ") || text.contains("ASK ")
+}
