@@ -11,6 +11,7 @@
 //! Nothing waits for ever: what does not come in [`PATIENCE`] is a panic that says what was waited for.
 
 mod clean;
+mod cluster;
 mod inspect;
 mod load;
 mod monitor;
@@ -20,12 +21,15 @@ mod peer;
 mod proxy;
 mod resp;
 mod server;
+mod servers;
+mod slots;
 mod wait;
 
 /// The independent client, for what [`Inspector`] does not ask.
 pub use redis;
 
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
+pub use cluster::{RedisCluster, RedisClusterBuilder};
 pub use inspect::{Access, Holder, Inspector};
 pub use load::{Latency, Load, LoadReport};
 pub use monitor::{Commands, Messages};
@@ -39,4 +43,6 @@ pub use peer::{
 };
 pub use proxy::{Fired, Needle, Proxy};
 pub use server::{RedisServer, RedisServerBuilder};
+pub use servers::Servers;
+pub use slots::slot;
 pub use wait::{PATIENCE, eventually};
