@@ -8,6 +8,9 @@ use crate::servers::Servers;
 /// Some of it goes by itself: a subscription is given back after the answer, a latch key right behind the unlock.
 const SETTLE: Duration = Duration::from_secs(3);
 
+/// Where sentinels talk to each other.
+const SENTINELS: &str = "__sentinel__:hello";
+
 /// No key in any database and no channel with a listener, now or within three seconds.
 ///
 /// # Panics
@@ -50,11 +53,11 @@ fn leftovers(inspector: &Inspector, ours: impl Fn(&str) -> bool) -> Vec<String> 
         let ttl = inspector.pttl(&key);
         format!("key {key:?} with {ttl} ms to live")
     });
-    let channels =
-        inspector.channels().into_iter().filter(|channel| ours(channel)).map(|channel| {
-            let listeners = inspector.subscribers(&channel);
-            format!("channel {channel:?} with {listeners} listeners")
-        });
+    let left = |channel: &String| channel != SENTINELS && ours(channel);
+    let channels = inspector.channels().into_iter().filter(left).map(|channel| {
+        let listeners = inspector.subscribers(&channel);
+        format!("channel {channel:?} with {listeners} listeners")
+    });
     keys.chain(channels).collect()
 }
 

@@ -3,6 +3,8 @@
 //! The harness does not depend on the crate under test, so nothing here can be wrong in the same way.
 //!
 //! - [`RedisServer`]: a `redis-server` process of the test's own, which can be paused, killed and restarted.
+//! - [`RedisCluster`] and [`Sentinel`]: several of them, of which one stands in for another. What tests ask of any of the
+//!   three is in [`Servers`].
 //! - [`Inspector`]: an independent eye on what a server keeps.
 //! - [`Proxy`]: a network between a client and a server that loses exactly what the test tells it to lose.
 //! - [`Peer`]: a process that takes locks for a test, in Rust or in Java; a [`Party`] is one owner in it, at one lock.
@@ -20,6 +22,7 @@ mod party;
 mod peer;
 mod proxy;
 mod resp;
+mod sentinel;
 mod server;
 mod servers;
 mod slots;
@@ -42,6 +45,7 @@ pub use peer::{
     java_or_skip, skip_or_panic,
 };
 pub use proxy::{Fired, Needle, Proxy};
+pub use sentinel::{Sentinel, SentinelBuilder};
 pub use server::{RedisServer, RedisServerBuilder};
 pub use servers::Servers;
 pub use slots::slot;
