@@ -192,7 +192,7 @@ impl Inspector {
         }
     }
 
-    /// Every key of every database, also such as only a replica has.
+    /// Every key of every database; in a cluster those of the masters that can be reached.
     pub fn keys(&self) -> Vec<String> {
         let keys = self.route().everywhere(keys);
         let keys: Vec<_> =
@@ -218,7 +218,12 @@ fn key_of(command: &Cmd) -> &[u8] {
     }
 }
 
+/// None of a replica: what it has, its master has too, or no longer.
 fn keys(server: &mut Connection) -> RedisResult<Vec<String>> {
+    let replication: String = cmd("INFO").arg("replication").query(server)?;
+    if !replication.contains("role:master") {
+        return Ok(Vec::new());
+    }
     let keyspace: String = cmd("INFO").arg("keyspace").query(server)?;
     let databases = keyspace.lines().filter_map(|line| line.strip_prefix("db")?.split_once(':'));
     let mut keys = Vec::new();

@@ -92,7 +92,10 @@ impl Commands {
     /// # Panics
     /// When the connection breaks.
     pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
-        let mark = |server: &mut Connection| cmd("ECHO").arg(Self::MARKER).exec(server);
+        // With a key, so that a cluster's node refuses it that does not keep that.
+        let mut mark = cmd("EVAL");
+        mark.arg("return 0").arg(1).arg(&self.key).arg(Self::MARKER);
+        let mark = |server: &mut Connection| mark.exec(server);
         inspector.at(self.key.as_bytes(), mark).expect("to mark the place");
         let mut lines = Vec::new();
         loop {
