@@ -108,8 +108,8 @@ async fn readers_see_no_writer_at_work(pair: &Pair) {
     let load = Load::new(6, time).write_percent(30).counter(&key).hold(Duration::from_millis(2));
     let crowds = [pair.a("crowd"), pair.b("crowd")].map(|crowd| crowd.of_kind("read_write"));
     let (a, b) = tokio::join!(crowds[0].run(&load), crowds[1].run(&load));
-    let counter: u64 = pair.redis().query(cmd("GET").arg(&key));
-    pair.redis().query::<()>(cmd("DEL").arg(&key));
+    let counter: u64 = pair.counters().query(cmd("GET").arg(&key));
+    pair.counters().query::<()>(cmd("DEL").arg(&key));
     assert_eq!((a.errors, b.errors, a.torn, b.torn), (0, 0, 0, 0), "{a:#?} {b:#?}");
     assert_eq!(counter, a.writes + b.writes, "{a:#?} {b:#?}");
     for report in [a, b] {
@@ -128,7 +128,7 @@ async fn count(
     let (a, b) = (pair.a("crowd").of_kind(kind), pair.b("crowd").of_kind(kind));
     let (a, b) = tokio::join!(a.run(&load), b.run(&load));
     assert_eq!((a.errors, b.errors), (0, 0), "{a:#?} {b:#?}");
-    let counter = pair.redis().query(cmd("GET").arg(&key));
-    pair.redis().query::<()>(cmd("DEL").arg(&key));
+    let counter = pair.counters().query(cmd("GET").arg(&key));
+    pair.counters().query::<()>(cmd("DEL").arg(&key));
     ([a, b], counter)
 }

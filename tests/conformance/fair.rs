@@ -206,8 +206,7 @@ async fn a_release_tells_the_head_alone(pair: &Pair) {
     let (two, twos_turn) = stand(pair, pair.b("two"), 2).await;
     let channels = pair.redis().line(pair.name());
     let channels = channels.iter().map(|id| format!("{}:{id}", pair.kind().channel(pair.name())));
-    let mut messages: Vec<_> =
-        channels.map(|channel| harness::Messages::on(pair.connect(), &channel)).collect();
+    let mut messages: Vec<_> = channels.map(|channel| pair.messages(&channel)).collect();
     holder.unlock().await;
     ones_turn.granted_within(PROMPT).await;
     let heard: Vec<_> = messages.iter_mut().map(|one| one.so_far(pair.redis())).collect();

@@ -1,11 +1,16 @@
-//! One suite of scenarios for two peers, run over every mix of them.
+//! One suite of scenarios for two peers, run over every mix of them, on one server, on a cluster and behind sentinels.
 //!
-//! A test is named `kind::scenario::mix`, where the mix `rust_java` has Rust in the role of A and Java in that of B.
+//! A test is named `kind::scenario::mix`, on a cluster `cluster/kind::scenario::mix` and behind sentinels
+//! `sentinel/kind::scenario::mix`, where the mix `rust_java` has Rust in the role of A and Java in that of B.
 //! `java_java` proves that a scenario tells the truth about Redisson; the others prove this crate. Filters work as ever:
 //! `cargo test --test conformance java_java`. Without a JVM the Java mixes are skipped, or fail with `REQUIRE_JAVA=1`.
 //!
-//! All tests share one server, and one peer in each role and language; each has a lock name and owners of its own.
-//! A scenario that kills or pauses a peer starts that peer for itself.
+//! On one server all scenarios are run, on the others by default those that may end otherwise there; with
+//! `CONFORMANCE_EVERYWHERE=1` all. `-- cluster/` runs what there is on a cluster, and
+//! `-- --skip cluster/ --skip sentinel/` what there is on one server.
+//!
+//! All tests of a topology share its servers, and one peer in each role and language; each has a lock name and owners of
+//! its own. A scenario that kills or pauses a peer starts that peer for itself.
 
 mod crashes;
 mod exclusion;
@@ -21,6 +26,7 @@ mod read_write;
 mod scenario;
 mod spin;
 mod stage;
+mod topology;
 mod waiting;
 
 use std::process::ExitCode;
@@ -31,6 +37,7 @@ use libtest_mimic::{Arguments, Trial};
 
 use scenario::{Mix, Scenario, Test};
 use stage::Stage;
+use topology::Topology;
 
 /// Most scenarios wait most of the time.
 const THREADS: usize = 6;
@@ -39,18 +46,33 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
 
-    let stage = Arc::new(Stage::new());
-    let java_missing = is_java_wanted(&arguments).then(|| java_missing(&stage)).flatten();
-    let trials = tests().map(|test| match &java_missing {
-        Some(why) if test.mix.needs(Lang::Java) => skipped(&test, &arguments, why),
-        _ => trial(test, &stage),
+    topology::check(scenarios());
+    let stages = Topology::ALL.map(|topology| Arc::new(Stage::on(topology)));
+    let java_missing = stages
+        .iter()
+        .find(|stage| is_java_wanted(stage.topology(), &arguments))
+        .and_then(|stage| java_missing(stage));
+    let trials: Vec<_> = stages
+        .iter()
+        .flat_map(|stage| trials(stage, &arguments, java_missing.as_deref()))
+        .collect();
+    // A stage is gone when the last of its trials is over, and with it its servers and peers.
+    drop(stages);
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials(stage: &Arc<Stage>, arguments: &Arguments, java_missing: Option<&str>) -> Vec<Trial> {
+    let trials = tests(stage.topology()).map(|test| match java_missing {
+        Some(why) if test.mix.needs(Lang::Java) => skipped(&test, arguments, why),
+        _ => trial(test, stage),
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    trials.collect()
 }
 
 /// Mix by mix, so that a peer that does not work shows at once.
-fn tests() -> impl Iterator<Item = Test> {
-    Mix::ALL.into_iter().flat_map(|mix| scenarios().flat_map(move |scenario| scenario.tests(mix)))
+fn tests(topology: Topology) -> impl Iterator<Item = Test> {
+    let of = move |mix| scenarios().flat_map(move |scenario| scenario.tests(topology, mix));
+    Mix::ALL.into_iter().flat_map(of)
 }
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
@@ -91,10 +113,10 @@ fn skipped(test: &Test, arguments: &Arguments, why: &str) -> Trial {
     Trial::test(name, move || Err(why.into())).with_ignored_flag(true)
 }
 
-/// Whether a test that needs Java is going to be run.
-fn is_java_wanted(arguments: &Arguments) -> bool {
-    !arguments.list
-        && tests().any(|test| test.mix.needs(Lang::Java) && is_wanted(arguments, &test.name()))
+/// Whether a test that needs Java is going to be run on this topology.
+fn is_java_wanted(topology: Topology, arguments: &Arguments) -> bool {
+    let is_wanted = |test: Test| test.mix.needs(Lang::Java) && is_wanted(arguments, &test.name());
+    !arguments.list && tests(topology).any(is_wanted)
 }
 
 /// Whether the filters of the command line leave this test in.

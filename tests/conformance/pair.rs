@@ -1,4 +1,4 @@
-//! What a scenario is given: two peers, a lock of its own, and an eye on the server.
+//! What a scenario is given: two peers, a lock of its own, and an eye on the servers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use harness::redis::cmd;
 use harness::{
-    Commands, Holder, Inspector, Lang, PATIENCE, Party, Peer, PeerArgs, Pending,
+    Commands, Holder, Inspector, Lang, Messages, PATIENCE, Party, Peer, PeerArgs, Pending,
     assert_nothing_left_where, eventually, token_key,
 };
 use serde_json::json;
@@ -14,8 +14,9 @@ use serde_json::json;
 use crate::kind::Kind;
 use crate::scenario::{Mix, Test};
 use crate::stage::{Role, SHORT_WATCHDOG, Stage};
+use crate::topology::Topology;
 
-/// Two peers, a lock name of the scenario's own, and an eye on the server.
+/// Two peers, a lock name of the scenario's own, and an eye on the servers.
 pub(crate) struct Pair {
     stage: Arc<Stage>,
     mix: Mix,
@@ -52,7 +53,7 @@ impl Pair {
         Self {
             a: peer(mix.a, Role::A).await,
             b: peer(mix.b, b).await,
-            redis: stage.server().inspector(),
+            redis: stage.servers().inspector(),
             forgetful: Cell::new(0),
             asleep: RefCell::default(),
             stage: Arc::clone(stage),
@@ -148,9 +149,24 @@ impl Pair {
         &self.redis
     }
 
-    /// A new connection to the server.
-    pub(crate) fn connect(&self) -> harness::redis::Connection {
-        self.stage.server().client()
+    /// An eye on the counters of peers, which are not always beside the locks.
+    pub(crate) fn counters(&self) -> Inspector {
+        self.stage.counters()
+    }
+
+    /// How the servers stand to each other.
+    pub(crate) fn topology(&self) -> Topology {
+        self.stage.topology()
+    }
+
+    /// Listens on a channel.
+    pub(crate) fn messages(&self, channel: &str) -> Messages {
+        self.stage.servers().messages(channel)
+    }
+
+    /// Sees what the server carries out that keeps a lock of this name.
+    fn commands_at(&self, name: &str) -> Commands {
+        Commands::watch_at(name, self.stage.servers().client_of(name))
     }
 
     /// Who holds the scenario's lock, which has one holder at most.
@@ -203,7 +219,7 @@ impl Pair {
 
     /// Sees what will happen at the scenario's lock.
     pub(crate) fn watch(&self) -> Watch<'_> {
-        Watch { pair: self, commands: Commands::watch(self.connect()) }
+        Watch { pair: self, commands: self.commands_at(&self.name) }
     }
 
     /// Redisson does not unsubscribe after an acquisition that ended while it was subscribing: bear with it.
@@ -238,7 +254,7 @@ impl Pair {
         };
         self.forget_tokens(&self.name);
         let is_ours = |name: &str| name.contains(&self.name) && !is_excused(name);
-        assert_nothing_left_where(self.stage.server(), is_ours).await;
+        assert_nothing_left_where(self.stage.servers(), is_ours).await;
     }
 
     /// The clients whose waiters listen for a fair lock of this name, each on a channel of its own.
@@ -256,7 +272,7 @@ impl Pair {
 
     /// Waits until so many processes have come to look at a lock of which nobody tells.
     async fn polling_at(&self, name: &str, processes: usize) {
-        let mut commands = Commands::watch(self.connect());
+        let mut commands = self.commands_at(name);
         let mut seen = BTreeSet::new();
         let polling = || {
             for line in commands.so_far(&self.redis) {

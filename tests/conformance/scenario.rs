@@ -7,6 +7,7 @@ use harness::Lang;
 
 use crate::kind::Kind;
 use crate::pair::Pair;
+use crate::topology::Topology;
 
 /// A story told of two peers, and the kinds of lock of which it is true.
 pub(crate) struct Scenario {
@@ -40,9 +41,10 @@ macro_rules! mixes {
 pub(crate) use mixes;
 
 impl Scenario {
-    pub(crate) fn tests(&'static self, mix: Mix) -> impl Iterator<Item = Test> {
-        let kinds = if self.mixes.contains(&mix) { self.kinds } else { &[] };
-        kinds.iter().map(move |&kind| Test { scenario: self, kind, mix })
+    pub(crate) fn tests(&'static self, topology: Topology, mix: Mix) -> impl Iterator<Item = Test> {
+        let is_run = topology.is_for(self) && self.mixes.contains(&mix);
+        let kinds = if is_run { self.kinds } else { &[] };
+        kinds.iter().map(move |&kind| Test { scenario: self, topology, kind, mix })
     }
 }
 
@@ -89,16 +91,18 @@ impl fmt::Display for Mix {
     }
 }
 
-/// One scenario, of one kind, with one mix.
+/// One scenario on one topology, of one kind, with one mix.
 #[derive(Clone, Copy)]
 pub(crate) struct Test {
     pub(crate) scenario: &'static Scenario,
+    pub(crate) topology: Topology,
     pub(crate) kind: Kind,
     pub(crate) mix: Mix,
 }
 
 impl Test {
     pub(crate) fn name(&self) -> String {
-        format!("{}::{}::{}", self.kind.name(), self.scenario.name, self.mix)
+        let (topology, kind) = (self.topology.prefix(), self.kind.name());
+        format!("{topology}{kind}::{}::{}", self.scenario.name, self.mix)
     }
 }

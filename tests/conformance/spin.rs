@@ -1,7 +1,5 @@
 //! A lock whose waiters ask again and again, on the key of a plain one.
 
-use harness::Messages;
-
 use crate::kind::SPIN;
 use crate::pair::Pair;
 use crate::scenario::{Mix, scenarios};
@@ -44,7 +42,7 @@ async fn a_spin_waiter_listens_to_nobody(pair: &Pair) {
 /// Redisson's tells nobody.
 async fn a_spin_release_wakes_a_plain_waiter(pair: &Pair) {
     let (spinning, plain) = (pair.a("spinning"), pair.b("plain").of_kind("lock"));
-    let mut messages = Messages::on(pair.connect(), &pair.kind().channel(pair.name()));
+    let mut messages = pair.messages(&pair.kind().channel(pair.name()));
     spinning.lock().await;
     let turn = pair.start_asleep(&plain).await;
     let release = spinning.unlock().await;

@@ -1,14 +1,15 @@
-//! Where scenarios are run: one server, and peers that are started when first needed and shared.
+//! Where scenarios are run: servers, and peers that are started when first needed and shared.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use harness::{Lang, Peer, PeerArgs, PeerError, RedisServer};
+use harness::{Inspector, Lang, Peer, PeerArgs, PeerError, RedisServer, Servers};
 use tokio::runtime::Runtime;
 
 use crate::pair::Pair;
 use crate::scenario::Test;
+use crate::topology::Topology;
 
 /// The watchdog of a peer that has to be seen renewing, or seen no more.
 pub(crate) const SHORT_WATCHDOG: Duration = Duration::from_millis(1_500);
@@ -28,21 +29,26 @@ pub(crate) enum Role {
     B,
 }
 
-/// The server, the peers and the runtime that all tests share.
+/// The servers, the peers and the runtime that all tests of a topology share.
 pub(crate) struct Stage {
     cast: tokio::sync::Mutex<HashMap<(Lang, Role, PeerArgs), Peer>>,
     /// The clients of peers that were there when a scenario failed: who knows what they still hold.
     dirty: Mutex<HashSet<String>>,
-    server: OnceLock<RedisServer>,
+    topology: Topology,
+    servers: OnceLock<Box<dyn Servers>>,
+    /// For the counters of peers, where the locks are not on one server.
+    counters: OnceLock<RedisServer>,
     runtime: Runtime,
 }
 
 impl Stage {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn on(topology: Topology) -> Self {
         Self {
             cast: tokio::sync::Mutex::default(),
             dirty: Mutex::default(),
-            server: OnceLock::new(),
+            topology,
+            servers: OnceLock::new(),
+            counters: OnceLock::new(),
             runtime: Runtime::new().expect("a runtime"),
         }
     }
@@ -62,12 +68,32 @@ impl Stage {
         });
     }
 
-    pub(crate) fn server(&self) -> &RedisServer {
-        self.server.get_or_init(RedisServer::start)
+    pub(crate) fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    pub(crate) fn servers(&self) -> &dyn Servers {
+        &**self.servers.get_or_init(|| self.topology.start())
+    }
+
+    /// An eye on the counters of peers.
+    pub(crate) fn counters(&self) -> Inspector {
+        match self.topology {
+            Topology::Standalone => self.servers().inspector(),
+            Topology::Cluster | Topology::Sentinel => self.own_counters().inspector(),
+        }
     }
 
     pub(crate) fn args(&self) -> PeerArgs {
-        PeerArgs::redis(self.server().url())
+        let args = self.servers().peer_args();
+        match self.topology {
+            Topology::Standalone => args,
+            Topology::Cluster | Topology::Sentinel => args.counters(self.own_counters().url()),
+        }
+    }
+
+    fn own_counters(&self) -> &RedisServer {
+        self.counters.get_or_init(RedisServer::start)
     }
 
     /// The shared peer of this role: the one that runs, or a new one.

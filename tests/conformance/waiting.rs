@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use harness::Pending;
 use harness::redis::cmd;
-use harness::{Messages, Pending};
 
 use crate::kind::{ABANDONED, COMMON_CHANNEL, EXCLUSIVE, FAIR, Kind, WAKING};
 use crate::pair::Pair;
@@ -71,7 +71,7 @@ async fn a_false_alarm_grants_nothing_and_costs_nothing(pair: &Pair) {
 }
 
 async fn only_the_last_unlock_is_told_and_once(pair: &Pair) {
-    let mut messages = Messages::on(pair.connect(), &pair.kind().channel(pair.name()));
+    let mut messages = pair.messages(&pair.kind().channel(pair.name()));
     for party in [pair.a("one"), pair.b("other")] {
         let told = pair.kind().release_messages(party.peer().lang());
         pair.lock_deeply(&party).await;

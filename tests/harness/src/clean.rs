@@ -3,33 +3,36 @@
 use std::time::{Duration, Instant};
 
 use crate::inspect::Inspector;
-use crate::server::RedisServer;
+use crate::servers::Servers;
 
 /// Some of it goes by itself: a subscription is given back after the answer, a latch key right behind the unlock.
 const SETTLE: Duration = Duration::from_secs(3);
+
+/// Where sentinels talk to each other.
+const SENTINELS: &str = "__sentinel__:hello";
 
 /// No key in any database and no channel with a listener, now or within three seconds.
 ///
 /// # Panics
 /// When something is left; the message says what.
-pub async fn assert_nothing_left(server: &RedisServer) {
-    assert_nothing_left_where(server, |_| true).await;
+pub async fn assert_nothing_left(servers: &dyn Servers) {
+    assert_nothing_left_where(servers, |_| true).await;
 }
 
 /// The same, but for the keys and channels named.
 ///
 /// # Panics
 /// When something else is left; the message says what.
-pub async fn assert_nothing_left_but(server: &RedisServer, expected: &[&str]) {
-    assert_nothing_left_where(server, |name| !expected.contains(&name)).await;
+pub async fn assert_nothing_left_but(servers: &dyn Servers, expected: &[&str]) {
+    assert_nothing_left_where(servers, |name| !expected.contains(&name)).await;
 }
 
 /// The same on a server shared by tests, for the keys and channels that are `ours`.
 ///
 /// # Panics
 /// When something of ours is left; the message says what.
-pub async fn assert_nothing_left_where(server: &RedisServer, ours: impl Fn(&str) -> bool) {
-    let inspector = server.inspector();
+pub async fn assert_nothing_left_where(servers: &dyn Servers, ours: impl Fn(&str) -> bool) {
+    let inspector = servers.inspector();
     let started = Instant::now();
     loop {
         let left = leftovers(&inspector, &ours);
@@ -50,17 +53,18 @@ fn leftovers(inspector: &Inspector, ours: impl Fn(&str) -> bool) -> Vec<String> 
         let ttl = inspector.pttl(&key);
         format!("key {key:?} with {ttl} ms to live")
     });
-    let channels =
-        inspector.channels().into_iter().filter(|channel| ours(channel)).map(|channel| {
-            let listeners = inspector.subscribers(&channel);
-            format!("channel {channel:?} with {listeners} listeners")
-        });
+    let left = |channel: &String| channel != SENTINELS && ours(channel);
+    let channels = inspector.channels().into_iter().filter(left).map(|channel| {
+        let listeners = inspector.subscribers(&channel);
+        format!("channel {channel:?} with {listeners} listeners")
+    });
     keys.chain(channels).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::RedisServer;
 
     #[tokio::test]
     async fn an_empty_server_passes_at_once() {

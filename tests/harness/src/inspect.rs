@@ -1,9 +1,13 @@
-//! An independent eye on a server.
+//! An independent eye on a server, or on all of a cluster's.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+mod route;
 
-use redis::{Cmd, Connection, FromRedisValue, cmd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+
+use redis::{Arg, Cmd, Connection, FromRedisValue, RedisResult, cmd};
+
+use route::Route;
 
 use crate::names::{deadlines_key, queue_key};
 
@@ -55,18 +59,25 @@ impl Holder {
     }
 }
 
-/// Looks at a server through a connection of its own; each look is one short blocking command.
+/// Looks at servers through connections of its own; each look is one short blocking command.
+///
+/// In a cluster it asks the node that has the key now, wherever that has gone.
 pub struct Inspector {
-    connection: Mutex<Connection>,
+    route: Mutex<Route>,
 }
 
 impl Inspector {
     /// Looks through this connection.
     pub fn new(connection: Connection) -> Self {
-        Self { connection: Mutex::new(connection) }
+        Self { route: Mutex::new(Route::One(connection)) }
     }
 
-    /// The answer to any command.
+    /// Looks at the cluster of the nodes on these ports.
+    pub(crate) fn of_cluster(ports: Vec<u16>) -> Self {
+        Self { route: Mutex::new(Route::cluster(ports)) }
+    }
+
+    /// The answer to any command. In a cluster its first argument says which node is asked, as a key does.
     ///
     /// # Panics
     /// When the server refuses it.
@@ -75,8 +86,26 @@ impl Inspector {
             .unwrap_or_else(|error| panic!("the server refused an inspection: {error}"))
     }
 
-    pub(crate) fn try_query<T: FromRedisValue>(&self, command: &Cmd) -> redis::RedisResult<T> {
-        command.query(&mut *self.connection.lock().expect("the inspector"))
+    fn try_query<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        self.at(key_of(command), |connection| command.query(connection))
+    }
+
+    /// The answers of all nodes that can be reached.
+    fn query_all<T: FromRedisValue>(&self, command: &Cmd) -> Vec<RedisResult<T>> {
+        self.route().everywhere(|connection| command.query(connection))
+    }
+
+    /// Asks the server that has this key.
+    pub(crate) fn at<T>(
+        &self,
+        key: &[u8],
+        ask: impl Fn(&mut Connection) -> RedisResult<T>,
+    ) -> RedisResult<T> {
+        self.route().at(key, ask)
+    }
+
+    fn route(&self) -> MutexGuard<'_, Route> {
+        self.route.lock().expect("the inspector")
     }
 
     /// Whether there is such a key.
@@ -127,12 +156,16 @@ impl Inspector {
     /// # Panics
     /// When the list and the deadlines do not name the same waiters.
     pub fn line(&self, lock: &str) -> Vec<String> {
-        let (line, mut timed): (Vec<String>, Vec<String>) = redis::pipe()
+        // In one step, and nothing that a script of a lock would be mistaken for.
+        let both = redis::pipe()
             .atomic()
             .lrange(queue_key(lock), 0, -1)
             .zrange(deadlines_key(lock), 0, -1)
-            .query(&mut *self.connection.lock().expect("the inspector"))
-            .expect("a queue and its deadlines");
+            .to_owned();
+        self.exists(&queue_key(lock)); // whoever has it now
+        let both = self.at(queue_key(lock).as_bytes(), |connection| both.query(connection));
+        let (line, mut timed): (Vec<String>, Vec<String>) =
+            both.expect("a queue and its deadlines");
         let mut sorted = line.clone();
         sorted.sort();
         timed.sort();
@@ -140,51 +173,77 @@ impl Inspector {
         line
     }
 
-    /// How many connections listen on a channel.
+    /// How many connections listen on a channel, sharded or not.
     pub fn subscribers(&self, channel: &str) -> usize {
-        let (_, count): (String, usize) = self.query(cmd("PUBSUB").arg("NUMSUB").arg(channel));
-        count
+        // Redis 6 knows no sharded ones.
+        let counts = ["NUMSUB", "SHARDNUMSUB"]
+            .map(|of| self.query_all::<(String, usize)>(cmd("PUBSUB").arg(of).arg(channel)));
+        counts.into_iter().flatten().flatten().map(|(_, count)| count).sum()
     }
 
-    /// Publishes a message; the number of connections that got it.
+    /// Publishes a message as those who lock do; the number of connections that got it from this server.
     pub fn publish(&self, channel: &str, message: &str) -> usize {
-        self.query(cmd("PUBLISH").arg(channel).arg(message))
+        let is_cluster = matches!(*self.route(), Route::Cluster(_));
+        let sharded = || self.try_query(cmd("SPUBLISH").arg(channel).arg(message));
+        match is_cluster.then(sharded) {
+            Some(Ok(listeners)) => listeners,
+            // None, or one of Redis 6.
+            _ => self.query(cmd("PUBLISH").arg(channel).arg(message)),
+        }
     }
 
-    /// Every key of every database.
+    /// Every key of every database; in a cluster those of the masters that can be reached.
     pub fn keys(&self) -> Vec<String> {
-        let keyspace: String = self.query(cmd("INFO").arg("keyspace"));
-        let databases =
-            keyspace.lines().filter_map(|line| line.strip_prefix("db")?.split_once(':'));
-        let mut keys = Vec::new();
-        for (database, _) in databases {
-            self.query::<()>(cmd("SELECT").arg(database));
-            keys.extend(self.scan());
-        }
-        self.query::<()>(cmd("SELECT").arg(0));
-        keys
+        let keys = self.route().everywhere(keys);
+        let keys: Vec<_> =
+            keys.into_iter().collect::<RedisResult<_>>().expect("the keys of a server");
+        let keys: BTreeSet<String> = keys.into_iter().flatten().collect();
+        keys.into_iter().collect()
     }
 
     /// Every channel somebody listens on, sharded ones too.
     pub fn channels(&self) -> Vec<String> {
-        let mut channels: Vec<String> = self.query(cmd("PUBSUB").arg("CHANNELS"));
         // Redis 6 knows no sharded ones.
-        channels.extend(
-            self.try_query::<Vec<String>>(cmd("PUBSUB").arg("SHARDCHANNELS")).unwrap_or_default(),
-        );
-        channels
+        let channels = ["CHANNELS", "SHARDCHANNELS"]
+            .map(|of| self.query_all::<Vec<String>>(cmd("PUBSUB").arg(of)));
+        let channels: BTreeSet<_> = channels.into_iter().flatten().flatten().flatten().collect();
+        channels.into_iter().collect()
     }
+}
 
-    fn scan(&self) -> Vec<String> {
-        let (mut keys, mut cursor) = (Vec::new(), 0_u64);
-        loop {
-            let (next, some): (u64, Vec<Vec<u8>>) =
-                self.query(cmd("SCAN").arg(cursor).arg("COUNT").arg(1_000));
-            keys.extend(some.iter().map(|key| String::from_utf8_lossy(key).into_owned()));
-            cursor = next;
-            if cursor == 0 {
-                return keys;
-            }
+fn key_of(command: &Cmd) -> &[u8] {
+    match command.args_iter().nth(1) {
+        Some(Arg::Simple(key)) => key,
+        _ => b"",
+    }
+}
+
+/// None of a replica: what it has, its master has too, or no longer.
+fn keys(server: &mut Connection) -> RedisResult<Vec<String>> {
+    let replication: String = cmd("INFO").arg("replication").query(server)?;
+    if !replication.contains("role:master") {
+        return Ok(Vec::new());
+    }
+    let keyspace: String = cmd("INFO").arg("keyspace").query(server)?;
+    let databases = keyspace.lines().filter_map(|line| line.strip_prefix("db")?.split_once(':'));
+    let mut keys = Vec::new();
+    for (database, _) in databases {
+        cmd("SELECT").arg(database).exec(server)?;
+        keys.extend(scan(server)?);
+    }
+    cmd("SELECT").arg(0).exec(server)?;
+    Ok(keys)
+}
+
+fn scan(server: &mut Connection) -> RedisResult<Vec<String>> {
+    let (mut keys, mut cursor) = (Vec::new(), 0_u64);
+    loop {
+        let (next, some): (u64, Vec<Vec<u8>>) =
+            cmd("SCAN").arg(cursor).arg("COUNT").arg(1_000).query(server)?;
+        keys.extend(some.iter().map(|key| String::from_utf8_lossy(key).into_owned()));
+        cursor = next;
+        if cursor == 0 {
+            return Ok(keys);
         }
     }
 }

@@ -3,6 +3,8 @@
 //! The harness does not depend on the crate under test, so nothing here can be wrong in the same way.
 //!
 //! - [`RedisServer`]: a `redis-server` process of the test's own, which can be paused, killed and restarted.
+//! - [`RedisCluster`] and [`Sentinel`]: several of them, of which one stands in for another. What tests ask of any of the
+//!   three is in [`Servers`].
 //! - [`Inspector`]: an independent eye on what a server keeps.
 //! - [`Proxy`]: a network between a client and a server that loses exactly what the test tells it to lose.
 //! - [`Peer`]: a process that takes locks for a test, in Rust or in Java; a [`Party`] is one owner in it, at one lock.
@@ -11,6 +13,7 @@
 //! Nothing waits for ever: what does not come in [`PATIENCE`] is a panic that says what was waited for.
 
 mod clean;
+mod cluster;
 mod inspect;
 mod load;
 mod monitor;
@@ -19,13 +22,17 @@ mod party;
 mod peer;
 mod proxy;
 mod resp;
+mod sentinel;
 mod server;
+mod servers;
+mod slots;
 mod wait;
 
 /// The independent client, for what [`Inspector`] does not ask.
 pub use redis;
 
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
+pub use cluster::{RedisCluster, RedisClusterBuilder};
 pub use inspect::{Access, Holder, Inspector};
 pub use load::{Latency, Load, LoadReport};
 pub use monitor::{Commands, Messages};
@@ -38,5 +45,8 @@ pub use peer::{
     java_or_skip, skip_or_panic,
 };
 pub use proxy::{Fired, Needle, Proxy};
+pub use sentinel::{Sentinel, SentinelBuilder};
 pub use server::{RedisServer, RedisServerBuilder};
+pub use servers::Servers;
+pub use slots::slot;
 pub use wait::{PATIENCE, eventually};

@@ -1,10 +1,10 @@
 //! What a server tells to those who listen and to those who look over its shoulder.
 
-use redis::{Connection, cmd};
+use redis::{Connection, RedisResult, cmd};
 
 use crate::inspect::Inspector;
 
-/// Listens on one channel, on a connection of its own.
+/// Listens on one channel, on a connection of its own; in a cluster as long as the channel's slot stays where it is.
 pub struct Messages {
     connection: Connection,
     marker: String,
@@ -15,15 +15,23 @@ impl Messages {
     ///
     /// # Panics
     /// When the server refuses the subscription.
-    pub fn on(mut connection: Connection, channel: &str) -> Self {
+    pub fn on(connection: Connection, channel: &str) -> Self {
+        Self::by("SUBSCRIBE", connection, channel).expect("a subscription")
+    }
+
+    /// Listens on a sharded channel, on the node that keeps it; of Redis 6, which knows none, on a plain one.
+    pub(crate) fn in_cluster(connect: impl Fn() -> Connection, channel: &str) -> Self {
+        Self::by("SSUBSCRIBE", connect(), channel).unwrap_or_else(|_| Self::on(connect(), channel))
+    }
+
+    fn by(command: &str, mut connection: Connection, channel: &str) -> RedisResult<Self> {
+        // In the same slot, as what stands in the braces of a channel does it.
         let marker = format!("harness:end-of-messages:{channel}");
         for channel in [channel, &marker] {
-            connection
-                .send_packed_command(&cmd("SUBSCRIBE").arg(channel).get_packed_command())
-                .expect("to subscribe");
-            connection.recv_response().expect("a subscription");
+            connection.send_packed_command(&cmd(command).arg(channel).get_packed_command())?;
+            connection.recv_response()?;
         }
-        Self { connection, marker }
+        Ok(Self { connection, marker })
     }
 
     /// What was published since the last time, up to now. No waiting: a marker published behind it ends the list.
@@ -54,6 +62,8 @@ impl std::fmt::Debug for Messages {
 /// What a server carries out, script by script and command by command (`MONITOR`).
 pub struct Commands {
     connection: Connection,
+    /// What is kept where it watches.
+    key: String,
 }
 
 impl Commands {
@@ -63,10 +73,18 @@ impl Commands {
     ///
     /// # Panics
     /// When the server refuses.
-    pub fn watch(mut connection: Connection) -> Self {
+    pub fn watch(connection: Connection) -> Self {
+        Self::watch_at("", connection)
+    }
+
+    /// The same in a cluster, on the node that keeps this key.
+    ///
+    /// # Panics
+    /// When the server refuses.
+    pub fn watch_at(key: &str, mut connection: Connection) -> Self {
         connection.send_packed_command(&cmd("MONITOR").get_packed_command()).expect("to ask");
         connection.recv_response().expect("to be allowed to watch");
-        Self { connection }
+        Self { connection, key: key.into() }
     }
 
     /// The lines since the last time, up to now, such as `1700000000.5 [0 lua] "pttl" "name"`.
@@ -74,7 +92,11 @@ impl Commands {
     /// # Panics
     /// When the connection breaks.
     pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
-        inspector.query::<()>(cmd("ECHO").arg(Self::MARKER));
+        // With a key, so that a cluster's node refuses it that does not keep that.
+        let mut mark = cmd("EVAL");
+        mark.arg("return 0").arg(1).arg(&self.key).arg(Self::MARKER);
+        let mark = |server: &mut Connection| mark.exec(server);
+        inspector.at(self.key.as_bytes(), mark).expect("to mark the place");
         let mut lines = Vec::new();
         loop {
             let line = self.connection.recv_response().expect("a command");

@@ -63,6 +63,11 @@ impl PeerArgs {
         Self::default().with("--sentinel", comma_separated(sentinels)).with("--master", master)
     }
 
+    /// The server of the counters of loops, where that is another than the locks'.
+    pub fn counters(self, url: impl Into<String>) -> Self {
+        self.with("--counters", url)
+    }
+
     /// How long a hold without a lease lives on after its process has died.
     pub fn watchdog(self, time: Duration) -> Self {
         self.with("--watchdog-ms", time.as_millis().to_string())

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use redis::Connection;
+use redis::{Connection, RedisResult};
 use tempfile::TempDir;
 
 use crate::inspect::Inspector;
@@ -19,6 +19,7 @@ use crate::wait::blocking;
 const START_LIMIT: Duration = Duration::from_secs(10);
 const REPLY_LIMIT: Duration = Duration::from_secs(1);
 const PORT_TRIES: usize = 10;
+const SENTINEL_FILE: &str = "sentinel.conf";
 
 /// A `redis-server` process on a free loopback port, in memory only, with a directory of its own; gone when dropped.
 ///
@@ -37,8 +38,22 @@ pub struct RedisServer {
 pub struct RedisServerBuilder {
     port: Option<u16>,
     unix_socket: bool,
+    mode: Mode,
     arguments: Vec<String>,
 }
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Plain,
+    /// With a second port for the bus, so much above the first.
+    ClusterNode,
+    /// With a file to keep what it knows in.
+    Sentinel,
+}
+
+/// Where a node of a cluster listens for the others, above its port.
+const BUS: u16 = 10_000;
 
 impl RedisServer {
     /// Starts a server and waits until it answers.
@@ -81,6 +96,11 @@ impl RedisServer {
     /// The server's process id.
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// `127.0.0.1:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// A new blocking connection of an independent client, without a timeout: with one, a signal such as that of a
@@ -149,6 +169,18 @@ impl RedisServerBuilder {
         self
     }
 
+    /// A node of a cluster yet to be joined.
+    pub(crate) fn cluster_node(mut self) -> Self {
+        self.mode = Mode::ClusterNode;
+        self.arg("--cluster-enabled").arg("yes")
+    }
+
+    /// A sentinel that watches nobody yet. It keeps what it is told over a restart.
+    pub(crate) fn sentinel(mut self) -> Self {
+        self.mode = Mode::Sentinel;
+        self
+    }
+
     /// One more argument, such as `--requirepass` and then `secret`.
     pub fn arg(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -166,7 +198,10 @@ impl RedisServerBuilder {
             .expect("a directory for the server");
         let mut last = String::new();
         for _ in 0..PORT_TRIES {
-            let port = self.port.unwrap_or_else(free_port);
+            let port = self.port.unwrap_or_else(|| match self.mode {
+                Mode::ClusterNode => free_port_with_bus(),
+                Mode::Plain | Mode::Sentinel => free_port(),
+            });
             match launch(&self, directory.path(), port) {
                 Ok(process) => {
                     return RedisServer { process, port, directory, terms: self };
@@ -184,9 +219,13 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Chi
     let output =
         File::create(directory.join("output.log")).expect("a file for the server's output");
     let mut command = Command::new(&binary);
+    if terms.mode == Mode::Sentinel {
+        command.arg(sentinel_file(directory)).arg("--sentinel");
+    } else {
+        command.args(["--save", "", "--appendonly", "no"]);
+    }
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--save", "", "--appendonly", "no"])
         .arg("--dir")
         .arg(directory)
         .args(["--logfile", "redis.log"]);
@@ -206,7 +245,7 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Chi
         Err(error) => panic!("`{binary}` cannot be started: {error}"),
     };
     let up = blocking(START_LIMIT, || match process.try_wait() {
-        Ok(None) => answers_as_ours(port, directory).then_some(true),
+        Ok(None) => answers_as_ours(terms.mode, port, directory).then_some(true),
         _ => Some(false),
     });
     if up == Some(true) {
@@ -219,23 +258,36 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Chi
 }
 
 /// Another test's server may answer on the port ours did not get: the directory tells them apart.
-fn answers_as_ours(port: u16, directory: &Path) -> bool {
+fn answers_as_ours(mode: Mode, port: u16, directory: &Path) -> bool {
     // Whoever else listens there may not speak our language.
-    let Ok(mut connection) = client(port).get_connection_with_timeout(REPLY_LIMIT) else {
+    let Ok(mut connection) = connect(port, REPLY_LIMIT) else {
         return false;
     };
-    if connection.set_read_timeout(Some(REPLY_LIMIT)).is_err() {
-        return false;
+    if mode == Mode::Sentinel {
+        // It does not tell its directory, but its file.
+        let info = redis::cmd("INFO").arg("server").query::<String>(&mut connection);
+        let file = |info: String| {
+            let file = info.lines().find_map(|line| line.strip_prefix("config_file:"))?;
+            Some(same_path(Path::new(file), &directory.join(SENTINEL_FILE)))
+        };
+        return info.ok().and_then(file).unwrap_or(false);
     }
     match redis::cmd("CONFIG").arg("GET").arg("dir").query::<Vec<String>>(&mut connection) {
-        Ok(pair) => pair.get(1).is_some_and(|answer| same_directory(Path::new(answer), directory)),
+        Ok(pair) => pair.get(1).is_some_and(|answer| same_path(Path::new(answer), directory)),
         // A server with a password does not tell, but it is up.
         Err(error) => error.code() == Some("NOAUTH"),
     }
 }
 
-fn same_directory(one: &Path, other: &Path) -> bool {
+fn same_path(one: &Path, other: &Path) -> bool {
     one.canonicalize().ok() == other.canonicalize().ok()
+}
+
+/// A connection that gives up on an answer.
+pub(crate) fn connect(port: u16, limit: Duration) -> RedisResult<Connection> {
+    let connection = client(port).get_connection_with_timeout(limit)?;
+    connection.set_read_timeout(Some(limit))?;
+    Ok(connection)
 }
 
 fn client(port: u16) -> redis::Client {
@@ -245,6 +297,24 @@ fn client(port: u16) -> redis::Client {
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free loopback port");
     listener.local_addr().expect("its address").port()
+}
+
+/// Its bus needs a port too.
+fn free_port_with_bus() -> u16 {
+    let with_bus = |&port: &u16| {
+        let bus = port.checked_add(BUS);
+        bus.is_some_and(|bus| TcpListener::bind(("127.0.0.1", bus)).is_ok())
+    };
+    std::iter::repeat_with(free_port).find(with_bus).expect("a free port with another above it")
+}
+
+/// The file a sentinel keeps what it knows in; a new one knows nothing.
+fn sentinel_file(directory: &Path) -> PathBuf {
+    let file = directory.join(SENTINEL_FILE);
+    if !file.exists() {
+        File::create(&file).expect("a file for the sentinel");
+    }
+    file
 }
 
 fn unix_path(directory: &Path) -> PathBuf {

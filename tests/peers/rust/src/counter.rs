@@ -6,12 +6,14 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{RedisError, cmd};
 use tokio::sync::OnceCell;
 
+use crate::answers::Failure;
+
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// The counters of a server. Connects when the first is used.
+/// The counters of one server. Connects when the first is used.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    url: String,
+    url: Option<String>,
     prefix: String,
     connection: OnceCell<Connection>,
 }
@@ -30,12 +32,14 @@ pub(crate) struct Counter {
 }
 
 impl Counters {
-    pub(crate) fn new(url: String, prefix: String) -> Self {
+    pub(crate) fn new(url: Option<String>, prefix: String) -> Self {
         Self { url, prefix, connection: OnceCell::new() }
     }
 
-    pub(crate) async fn counter(&self, name: &str, until: u64) -> Result<Counter, RedisError> {
-        let connection = self.connection.get_or_try_init(|| Connection::open(&self.url)).await?;
+    pub(crate) async fn counter(&self, name: &str, until: u64) -> Result<Counter, Failure> {
+        let url = self.url.as_ref();
+        let url = url.ok_or_else(|| Failure::invalid("a counter needs --redis or --counters"))?;
+        let connection = self.connection.get_or_try_init(|| Connection::open(url)).await?;
         Ok(Counter {
             connection: connection.clone(),
             key: format!("{}{name}", self.prefix),

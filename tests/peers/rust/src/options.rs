@@ -8,7 +8,9 @@ use crate::counter::Counters;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    redis: String,
+    /// One server, a cluster or sentinels.
+    url: String,
+    counters: Option<String>,
     watchdog: Option<Duration>,
     redisson_fair_wait: Option<Duration>,
     prefix: String,
@@ -16,7 +18,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut redis = None;
+        let [mut redis, mut cluster, mut sentinel, mut master, mut counters] = [const { None }; 5];
         let mut watchdog = None;
         let mut redisson_fair_wait = None;
         let mut prefix = String::new();
@@ -24,20 +26,33 @@ impl Options {
             let value = arguments.next().ok_or_else(|| format!("{option} needs a value"))?;
             match option.as_str() {
                 "--redis" => redis = Some(value),
+                "--cluster" => cluster = Some(value),
+                "--sentinel" => sentinel = Some(value),
+                "--master" => master = Some(value),
+                "--counters" => counters = Some(value),
                 "--watchdog-ms" => watchdog = Some(millis(&option, &value)?),
                 "--fair-wait-ms" => redisson_fair_wait = Some(millis(&option, &value)?),
                 "--prefix" => prefix = value,
-                "--cluster" | "--sentinel" | "--master" => {
-                    return Err(format!("{option} is not supported yet by redisson-lock"));
-                }
                 _ => return Err(format!("unknown option {option}")),
             }
         }
-        Ok(Self { redis: redis.ok_or("--redis is needed")?, watchdog, redisson_fair_wait, prefix })
+        counters = counters.or(redis.clone());
+        let url = match (redis, cluster, sentinel) {
+            (Some(url), None, None) => url,
+            (None, Some(nodes), None) => cluster_url(&nodes),
+            (None, None, Some(nodes)) => {
+                sentinel_url(&nodes, &master.ok_or("--sentinel needs --master")?)
+            }
+            (None, None, None) => {
+                return Err("one of --redis, --cluster, --sentinel is needed".into());
+            }
+            _ => return Err("--redis, --cluster and --sentinel exclude each other".into()),
+        };
+        Ok(Self { url, counters, watchdog, redisson_fair_wait, prefix })
     }
 
     pub(crate) fn config(&self) -> Result<Config, Error> {
-        let mut config = Config::from_url(&self.redis)?.prefix(&self.prefix);
+        let mut config = Config::from_url(&self.url)?.prefix(&self.prefix);
         if let Some(watchdog) = self.watchdog {
             config = config.watchdog(watchdog);
         }
@@ -48,7 +63,28 @@ impl Options {
     }
 
     pub(crate) fn counters(self) -> Counters {
-        Counters::new(self.redis, self.prefix)
+        Counters::new(self.counters, self.prefix)
+    }
+}
+
+/// `redis-cluster://host:port?node=host:port&…`
+fn cluster_url(nodes: &str) -> String {
+    url("redis-cluster", nodes, None)
+}
+
+/// `redis-sentinel://host:port?node=host:port&…&sentinelServiceName=name`
+fn sentinel_url(nodes: &str, master: &str) -> String {
+    url("redis-sentinel", nodes, Some(format!("sentinelServiceName={master}")))
+}
+
+/// The first node stands for all, the others are parameters.
+fn url(scheme: &str, nodes: &str, parameter: Option<String>) -> String {
+    let mut nodes = nodes.split(',');
+    let first = nodes.next().unwrap_or_default();
+    let parameters: Vec<_> = nodes.map(|node| format!("node={node}")).chain(parameter).collect();
+    match parameters.is_empty() {
+        true => format!("{scheme}://{first}"),
+        false => format!("{scheme}://{first}?{}", parameters.join("&")),
     }
 }
 
@@ -72,18 +108,30 @@ mod tests {
                 .unwrap();
         assert_eq!(options.watchdog, Some(Duration::from_millis(1500)));
         assert_eq!(options.redisson_fair_wait, Some(Duration::from_millis(4000)));
-        assert_eq!((options.redis.as_str(), options.prefix.as_str()), ("redis://h:1", "p:"));
+        assert_eq!((options.url.as_str(), options.prefix.as_str()), ("redis://h:1", "p:"));
+        assert_eq!(options.counters.as_deref(), Some("redis://h:1"));
+    }
+
+    #[test]
+    fn many_servers_are_one_url() {
+        let cluster = parse("--cluster a:1,b:2,c:3 --counters redis://h:1").unwrap();
+        assert_eq!(cluster.url, "redis-cluster://a:1?node=b:2&node=c:3");
+        assert_eq!(cluster.counters.as_deref(), Some("redis://h:1"));
+        let sentinel = parse("--sentinel a:1,b:2 --master m").unwrap();
+        assert_eq!(sentinel.url, "redis-sentinel://a:1?node=b:2&sentinelServiceName=m");
+        assert_eq!(sentinel.counters, None);
+        assert_eq!(parse("--cluster a:1").unwrap().url, "redis-cluster://a:1");
     }
 
     #[test]
     fn nothing_is_ignored() {
         for (line, why) in [
-            ("", "--redis is needed"),
+            ("", "one of --redis, --cluster, --sentinel is needed"),
             ("--redis", "needs a value"),
             ("--redis r --watchdog-ms soon", "needs a number"),
             ("--redis r --fair-wait-ms long", "needs a number"),
-            ("--cluster a:1,b:2", "not supported"),
-            ("--sentinel a:1 --master m", "not supported"),
+            ("--redis r --cluster a:1", "exclude each other"),
+            ("--sentinel a:1", "needs --master"),
             ("--redis r --colour red", "unknown option"),
         ] {
             let error = parse(line).unwrap_err();

@@ -7,6 +7,9 @@ import org.redisson.client.codec.StringCodec;
 
 /** A plain decimal number in Redis, counted up by a GET and a SET: wrong at once if two count at the same time. */
 final class Counter {
+    /** Counts nothing. */
+    static final Counter NONE = new Counter(null, Long.MAX_VALUE);
+
     private final RBucket<String> bucket;
     private final long until;
     private long counted;
@@ -17,9 +20,9 @@ final class Counter {
         this.until = until;
     }
 
-    /** The counter of the plan; without one, a counter that counts nothing. */
+    /** The counter of the plan. */
     static Counter of(LoopPlan plan, RedissonClient client) {
-        RBucket<String> bucket = plan.counter().map(key -> client.<String>getBucket(key, StringCodec.INSTANCE)).orElse(null);
+        RBucket<String> bucket = client.getBucket(plan.counter().orElseThrow(), StringCodec.INSTANCE);
         return new Counter(bucket, plan.until().orElse(Long.MAX_VALUE));
     }
 

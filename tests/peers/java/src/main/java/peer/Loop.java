@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import org.redisson.api.RedissonClient;
 
 /** Many owners that take and release a lock, over and over, for so long. */
 final class Loop {
@@ -15,11 +14,11 @@ final class Loop {
     private volatile boolean stopped;
     private long deadline;
 
-    Loop(LoopPlan plan, Locks locks, RedissonClient client) {
+    Loop(LoopPlan plan, Locks locks, Counters counters) {
         this.plan = plan;
         this.ready = new CountDownLatch(plan.owners());
         for (int i = 0; i < plan.owners(); i++) {
-            owners.add(new LoopOwner(this, plan, LoopLocks.of(plan, i, locks), Counter.of(plan, client)));
+            owners.add(new LoopOwner(this, plan, LoopLocks.of(plan, i, locks), counters.of(plan)));
         }
     }
 

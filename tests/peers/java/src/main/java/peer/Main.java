@@ -12,14 +12,22 @@ public final class Main {
         PrintStream stdout = System.out;
         System.setOut(System.err); // nothing but answers may reach stdout
 
-        new Peer(connect(args), new Answers(stdout)).serve(System.in);
+        Options options = options(args);
+        RedissonClient client = connect(options);
+        new Peer(client, new Counters(client, options), new Answers(stdout)).serve(System.in);
     }
 
-    private static RedissonClient connect(String[] args) {
+    private static Options options(String[] args) {
         try {
-            return Connection.open(Options.parse(args));
+            return Options.parse(args);
         } catch (InvalidRequest bad) {
             throw exit(2, bad.getMessage());
+        }
+    }
+
+    private static RedissonClient connect(Options options) {
+        try {
+            return Connection.open(options);
         } catch (RuntimeException failure) {
             throw exit(1, "cannot connect: " + failure);
         }

@@ -1,6 +1,7 @@
 package peer;
 
 import java.util.List;
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /** The command line. An absent option is null or empty. */
@@ -9,6 +10,7 @@ record Options(
         List<String> cluster,
         List<String> sentinels,
         String master,
+        String counters,
         OptionalLong watchdogMillis,
         OptionalLong fairWaitMillis,
         String prefix) {
@@ -18,6 +20,7 @@ record Options(
         List<String> cluster = List.of();
         List<String> sentinels = List.of();
         String master = null;
+        String counters = null;
         OptionalLong watchdog = OptionalLong.empty();
         OptionalLong fairWait = OptionalLong.empty();
         String prefix = null;
@@ -33,6 +36,7 @@ record Options(
                 case "--cluster" -> cluster = addresses(value);
                 case "--sentinel" -> sentinels = addresses(value);
                 case "--master" -> master = value;
+                case "--counters" -> counters = value;
                 case "--watchdog-ms" -> watchdog = millis(option, value);
                 case "--fair-wait-ms" -> fairWait = millis(option, value);
                 case "--prefix" -> prefix = value;
@@ -45,7 +49,13 @@ record Options(
         if (!sentinels.isEmpty() && master == null) {
             throw new InvalidRequest("--sentinel needs --master");
         }
-        return new Options(redis, cluster, sentinels, master, watchdog, fairWait, prefix);
+        return new Options(redis, cluster, sentinels, master, counters, watchdog, fairWait, prefix);
+    }
+
+    /** Those of a client for the counters alone; nothing when they are with the locks. */
+    Optional<Options> ofCounters() {
+        return Optional.ofNullable(counters).map(url ->
+                new Options(url, List.of(), List.of(), null, null, OptionalLong.empty(), OptionalLong.empty(), prefix));
     }
 
     private static List<String> addresses(String hostsAndPorts) {

@@ -28,6 +28,7 @@ final class Peer {
     private static final Set<String> OWNER_NEEDED = Set.of("lock", "try_lock", "unlock", "is_held", "hold_count", "cancel");
 
     private final RedissonClient client;
+    private final Counters counters;
     private final Answers answers;
     private final Locks locks;
     private final Operations operations;
@@ -37,8 +38,9 @@ final class Peer {
     private final ExecutorService anyThread = Executors.newCachedThreadPool(Peer::daemon);
     private boolean closing;
 
-    Peer(RedissonClient client, Answers answers) {
+    Peer(RedissonClient client, Counters counters, Answers answers) {
         this.client = client;
+        this.counters = counters;
         this.answers = answers;
         this.locks = new Locks(client);
         this.operations = new Operations(client);
@@ -101,7 +103,7 @@ final class Peer {
     }
 
     private void loop(Request request) {
-        Loop loop = new Loop(LoopPlan.of(request), locks, client);
+        Loop loop = new Loop(LoopPlan.of(request), locks, counters);
         loops.put(loop, true);
         anyThread.execute(() -> {
             answer(request, loop::run);
@@ -125,6 +127,7 @@ final class Peer {
             try {
                 finishQueued();
                 client.shutdown();
+                counters.close();
                 answers.success(request.id(), null, stopwatch);
             } catch (Exception failure) {
                 answers.failure(request.id(), failure, stopwatch);

@@ -1,0 +1,83 @@
+//! What the scenarios are run on: one server, a cluster, or a master with replicas that sentinels watch.
+
+use harness::{RedisCluster, RedisServer, Sentinel, Servers};
+
+use crate::scenario::Scenario;
+
+/// How the servers stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topology {
+    Standalone,
+    Cluster,
+    Sentinel,
+}
+
+/// What is run on all of them: what a script does is the same everywhere, but not which node it is sent to, who is told
+/// by which kind of message, and what is waited for behind it. `CONFORMANCE_EVERYWHERE=1` runs all the others too.
+const EVERYWHERE: &[&str] = &[
+    "exclusion_with_a_counter",
+    "locks_of_other_names_are_free",
+    "readers_see_no_writer_at_work",
+    "a_hold_is_counted_where_the_other_side_sees_it",
+    "the_questions_have_the_same_answers_on_both_sides",
+    "a_forced_unlock_wakes_a_waiter_and_fails_the_holders",
+    "a_waiter_is_woken_by_the_unlock",
+    "a_waiter_is_woken_by_a_message_alone",
+    "only_the_last_unlock_is_told_and_once",
+    "a_try_with_a_wait_is_refused_when_it_is_over",
+    "a_cancelled_waiter_leaves_nothing",
+    "a_watchdog_keeps_a_hold_alive",
+    "a_killed_holders_lock_is_inherited_when_its_ttl_ends",
+    "odd_names_meet_on_one_key_and_one_channel",
+    "a_prefix_stands_before_the_name",
+    "waiters_are_served_in_the_order_of_their_arrival",
+    "a_release_tells_the_head_alone",
+    "readers_of_both_sides_share",
+    "a_write_release_lets_all_waiting_readers_in",
+    "a_watchdog_keeps_a_reader_alive",
+    "tokens_grow_from_hold_to_hold_across_languages",
+    "the_counter_outlives_the_lock_for_ever",
+    "a_re_entry_is_refused_and_changes_nothing",
+    "a_spin_lock_and_a_plain_lock_of_one_name_are_one_lock",
+];
+
+impl Topology {
+    pub(crate) const ALL: [Self; 3] = [Self::Standalone, Self::Cluster, Self::Sentinel];
+
+    /// What stands before the names of its tests.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Standalone => "",
+            Self::Cluster => "cluster/",
+            Self::Sentinel => "sentinel/",
+        }
+    }
+
+    /// Whether a scenario is run on it.
+    pub(crate) fn is_for(self, scenario: &Scenario) -> bool {
+        self == Self::Standalone || is_everywhere() || EVERYWHERE.contains(&scenario.name)
+    }
+
+    pub(crate) fn start(self) -> Box<dyn Servers> {
+        match self {
+            Self::Standalone => Box::new(RedisServer::start()),
+            Self::Cluster => Box::new(RedisCluster::start()),
+            Self::Sentinel => Box::new(Sentinel::start()),
+        }
+    }
+}
+
+/// So that none is left out because it has been renamed.
+///
+/// # Panics
+/// When a scenario is named that there is not.
+pub(crate) fn check(scenarios: impl Iterator<Item = &'static Scenario>) {
+    let names: Vec<_> = scenarios.map(|scenario| scenario.name).collect();
+    for name in EVERYWHERE {
+        assert!(names.contains(name), "there is no scenario {name}");
+    }
+}
+
+fn is_everywhere() -> bool {
+    std::env::var("CONFORMANCE_EVERYWHERE").is_ok_and(|value| value == "1")
+}

@@ -1,0 +1,114 @@
+//! How six servers become a cluster.
+
+use std::thread;
+use std::time::Duration;
+
+use redis::{RedisResult, cmd};
+
+use super::view::View;
+use super::{REPLY_LIMIT, RedisCluster};
+use crate::server::{RedisServer, connect};
+use crate::slots::SLOTS;
+use crate::wait::blocking;
+
+const MASTERS: u16 = 3;
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a [`RedisCluster`] is started with.
+#[derive(Debug, Clone)]
+pub struct RedisClusterBuilder {
+    node_timeout: Duration,
+    arguments: Vec<String>,
+}
+
+impl Default for RedisClusterBuilder {
+    /// A node that is silent for so long as a busy machine makes it at times is not taken for dead.
+    fn default() -> Self {
+        Self { node_timeout: Duration::from_secs(10), arguments: Vec::new() }
+    }
+}
+
+impl RedisClusterBuilder {
+    /// `cluster-node-timeout`: how long a node is silent before it is taken for dead. Default: 10 s. Where that is
+    /// waited for, 1.5 s is about as short as it can be.
+    pub fn node_timeout(mut self, time: Duration) -> Self {
+        self.node_timeout = time;
+        self
+    }
+
+    /// One more argument for each node, such as `--requirepass` and then `secret`.
+    pub fn arg(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Starts a cluster and waits until all of it works.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start(self) -> RedisCluster {
+        let cluster = RedisCluster { nodes: self.nodes() };
+        cluster.assemble().unwrap_or_else(|error| panic!("the cluster cannot be joined: {error}"));
+        let mut why = String::new();
+        let up = blocking(START_LIMIT, || cluster.check().map_err(|not_yet| why = not_yet).ok());
+        assert!(up.is_some(), "the cluster is not up after {START_LIMIT:?}: {why}");
+        cluster
+    }
+
+    fn nodes(&self) -> Vec<RedisServer> {
+        let node = RedisServer::builder()
+            .cluster_node()
+            .arg("--cluster-node-timeout")
+            .arg(self.node_timeout.as_millis().to_string())
+            // A replica stays with its master, and stands up for it however long it has been alone.
+            .arg("--cluster-migration-barrier")
+            .arg("99")
+            .arg("--cluster-replica-validity-factor")
+            .arg("0")
+            // And is in step at once.
+            .arg("--repl-diskless-sync-delay")
+            .arg("0");
+        let node = self.arguments.iter().fold(node, |node, argument| node.arg(argument));
+        thread::scope(|scope| {
+            let starts: Vec<_> =
+                (0..2 * MASTERS).map(|_| scope.spawn(|| node.clone().start())).collect();
+            starts.into_iter().map(|start| start.join().expect("a node")).collect()
+        })
+    }
+}
+
+impl RedisCluster {
+    /// The first three keep a third of the slots each; the others become their replicas.
+    fn assemble(&self) -> RedisResult<()> {
+        for (i, node) in self.nodes.iter().enumerate() {
+            let mut connection = connect(node.port(), REPLY_LIMIT)?;
+            cmd("CLUSTER").arg("SET-CONFIG-EPOCH").arg(i + 1).exec(&mut connection)?;
+            let i = u16::try_from(i).expect("a small number");
+            if i < MASTERS {
+                let start = |master| u32::from(SLOTS) * u32::from(master) / u32::from(MASTERS);
+                let slots: Vec<_> = (start(i)..start(i + 1)).collect();
+                cmd("CLUSTER").arg("ADDSLOTS").arg(slots).exec(&mut connection)?;
+            }
+        }
+        // Each pair, so that none has to wait until it hears of another.
+        for (i, node) in self.nodes.iter().enumerate() {
+            let mut connection = connect(node.port(), REPLY_LIMIT)?;
+            for other in &self.nodes[i + 1..] {
+                let mut meet = cmd("CLUSTER");
+                meet.arg("MEET").arg("127.0.0.1").arg(other.port()).exec(&mut connection)?;
+            }
+        }
+        let (masters, replicas) = self.nodes.split_at(MASTERS.into());
+        for (master, replica) in masters.iter().zip(replicas) {
+            blocking(START_LIMIT, || replicate(master, replica).ok());
+        }
+        Ok(())
+    }
+}
+
+/// Refused while the replica does not know its master.
+fn replicate(master: &RedisServer, replica: &RedisServer) -> RedisResult<()> {
+    let view = View::of(&mut connect(master.port(), REPLY_LIMIT)?)?;
+    let id = view.id_of(master.port()).unwrap_or_default();
+    cmd("CLUSTER").arg("REPLICATE").arg(id).exec(&mut connect(replica.port(), REPLY_LIMIT)?)
+}

@@ -1,0 +1,57 @@
+//! How a slot goes from one master to another.
+
+use redis::{Connection, RedisResult, cmd};
+
+use super::{RedisCluster, View};
+use crate::slots::slot;
+use crate::wait::{PATIENCE, blocking};
+
+impl RedisCluster {
+    /// Moves the slot of this key to another master, with all its keys; comes back when all nodes know.
+    ///
+    /// # Panics
+    /// When a node refuses its part in it.
+    pub fn move_slot_of(&self, key: &str, to: usize) {
+        let slot = slot(key);
+        self.try_move(slot, self.master_of(key), to)
+            .unwrap_or_else(|error| panic!("slot {slot} cannot be moved to {to}: {error}"));
+        let moved =
+            || (self.agreed().ok()?.master_of(slot)? == self.nodes[to].port()).then_some(());
+        blocking(PATIENCE, moved).unwrap_or_else(|| panic!("not all know that {slot} has moved"));
+    }
+
+    fn try_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
+        let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
+        let view = View::of(&mut source)?;
+        let [source_id, target_id] = [from, to]
+            .map(|node| view.id_of(self.nodes[node].port()).expect("a node of the cluster"));
+        set_slot(&mut target, slot, "IMPORTING", source_id)?;
+        set_slot(&mut source, slot, "MIGRATING", target_id)?;
+        loop {
+            let keys: Vec<Vec<u8>> =
+                cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query(&mut source)?;
+            if keys.is_empty() {
+                break;
+            }
+            cmd("MIGRATE")
+                .arg("127.0.0.1")
+                .arg(self.nodes[to].port())
+                .arg("")
+                .arg(0)
+                .arg(5_000)
+                .arg("KEYS")
+                .arg(keys)
+                .exec(&mut source)?;
+        }
+        set_slot(&mut target, slot, "NODE", target_id)?;
+        set_slot(&mut source, slot, "NODE", target_id)?;
+        for other in self.masters().into_iter().filter(|&node| node != from && node != to) {
+            set_slot(&mut self.nodes[other].client(), slot, "NODE", target_id)?;
+        }
+        Ok(())
+    }
+}
+
+fn set_slot(node: &mut Connection, slot: u16, what: &str, id: &str) -> RedisResult<()> {
+    cmd("CLUSTER").arg("SETSLOT").arg(slot).arg(what).arg(id).exec(node)
+}

@@ -1,0 +1,60 @@
+//! On a cluster.
+
+use std::time::Duration;
+
+use harness::{Lang, PATIENCE, RedisCluster, assert_nothing_left, eventually};
+
+use crate::contest::{BEFORE, Contest};
+use crate::mixes;
+
+const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// Until a replica stands up, and the peers have found it.
+const FAILOVER: Duration = Duration::from_secs(12);
+
+mixes! {
+    a_master_is_killed_under_contention;
+    a_slot_moves_while_its_lock_is_held_and_waited_for;
+}
+
+async fn a_master_is_killed_under_contention(langs: [Lang; 2]) {
+    let mut cluster = RedisCluster::builder().node_timeout(NODE_TIMEOUT).start();
+    let Some(contest) = Contest::new(&cluster, langs).await else { return };
+    let lost = cluster.master_of("lock");
+    let contended = contest.run("lock", "lock", BEFORE + FAILOVER);
+    let (count, ()) = tokio::join!(contended, async {
+        tokio::time::sleep(BEFORE).await;
+        cluster.kill(lost);
+        cluster.failed_over("lock", lost).await;
+    });
+    println!("{langs:?}: {count:#?}");
+    count.assert_exclusive();
+    // All is as ever with the new master.
+    let after = contest.run("lock", "lock", BEFORE).await;
+    after.assert_exclusive();
+    after.assert_undisturbed();
+    assert_nothing_left(&cluster).await;
+}
+
+/// The waiter has subscribed with the old master, where nobody will publish any more.
+async fn a_slot_moves_while_its_lock_is_held_and_waited_for(langs: [Lang; 2]) {
+    let cluster = RedisCluster::start();
+    let Some(contest) = Contest::new(&cluster, langs).await else { return };
+    let inspector = cluster.inspector();
+    for kind in ["lock", "fair"] {
+        let (holder, waiter) = (contest.party(0, kind, "lock"), contest.party(1, kind, "lock"));
+        holder.lock().await;
+        let turn = waiter.start_lock();
+        let listening = || inspector.channels().iter().any(|channel| channel.contains("{lock}"));
+        eventually(PATIENCE, "a waiter that listens", || listening().then_some(())).await;
+        let from = cluster.master_of("lock");
+        let to = cluster.masters().into_iter().find(|&node| node != from).expect("another master");
+        cluster.move_slot_of("lock", to);
+        assert!(turn.is_pending());
+        assert_eq!(inspector.holder("lock").expect("a holder").client, holder.peer().client());
+        let unlock = holder.unlock().await;
+        let lock = turn.granted().await;
+        println!("{langs:?}: {kind}: handed over in {:?}", lock.after_start_of(&unlock));
+        waiter.unlock().await;
+    }
+    assert_nothing_left(&cluster).await;
+}

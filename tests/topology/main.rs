@@ -1,0 +1,35 @@
+//! Masters that die and slots that move, under locks that are held, waited for and fought over.
+//!
+//! Whoever contends is a peer, in Rust or in Java; what they count is on a server of its own, which stays out of it.
+//! A test is named after who contends: `-- java_java` shows what Redisson does.
+
+mod cluster;
+mod contest;
+mod sentinel;
+
+/// The same test for every mix of contenders.
+macro_rules! mixes {
+    ($($test:ident;)*) => {$(
+        mod $test {
+            use harness::Lang::{Java, Rust};
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn java_java() {
+                super::$test([Java, Java]).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "the crate does not know more than one server yet"]
+            async fn rust_rust() {
+                super::$test([Rust, Rust]).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "the crate does not know more than one server yet"]
+            async fn rust_java() {
+                super::$test([Rust, Java]).await;
+            }
+        }
+    )*};
+}
+pub(crate) use mixes;
