@@ -44,6 +44,7 @@ async fn a_hold_with_a_lease_has_its_ttl(pair: &Pair) {
 }
 
 async fn a_watchdog_keeps_a_hold_alive(pair: &Pair) {
+    pair.java_may_stay_subscribed_for(&[&pair.b("other")]);
     let pair = pair.with(|args| args.watchdog(SHORT_WATCHDOG)).await;
     let (holder, other) = (pair.a("holder"), pair.b("other"));
     holder.lock().await;

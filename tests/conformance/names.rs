@@ -44,10 +44,8 @@ async fn odd_names_meet_on_one_key_and_one_channel(pair: &Pair) {
         &long,
     ];
     let _alone = ODD_NAMES.lock().await;
-    // In a cluster Redisson can use no others.
-    let is_usable = |name: &&str| {
-        pair.topology() != Topology::Cluster || slot(name) == slot(pair.kind().channel(name))
-    };
+    let is_usable =
+        |name: &&str| pair.topology() != Topology::Cluster || is_for_a_cluster(pair.kind(), name);
     for name in names.into_iter().filter(is_usable) {
         let (holder, waiter) = (pair.a("holder").at(name), rival(pair).at(name));
         holder.lock().await;
@@ -87,6 +85,13 @@ async fn a_prefix_stands_before_the_name(pair: &Pair) {
     turn.granted_within(SLACK).await;
     waiter.unlock().await;
     pair.forget_tokens(&name);
+}
+
+/// The lock and its channel are in one slot, and Redisson knows in which: before a brace that closes it finds none that
+/// opens, and asks the wrong node for the channel.
+fn is_for_a_cluster(kind: Kind, name: &str) -> bool {
+    let is_misread = name.find('}') < name.find('{') && name.contains('}');
+    slot(name) == slot(kind.channel(name)) && !is_misread
 }
 
 /// Someone who has to wait: for readers that is a writer.

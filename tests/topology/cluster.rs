@@ -1,8 +1,9 @@
 //! On a cluster.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use harness::{Lang, PATIENCE, RedisCluster, assert_nothing_left, eventually};
+use harness::{Lang, PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually};
 
 use crate::contest::{BEFORE, Contest};
 use crate::mixes;
@@ -11,9 +12,13 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Until a replica stands up, and the peers have found it.
 const FAILOVER: Duration = Duration::from_secs(12);
 
+const SHORT_WATCHDOG: Duration = Duration::from_secs(3);
+const MANY: usize = 12;
+
 mixes! {
     a_master_is_killed_under_contention;
     a_slot_moves_while_its_lock_is_held_and_waited_for;
+    many_locks_in_as_many_slots_are_kept_alive;
 }
 
 async fn a_master_is_killed_under_contention(langs: [Lang; 2]) {
@@ -55,6 +60,36 @@ async fn a_slot_moves_while_its_lock_is_held_and_waited_for(langs: [Lang; 2]) {
         let lock = turn.granted().await;
         println!("{langs:?}: {kind}: handed over in {:?}", lock.after_start_of(&unlock));
         waiter.unlock().await;
+    }
+    assert_nothing_left(&cluster).await;
+}
+
+/// Each slot takes a renewal of its own.
+async fn many_locks_in_as_many_slots_are_kept_alive(langs: [Lang; 2]) {
+    let cluster = RedisCluster::start();
+    let Some(contest) = Contest::with(&cluster, langs, SHORT_WATCHDOG).await else { return };
+    let inspector = cluster.inspector();
+    let names: Vec<_> = (0..MANY).map(|i| format!("lock:{i}")).collect();
+    for peer in 0..langs.len() {
+        let holders = names.iter().map(|name| contest.party(peer, "lock", name));
+        let holders: Vec<_> = holders.collect();
+        for holder in &holders {
+            holder.lock().await;
+        }
+        let began = Instant::now();
+        let mut lost = BTreeMap::new();
+        while began.elapsed() < 4 * SHORT_WATCHDOG {
+            for name in &names {
+                if !inspector.exists(name) {
+                    lost.entry(name).or_insert(began.elapsed());
+                }
+            }
+            tokio::time::sleep(SHORT_WATCHDOG / 10).await;
+        }
+        assert!(lost.is_empty(), "{:?} lost {} of {MANY}: {lost:?}", langs[peer], lost.len());
+        for holder in &holders {
+            holder.unlock().await;
+        }
     }
     assert_nothing_left(&cluster).await;
 }

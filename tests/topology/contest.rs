@@ -24,8 +24,17 @@ pub(crate) struct Contest {
 impl Contest {
     /// `None` when there is no Java here.
     pub(crate) async fn new(servers: &dyn Servers, langs: [Lang; 2]) -> Option<Self> {
+        Self::with(servers, langs, WATCHDOG).await
+    }
+
+    /// The same with another watchdog.
+    pub(crate) async fn with(
+        servers: &dyn Servers,
+        langs: [Lang; 2],
+        watchdog: Duration,
+    ) -> Option<Self> {
         let counters = RedisServer::start();
-        let args = servers.peer_args().counters(counters.url()).watchdog(WATCHDOG);
+        let args = servers.peer_args().counters(counters.url()).watchdog(watchdog);
         let mut peers = Vec::new();
         for lang in langs {
             match Peer::spawn(lang, &args).await {
