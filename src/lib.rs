@@ -128,6 +128,7 @@ mod guard;
 mod hold;
 mod inspection;
 mod lock;
+mod multi;
 mod names;
 mod owner;
 mod patience;
@@ -146,6 +147,7 @@ pub use crate::{
     guard::{FencedGuard, FencingToken, Guard, LockGuard},
     inspection::{Access, Holder, Inspection, Remaining, Waiter},
     lock::{FencedLock, Lock},
+    multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     owner::Owner,
     patience::SpinBackoff,
     read_write::ReadWriteLock,

@@ -6,6 +6,7 @@
 mod clock;
 mod janitor;
 mod lease;
+mod silence;
 mod wakeups;
 mod watchdog;
 
@@ -23,6 +24,7 @@ pub(crate) use self::{
     clock::{Backoff, ServerClock},
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
+    silence::Silence,
     wakeups::{Subscription, Wakeups},
     watchdog::Watchdog,
 };
@@ -45,6 +47,7 @@ pub(crate) struct Engine {
     pub(crate) janitor: Janitor,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) silence: Silence,
     state: watch::Sender<State>,
 }
 
@@ -70,6 +73,7 @@ impl Engine {
             janitor: Janitor::start(transport.clone()),
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
+            silence: Silence::default(),
             state: watch::Sender::new(State::Open),
             settings,
             transport,

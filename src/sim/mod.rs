@@ -6,6 +6,7 @@
 
 mod cancellation;
 mod lost_replies;
+mod multi;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -98,7 +99,8 @@ impl Sim {
     pub(super) async fn new(world: &Arc<World>) -> Self {
         let wakeups = Wakeups::new();
         let network = Network::new(world, wakeups.clone());
-        let (_, settings) = Config::default().into_settings().unwrap();
+        let (_, mut settings) = Config::default().into_settings().unwrap();
+        settings.server = world.server.url();
         let transport = Arc::new(Link { network: network.clone() });
         let engine = Engine::start(settings, transport, wakeups).await.unwrap();
         Self { client: Client::on(engine), network, world: world.clone() }

@@ -62,6 +62,13 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
         .map_err(|error| Error::Config(format!("the URL: {}", error.details())))
 }
 
+/// The address of the server, and the database on it.
+pub(crate) fn server_name(config: &FredConfig) -> String {
+    let mut hosts: Vec<_> = config.server.hosts().iter().map(ToString::to_string).collect();
+    hosts.sort_unstable();
+    format!("{}/{}", hosts.join(","), config.database.unwrap_or(0))
+}
+
 /// One client's connections.
 #[derive(Clone, Debug)]
 pub(crate) struct FredTransport {

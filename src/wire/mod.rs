@@ -15,7 +15,7 @@ use crate::error::RedisError;
 
 pub use self::fred_client::FredConfig;
 pub(crate) use self::{
-    fred_client::{FredTransport, check_url},
+    fred_client::{FredTransport, check_url, server_name},
     script::{Arg, Invocation, Reply, Script},
 };
 
