@@ -5,7 +5,9 @@
 //! run, and a not-after is compared here, on the virtual clock.
 
 mod cancellation;
+mod link;
 mod lost_replies;
+mod majority;
 mod multi;
 
 use std::{
@@ -13,20 +15,17 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
 use harness::{Inspector, Messages, RedisServer, redis};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     Client, Lock,
     config::Config,
     engine::{Engine, Wakeups},
-    wire::{Arg, Event, Flight, Invocation, Reply, Transport, WireError},
+    wire::{Arg, Event, Invocation, Reply, WireError},
 };
+
+use self::link::{Link, convert};
 
 /// How long one way over the network takes.
 pub(super) const ONE_WAY: Duration = Duration::from_millis(3);
@@ -80,6 +79,11 @@ impl World {
         let server = RedisServer::start();
         let inspector = Mutex::new(server.inspector());
         Arc::new(Self { server, inspector, listeners: Mutex::default() })
+    }
+
+    /// What a client that was closed did not release.
+    pub(super) fn forget(&self, lock: &str) {
+        self.inspector.lock().unwrap().query::<()>(redis::cmd("DEL").arg(lock));
     }
 
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
@@ -160,6 +164,8 @@ pub(super) enum Fault {
     LoseReply,
     /// It runs so much later than its sender hears that there is no answer.
     Linger(Duration),
+    /// Its reply takes so much longer.
+    SlowReply(Duration),
 }
 
 impl Network {
@@ -247,105 +253,8 @@ impl Network {
     }
 }
 
-#[derive(Debug)]
-struct Link {
-    network: Arc<Network>,
-}
-
 impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Network")
-    }
-}
-
-impl Transport for Link {
-    fn call(&self, call: Invocation) -> Flight {
-        let network = self.network.clone();
-        async move {
-            let fault = network.fault(call.script.name);
-            let (answer, heard) = oneshot::channel();
-            // A task of its own: once sent, it runs whoever still listens.
-            tokio::spawn(async move {
-                sleep(ONE_WAY).await;
-                match fault {
-                    Some(Fault::LoseRequest) => return,
-                    Some(Fault::Linger(late)) => {
-                        drop(answer);
-                        sleep(late).await;
-                        let _ = network.run(&call);
-                        return;
-                    }
-                    Some(Fault::LoseReply) | None => {}
-                }
-                let reply = network.run(&call);
-                sleep(ONE_WAY).await;
-                if fault.is_none() {
-                    let _ = answer.send(reply);
-                }
-            });
-            heard.await.unwrap_or_else(|_| Err(WireError::unanswered("lost by the test")))
-        }
-        .boxed()
-    }
-
-    fn server_time(&self) -> BoxFuture<'static, Result<u64, WireError>> {
-        let network = self.network.clone();
-        async move {
-            sleep(2 * ONE_WAY).await;
-            Ok(network.now())
-        }
-        .boxed()
-    }
-
-    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        let network = self.network.clone();
-        async move {
-            sleep(ONE_WAY).await;
-            for channel in channels {
-                if network.state().closed {
-                    return Err(WireError::unanswered("closed"));
-                }
-                let messages = Messages::on(network.world.server.client(), &channel);
-                let client = network.wakeups.clone();
-                network.world.listeners().push(Listener { client, channel, messages });
-            }
-            sleep(ONE_WAY).await;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        let network = self.network.clone();
-        async move {
-            sleep(ONE_WAY).await;
-            network.forget(|channel| channels.iter().any(|other| other == channel));
-            sleep(ONE_WAY).await;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn probe(&self) -> BoxFuture<'static, Result<(), WireError>> {
-        async { Ok(()) }.boxed()
-    }
-
-    fn quit(&self) -> BoxFuture<'static, ()> {
-        let network = self.network.clone();
-        async move {
-            network.state().closed = true;
-            network.forget(|_| true);
-        }
-        .boxed()
-    }
-}
-
-fn convert(value: redis::Value) -> Reply {
-    match value {
-        redis::Value::Nil => Reply::Nil,
-        redis::Value::Int(n) => Reply::Int(n),
-        redis::Value::BulkString(bytes) => Reply::Bytes(Bytes::from(bytes)),
-        redis::Value::Array(values) => Reply::Array(values.into_iter().map(convert).collect()),
-        other => panic!("no script of ours answers {other:?}"),
     }
 }

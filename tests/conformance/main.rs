@@ -14,6 +14,7 @@ mod fenced;
 mod holds;
 mod kind;
 mod leases;
+mod multi;
 mod names;
 mod non_reentrant;
 mod pair;
@@ -66,6 +67,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         fenced::SCENARIOS,
         non_reentrant::SCENARIOS,
         spin::SCENARIOS,
+        multi::SCENARIOS,
     ]
     .into_iter()
     .flatten()
