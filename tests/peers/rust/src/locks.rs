@@ -173,32 +173,40 @@ impl Terms {
     }
 }
 
-async fn take<G: Guard>(
-    lock: &Lock<G>,
-    owner: Option<&mut Owner>,
-    terms: Terms,
-) -> Result<Option<G>, Error> {
-    if matches!(terms.patience, Patience::Endless) {
-        let mut acquire = lock.lock();
+/// Awaits an acquisition, of one lock or of several, on these terms.
+macro_rules! take {
+    ($lock:expr, $owner:expr, $terms:expr) => {{
+        let (lock, owner, terms) = ($lock, $owner, $terms);
+        if matches!(terms.patience, Patience::Endless) {
+            let mut acquire = lock.lock();
+            if let Some(owner) = owner {
+                acquire = acquire.by(owner);
+            }
+            if let Some(lease) = terms.lease {
+                acquire = acquire.lease(lease);
+            }
+            return acquire.await.map(Some);
+        }
+        let mut acquire = lock.try_lock();
         if let Some(owner) = owner {
             acquire = acquire.by(owner);
         }
         if let Some(lease) = terms.lease {
             acquire = acquire.lease(lease);
         }
-        return acquire.await.map(Some);
-    }
-    let mut acquire = lock.try_lock();
-    if let Some(owner) = owner {
-        acquire = acquire.by(owner);
-    }
-    if let Some(lease) = terms.lease {
-        acquire = acquire.lease(lease);
-    }
-    if let Patience::Within(wait) = terms.patience {
-        acquire = acquire.wait(wait);
-    }
-    acquire.await
+        if let Patience::Within(wait) = terms.patience {
+            acquire = acquire.wait(wait);
+        }
+        acquire.await
+    }};
+}
+
+async fn take<G: Guard>(
+    lock: &Lock<G>,
+    owner: Option<&mut Owner>,
+    terms: Terms,
+) -> Result<Option<G>, Error> {
+    take!(lock, owner, terms)
 }
 
 async fn take_several(
@@ -206,25 +214,5 @@ async fn take_several(
     owner: Option<&mut Owner>,
     terms: Terms,
 ) -> Result<Option<MultiGuard>, Error> {
-    if matches!(terms.patience, Patience::Endless) {
-        let mut acquire = lock.lock();
-        if let Some(owner) = owner {
-            acquire = acquire.by(owner);
-        }
-        if let Some(lease) = terms.lease {
-            acquire = acquire.lease(lease);
-        }
-        return acquire.await.map(Some);
-    }
-    let mut acquire = lock.try_lock();
-    if let Some(owner) = owner {
-        acquire = acquire.by(owner);
-    }
-    if let Some(lease) = terms.lease {
-        acquire = acquire.lease(lease);
-    }
-    if let Patience::Within(wait) = terms.patience {
-        acquire = acquire.wait(wait);
-    }
-    acquire.await
+    take!(lock, owner, terms)
 }
