@@ -181,8 +181,8 @@ async fn one_who_takes_them_in_another_order_as_redisson_does_gets_what_it_waits
 async fn a_lock_taken_early_is_held_for_the_whole_lease_all_the_same() {
     let worlds = worlds();
     let (holder, sims) = (sims(&worlds).await, sims(&worlds).await);
-    for blocked in 0..3 {
-        let blocker = holder[blocked].client.lock(LOCK).lock().await.unwrap();
+    for holder in &holder {
+        let blocker = holder.client.lock(LOCK).lock().await.unwrap();
         let release = async {
             sleep(ms(250)).await;
             blocker.unlock().await.unwrap();
