@@ -2,8 +2,6 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
-
 use crate::{
     config::whole_ms,
     contend::{Ask, contend},
@@ -14,18 +12,15 @@ use crate::{
     hold::{Hold, Share},
     lock::Lock,
     owner::{Owner, OwnerKey},
-    patience::Patience,
+    patience::{MOST, Patience},
     protocol::Side,
 };
 
 /// Of a shorter lease nothing would be left after the round trip and the drift of clocks.
 const LEAST_LEASE: Duration = Duration::from_millis(10);
 
-/// Nobody means a longer lease, or a longer wait.
-const MOST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-
 /// The future of an acquisition.
-type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+pub(crate) type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// An acquisition that waits for the lock, begun by awaiting it. See [`Lock::lock`].
 #[derive(Debug)]
@@ -112,20 +107,14 @@ impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease, wait } = self;
         Box::pin(async move {
-            if wait > MOST {
-                return Err(Error::Invalid(format!("a wait of {wait:?} is longer than {MOST:?}")));
-            }
-            let patience = match wait {
-                Duration::ZERO => Patience::Now,
-                wait => Patience::Until(Instant::now() + wait),
-            };
+            let patience = Patience::of(wait)?;
             let owner = owner.map(|owner| owner.key());
             Ok(take(lock, owner, lease, patience).await?.map(G::from_share))
         })
     }
 }
 
-async fn take<G: Guard>(
+pub(crate) async fn take<G: Guard>(
     lock: &Lock<G>,
     owner: Option<OwnerKey>,
     lease: Option<Duration>,
@@ -183,7 +172,7 @@ fn must_not_wait_for(hold: &Hold, entry: &Entry) -> Result<(), Error> {
     }
 }
 
-fn checked_lease(lease: Duration) -> Result<Duration, Error> {
+pub(crate) fn checked_lease(lease: Duration) -> Result<Duration, Error> {
     if lease < LEAST_LEASE || lease > MOST {
         return Err(Error::Invalid(format!(
             "a lease of {lease:?} does not lie between {LEAST_LEASE:?} and {MOST:?}"

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Error,
-    wire::{FredConfig, ShardedPubsub, check_url},
+    wire::{FredConfig, ShardedPubsub, check_url, server_name},
 };
 
 /// How a client connects and behaves. Reads and writes as plain text by serde, durations as `30s`.
@@ -154,6 +154,7 @@ impl Config {
         };
         let (ms, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
         let settings = Settings {
+            server: server_name(&fred),
             prefix: self.prefix,
             watchdog: whole_ms(within("watchdog", self.watchdog, 100 * ms, 24 * hour)?),
             command_timeout: within("command_timeout", self.command_timeout, 10 * ms, hour)?,
@@ -203,6 +204,8 @@ pub(crate) fn whole_ms(duration: Duration) -> Duration {
 /// A configuration that holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// Where the locks live: the same for all who name their server alike.
+    pub(crate) server: String,
     pub(crate) prefix: String,
     pub(crate) watchdog: Duration,
     pub(crate) command_timeout: Duration,

@@ -36,7 +36,7 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim
     let Ask { lease, patience, under, backoff } = ask;
     let (engine, line) = (&entry.engine, entry.protocol.line());
     engine.check_open()?;
-    let now_or_never = matches!(patience, Patience::Now);
+    let now_or_never = patience.is_now();
     // The others may be waiting for the very hold under which it wants to read.
     let at_once = now_or_never || under.is_some();
     let mut claim = Claim::new(entry, lease, !now_or_never, under);

@@ -10,7 +10,7 @@ use std::{
 
 use futures::FutureExt;
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
     time::{Instant, timeout_at},
 };
 
@@ -121,10 +121,7 @@ impl Hold {
         patience: Patience,
     ) -> Result<Option<Share>, Error> {
         let give_up = patience.give_up(Instant::now(), &self.entry.engine.settings);
-        // Behind a release that has no answer yet, that is.
-        let Ok(mut count) = timeout_at(give_up, self.count.lock()).await else {
-            return Err(WireError::unanswered("no answer in time").into_error(self.entry.name()));
-        };
+        let mut count = self.counting(give_up).await?;
         if *count == 0 {
             return Ok(None);
         }
@@ -133,11 +130,6 @@ impl Hold {
         }
         let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
         let sent = self.raise(to, lease_time, give_up).await?;
-        self.lease.confirm(sent, lease_time);
-        // Its holder may have been told meanwhile.
-        if let Some(why) = self.lease.loss() {
-            return Err(Error::NotHeld { why });
-        }
         if watched {
             self.lease.watch(sent, lease_time);
         }
@@ -146,6 +138,21 @@ impl Hold {
         Ok(Some(Share::new(self, watched)))
     }
 
+    /// Sees to it that the hold lasts for so long from now on, if it does not last longer.
+    async fn prolong(self: Arc<Self>, lease: Duration, patience: Patience) -> Result<(), Error> {
+        let give_up = patience.give_up(Instant::now(), &self.entry.engine.settings);
+        let count = self.counting(give_up).await?;
+        self.raise(*count, lease, give_up).await.map(drop)
+    }
+
+    /// Waits behind a release that has no answer yet.
+    async fn counting(&self, give_up: Instant) -> Result<MutexGuard<'_, u32>, Error> {
+        timeout_at(give_up, self.count.lock())
+            .await
+            .map_err(|_| WireError::unanswered("no answer in time").into_error(self.entry.name()))
+    }
+
+    /// Says when the request was sent that was granted.
     async fn raise(&self, to: u32, lease: Duration, give_up: Instant) -> Result<Instant, Error> {
         let engine = &self.entry.engine;
         let mut backoff = Backoff::new();
@@ -157,7 +164,14 @@ impl Hold {
             let reply =
                 engine.transport.call(self.entry.protocol.reenter(self.id(), terms, to)).await;
             let error = match reply.and_then(protocol::reentered) {
-                Ok(Reentry::Granted) => return Ok(sent),
+                Ok(Reentry::Granted) => {
+                    self.lease.confirm(sent, lease);
+                    // Its holder may have been told meanwhile.
+                    return match self.lease.loss() {
+                        Some(why) => Err(Error::NotHeld { why }),
+                        None => Ok(sent),
+                    };
+                }
                 Ok(Reentry::Gone) => {
                     let why = self.lease.why_gone();
                     self.lease.lose(why);
@@ -294,8 +308,15 @@ impl Share {
         Self { hold, watched, armed: true }
     }
 
-    pub(crate) fn hold(&self) -> &Hold {
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
+    }
+
+    /// Makes the hold last for so long from now on, if it does not last longer; goes on in the
+    /// background if it is dropped.
+    pub(crate) async fn prolong(&self, lease: Duration, patience: Patience) -> Result<(), Error> {
+        let janitor = &self.hold.entry.engine.janitor;
+        janitor.finish(self.hold.clone().prolong(lease, patience)).await
     }
 
     /// Gives it back; goes on in the background if it takes too long, or is dropped.

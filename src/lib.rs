@@ -48,6 +48,11 @@
 //! another. A read/write lock is another hash: do not give it the name of a lock of another kind. (Acquiring it
 //! fails with [`Error::WrongKind`] then; the others wait until it is free.)
 //!
+//! **Several locks as one.** [`MultiLock::all`] takes locks of any kind, client and server, all or none, and no two callers
+//! wait for each other, however they name them. [`MultiLock::majority`] takes one name on several independent servers, and
+//! outlives the loss of a minority of them (Redis calls that RedLock). What that gives and what it does not stands
+//! [with it](MultiLock#what-a-majority-gives-and-what-not).
+//!
 //! **Fair locks and clocks.** The line goes by the server's clock. Redisson's peers bring their own: one
 //! whose clock is ahead by more than 7/10 of [`Config::fair_wait`] may put our waiters out of line (they
 //! stand in line again, at its end); one whose clock is behind by more than its own
@@ -91,6 +96,7 @@
 //! |---|---|
 //! | a reply is lost | the request is sent again under the same holder id, and counts once |
 //! | a request lands long after we moved on | past its not-after (Redis's own clock) it does nothing; before that, it is undone |
+//! | some of several locks are taken, and one cannot be | they are given back before the answer, or in the background |
 //! | a future is dropped | what it had acquired, or may yet acquire, is released in the background |
 //! | a message is lost, the subscriber connection breaks | waiters look by themselves, within 3 s |
 //! | the server does not answer | holders are told when trust is over; acquisitions and releases end with [`Error::Redis`] after [`Config::retry_timeout`], questions after [`Config::command_timeout`] |
@@ -105,7 +111,8 @@
 //!   happen, the storage has to refuse the stale writer: by the [token](FencedGuard::token) of a fenced
 //!   lock (`examples/fencing.rs`), or a version column.
 //! - **A failover may lose a lock.** Redis replicates asynchronously: a promoted replica may not
-//!   know of the last acquisition, and grants it again.
+//!   know of the last acquisition, and grants it again. A [majority](MultiLock::majority) of
+//!   independent servers does not depend on one, but on time all the more.
 //! - **No order between processes** but by fair locks, and no upper bound on a wait but the one you set.
 //! - **A suspended machine's monotonic clock may stand still** (Linux does not count suspend): after
 //!   a suspend, trust may be counted too long, until the next renewal.
@@ -128,6 +135,7 @@ mod guard;
 mod hold;
 mod inspection;
 mod lock;
+mod multi;
 mod names;
 mod owner;
 mod patience;
@@ -146,6 +154,7 @@ pub use crate::{
     guard::{FencedGuard, FencingToken, Guard, LockGuard},
     inspection::{Access, Holder, Inspection, Remaining, Waiter},
     lock::{FencedLock, Lock},
+    multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     owner::Owner,
     patience::SpinBackoff,
     read_write::ReadWriteLock,

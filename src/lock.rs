@@ -35,6 +35,19 @@ impl<G> Clone for Lock<G> {
     }
 }
 
+/// The same lock, without its tokens.
+impl From<FencedLock> for Lock {
+    fn from(lock: FencedLock) -> Self {
+        Self { entry: lock.entry, backoff: lock.backoff, guard: PhantomData }
+    }
+}
+
+impl<G> From<&Lock<G>> for Lock {
+    fn from(lock: &Lock<G>) -> Self {
+        Self { entry: lock.entry.clone(), backoff: lock.backoff, guard: PhantomData }
+    }
+}
+
 impl<G> fmt::Debug for Lock<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lock = f.debug_struct("Lock");

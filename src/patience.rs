@@ -6,21 +6,51 @@ use tokio::time::Instant;
 
 use crate::{config::Settings, error::Error};
 
+/// Nobody means a longer lease, or a longer wait.
+pub(crate) const MOST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// How long to wait for a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// Not at all: one answer decides.
     Now,
+    /// The same, but the answer itself is waited for: until then, if that is bounded.
+    Glance(Option<Instant>),
     Until(Instant),
     Forever,
 }
 
 impl Patience {
+    /// The patience of one who waits so long; not at all, for zero.
+    pub(crate) fn of(wait: Duration) -> Result<Self, Error> {
+        match wait {
+            Duration::ZERO => Ok(Self::Now),
+            wait if wait > MOST => {
+                Err(Error::Invalid(format!("a wait of {wait:?} is longer than {MOST:?}")))
+            }
+            wait => Ok(Self::Until(Instant::now() + wait)),
+        }
+    }
+
+    /// Whether one answer decides.
+    pub(crate) fn is_now(self) -> bool {
+        matches!(self, Self::Now | Self::Glance(_))
+    }
+
     /// When a wait for the lock is over, if it has an end.
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self {
             Self::Until(deadline) => Some(deadline),
-            Self::Now | Self::Forever => None,
+            Self::Now | Self::Glance(_) | Self::Forever => None,
+        }
+    }
+
+    /// As patient with the server, but not with holders.
+    pub(crate) fn glance(self) -> Self {
+        match self {
+            Self::Until(deadline) => Self::Glance(Some(deadline)),
+            Self::Forever => Self::Glance(None),
+            Self::Now | Self::Glance(_) => self,
         }
     }
 
@@ -29,8 +59,8 @@ impl Patience {
         let most = begun + settings.retry_timeout;
         match self {
             Self::Now => most.min(begun + settings.command_timeout),
-            Self::Until(deadline) => most.min(deadline),
-            Self::Forever => most,
+            Self::Until(deadline) | Self::Glance(Some(deadline)) => most.min(deadline),
+            Self::Glance(None) | Self::Forever => most,
         }
     }
 }

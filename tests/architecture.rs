@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["entry", "queue", "hold", "claim"],
     &["contend"],
     &["lock", "read_write", "acquire", "guard", "inspection"],
-    &["client"],
+    &["client", "multi"],
 ];
 
 /// Lines that a file has before one should ask whether it is two files.
@@ -96,6 +96,8 @@ fn handles_and_guards_go_anywhere() {
     anywhere::<redisson_lock::Lock>();
     anywhere::<redisson_lock::FencedLock>();
     anywhere::<redisson_lock::ReadWriteLock>();
+    anywhere::<redisson_lock::MultiLock>();
+    anywhere::<redisson_lock::MultiGuard>();
     anywhere::<redisson_lock::LockGuard>();
     anywhere::<redisson_lock::FencedGuard>();
     anywhere::<redisson_lock::Owner>();
@@ -103,6 +105,11 @@ fn handles_and_guards_go_anywhere() {
     fn sendable<T: Send>(_: T) {}
     // It compiles: that is the test.
     let _ = |lock: &redisson_lock::Lock, guard: redisson_lock::LockGuard| {
+        sendable(lock.lock().into_future());
+        sendable(lock.try_lock().into_future());
+        sendable(guard.unlock());
+    };
+    let _ = |lock: &redisson_lock::MultiLock, guard: redisson_lock::MultiGuard| {
         sendable(lock.lock().into_future());
         sendable(lock.try_lock().into_future());
         sendable(guard.unlock());

@@ -6,6 +6,7 @@
 mod backoff;
 mod janitor;
 mod lease;
+mod silence;
 mod wakeups;
 mod watchdog;
 
@@ -23,6 +24,7 @@ pub(crate) use self::{
     backoff::Backoff,
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
+    silence::Silence,
     wakeups::{Subscription, Wakeups},
     watchdog::Watchdog,
 };
@@ -44,6 +46,7 @@ pub(crate) struct Engine {
     pub(crate) janitor: Janitor,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) silence: Silence,
     state: watch::Sender<State>,
 }
 
@@ -67,6 +70,7 @@ impl Engine {
             janitor: Janitor::start(transport.clone()),
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
+            silence: Silence::default(),
             state: watch::Sender::new(State::Open),
             settings,
             transport,

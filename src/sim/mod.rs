@@ -6,6 +6,8 @@
 
 mod cancellation;
 mod lost_replies;
+mod majority;
+mod multi;
 mod network;
 
 use std::{
@@ -78,6 +80,11 @@ impl World {
         Arc::new(Self { server, inspector, listeners: Mutex::default() })
     }
 
+    /// What a client that was closed did not release.
+    pub(super) fn forget(&self, lock: &str) {
+        self.inspector.lock().unwrap().query::<()>(redis::cmd("DEL").arg(lock));
+    }
+
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
         self.listeners.lock().unwrap()
     }
@@ -95,7 +102,8 @@ impl Sim {
     pub(super) async fn new(world: &Arc<World>) -> Self {
         let wakeups = Wakeups::new();
         let network = Network::new(world, wakeups.clone());
-        let (_, settings) = Config::default().into_settings().unwrap();
+        let (_, mut settings) = Config::default().into_settings().unwrap();
+        settings.server = world.server.url();
         let transport = Arc::new(Link { network: network.clone() });
         let engine = Engine::start(settings, transport, wakeups);
         Self { client: Client::on(engine), network, world: world.clone() }

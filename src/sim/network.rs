@@ -46,6 +46,8 @@ pub(super) enum Fault {
     LoseReply,
     /// It runs so much later than its sender hears that there is no answer.
     Linger(Duration),
+    /// Its reply takes so much longer.
+    SlowReply(Duration),
 }
 
 impl Network {
@@ -164,11 +166,14 @@ impl Transport for Link {
                         let _ = network.run(&call);
                         return;
                     }
-                    Some(Fault::LoseReply) | None => {}
+                    Some(Fault::LoseReply | Fault::SlowReply(_)) | None => {}
                 }
                 let reply = network.run(&call);
                 sleep(ONE_WAY).await;
-                if fault.is_none() {
+                if let Some(Fault::SlowReply(slow)) = fault {
+                    sleep(slow).await;
+                }
+                if fault != Some(Fault::LoseReply) {
                     let _ = answer.send(reply);
                 }
             });

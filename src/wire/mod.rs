@@ -27,7 +27,7 @@ pub(crate) use self::{
     clock::ServerClock,
     script::{Arg, Invocation, Reply, Script},
     transport::FredTransport,
-    url::check_url,
+    url::{check_url, server_name},
 };
 
 /// fred's own configuration: server, credentials, database and TLS are taken from it.

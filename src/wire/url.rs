@@ -31,3 +31,10 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
         _ => Ok(config),
     }
 }
+
+/// The address of the server, and the database on it.
+pub(crate) fn server_name(config: &FredConfig) -> String {
+    let mut hosts: Vec<_> = config.server.hosts().iter().map(ToString::to_string).collect();
+    hosts.sort_unstable();
+    format!("{}/{}", hosts.join(","), config.database.unwrap_or(0))
+}

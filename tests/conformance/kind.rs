@@ -13,6 +13,10 @@ pub(crate) enum Kind {
     NonReentrant,
     NonReentrantFair,
     Spin,
+    /// All of three plain locks.
+    Multi,
+    /// More than half of three plain locks.
+    Majority,
 }
 
 /// One holder at a time.
@@ -71,6 +75,10 @@ pub(crate) const WRITE: &[Kind] = &[Kind::Write];
 pub(crate) const FENCED: &[Kind] = &[Kind::Fenced];
 pub(crate) const NON_REENTRANT: &[Kind] = &[Kind::NonReentrant, Kind::NonReentrantFair];
 pub(crate) const SPIN: &[Kind] = &[Kind::Spin];
+/// Made of several plain locks.
+pub(crate) const SEVERAL: &[Kind] = &[Kind::Multi, Kind::Majority];
+pub(crate) const MULTI: &[Kind] = &[Kind::Multi];
+pub(crate) const MAJORITY: &[Kind] = &[Kind::Majority];
 
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
@@ -83,6 +91,8 @@ impl Kind {
             Self::NonReentrant => "non_reentrant",
             Self::NonReentrantFair => "non_reentrant_fair",
             Self::Spin => "spin",
+            Self::Multi => "multi",
+            Self::Majority => "majority",
         }
     }
 

@@ -19,6 +19,7 @@ mod fenced;
 mod holds;
 mod kind;
 mod leases;
+mod multi;
 mod names;
 mod non_reentrant;
 mod pair;
@@ -88,6 +89,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         fenced::SCENARIOS,
         non_reentrant::SCENARIOS,
         spin::SCENARIOS,
+        multi::SCENARIOS,
     ]
     .into_iter()
     .flatten()

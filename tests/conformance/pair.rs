@@ -7,7 +7,7 @@ use std::sync::Arc;
 use harness::redis::cmd;
 use harness::{
     Commands, Holder, Inspector, Lang, Messages, PATIENCE, Party, Peer, PeerArgs, Pending,
-    assert_nothing_left_where, eventually, token_key,
+    assert_nothing_left_where, eventually, member_names, token_key,
 };
 use serde_json::json;
 
@@ -73,6 +73,14 @@ impl Pair {
     /// The name of the scenario's lock.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The names of the locks it is made of: one, but of several locks.
+    fn names(&self) -> Vec<String> {
+        match self.kind {
+            Kind::Multi | Kind::Majority => member_names(&self.name).into(),
+            _ => vec![self.name.clone()],
+        }
     }
 
     /// The kind of the scenario's lock.
@@ -230,7 +238,11 @@ impl Pair {
 
     /// Waits until nobody listens any more but for those who may.
     pub(crate) async fn listening_no_more(&self) {
-        let is_quiet = || (self.listeners(&self.name) <= self.forgetful.get()).then_some(());
+        let names = self.names();
+        let is_quiet = || {
+            let quiet = |name: &String| self.listeners(name) <= self.forgetful.get();
+            names.iter().all(quiet).then_some(())
+        };
         eventually(PATIENCE, &format!("the last to listen for {:?}", self.name), is_quiet).await;
     }
 
@@ -242,15 +254,16 @@ impl Pair {
     }
 
     pub(crate) async fn assert_nothing_left(&self) {
-        let mut excused = None;
+        let mut excused = Vec::new();
         if self.forgetful.get() > 0 {
             self.listening_no_more().await;
-            excused = Some(self.kind.channel(&self.name));
+            excused.extend(self.names().iter().map(|name| self.kind.channel(name)));
         }
-        let is_excused = |name: &str| match &excused {
-            Some(channel) if self.kind.is_fair() => name.starts_with(channel),
-            Some(channel) => name == channel,
-            None => false,
+        let is_excused = |name: &str| {
+            excused.iter().any(|channel| match self.kind.is_fair() {
+                true => name.starts_with(channel),
+                false => name == channel,
+            })
         };
         self.forget_tokens(&self.name);
         let is_ours = |name: &str| name.contains(&self.name) && !is_excused(name);

@@ -37,7 +37,8 @@ pub use inspect::{Access, Holder, Inspector};
 pub use load::{Latency, Load, LoadReport};
 pub use monitor::{Commands, Messages};
 pub use names::{
-    deadlines_key, lock_channel, queue_key, read_hold_key, read_write_channel, token_key,
+    deadlines_key, lock_channel, member_names, queue_key, read_hold_key, read_write_channel,
+    token_key,
 };
 pub use party::Party;
 pub use peer::{

@@ -35,3 +35,8 @@ pub fn read_hold_key(name: &str, holder: &str, n: u64) -> String {
 fn tagged(prefix: &str, name: &str) -> String {
     if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
 }
+
+/// The three locks that one of several is made of, where a test says no more than a name.
+pub fn member_names(name: &str) -> [String; 3] {
+    [1, 2, 3].map(|i| format!("{name}:{i}"))
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::load::{Load, LoadReport, millis};
+use crate::names::member_names;
 use crate::peer::{Answer, Peer, PeerError, Pending};
 use crate::wait::PATIENCE;
 
@@ -17,6 +18,8 @@ pub struct Party {
     peer: Peer,
     kind: &'static str,
     name: String,
+    /// Of a lock made of several, their names; if not said, those of [`member_names`].
+    members: Option<Vec<String>>,
     owner: String,
 }
 
@@ -28,7 +31,7 @@ impl Peer {
         kind: &'static str,
         name: impl Into<String>,
     ) -> Party {
-        Party { peer: self.clone(), kind, name: name.into(), owner: owner.into() }
+        Party { peer: self.clone(), kind, name: name.into(), members: None, owner: owner.into() }
     }
 }
 
@@ -48,14 +51,30 @@ impl Party {
         Self { kind, ..self.clone() }
     }
 
+    /// The same owner with a lock made of these.
+    pub fn of_members(&self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { members: Some(names.into_iter().map(Into::into).collect()), ..self.clone() }
+    }
+
     /// Sends a request, with further fields in an object (or `null`), for later.
     pub fn start(&self, op: &str, fields: Value) -> Pending {
         let mut request = match fields {
             Value::Object(fields) => fields,
             _ => Map::new(),
         };
-        let ours = [("op", op), ("kind", self.kind), ("name", &self.name), ("owner", &self.owner)];
+        let ours = [("op", op), ("kind", self.kind), ("owner", &self.owner)];
         request.extend(ours.map(|(field, value)| (field.into(), value.into())));
+        match (self.kind, &self.members) {
+            ("multi" | "majority", Some(members)) => {
+                request.insert("names".into(), json!(members));
+            }
+            ("multi" | "majority", None) => {
+                request.insert("names".into(), json!(member_names(&self.name)));
+            }
+            _ => {
+                request.insert("name".into(), json!(self.name));
+            }
+        }
         self.peer.start(Value::Object(request))
     }
 

@@ -1,10 +1,10 @@
 //! The one place that knows which kind of lock is made and held how.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use redisson_lock::{
-    Client, Error, FencedGuard, FencedLock, Guard, Inspection, Lock, LockGuard, Owner, Remaining,
+    Client, Error, FencedGuard, FencedLock, Guard, Inspection, Lock, LockGuard, Loss, MultiGuard,
+    MultiLock, Owner, Remaining,
 };
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use crate::request::{Kind, Op, Request};
 pub(crate) enum AnyLock {
     Plain(Lock),
     Fenced(FencedLock),
+    Multi(MultiLock),
 }
 
 /// What its holder has.
@@ -23,6 +24,7 @@ pub(crate) enum AnyLock {
 pub(crate) enum AnyGuard {
     Plain(LockGuard),
     Fenced(FencedGuard),
+    Multi(MultiGuard),
 }
 
 /// How long to wait for a lock, and how long to keep it.
@@ -42,10 +44,13 @@ enum Patience {
 impl AnyLock {
     /// The lock a request means.
     pub(crate) fn of(client: &Client, request: &Request) -> Result<Self, Failure> {
-        Self::named(client, request.kind, request.name()?)
+        Self::named(client, request.kind, &request.names()?)
     }
 
-    pub(crate) fn named(client: &Client, kind: Kind, name: &str) -> Result<Self, Failure> {
+    /// All kinds but those of several locks have one name.
+    pub(crate) fn named(client: &Client, kind: Kind, names: &[String]) -> Result<Self, Failure> {
+        let name = &names[0];
+        let plain = || names.iter().map(|name| client.lock(name));
         Ok(match kind {
             Kind::Lock => Self::Plain(client.lock(name)),
             Kind::Fair => Self::Plain(client.fair_lock(name)),
@@ -55,6 +60,8 @@ impl AnyLock {
             Kind::NonReentrant => Self::Plain(client.non_reentrant_lock(name)),
             Kind::NonReentrantFair => Self::Plain(client.non_reentrant_fair_lock(name)),
             Kind::Spin => Self::Plain(client.spin_lock(name)),
+            Kind::Multi => Self::Multi(MultiLock::all(plain())),
+            Kind::Majority => Self::Multi(MultiLock::majority(plain())),
             Kind::ReadWrite | Kind::None => {
                 return Err(Failure::invalid("this kind is for loops"));
             }
@@ -70,44 +77,55 @@ impl AnyLock {
         Ok(match self {
             Self::Plain(lock) => take(lock, owner, terms).await?.map(AnyGuard::Plain),
             Self::Fenced(lock) => take(lock, owner, terms).await?.map(AnyGuard::Fenced),
+            Self::Multi(lock) => take_several(lock, owner, terms).await?.map(AnyGuard::Multi),
         })
     }
 
-    pub(crate) async fn force_unlock(&self) -> Result<bool, Error> {
-        match self {
-            Self::Plain(lock) => lock.force_unlock().await,
-            Self::Fenced(lock) => lock.force_unlock().await,
-        }
+    pub(crate) async fn force_unlock(&self) -> Result<bool, Failure> {
+        Ok(match self {
+            Self::Plain(lock) => lock.force_unlock().await?,
+            Self::Fenced(lock) => lock.force_unlock().await?,
+            Self::Multi(_) => return Err(of_one_lock()),
+        })
     }
 
-    pub(crate) async fn is_locked(&self) -> Result<bool, Error> {
-        match self {
-            Self::Plain(lock) => lock.is_locked().await,
-            Self::Fenced(lock) => lock.is_locked().await,
-        }
+    pub(crate) async fn is_locked(&self) -> Result<bool, Failure> {
+        Ok(match self {
+            Self::Plain(lock) => lock.is_locked().await?,
+            Self::Fenced(lock) => lock.is_locked().await?,
+            Self::Multi(_) => return Err(of_one_lock()),
+        })
     }
 
-    pub(crate) async fn remaining(&self) -> Result<Remaining, Error> {
-        match self {
-            Self::Plain(lock) => lock.remaining().await,
-            Self::Fenced(lock) => lock.remaining().await,
-        }
+    pub(crate) async fn remaining(&self) -> Result<Remaining, Failure> {
+        Ok(match self {
+            Self::Plain(lock) => lock.remaining().await?,
+            Self::Fenced(lock) => lock.remaining().await?,
+            Self::Multi(_) => return Err(of_one_lock()),
+        })
     }
 
-    pub(crate) async fn inspect(&self) -> Result<Inspection, Error> {
-        match self {
-            Self::Plain(lock) => lock.inspect().await,
-            Self::Fenced(lock) => lock.inspect().await,
-        }
+    pub(crate) async fn inspect(&self) -> Result<Inspection, Failure> {
+        Ok(match self {
+            Self::Plain(lock) => lock.inspect().await?,
+            Self::Fenced(lock) => lock.inspect().await?,
+            Self::Multi(_) => return Err(of_one_lock()),
+        })
     }
 
     /// The token given out last, or `null`.
     pub(crate) async fn token(&self) -> Result<Value, Failure> {
         match self {
-            Self::Plain(_) => Err(Failure::invalid("only a fenced lock has a token")),
+            Self::Plain(_) | Self::Multi(_) => {
+                Err(Failure::invalid("only a fenced lock has a token"))
+            }
             Self::Fenced(lock) => Ok(lock.token().await?.map(|token| token.value()).into()),
         }
     }
+}
+
+fn of_one_lock() -> Failure {
+    Failure::invalid("this may be asked of one lock, not of several")
 }
 
 impl AnyGuard {
@@ -115,25 +133,31 @@ impl AnyGuard {
         match self {
             Self::Plain(guard) => guard.unlock().await,
             Self::Fenced(guard) => guard.unlock().await,
+            Self::Multi(guard) => guard.unlock().await,
         }
     }
 
     /// How a granted acquisition is answered.
     pub(crate) fn answer(&self) -> Value {
         match self {
-            Self::Plain(_) => true.into(),
+            Self::Plain(_) | Self::Multi(_) => true.into(),
             Self::Fenced(guard) => guard.token().value().into(),
         }
     }
-}
 
-impl Deref for AnyGuard {
-    type Target = LockGuard;
-
-    fn deref(&self) -> &LockGuard {
+    pub(crate) async fn check(&self) -> Result<(), Error> {
         match self {
-            Self::Plain(guard) => guard,
-            Self::Fenced(guard) => guard,
+            Self::Plain(guard) => guard.check().await,
+            Self::Fenced(guard) => guard.check().await,
+            Self::Multi(guard) => guard.check().await,
+        }
+    }
+
+    pub(crate) async fn lost(&self) -> Loss {
+        match self {
+            Self::Plain(guard) => guard.lost().await,
+            Self::Fenced(guard) => guard.lost().await,
+            Self::Multi(guard) => guard.lost().await,
         }
     }
 }
@@ -149,30 +173,46 @@ impl Terms {
     }
 }
 
-async fn take<G: Guard>(
-    lock: &Lock<G>,
-    owner: Option<&mut Owner>,
-    terms: Terms,
-) -> Result<Option<G>, Error> {
-    if matches!(terms.patience, Patience::Endless) {
-        let mut acquire = lock.lock();
+/// Awaits an acquisition, of one lock or of several, on these terms.
+macro_rules! take {
+    ($lock:expr, $owner:expr, $terms:expr) => {{
+        let (lock, owner, terms) = ($lock, $owner, $terms);
+        if matches!(terms.patience, Patience::Endless) {
+            let mut acquire = lock.lock();
+            if let Some(owner) = owner {
+                acquire = acquire.by(owner);
+            }
+            if let Some(lease) = terms.lease {
+                acquire = acquire.lease(lease);
+            }
+            return acquire.await.map(Some);
+        }
+        let mut acquire = lock.try_lock();
         if let Some(owner) = owner {
             acquire = acquire.by(owner);
         }
         if let Some(lease) = terms.lease {
             acquire = acquire.lease(lease);
         }
-        return acquire.await.map(Some);
-    }
-    let mut acquire = lock.try_lock();
-    if let Some(owner) = owner {
-        acquire = acquire.by(owner);
-    }
-    if let Some(lease) = terms.lease {
-        acquire = acquire.lease(lease);
-    }
-    if let Patience::Within(wait) = terms.patience {
-        acquire = acquire.wait(wait);
-    }
-    acquire.await
+        if let Patience::Within(wait) = terms.patience {
+            acquire = acquire.wait(wait);
+        }
+        acquire.await
+    }};
+}
+
+async fn take<G: Guard>(
+    lock: &Lock<G>,
+    owner: Option<&mut Owner>,
+    terms: Terms,
+) -> Result<Option<G>, Error> {
+    take!(lock, owner, terms)
+}
+
+async fn take_several(
+    lock: &MultiLock,
+    owner: Option<&mut Owner>,
+    terms: Terms,
+) -> Result<Option<MultiGuard>, Error> {
+    take!(lock, owner, terms)
 }

@@ -135,11 +135,11 @@ impl LoopLocks {
         if request.kind == Kind::None {
             return Ok(Self::None);
         }
-        let name = match request.each {
-            true => format!("{}:{number}", request.name()?),
-            false => request.name()?.to_owned(),
-        };
-        let lock = |kind| AnyLock::named(client, kind, &name);
+        let mut names = request.names()?;
+        if request.each {
+            names.iter_mut().for_each(|name| *name = format!("{name}:{number}"));
+        }
+        let lock = |kind| AnyLock::named(client, kind, &names);
         let terms = Terms::of(request);
         Ok(match write_percent {
             None => Self::One { lock: lock(request.kind)?, terms },

@@ -16,7 +16,7 @@ pub(crate) struct Thread {
     client: Client,
     owner: Owner,
     /// The newest guard last.
-    guards: HashMap<(Kind, String), Vec<AnyGuard>>,
+    guards: HashMap<(Kind, Vec<String>), Vec<AnyGuard>>,
 }
 
 impl Thread {
@@ -60,11 +60,16 @@ impl Thread {
     /// As the server sees it.
     async fn hold_count(&self, request: &Request) -> Result<u32, Failure> {
         AnyLock::of(&self.client, request)?;
-        let Some(guard) = self.newest(request)? else {
+        let guards = self.guards.get(&key(request)?).map_or(&[][..], Vec::as_slice);
+        let Some(guard) = guards.last() else {
             return Ok(0);
         };
         match guard.check().await {
-            Ok(()) => Ok(guard.hold_count()),
+            Ok(()) => Ok(match guard {
+                AnyGuard::Plain(guard) => guard.hold_count(),
+                AnyGuard::Fenced(guard) => guard.hold_count(),
+                AnyGuard::Multi(_) => guards.len().try_into().expect("a small number"),
+            }),
             Err(Error::NotHeld { .. }) => Ok(0),
             Err(error) => Err(error.into()),
         }
@@ -98,8 +103,8 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
     })
 }
 
-fn key(request: &Request) -> Result<(Kind, String), Failure> {
-    Ok((request.kind, request.name()?.to_owned()))
+fn key(request: &Request) -> Result<(Kind, Vec<String>), Failure> {
+    Ok((request.kind, request.names()?))
 }
 
 fn not_held() -> Failure {

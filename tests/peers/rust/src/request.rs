@@ -15,6 +15,8 @@ pub(crate) struct Request {
     #[serde(default)]
     pub(crate) kind: Kind,
     name: Option<String>,
+    #[serde(default)]
+    names: Vec<String>,
     pub(crate) owner: Option<String>,
     lease_ms: Option<u64>,
     wait_ms: Option<u64>,
@@ -62,6 +64,10 @@ pub(crate) enum Kind {
     NonReentrant,
     NonReentrantFair,
     Spin,
+    /// All of several plain locks.
+    Multi,
+    /// More than half of several plain locks.
+    Majority,
     /// Both sides of a read/write lock, for a loop that takes now the one and now the other.
     ReadWrite,
     /// No lock at all, for a loop that shows what goes wrong then.
@@ -105,6 +111,18 @@ impl Request {
 
     pub(crate) fn name(&self) -> Result<&str, Failure> {
         self.name.as_deref().ok_or_else(|| missing("name"))
+    }
+
+    /// The name of the lock, or the names of those it is made of.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Failure> {
+        match self.kind {
+            Kind::Multi | Kind::Majority if self.names.iter().any(String::is_empty) => {
+                Err(Failure::invalid("names must be non-empty strings"))
+            }
+            Kind::Multi | Kind::Majority if self.names.is_empty() => Err(missing("names")),
+            Kind::Multi | Kind::Majority => Ok(self.names.clone()),
+            _ => Ok(vec![self.name()?.to_owned()]),
+        }
     }
 
     pub(crate) fn lease(&self) -> Option<Duration> {

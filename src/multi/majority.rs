@@ -1,0 +1,223 @@
+//! A majority of several locks: Redis's own description of it, called RedLock.
+//!
+//! All servers are asked at the same time, and nobody waits at any. As soon as more than half have
+//! granted it is decided; who answers later joins. Where it is decided the other way, all is given
+//! back and tried again after a pause left to chance: several may have split the servers among them.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::{
+    GIVE_BACK, Terms,
+    guard::{Members, MultiGuard},
+};
+use crate::{
+    acquire::take as take_one,
+    engine::{Backoff, Engine},
+    error::{Error, Loss},
+    hold::Share,
+    lock::Lock,
+    patience::Patience,
+};
+
+/// How long the others have to answer once a majority has, at the least; else four times as long as
+/// that took.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// What became of one try.
+enum Outcome {
+    Granted(MultiGuard),
+    /// Others hold too many.
+    Refused,
+    /// Too few servers of those that were asked are of any use.
+    Short,
+    /// Too few servers are of any use.
+    Failed(Error),
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    /// Nobody who has been silent lately, where the others are a majority.
+    Talkative,
+    All,
+}
+
+/// Takes a majority. `None`: others held too many for all the time given.
+pub(super) async fn take(locks: &[Lock], terms: Terms) -> Result<Option<MultiGuard>, Error> {
+    let deadline = terms.patience.deadline();
+    let settings = &locks[0].entry()?.engine.settings;
+    let mut pauses = Backoff::between(Duration::from_millis(5), Duration::from_millis(100));
+    let over = |end: Option<Instant>| {
+        terms.patience.is_now() || end.is_some_and(|end| end <= Instant::now())
+    };
+    // Since when too few servers answer.
+    let mut failing = None;
+    let mut whom = Whom::Talkative;
+    loop {
+        let tried = Instant::now();
+        match attempt(locks, terms, std::mem::replace(&mut whom, Whom::Talkative)).await {
+            Outcome::Granted(guard) => return Ok(Some(guard)),
+            Outcome::Refused if over(deadline) => return Ok(None),
+            Outcome::Refused => failing = None,
+            Outcome::Short => {
+                whom = Whom::All;
+                continue;
+            }
+            Outcome::Failed(error) => {
+                let give_up = terms.patience.give_up(*failing.get_or_insert(tried), settings);
+                if !matches!(error, Error::Redis(_)) || over(Some(give_up)) {
+                    return Err(error);
+                }
+            }
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        sleep(left.unwrap_or(Duration::MAX).min(pauses.next())).await;
+    }
+}
+
+/// Asks once. Dropped before its end, it leaves nothing.
+async fn attempt(locks: &[Lock], terms: Terms, whom: Whom) -> Outcome {
+    let (all, quorum) = (locks.len(), locks.len() / 2 + 1);
+    let begun = Instant::now();
+    let end = begun + limit(locks, terms);
+    let mut asked = Asked::of(locks, terms, whom, end);
+    let mut shares: Vec<Share> = Vec::with_capacity(all);
+    let left_out = all - asked.open();
+    let (mut refused, mut failed) = (0, left_out);
+    let mut error = None;
+    let mut cut = end;
+    while shares.len() < quorum {
+        let Ok(Some(answer)) = timeout_at(cut, asked.next()).await else { break };
+        match answer {
+            Ok(Some(share)) => shares.push(share),
+            Ok(None) => refused += 1,
+            Err(other) => {
+                failed += 1;
+                // One that is no silence says more.
+                if error.is_none() || matches!(error, Some(Error::Redis(_))) {
+                    error = Some(other);
+                }
+            }
+        }
+        if shares.len() + refused == quorum {
+            cut = end.min(begun + patience_with_others(begun));
+        }
+    }
+    if shares.len() >= quorum {
+        // Those who have answered as well, but were not looked at yet.
+        while let Some(Some(answer)) = asked.next().now_or_never() {
+            shares.extend(answer.ok().flatten());
+        }
+        let guard = MultiGuard::new(shares, quorum);
+        if !guard.is_held() {
+            return Outcome::Failed(Error::NotHeld { why: Loss::Expired });
+        }
+        // An owner is nobody's any more when its acquisition is over: it takes nothing behind its back.
+        let door = if terms.owner.is_some() { Weak::new() } else { guard.door() };
+        if asked.open() > 0 {
+            tokio::spawn(let_join(door, asked, begun + patience_with_others(begun), end));
+        }
+        return Outcome::Granted(guard);
+    }
+    asked.note_silence();
+    failed += asked.open();
+    drop(asked);
+    let _ = timeout(GIVE_BACK, join_all(shares.into_iter().map(Share::release))).await;
+    if all - failed >= quorum {
+        return Outcome::Refused;
+    }
+    if left_out > 0 {
+        return Outcome::Short;
+    }
+    Outcome::Failed(error.unwrap_or_else(|| {
+        crate::wire::WireError::unanswered("too few servers answered in time").into_error("")
+    }))
+}
+
+/// How long a server may take to answer, at most. What is left of a lease then is worth having.
+fn limit(locks: &[Lock], terms: Terms) -> Duration {
+    let timeouts = locks.iter().filter_map(|lock| lock.entry().ok());
+    let longest = timeouts.map(|entry| entry.engine.settings.command_timeout).max();
+    let limit = longest.unwrap_or_default();
+    terms.lease.map_or(limit, |lease| limit.min(lease / 4))
+}
+
+/// How long the others may take, a majority having answered just now.
+fn patience_with_others(begun: Instant) -> Duration {
+    LEAST.max(4 * begun.elapsed())
+}
+
+/// Lets those join who answer after it was decided.
+async fn let_join(door: Weak<Members>, mut asked: Asked, cut: Instant, end: Instant) {
+    let late = async |asked: &mut Asked| {
+        while let Some(answer) = asked.next().await {
+            if let (Ok(Some(share)), Some(members)) = (answer, door.upgrade()) {
+                members.join(share);
+            }
+        }
+    };
+    if timeout_at(cut, late(&mut asked)).await.is_err() {
+        asked.note_silence();
+        let _ = timeout_at(end, late(&mut asked)).await;
+    }
+}
+
+type Answer = Result<Option<Share>, Error>;
+
+/// The questions of one try that are not answered yet.
+struct Asked {
+    answers: FuturesUnordered<BoxFuture<'static, (usize, Answer)>>,
+    /// Whose servers have not answered.
+    silent: Vec<Option<Arc<Engine>>>,
+}
+
+impl Asked {
+    fn of(locks: &[Lock], terms: Terms, whom: Whom, end: Instant) -> Self {
+        let is_silent = |lock: &&Lock| lock.entry().is_ok_and(|entry| entry.engine.silence.lasts());
+        let mut asked: Vec<_> = locks.iter().filter(|lock| !is_silent(lock)).cloned().collect();
+        if whom == Whom::All || asked.len() <= locks.len() / 2 {
+            asked = locks.to_vec();
+        }
+        let silent = asked.iter().map(|lock| Some(lock.entry().ok()?.engine.clone())).collect();
+        let Terms { owner, lease, .. } = terms;
+        let ask = |(i, lock): (usize, Lock)| {
+            let answer = async move {
+                (i, take_one(&lock, owner, lease, Patience::Glance(Some(end))).await)
+            };
+            answer.boxed()
+        };
+        Self { answers: asked.into_iter().enumerate().map(ask).collect(), silent }
+    }
+
+    async fn next(&mut self) -> Option<Answer> {
+        let (i, answer) = self.answers.next().await?;
+        if let Some(engine) = self.silent[i].take() {
+            match answer {
+                Err(Error::Redis(_)) => engine.silence.begin(),
+                _ => engine.silence.end(),
+            }
+        }
+        Some(answer)
+    }
+
+    /// How many are not answered.
+    fn open(&self) -> usize {
+        self.answers.len()
+    }
+
+    fn note_silence(&self) {
+        for engine in self.silent.iter().flatten() {
+            engine.silence.begin();
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A majority: who may be late, and for how long it is trusted.
+
+use std::pin::pin;
+
+use futures::FutureExt;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    Fault, LOCK,
+    multi::{left, locks, ms, sims, worlds},
+};
+use crate::{Error, Loss, MultiLock};
+
+#[tokio::test(start_paused = true)]
+async fn who_answers_late_joins_a_majority_that_is_held_and_no_other() {
+    let worlds = worlds();
+    // Sooner, and later, than a slow one is noted.
+    for slow in [30, 120] {
+        let sims = sims(&worlds).await;
+        let multi = MultiLock::majority(locks(&sims));
+        let begun = Instant::now();
+        sims[1].network.fail("acquire", [Fault::SlowReply(ms(slow))]);
+        let guard = multi.lock().await.unwrap();
+        assert_eq!((begun.elapsed(), guard.held_members()), (ms(6), 2));
+        sleep(ms(slow + 1)).await;
+        assert_eq!(guard.held_members(), 3);
+        // It counts like any other.
+        sims[0].client.close().await.unwrap();
+        assert!(timeout(ms(500), guard.lost()).await.is_err() && guard.is_held());
+        drop(guard);
+
+        let sims = self::sims(&worlds).await;
+        let multi = MultiLock::majority(locks(&sims));
+        worlds[0].forget(LOCK);
+        sims[1].network.fail("acquire", [Fault::SlowReply(ms(slow))]);
+        let lost = multi.lock().await.unwrap();
+        sims[0].client.close().await.unwrap();
+        assert_eq!(lost.lost().now_or_never(), Some(Loss::Closed));
+        sleep(ms(slow + 20)).await;
+        assert!(!lost.is_held(), "what is lost stays lost");
+        assert_eq!((lost.held_members(), sims[1].holder(LOCK)), (1, None));
+        drop(lost);
+        worlds[0].forget(LOCK);
+
+        let sims = self::sims(&worlds).await;
+        sims[1].network.fail("acquire", [Fault::SlowReply(ms(slow))]);
+        let released = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+        released.unlock().await.unwrap();
+        sleep(ms(slow + 20)).await;
+        assert_eq!(sims[1].holder(LOCK), None, "nobody is there to join");
+        assert_eq!(left(&sims).await, [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_majority_is_trusted_as_by_its_last_and_not_granted_when_that_is_over() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    let multi = MultiLock::majority(locks(&sims));
+    let begun = Instant::now();
+    let guard = multi.try_lock().lease(ms(1_000)).await.unwrap().unwrap();
+    assert_eq!(begun.elapsed(), ms(6));
+    assert_eq!(guard.remaining(), ms(1_000 - 10 - 2 - 6), "lease - drift - elapsed");
+    guard.unlock().await.unwrap();
+
+    // Whoever asked sleeps through the end of what was granted meanwhile.
+    let mut asking = pin!(multi.try_lock().lease(ms(100)).into_future());
+    assert!((&mut asking).now_or_never().is_none());
+    sleep(ms(150)).await;
+    let late = asking.await;
+    assert!(matches!(late, Err(Error::NotHeld { why: Loss::Expired })), "{late:?}");
+    assert_eq!(left(&sims).await, [""; 0]);
+
+    // A majority that takes more than its share of the lease to answer.
+    let late = multi.try_lock().lease(ms(20)).await;
+    assert!(matches!(late, Err(Error::Redis(_))), "{late:?}");
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_hangs_costs_nothing_and_is_left_alone_for_a_while() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    sims[2].network.fail("acquire", (0..100).map(|_| Fault::Linger(ms(3_000))));
+    let multi = MultiLock::majority(locks(&sims));
+    let begun = Instant::now();
+    for _ in 0..20 {
+        let asked = Instant::now();
+        let guard = multi.lock().await.unwrap();
+        assert_eq!(asked.elapsed(), ms(6), "one round trip to the others");
+        guard.unlock().await.unwrap();
+        sleep(ms(40)).await;
+    }
+    let calls = sims[2].network.calls();
+    println!("{calls} calls to the one that hangs in {:?}", begun.elapsed());
+    assert!((1..=60).contains(&calls), "{calls}");
+    assert_eq!(left(&sims).await, [""; 0]);
+}

@@ -1,0 +1,271 @@
+//! Several locks on several servers: cut at any moment, named in any order, lost one by one.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::join_all};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Fault, LOCK, Sim, World};
+use crate::{Error, Lock, Loss, MultiLock};
+
+pub(super) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Three servers.
+pub(super) fn worlds() -> [Arc<World>; 3] {
+    [World::new(), World::new(), World::new()]
+}
+
+/// A client of each.
+pub(super) async fn sims(worlds: &[Arc<World>; 3]) -> Vec<Sim> {
+    join_all(worlds.iter().map(Sim::new)).await
+}
+
+pub(super) fn locks(sims: &[Sim]) -> Vec<Lock> {
+    sims.iter().map(|sim| sim.client.lock(LOCK)).collect()
+}
+
+pub(super) async fn left(sims: &[Sim]) -> Vec<String> {
+    join_all(sims.iter().map(Sim::left)).await.concat()
+}
+
+/// Cuts at every ms until the future is done by itself in 5 cuts in a row; after each nothing is left.
+async fn cut_everywhere<F: AsyncFn(&[Sim])>(
+    worlds: &[Arc<World>; 3],
+    what: &str,
+    future: F,
+) -> u64 {
+    let (mut done, mut cuts) = (0, 0);
+    while done < 5 {
+        let sims = sims(worlds).await;
+        // In the middle of a ms: every timer of the network fires at whole ones.
+        let cut = ms(cuts) + Duration::from_micros(500);
+        done = if timeout(cut, future(&sims)).await.is_ok() { done + 1 } else { 0 };
+        let left = left(&sims).await;
+        assert!(left.is_empty(), "{what}, cut after {cuts} ms, left {left:?}");
+        cuts += 1;
+        assert!(cuts < 5_000, "{what} does not end");
+    }
+    println!("{what}: {cuts} cuts, nothing left");
+    cuts
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_or_a_majority_cut_at_any_ms_leave_nothing() {
+    let worlds = worlds();
+    type Make = fn(Vec<Lock>) -> MultiLock;
+    let rules: [(&str, Make); 2] = [("all", MultiLock::all), ("majority", MultiLock::majority)];
+    let mut cuts = 0;
+    for (rule, multi) in rules {
+        cuts += cut_everywhere(&worlds, &format!("{rule}, dropped"), async |sims| {
+            let guard = multi(locks(sims)).lock().await.unwrap();
+            sleep(ms(2)).await;
+            drop(guard);
+        })
+        .await;
+        cuts += cut_everywhere(&worlds, &format!("{rule}, try_lock and unlock"), async |sims| {
+            let guard = multi(locks(sims)).try_lock().lease(ms(900)).await.unwrap().unwrap();
+            guard.unlock().await.unwrap();
+        })
+        .await;
+        cuts += cut_everywhere(&worlds, &format!("{rule}, lost replies"), async |sims| {
+            sims[1].network.fail("acquire", [Fault::LoseReply, Fault::LoseReply]);
+            sims[2].network.fail("acquire", [Fault::Linger(ms(40))]);
+            sims[0].network.fail("release", [Fault::LoseReply]);
+            let guard = multi(locks(sims)).lock().await.unwrap();
+            sleep(ms(2)).await;
+            guard.unlock().await.unwrap();
+        })
+        .await;
+        cuts += cut_everywhere(&worlds, &format!("{rule}, by an owner, twice"), async |sims| {
+            let mut me = sims[0].client.owner();
+            let outer = multi(locks(sims)).lock().by(&mut me).await.unwrap();
+            let inner = multi(locks(sims)).lock().by(&mut me).await.unwrap();
+            inner.unlock().await.unwrap();
+            outer.unlock().await.unwrap();
+        })
+        .await;
+        cuts += cut_everywhere(&worlds, &format!("{rule}, others are first"), async |sims| {
+            let others = locks(sims);
+            let held = (others[1].lock().await.unwrap(), others[2].lock().await.unwrap());
+            let waiter = async {
+                let guard = multi(locks(sims)).lock().lease(ms(900)).await.unwrap();
+                guard.unlock().await.unwrap();
+            };
+            let release = async {
+                sleep(ms(20)).await;
+                held.0.unlock().await.unwrap();
+                sleep(ms(20)).await;
+                held.1.unlock().await.unwrap();
+            };
+            tokio::join!(waiter, release);
+        })
+        .await;
+    }
+    println!("cut points: {cuts}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_in_part_is_given_back_before_the_answer() {
+    let worlds = worlds();
+    let (holder, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let blockers = [
+        holder[1].client.lock(LOCK).lock().await.unwrap(),
+        holder[2].client.lock(LOCK).lock().await.unwrap(),
+    ];
+    for multi in [MultiLock::all(locks(&sims)), MultiLock::majority(locks(&sims))] {
+        for wait in [0, 5, 50, 400] {
+            let refused = multi.try_lock().wait(ms(wait)).await.unwrap();
+            assert!(refused.is_none());
+            assert_eq!(sims[0].holder(LOCK), None, "of {multi:?}, after {wait} ms");
+        }
+    }
+    drop(blockers);
+    assert_eq!([left(&holder).await, left(&sims).await].concat(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_callers_who_name_the_same_locks_differently_never_wait_for_each_other() {
+    let worlds = worlds();
+    for offset in 0..24 {
+        let (one, two) = (sims(&worlds).await, sims(&worlds).await);
+        let mut backwards = locks(&two);
+        backwards.reverse();
+        let turns = async |multi: MultiLock, before: u64| {
+            for turn in 0..6 {
+                sleep(ms(before + turn % 3)).await;
+                let guard = multi.lock().await.unwrap();
+                sleep(ms(turn)).await;
+                guard.unlock().await.unwrap();
+            }
+        };
+        let both = async {
+            tokio::join!(
+                turns(MultiLock::all(locks(&one)), 0),
+                turns(MultiLock::all(backwards), offset)
+            )
+        };
+        // Far less than it takes to give up a wait that holds something.
+        timeout(ms(2_000), both).await.expect("none of them waits for the other");
+        assert_eq!([left(&one).await, left(&two).await].concat(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_takes_them_in_another_order_as_redisson_does_gets_what_it_waits_for() {
+    let worlds = worlds();
+    let (peer, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let mut order: Vec<_> = (0..3).collect();
+    order.sort_by_key(|&i| worlds[i].server.url());
+    let (first, last) = (order[0], order[2]);
+    let holds_last = peer[last].client.lock(LOCK).lock().await.unwrap();
+    let ours = async {
+        let guard = MultiLock::all(locks(&sims)).lock().await.unwrap();
+        guard.unlock().await.unwrap();
+    };
+    let theirs = async {
+        sleep(ms(50)).await;
+        // Waits for what we hold, and gives nothing back meanwhile.
+        let first = peer[first].client.lock(LOCK).lock().await.unwrap();
+        first.unlock().await.unwrap();
+        holds_last.unlock().await.unwrap();
+    };
+    let begun = Instant::now();
+    timeout(ms(6_000), async { tokio::join!(ours, theirs) }).await.expect("nobody hangs");
+    assert!(begun.elapsed() > ms(2_000), "they did wait for each other");
+    assert_eq!([left(&peer).await, left(&sims).await].concat(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_taken_early_is_held_for_the_whole_lease_all_the_same() {
+    let worlds = worlds();
+    let (holder, sims) = (sims(&worlds).await, sims(&worlds).await);
+    for holder in &holder {
+        let blocker = holder.client.lock(LOCK).lock().await.unwrap();
+        let release = async {
+            sleep(ms(250)).await;
+            blocker.unlock().await.unwrap();
+        };
+        let multi = MultiLock::all(locks(&sims));
+        let (guard, ()) = tokio::join!(multi.lock().lease(ms(1_000)).into_future(), release);
+        let guard = guard.unwrap();
+        // The lease less drift, and two round trips: the try of the rest, and that which prolongs.
+        assert!(guard.remaining() >= ms(988 - 2 * 6), "{:?}", guard.remaining());
+        guard.unlock().await.unwrap();
+    }
+    assert_eq!([left(&holder).await, left(&sims).await].concat(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_are_lost_with_any_and_a_majority_with_too_many() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    let majority = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+    sleep(ms(10)).await;
+    assert_eq!(majority.held_members(), 3, "the third has joined");
+    let others: Vec<_> = sims.iter().map(|sim| sim.client.lock("other")).collect();
+    let all = MultiLock::all(others).lock().await.unwrap();
+    assert!(all.is_held() && majority.is_held());
+    assert!(all.lost().now_or_never().is_none());
+
+    sims[1].client.close().await.unwrap();
+    assert_eq!(all.lost().now_or_never(), Some(Loss::Closed));
+    assert!(!all.is_held());
+    assert!(timeout(ms(5_000), majority.lost()).await.is_err(), "two of three are a majority");
+    assert!(majority.is_held());
+    assert_eq!(majority.while_held(async { 7 }).await.unwrap(), 7);
+
+    let (lost, ()) = tokio::join!(majority.lost(), async {
+        sims[2].client.close().await.unwrap();
+    });
+    assert_eq!(lost, Loss::Closed);
+    assert!(!majority.is_held());
+    assert_eq!(majority.held_members(), 1);
+    let work = majority.while_held(std::future::pending::<()>()).await;
+    assert!(matches!(work, Err(Error::NotHeld { why: Loss::Closed })), "{work:?}");
+    let unlocked = majority.unlock().await;
+    assert!(matches!(unlocked, Err(Error::Closed | Error::NotHeld { .. })), "{unlocked:?}");
+    drop(all);
+    assert_eq!(sims[0].left().await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_meant_is_refused_and_nothing_is_sent() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    let (client, other) = (&sims[0].client, &sims[1].client);
+    let again = Sim::new(&worlds[0]).await;
+    let mut me = client.owner();
+    let rules: [fn(Vec<Lock>) -> MultiLock; 2] = [MultiLock::all, MultiLock::majority];
+    for rule in rules {
+        let cannot_be_meant = [
+            vec![],
+            vec![client.lock("a"), client.lock("b"), client.lock("a")],
+            vec![client.lock("a"), client.fair_lock("a")],
+            vec![client.lock("a"), again.client.lock("a")],
+            vec![client.lock("a"), other.lock("")],
+        ];
+        for locks in cannot_be_meant {
+            let multi = rule(locks);
+            for refused in [
+                multi.lock().await.map(drop),
+                multi.try_lock().await.map(drop),
+                multi.lock().by(&mut me).await.map(drop),
+            ] {
+                assert!(matches!(refused, Err(Error::Invalid(_))), "{multi:?}: {refused:?}");
+            }
+        }
+        let fine = rule(vec![client.lock("a"), other.lock("a"), (&client.fenced_lock("c")).into()]);
+        for refused in
+            [fine.try_lock().lease(ms(1)).await, fine.try_lock().wait(Duration::MAX).await]
+        {
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        }
+        assert_eq!((sims[0].network.calls(), sims[1].network.calls()), (0, 0));
+    }
+    let fine = MultiLock::all([client.lock("a"), other.lock("a")]);
+    fine.lock().await.unwrap().unlock().await.unwrap();
+    assert!(sims[0].network.calls() > 0);
+    assert_eq!(left(&sims).await, [""; 0]);
+}

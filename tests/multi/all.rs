@@ -1,0 +1,91 @@
+//! All of several locks: what one that is missing does to the others.
+
+use harness::redis::cmd;
+use redisson_lock::{Client, Config, Error, Loss, MultiLock};
+use tokio::time::{sleep, timeout};
+
+use crate::stage::{Stage, locks, ms, soon};
+
+const LOCK: &str = "both";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_member_that_is_lost_is_the_loss_of_all() {
+    let stage = Stage::new(3).await;
+    let user = stage.user().await;
+    let multi = MultiLock::all(locks(&user, LOCK));
+    for server in &stage.servers {
+        let guard = soon("all", multi.lock()).await.unwrap();
+        assert!(timeout(ms(1_500), guard.lost()).await.is_err(), "all are renewed");
+        assert_eq!(guard.held_members(), 3);
+        server.inspector().query::<()>(&cmd("FLUSHALL"));
+        assert_eq!(soon("to be told", guard.lost()).await, Loss::Removed);
+        assert!(!guard.is_held());
+        let unlocked = soon("to unlock", guard.unlock()).await;
+        assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
+        for server in &stage.servers {
+            assert!(!server.inspector().exists(LOCK), "the others were released all the same");
+        }
+    }
+    stage.end([user]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_server_that_is_dead_or_hangs_the_others_are_given_back() {
+    let mut stage = Stage::new(3).await;
+    let user = stage.user().await;
+    let multi = MultiLock::all(locks(&user, LOCK));
+    stage.servers[1].pause();
+    let failed = soon("to fail", multi.try_lock()).await;
+    assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
+    // Dropped while the one that hangs is asked.
+    assert!(timeout(ms(200), multi.lock().into_future()).await.is_err());
+    for i in [0, 2] {
+        let other = Client::connect(Config::from_url(stage.servers[i].url()).unwrap()).await;
+        let other = other.unwrap();
+        let guard = other.lock(LOCK).try_lock().wait(ms(3_000)).await.unwrap();
+        guard.expect("given back").unlock().await.unwrap();
+        other.close().await.unwrap();
+    }
+    stage.servers[1].resume();
+    let guard = soon("all", multi.lock()).await.unwrap();
+    soon("to unlock", guard.unlock()).await.unwrap();
+    stage.servers[2].kill();
+    let failed = soon("to fail", multi.lock()).await;
+    assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
+    sleep(ms(300)).await;
+    for server in &stage.servers[..2] {
+        assert!(!server.inspector().exists(LOCK));
+    }
+    stage.end([user]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_takes_part_and_an_owner_takes_them_again() {
+    let stage = Stage::new(2).await;
+    let user = stage.user().await;
+    let (a, b) = (&user[0], &user[1]);
+    let multi = MultiLock::all([
+        a.lock("plain"),
+        b.fair_lock("fair"),
+        a.read_write_lock("table").read_lock().clone(),
+        b.read_write_lock("table").write_lock().clone(),
+        a.fenced_lock("fenced").into(),
+        b.spin_lock("spin"),
+    ]);
+    let mut me = a.owner();
+    let outer = soon("all", multi.lock().by(&mut me)).await.unwrap();
+    let inner = soon("all again", multi.lock().by(&mut me).lease(ms(9_000))).await.unwrap();
+    assert_eq!(inner.held_members(), 6);
+    assert!(soon("to be refused", multi.try_lock()).await.unwrap().is_none());
+    for (client, name, count) in [(a, "plain", 2), (b, "fair", 2), (b, "spin", 2)] {
+        assert_eq!(client.lock(name).inspect().await.unwrap().holders[0].count, count, "{name}");
+    }
+    soon("to unlock", inner.unlock()).await.unwrap();
+    soon("a check", outer.check()).await.unwrap();
+    // Somebody else reads as well.
+    let reading = soon("to read", a.read_write_lock("table").read()).await.unwrap();
+    soon("to unlock", outer.unlock()).await.unwrap();
+    drop(reading);
+    stage.servers[0].inspector().query::<()>(cmd("DEL").arg("redisson_lock_token:{fenced}"));
+    stage.end([user]).await;
+}

@@ -1,0 +1,9 @@
+//! Several locks as one, over several real servers, some of which are killed, stopped, or lose their replies.
+//!
+//! Figures are printed: `cargo test --test multi -- --nocapture`. The crowds go on for a few seconds, or for
+//! `MULTI_SECONDS`.
+
+mod all;
+mod crowd;
+mod majority;
+mod stage;
