@@ -40,7 +40,8 @@ async fn a_master_is_killed_under_contention(langs: [Lang; 2]) {
     assert_nothing_left(&cluster).await;
 }
 
-/// The waiter has subscribed with the old master, where nobody will publish any more.
+/// The waiter has subscribed with the old master, where nobody will publish any more. Redisson's sleeps until the TTL it
+/// was told of is over, and is granted the lock then.
 async fn a_slot_moves_while_its_lock_is_held_and_waited_for(langs: [Lang; 2]) {
     let cluster = RedisCluster::start();
     let Some(contest) = Contest::new(&cluster, langs).await else { return };
