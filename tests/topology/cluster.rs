@@ -71,7 +71,7 @@ async fn many_locks_in_as_many_slots_are_kept_alive(langs: [Lang; 2]) {
     let Some(contest) = Contest::with(&cluster, langs, SHORT_WATCHDOG).await else { return };
     let inspector = cluster.inspector();
     let names: Vec<_> = (0..MANY).map(|i| format!("lock:{i}")).collect();
-    for peer in 0..langs.len() {
+    for (peer, lang) in langs.into_iter().enumerate() {
         let holders = names.iter().map(|name| contest.party(peer, "lock", name));
         let holders: Vec<_> = holders.collect();
         for holder in &holders {
@@ -87,7 +87,7 @@ async fn many_locks_in_as_many_slots_are_kept_alive(langs: [Lang; 2]) {
             }
             tokio::time::sleep(SHORT_WATCHDOG / 10).await;
         }
-        assert!(lost.is_empty(), "{:?} lost {} of {MANY}: {lost:?}", langs[peer], lost.len());
+        assert!(lost.is_empty(), "{lang} lost {} of {MANY}: {lost:?}", lost.len());
         for holder in &holders {
             holder.unlock().await;
         }
