@@ -69,7 +69,7 @@ impl Topology {
     /// Whether a scenario is run on it.
     pub(crate) fn is_for(self, scenario: &Scenario) -> bool {
         let is = |name: &&str| *name == scenario.name;
-        let is_excluded = NOT_ON_A_CLUSTER.iter().map(|(name, _)| name).any(|name| is(name));
+        let is_excluded = NOT_ON_A_CLUSTER.iter().map(|(name, _)| name).any(is);
         match self {
             Self::Standalone => true,
             Self::Cluster if is_excluded => false,

@@ -40,7 +40,8 @@ async fn a_master_is_killed_under_contention(langs: [Lang; 2]) {
     assert_nothing_left(&cluster).await;
 }
 
-/// The waiter has subscribed with the old master, where nobody will publish any more.
+/// The waiter has subscribed with the old master, where nobody will publish any more. Redisson's sleeps until the TTL it
+/// was told of is over, and is granted the lock then.
 async fn a_slot_moves_while_its_lock_is_held_and_waited_for(langs: [Lang; 2]) {
     let cluster = RedisCluster::start();
     let Some(contest) = Contest::new(&cluster, langs).await else { return };
@@ -70,7 +71,7 @@ async fn many_locks_in_as_many_slots_are_kept_alive(langs: [Lang; 2]) {
     let Some(contest) = Contest::with(&cluster, langs, SHORT_WATCHDOG).await else { return };
     let inspector = cluster.inspector();
     let names: Vec<_> = (0..MANY).map(|i| format!("lock:{i}")).collect();
-    for peer in 0..langs.len() {
+    for (peer, lang) in langs.into_iter().enumerate() {
         let holders = names.iter().map(|name| contest.party(peer, "lock", name));
         let holders: Vec<_> = holders.collect();
         for holder in &holders {
@@ -86,7 +87,7 @@ async fn many_locks_in_as_many_slots_are_kept_alive(langs: [Lang; 2]) {
             }
             tokio::time::sleep(SHORT_WATCHDOG / 10).await;
         }
-        assert!(lost.is_empty(), "{:?} lost {} of {MANY}: {lost:?}", langs[peer], lost.len());
+        assert!(lost.is_empty(), "{lang} lost {} of {MANY}: {lost:?}", lost.len());
         for holder in &holders {
             holder.unlock().await;
         }
