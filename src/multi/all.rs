@@ -16,20 +16,24 @@ use tokio::time::{Instant, timeout};
 use super::{GIVE_BACK, Terms};
 use crate::{acquire::take as take_one, error::Error, hold::Share, lock::Lock, patience::Patience};
 
-/// How long to hold some while waiting for another, at most, for each lock: as Redisson's.
-const ROUND: Duration = Duration::from_millis(1_500);
+/// How long to hold some while waiting for another, for each lock. Short at first: should a caller
+/// of Redisson's wait for what we hold, both stand still for so long. Each round that was in vain doubles
+/// the next, up to Redisson's own: where all have our order, holding on is what gets one through.
+const FIRST_ROUND: Duration = Duration::from_millis(100);
+const LAST_ROUND: Duration = Duration::from_millis(1_500);
 
 /// Takes them all, or none: `None` when they could not be had in the time given. They stand in the
 /// order of all callers.
 pub(super) async fn take(locks: &[Lock], terms: Terms) -> Result<Option<Vec<Share>>, Error> {
     let held = locks.iter().map(|_| None).collect();
-    Taking { locks, terms, held }.run().await
+    Taking { locks, terms, held, round: FIRST_ROUND }.run().await
 }
 
 struct Taking<'a> {
     locks: &'a [Lock],
     terms: Terms,
     held: Vec<Option<Share>>,
+    round: Duration,
 }
 
 impl Taking<'_> {
@@ -70,13 +74,14 @@ impl Taking<'_> {
             if !self.wait_for(refused, self.terms.patience).await? {
                 return Ok(None);
             }
+            self.round = (2 * self.round).min(LAST_ROUND);
             round_end = self.round_end();
         }
     }
 
     /// Until when some may be held while another is waited for; not the same for any two callers.
     fn round_end(&self) -> Instant {
-        let most = ROUND * self.locks.len() as u32;
+        let most = self.round * self.locks.len() as u32;
         // What was taken first must not end meanwhile.
         let most = self.terms.lease.map_or(most, |lease| most.min(lease / 3));
         Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
