@@ -32,9 +32,21 @@ pub(crate) fn token(name: &str) -> String {
     tagged("redisson_lock_token", name)
 }
 
+/// Whether Redisson misses the hash tag of this name.
+pub(crate) fn is_misread(name: &str) -> bool {
+    name.find('{').is_some_and(|open| name[..open].contains('}'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_brace_that_closes_first_is_misread() {
+        assert!(is_misread("a}b{c}d"));
+        assert!(!is_misread("a{b}c}d{"));
+        assert!(!is_misread("a}b"));
+    }
 
     #[test]
     fn a_name_without_a_brace_is_wrapped_in_one() {

@@ -61,6 +61,11 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
         0
     }
 
+    /// Whether keys are spread over servers by slots.
+    fn is_cluster(&self) -> bool {
+        false
+    }
+
     /// What the clock of the server that serves the key shows at this moment, as far as is known, in
     /// ms since the epoch.
     fn time_at(&self, key: &[u8], moment: Instant) -> u64;

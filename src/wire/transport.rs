@@ -194,6 +194,10 @@ impl Transport for FredTransport {
         self.shared.slot(key)
     }
 
+    fn is_cluster(&self) -> bool {
+        self.shared.is_cluster
+    }
+
     fn time_at(&self, key: &[u8], moment: Instant) -> u64 {
         self.shared.node_of(key).map_or(0, |node| node.clock.at(moment))
     }

@@ -19,13 +19,11 @@ macro_rules! mixes {
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            #[ignore = "the crate does not know more than one server yet"]
             async fn rust_rust() {
                 super::$test([Rust, Rust]).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            #[ignore = "the crate does not know more than one server yet"]
             async fn rust_java() {
                 super::$test([Rust, Java]).await;
             }
