@@ -122,10 +122,15 @@ async fn attempt(locks: &[Lock], terms: Terms, whom: Whom) -> Outcome {
         if !guard.is_held() {
             return Outcome::Failed(Error::NotHeld { why: Loss::Expired });
         }
-        // An owner is nobody's any more when its acquisition is over: it takes nothing behind its back.
-        let door = if terms.owner.is_some() { Weak::new() } else { guard.door() };
+        let cut = end.min(begun + patience_with_others(begun));
+        let mut door = guard.door();
+        if terms.owner.is_some() {
+            // An owner takes nothing behind its own back: who is to join does so before the end.
+            let _ = timeout_at(cut, let_in(&door, &mut asked)).await;
+            door = Weak::new();
+        }
         if asked.open() > 0 {
-            tokio::spawn(let_join(door, asked, begun + patience_with_others(begun), end));
+            tokio::spawn(let_join(door, asked, cut, end));
         }
         return Outcome::Granted(guard);
     }
@@ -159,16 +164,17 @@ fn patience_with_others(begun: Instant) -> Duration {
 
 /// Lets those join who answer after it was decided.
 async fn let_join(door: Weak<Members>, mut asked: Asked, cut: Instant, end: Instant) {
-    let late = async |asked: &mut Asked| {
-        while let Some(answer) = asked.next().await {
-            if let (Ok(Some(share)), Some(members)) = (answer, door.upgrade()) {
-                members.join(share);
-            }
-        }
-    };
-    if timeout_at(cut, late(&mut asked)).await.is_err() {
+    if timeout_at(cut, let_in(&door, &mut asked)).await.is_err() {
         asked.note_silence();
-        let _ = timeout_at(end, late(&mut asked)).await;
+        let _ = timeout_at(end, let_in(&door, &mut asked)).await;
+    }
+}
+
+async fn let_in(door: &Weak<Members>, asked: &mut Asked) {
+    while let Some(answer) = asked.next().await {
+        if let (Ok(Some(share)), Some(members)) = (answer, door.upgrade()) {
+            members.join(share);
+        }
     }
 }
 

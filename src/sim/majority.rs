@@ -51,6 +51,13 @@ async fn who_answers_late_joins_a_majority_that_is_held_and_no_other() {
         released.unlock().await.unwrap();
         sleep(ms(slow + 20)).await;
         assert_eq!(sims[1].holder(LOCK), None, "nobody is there to join");
+
+        sims[1].network.fail("acquire", [Fault::SlowReply(ms(slow))]);
+        let mut me = sims[0].client.owner();
+        let multi = MultiLock::majority(locks(&sims));
+        let own = multi.lock().by(&mut me).await.unwrap();
+        assert_eq!(own.held_members(), if slow < 50 { 3 } else { 2 }, "an owner waits a moment");
+        own.unlock().await.unwrap();
         assert_eq!(left(&sims).await, [""; 0]);
     }
 }
