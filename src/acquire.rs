@@ -125,7 +125,8 @@ pub(crate) async fn take<G: Guard>(
     engine.check_open()?;
     let watched = lease.is_none();
     let lease = lease.map_or(Ok(engine.settings.watchdog), checked_lease)?;
-    let backoff = lock.backoff().checked()?;
+    let backoff = lock.manner().backoff.checked()?;
+    let replicas = lock.manner().replicas.unwrap_or(engine.settings.replicas);
     let mut under = None;
     if let Some(owner) = owner {
         if let Some(hold) = entry.hold_of(owner) {
@@ -137,7 +138,7 @@ pub(crate) async fn take<G: Guard>(
             if !entry.kind.is_reentrant() {
                 must_not_wait_for(&hold, entry)?;
             } else {
-                let reenter = hold.reenter(lease, watched, patience);
+                let reenter = hold.reenter(lease, watched, patience, replicas);
                 if let Some(share) = engine.janitor.finish(reenter).await? {
                     return Ok(Some(share));
                 }
@@ -145,7 +146,7 @@ pub(crate) async fn take<G: Guard>(
         }
         under = beside(entry, owner)?;
     }
-    let claim = contend(entry, Ask { lease, patience, under, backoff }).await?;
+    let claim = contend(entry, Ask { lease, patience, under, backoff, replicas }).await?;
     Ok(claim.map(|claim| claim.into_share(owner, watched)))
 }
 

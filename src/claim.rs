@@ -21,7 +21,8 @@ use crate::{
     owner::{OwnerId, OwnerKey},
     patience::Patience,
     protocol::{self, Attempt, Terms, Wish},
-    wire::{Flight, WireError},
+    replicas::{Acknowledged, Replicas},
+    wire::{Flight, Reply, WireError},
 };
 
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Claim {
     wish: Wish,
     /// The owner's write hold under which it wants to read.
     under: Option<Arc<Lease>>,
+    /// How many replicas have to confirm it.
+    replicas: Replicas,
     /// Whether it may stand in the server's line.
     stands: bool,
     state: State,
@@ -45,8 +48,15 @@ pub(crate) struct Claim {
 enum State {
     Nothing,
     InFlight(Copy),
-    /// The winning copy was sent at this moment, and got this fencing token.
-    Won(Instant, Option<u64>),
+    Won(Win),
+}
+
+/// What the winning copy got.
+#[derive(Clone, Copy)]
+struct Win {
+    sent: Instant,
+    token: Option<u64>,
+    acknowledged: Option<Acknowledged>,
 }
 
 /// One copy of the request under way.
@@ -70,6 +80,7 @@ impl Claim {
         lease: Duration,
         stand: bool,
         under: Option<Arc<Lease>>,
+        replicas: Replicas,
     ) -> Self {
         let wish = Wish { stand, under: under.as_ref().map(|hold| hold.renew.id.clone()) };
         Self {
@@ -78,6 +89,7 @@ impl Claim {
             lease,
             wish,
             under,
+            replicas,
             stands: false,
             state: State::Nothing,
             unanswered: None,
@@ -127,15 +139,22 @@ impl Claim {
             under.asked(sent, self.lease);
         }
         let call = self.entry.protocol.acquire(&self.id, terms, &self.wish);
-        let reply = engine.transport.call(call);
+        // Answered by a number of ms, it is another's.
+        let is_due = |reply: &Reply| !matches!(reply, Reply::Int(_));
+        let reply = engine.call(call, self.replicas, is_due);
         self.stands |= self.wish.stand;
         self.state = State::InFlight(Copy { reply, not_after });
         let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
-        let answer = (&mut copy.reply).await.and_then(|reply| self.entry.protocol.acquired(reply));
+        let mut acknowledged = None;
+        let answer = (&mut copy.reply).await.and_then(|reply| {
+            let (reply, by) = reply.split();
+            acknowledged = by;
+            self.entry.protocol.acquired(reply)
+        });
         self.state = match answer {
             // A script that is refused may have been refused in its middle: to be undone as well.
-            Ok(Attempt::Won { token }) => State::Won(sent, token),
-            Err(WireError::Refused(_)) => State::Won(sent, None),
+            Ok(Attempt::Won { token }) => State::Won(Win { sent, token, acknowledged }),
+            Err(WireError::Refused(_)) => State::Won(Win { sent, token: None, acknowledged }),
             _ => State::Nothing,
         };
         self.stands &= !matches!(answer, Ok(Attempt::Won { .. }));
@@ -150,19 +169,28 @@ impl Claim {
     fn judge(&self) -> Result<Verdict, Error> {
         self.entry.engine.check_open()?;
         match self.state {
-            State::Won(sent, _) if Instant::now() < sent + trust(self.lease) => Ok(Verdict::Won),
+            State::Won(Win { acknowledged: Some(acknowledged), .. })
+                if !acknowledged.is_enough() =>
+            {
+                Err(acknowledged.into())
+            }
+            State::Won(Win { sent, .. }) if Instant::now() < sent + trust(self.lease) => {
+                Ok(Verdict::Won)
+            }
             _ => Err(Error::NotHeld { why: Loss::Expired }),
         }
     }
 
     /// Makes a won claim the hold it has won. `watched`: the watchdog is to renew it.
     pub(crate) fn into_share(mut self, owner: Option<OwnerKey>, watched: bool) -> Share {
-        let State::Won(sent, token) = std::mem::replace(&mut self.state, State::Nothing) else {
+        let State::Won(win) = std::mem::replace(&mut self.state, State::Nothing) else {
             unreachable!("only a won claim becomes a hold");
         };
         let unanswered = self.unanswered.take();
         let (id, lease, under) = (self.id.clone(), self.lease, self.under.take());
-        let grant = Grant { id, sent, lease, token, unanswered, under };
+        let Win { sent, token, acknowledged } = win;
+        let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
+        let grant = Grant { id, sent, lease, token, acknowledged, unanswered, under };
         Hold::begin(&self.entry, grant, owner, watched)
     }
 }
@@ -192,7 +220,8 @@ async fn undo(
         State::Nothing => false,
         State::Won(..) => true,
         State::InFlight(copy) => {
-            match copy.reply.await.and_then(|reply| entry.protocol.acquired(reply)) {
+            let answer = copy.reply.await.map(|reply| reply.split().0);
+            match answer.and_then(|reply| entry.protocol.acquired(reply)) {
                 Ok(attempt) => matches!(attempt, Attempt::Won { .. }),
                 Err(WireError::Unanswered(_)) => {
                     unanswered = unanswered.max(Some(copy.not_after));

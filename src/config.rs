@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Error,
+    replicas::Replicas,
     wire::{FredConfig, ShardedPubsub, check_url, server_name},
 };
 
@@ -36,6 +37,9 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     redisson_fair_wait: Duration,
     sharded_pubsub: ShardedPubsub,
+    replicas: Replicas,
+    #[serde(with = "humantime_serde")]
+    replica_timeout: Duration,
 }
 
 impl Default for Config {
@@ -51,6 +55,8 @@ impl Default for Config {
             fair_wait: Duration::from_secs(10),
             redisson_fair_wait: Duration::from_secs(300),
             sharded_pubsub: ShardedPubsub::Auto,
+            replicas: Replicas::None,
+            replica_timeout: Duration::from_secs(1),
         }
     }
 }
@@ -139,6 +145,22 @@ impl Config {
         self
     }
 
+    /// How many replicas must confirm a hold before it is granted; a lock may say otherwise
+    /// ([`Lock::replicas`](crate::Lock::replicas)). Default: none.
+    #[must_use]
+    pub fn replicas(mut self, replicas: Replicas) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// How long replicas may take to confirm, less than
+    /// [`command_timeout`](Config::command_timeout). Redisson: `slavesSyncTimeout`. Default: 1 s.
+    #[must_use]
+    pub fn replica_timeout(mut self, timeout: Duration) -> Self {
+        self.replica_timeout = timeout;
+        self
+    }
+
     pub(crate) fn into_settings(self) -> Result<(FredConfig, Settings), Error> {
         let fred = match self.fred {
             Some(fred) => fred,
@@ -153,6 +175,10 @@ impl Config {
             Ok(value)
         };
         let (ms, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
+        if self.replicas != Replicas::None {
+            let most = self.command_timeout.saturating_sub(ms);
+            within("replica_timeout", self.replica_timeout, ms, most)?;
+        }
         let settings = Settings {
             server: server_name(&fred),
             prefix: self.prefix,
@@ -167,6 +193,8 @@ impl Config {
                 24 * hour,
             )?),
             sharded_pubsub: self.sharded_pubsub,
+            replicas: self.replicas,
+            replica_timeout: whole_ms(self.replica_timeout),
         };
         Ok((fred, settings))
     }
@@ -192,6 +220,8 @@ impl fmt::Debug for Config {
             .field("fair_wait", &self.fair_wait)
             .field("redisson_fair_wait", &self.redisson_fair_wait)
             .field("sharded_pubsub", &self.sharded_pubsub)
+            .field("replicas", &self.replicas)
+            .field("replica_timeout", &self.replica_timeout)
             .finish()
     }
 }
@@ -213,6 +243,8 @@ pub(crate) struct Settings {
     pub(crate) fair_wait: Duration,
     pub(crate) redisson_fair_wait: Duration,
     pub(crate) sharded_pubsub: ShardedPubsub,
+    pub(crate) replicas: Replicas,
+    pub(crate) replica_timeout: Duration,
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::{
     patience::{Patience, SpinBackoff},
     protocol::Line,
     queue::Queue,
+    replicas::Replicas,
 };
 
 /// A waiter on a lock that its own client holds may have forgotten whose it is.
@@ -29,17 +30,19 @@ pub(crate) struct Ask {
     pub(crate) under: Option<Arc<Lease>>,
     /// How a lock is looked at again of which nobody tells.
     pub(crate) backoff: SpinBackoff,
+    /// How many replicas have to confirm it.
+    pub(crate) replicas: Replicas,
 }
 
 /// Takes the lock. `None`: it was held for all the time given.
 pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim>, Error> {
-    let Ask { lease, patience, under, backoff } = ask;
+    let Ask { lease, patience, under, backoff, replicas } = ask;
     let (engine, line) = (&entry.engine, entry.protocol.line());
     engine.check_open()?;
     let now_or_never = patience.is_now();
     // The others may be waiting for the very hold under which it wants to read.
     let at_once = now_or_never || under.is_some();
-    let mut claim = Claim::new(entry, lease, !now_or_never, under);
+    let mut claim = Claim::new(entry, lease, !now_or_never, under, replicas);
     // Where the server keeps the line, nobody stands in ours.
     let (heartbeat, queue) = match line {
         Line::Servers { heartbeat } => (Some(heartbeat), &Queue::default()),

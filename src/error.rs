@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::replicas::Acknowledged;
+
 /// Why an operation on a lock failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,9 +38,24 @@ pub enum Error {
     /// What an acquisition may still do on the server is undone in the background.
     #[error(transparent)]
     Redis(#[from] RedisError),
+    /// Too few replicas confirmed the hold in time ([`Config::replicas`](crate::Config::replicas)).
+    /// What was taken is released in the background.
+    #[error("{acknowledged} of {needed} replicas confirmed the lock")]
+    NotReplicated {
+        /// How many confirmed it.
+        acknowledged: u32,
+        /// How many had to.
+        needed: u32,
+    },
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
+}
+
+impl From<Acknowledged> for Error {
+    fn from(Acknowledged { by, needed }: Acknowledged) -> Self {
+        Self::NotReplicated { acknowledged: by, needed }
+    }
 }
 
 /// How a hold came to its end without having been released.

@@ -108,6 +108,12 @@ impl LockGuard {
         self.share.hold().check().await
     }
 
+    /// How many replicas had confirmed the hold when it was granted. `None`: they were not asked; see
+    /// [`Config::replicas`](crate::Config::replicas).
+    pub fn acknowledged(&self) -> Option<u32> {
+        self.share.hold().acknowledged()
+    }
+
     /// How many guards there are of this hold: more than one where an owner took the lock again.
     pub fn hold_count(&self) -> u32 {
         self.share.hold().count()

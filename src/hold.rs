@@ -22,7 +22,8 @@ use crate::{
     owner::{OwnerId, OwnerKey},
     patience::Patience,
     protocol::{self, Reentry, Terms},
-    wire::WireError,
+    replicas::Replicas,
+    wire::{Reply, WireError},
 };
 
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(crate) struct Hold {
     shares: AtomicU32,
     /// The fencing token of a kind that has one.
     token: Option<u64>,
+    /// How many replicas confirmed it, if they were asked.
+    acknowledged: Option<u32>,
     /// As in the claim it came from.
     unanswered: Option<u64>,
 }
@@ -51,6 +54,7 @@ pub(crate) struct Grant {
     pub(crate) sent: Instant,
     pub(crate) lease: Duration,
     pub(crate) token: Option<u64>,
+    pub(crate) acknowledged: Option<u32>,
     pub(crate) unanswered: Option<u64>,
     /// The owner's write hold under which a read was taken.
     pub(crate) under: Option<Arc<Lease>>,
@@ -63,7 +67,7 @@ impl Hold {
         owner: Option<OwnerKey>,
         watched: bool,
     ) -> Share {
-        let Grant { id, sent, lease: lease_time, token, unanswered, under } = grant;
+        let Grant { id, sent, lease: lease_time, token, acknowledged, unanswered, under } = grant;
         let watchdog = entry.engine.settings.watchdog;
         let lease = Lease::new(&*entry.protocol, id, sent, lease_time, watchdog, under);
         let lease = Arc::new(lease);
@@ -83,6 +87,7 @@ impl Hold {
             shown: AtomicU32::new(1),
             shares: AtomicU32::new(0),
             token,
+            acknowledged,
             unanswered,
         });
         if let Some(owner) = owner {
@@ -97,6 +102,10 @@ impl Hold {
 
     pub(crate) fn token(&self) -> Option<u64> {
         self.token
+    }
+
+    pub(crate) fn acknowledged(&self) -> Option<u32> {
+        self.acknowledged
     }
 
     /// Whether anybody still means to hold it.
@@ -119,6 +128,7 @@ impl Hold {
         lease_time: Duration,
         watched: bool,
         patience: Patience,
+        replicas: Replicas,
     ) -> Result<Option<Share>, Error> {
         let give_up = patience.give_up(Instant::now(), &self.entry.engine.settings);
         let mut count = self.counting(give_up).await?;
@@ -129,7 +139,7 @@ impl Hold {
             return Err(Error::NotHeld { why });
         }
         let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
-        let sent = self.raise(to, lease_time, give_up).await?;
+        let sent = self.raise(to, lease_time, give_up, replicas).await?;
         if watched {
             self.lease.watch(sent, lease_time);
         }
@@ -142,7 +152,7 @@ impl Hold {
     async fn prolong(self: Arc<Self>, lease: Duration, patience: Patience) -> Result<(), Error> {
         let give_up = patience.give_up(Instant::now(), &self.entry.engine.settings);
         let count = self.counting(give_up).await?;
-        self.raise(*count, lease, give_up).await.map(drop)
+        self.raise(*count, lease, give_up, Replicas::None).await.map(drop)
     }
 
     /// Waits behind a release that has no answer yet.
@@ -153,7 +163,13 @@ impl Hold {
     }
 
     /// Says when the request was sent that was granted.
-    async fn raise(&self, to: u32, lease: Duration, give_up: Instant) -> Result<Instant, Error> {
+    async fn raise(
+        &self,
+        to: u32,
+        lease: Duration,
+        give_up: Instant,
+        replicas: Replicas,
+    ) -> Result<Instant, Error> {
         let engine = &self.entry.engine;
         let mut backoff = Backoff::new();
         loop {
@@ -161,11 +177,20 @@ impl Hold {
             self.lease.asked(sent, lease);
             let terms =
                 Terms { lease: lease.as_millis() as u64, not_after: self.entry.not_after(sent) };
-            let reply =
-                engine.transport.call(self.entry.protocol.reenter(self.id(), terms, to)).await;
-            let error = match reply.and_then(protocol::reentered) {
+            let call = self.entry.protocol.reenter(self.id(), terms, to);
+            let is_due = |reply: &Reply| *reply == Reply::Int(1);
+            let mut acknowledged = None;
+            let answer = engine.call(call, replicas, is_due).await.and_then(|reply| {
+                let (reply, by) = reply.split();
+                acknowledged = by;
+                protocol::reentered(reply)
+            });
+            let error = match answer {
                 Ok(Reentry::Granted) => {
                     self.lease.confirm(sent, lease);
+                    if let Some(acknowledged) = acknowledged.filter(|by| !by.is_enough()) {
+                        return Err(acknowledged.into());
+                    }
                     // Its holder may have been told meanwhile.
                     return match self.lease.loss() {
                         Some(why) => Err(Error::NotHeld { why }),

@@ -142,6 +142,7 @@ mod patience;
 mod protocol;
 mod queue;
 mod read_write;
+mod replicas;
 #[cfg(test)]
 mod sim;
 mod wire;
@@ -158,5 +159,6 @@ pub use crate::{
     owner::Owner,
     patience::SpinBackoff,
     read_write::ReadWriteLock,
+    replicas::Replicas,
     wire::{FredConfig, ShardedPubsub},
 };

@@ -10,8 +10,9 @@ use crate::{
     error::Error,
     guard::{FencedGuard, FencingToken, LockGuard},
     inspection::{Access, Inspection, Remaining},
-    patience::SpinBackoff,
+    patience::{Manner, SpinBackoff},
     protocol::{self, Forced, Kind},
+    replicas::Replicas,
 };
 
 /// A lock of any kind: see [`Client`](crate::Client) for what makes which. Cheap to clone, and made
@@ -22,7 +23,7 @@ use crate::{
 /// `G` is what its holder gets.
 pub struct Lock<G = LockGuard> {
     entry: Result<Arc<Entry>, Error>,
-    backoff: SpinBackoff,
+    manner: Manner,
     guard: PhantomData<fn() -> G>,
 }
 
@@ -31,20 +32,20 @@ pub type FencedLock = Lock<FencedGuard>;
 
 impl<G> Clone for Lock<G> {
     fn clone(&self) -> Self {
-        Self { entry: self.entry.clone(), backoff: self.backoff, guard: PhantomData }
+        Self { entry: self.entry.clone(), manner: self.manner, guard: PhantomData }
     }
 }
 
 /// The same lock, without its tokens.
 impl From<FencedLock> for Lock {
     fn from(lock: FencedLock) -> Self {
-        Self { entry: lock.entry, backoff: lock.backoff, guard: PhantomData }
+        Self { entry: lock.entry, manner: lock.manner, guard: PhantomData }
     }
 }
 
 impl<G> From<&Lock<G>> for Lock {
     fn from(lock: &Lock<G>) -> Self {
-        Self { entry: lock.entry.clone(), backoff: lock.backoff, guard: PhantomData }
+        Self { entry: lock.entry.clone(), manner: lock.manner, guard: PhantomData }
     }
 }
 
@@ -61,15 +62,23 @@ impl<G> fmt::Debug for Lock<G> {
 
 impl<G> Lock<G> {
     pub(crate) fn new(entry: Result<Arc<Entry>, Error>) -> Self {
-        Self { entry, backoff: SpinBackoff::default(), guard: PhantomData }
+        Self { entry, manner: Manner::default(), guard: PhantomData }
     }
 
     pub(crate) fn with_backoff(self, backoff: SpinBackoff) -> Self {
-        Self { backoff, ..self }
+        Self { manner: Manner { backoff, ..self.manner }, ..self }
     }
 
-    pub(crate) fn backoff(&self) -> SpinBackoff {
-        self.backoff
+    pub(crate) fn manner(&self) -> Manner {
+        self.manner
+    }
+
+    /// The same lock, whose holds so many replicas have to confirm, whatever
+    /// [`Config::replicas`](crate::Config::replicas) says. An acquisition that too few confirm in time
+    /// fails with [`Error::NotReplicated`], and what was taken is released.
+    #[must_use]
+    pub fn replicas(self, replicas: Replicas) -> Self {
+        Self { manner: Manner { replicas: Some(replicas), ..self.manner }, ..self }
     }
 
     pub(crate) fn entry(&self) -> Result<&Arc<Entry>, Error> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{config::Settings, error::Error};
+use crate::{config::Settings, error::Error, replicas::Replicas};
 
 /// Nobody means a longer lease, or a longer wait.
 pub(crate) const MOST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -63,6 +63,14 @@ impl Patience {
             Self::Glance(None) | Self::Forever => most,
         }
     }
+}
+
+/// How one lock is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    pub(crate) backoff: SpinBackoff,
+    /// If otherwise than the client has it.
+    pub(crate) replicas: Option<Replicas>,
 }
 
 /// The pauses of a waiter on a spin lock: they double from the first to the longest, and up to a

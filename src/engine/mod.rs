@@ -32,7 +32,8 @@ use crate::{
     config::Settings,
     error::{Error, RedisError},
     owner::Identity,
-    wire::{Transport, WireError},
+    replicas::Replicas,
+    wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
 };
 
 /// How often the offsets to the servers' clocks are taken anew.
@@ -84,6 +85,22 @@ impl Engine {
     /// Server time in ms past which a request for this key, sent at this moment, must have no effect.
     pub(crate) fn not_after(&self, key: &[u8], sent: Instant) -> u64 {
         self.transport.time_at(key, sent) + self.settings.command_timeout.as_millis() as u64
+    }
+
+    /// Sends one copy of a call, which so many replicas are to confirm when `is_due` says so of its reply.
+    pub(crate) fn call(
+        &self,
+        call: Invocation,
+        replicas: Replicas,
+        is_due: fn(&Reply) -> bool,
+    ) -> Flight {
+        match replicas {
+            Replicas::None => self.transport.call(call),
+            replicas => {
+                let patience = self.settings.replica_timeout;
+                self.transport.call_confirmed(call, Confirm { replicas, patience, is_due })
+            }
+        }
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {

@@ -6,6 +6,7 @@
 mod channels;
 mod clock;
 mod cluster;
+mod confirm;
 mod discover;
 mod follow;
 mod node;
@@ -15,13 +16,13 @@ mod script;
 mod transport;
 mod url;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::error::RedisError;
+use crate::{error::RedisError, replicas::Replicas};
 
 pub(crate) use self::{
     clock::ServerClock,
@@ -51,10 +52,26 @@ pub enum ShardedPubsub {
 /// A call under way. It runs on the server whether or not it is polled to its end.
 pub(crate) type Flight = BoxFuture<'static, Result<Reply, WireError>>;
 
+/// How a call is to be confirmed by replicas.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confirm {
+    pub(crate) replicas: Replicas,
+    /// How long they may take.
+    pub(crate) patience: Duration,
+    /// Whether there is anything to confirm when this is the reply.
+    pub(crate) is_due: fn(&Reply) -> bool,
+}
+
 /// The connections of one client.
 pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends one copy of the call, at the first poll.
     fn call(&self, call: Invocation) -> Flight;
+
+    /// The same, and asks replicas to confirm it: the reply is a [`Reply::Confirmed`] then. Keeps no other
+    /// caller waiting.
+    fn call_confirmed(&self, call: Invocation, _confirm: Confirm) -> Flight {
+        self.call(call)
+    }
 
     /// The slot of a key: calls for several keys must stay within one. Always 0 but in a cluster.
     fn slot(&self, _key: &[u8]) -> u16 {

@@ -30,7 +30,9 @@ use fred::{
 };
 use tokio::{sync::Notify, time::timeout};
 
-use super::{Arg, FredConfig, Invocation, Reply, ServerClock, WireError, pubsub};
+use super::{
+    Arg, Confirm, FredConfig, Invocation, Reply, ServerClock, WireError, confirm::Patient, pubsub,
+};
 use crate::error::{Error, RedisError};
 
 /// So many timeouts in a row and the connection counts as dead: a black hole sends no reset.
@@ -44,7 +46,9 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-pub(super) type Answer = Result<Value, FredError>;
+pub(super) type Answer = Result<Reply, FredError>;
+
+type RawAnswer = Result<Value, FredError>;
 
 /// What all nodes of one client have in common.
 #[derive(Clone)]
@@ -67,6 +71,7 @@ pub(super) struct Node {
     /// replies, and other callers would get wrong ones.
     pub(super) subscriber: Client,
     pub(super) clock: ServerClock,
+    patient: Patient,
     terms: Terms,
     /// Commands in a row that had no answer in time.
     timeouts: AtomicU32,
@@ -95,6 +100,7 @@ impl Node {
             commands,
             subscriber,
             clock: ServerClock::new(0),
+            patient: Patient::new(config, terms.command_timeout),
             terms,
             timeouts: AtomicU32::new(0),
             reconnecting: AtomicBool::new(false),
@@ -126,6 +132,22 @@ impl Node {
             }
             answer => answer,
         }
+        .and_then(reply)
+    }
+
+    /// The same, and asks replicas to confirm it.
+    pub(super) async fn call_confirmed(
+        self: &Arc<Self>,
+        call: &Invocation,
+        asking: bool,
+        confirm: Confirm,
+    ) -> Answer {
+        let publish = self.terms.publish;
+        let answer = self.patient.call(call, asking, publish, confirm).await;
+        if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
+            self.timed_out();
+        }
+        answer
     }
 
     async fn evaluate(
@@ -134,7 +156,7 @@ impl Node {
         script: Bytes,
         call: &Invocation,
         asking: bool,
-    ) -> Answer {
+    ) -> RawAnswer {
         let args = values(script, call, self.terms.publish);
         if !asking {
             return self.command(name, args).await;
@@ -148,7 +170,7 @@ impl Node {
         answer
     }
 
-    pub(super) async fn command(self: &Arc<Self>, name: &'static str, args: Vec<Value>) -> Answer {
+    async fn command(self: &Arc<Self>, name: &'static str, args: Vec<Value>) -> RawAnswer {
         let answer = self.commands.custom(custom(name), args).await;
         self.note(&answer);
         answer
@@ -164,7 +186,7 @@ impl Node {
         Ok(now)
     }
 
-    fn note(self: &Arc<Self>, answer: &Answer) {
+    fn note(self: &Arc<Self>, answer: &RawAnswer) {
         match answer {
             Err(error) if *error.kind() == ErrorKind::Timeout => self.timed_out(),
             _ => self.timeouts.store(0, Ordering::Relaxed),
@@ -195,7 +217,7 @@ impl Node {
 
     /// Closes the connections; what is under way ends without an answer.
     pub(super) async fn quit(&self) {
-        quit(self.both()).await;
+        tokio::join!(quit(self.both()), self.patient.quit());
     }
 }
 
@@ -214,7 +236,7 @@ async fn quit(clients: [Client; 2]) {
     futures::future::join_all(closing).await;
 }
 
-fn custom(name: &'static str) -> CustomCommand {
+pub(super) fn custom(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
 }
 
@@ -249,7 +271,7 @@ pub(super) fn client(
         .map_err(|error| Error::Config(error.details().into()))
 }
 
-fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value> {
+pub(super) fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value> {
     let mut values = Vec::with_capacity(call.args.len() + 2);
     values.push(Value::Bytes(script));
     values.push(Value::Integer(call.keys as i64));
@@ -261,7 +283,7 @@ fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value>
     values
 }
 
-pub(super) fn reply(value: Value) -> Result<Reply, WireError> {
+pub(super) fn reply(value: Value) -> Answer {
     Ok(match value {
         Value::Null => Reply::Nil,
         Value::Integer(n) => Reply::Int(n),
@@ -270,7 +292,10 @@ pub(super) fn reply(value: Value) -> Result<Reply, WireError> {
         Value::Array(values) => {
             Reply::Array(values.into_iter().map(reply).collect::<Result<_, _>>()?)
         }
-        other => return Err(WireError::refused(format!("a reply of kind {}", other.kind()))),
+        other => {
+            let what = format!("a reply of kind {}", other.kind());
+            return Err(FredError::new(ErrorKind::Parse, what));
+        }
     })
 }
 

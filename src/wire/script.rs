@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
+use crate::replicas::Acknowledged;
+
 /// A Lua script of `lua/`.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -68,9 +70,19 @@ pub(crate) enum Reply {
     Int(i64),
     Bytes(Bytes),
     Array(Vec<Reply>),
+    /// The reply of a call that replicas were to confirm, and how many did.
+    Confirmed(Box<Reply>, Acknowledged),
 }
 
 impl Reply {
+    /// The reply itself, and what replicas said to it if they were asked.
+    pub(crate) fn split(self) -> (Self, Option<Acknowledged>) {
+        match self {
+            Self::Confirmed(reply, acknowledged) => (*reply, Some(acknowledged)),
+            reply => (reply, None),
+        }
+    }
+
     pub(crate) fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(n) => Some(*n),

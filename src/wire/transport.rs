@@ -9,7 +9,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use fred::{error::ErrorKind, util::redis_keyslot};
+use fred::{
+    error::{Error as FredError, ErrorKind},
+    util::redis_keyslot,
+};
 use futures::{
     FutureExt,
     future::{BoxFuture, join_all, try_join_all},
@@ -17,12 +20,12 @@ use futures::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Arg, Flight, FredConfig, Invocation, ShardedPubsub, Transport, WireError,
+    Arg, Confirm, Flight, FredConfig, Invocation, Reply, ShardedPubsub, Transport, WireError,
     channels::{Homes, Places},
     cluster::{ALL_SLOTS, Address},
     discover::{Discovery, Map},
     follow::follow,
-    node::{Answer, Node, Terms, classify, opaque, reply},
+    node::{Answer, Node, Terms, classify, opaque},
     pubsub,
     routes::{Routes, connect_all},
 };
@@ -132,20 +135,22 @@ impl Shared {
     }
 
     /// Sends one copy, and follows redirects: where one comes from nothing has run.
-    async fn call(&self, call: &Invocation) -> Answer {
+    async fn send(&self, call: &Invocation, confirm: Option<Confirm>) -> Answer {
         let key = match call.args.first() {
             Some(Arg::Bytes(key)) => key.clone(),
             _ => Bytes::new(),
         };
-        let no_server =
-            || fred::error::Error::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
+        let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
         let Some(mut node) = self.node_of(&key) else {
             self.terms.doubt.notify_one();
             return Err(no_server());
         };
         let mut asking = false;
         for _ in 0..REDIRECTS {
-            let answer = node.call(call, asking).await;
+            let answer = match confirm {
+                None => node.call(call, asking).await,
+                Some(confirm) => node.call_confirmed(call, asking, confirm).await,
+            };
             let Err(error) = &answer else { return answer };
             if !matches!(error.kind(), ErrorKind::Cluster) {
                 let gone = matches!(
@@ -173,21 +178,28 @@ impl Shared {
     }
 }
 
+impl Shared {
+    fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
+        answer.map_err(|error| match classify(error) {
+            WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
+                WireError::Refused(RedisError::new(
+                    "this server is one of a Redis Cluster: use a redis-cluster:// URL",
+                ))
+            }
+            error => error,
+        })
+    }
+}
+
 impl Transport for FredTransport {
     fn call(&self, call: Invocation) -> Flight {
         let shared = self.shared.clone();
-        async move {
-            let answer = shared.call(&call).await;
-            match answer.map_err(classify) {
-                Err(WireError::NotNow(error)) if !shared.is_cluster && is_redirect(&error) => {
-                    Err(WireError::Refused(RedisError::new(
-                        "this server is one of a Redis Cluster: use a redis-cluster:// URL",
-                    )))
-                }
-                answer => answer.and_then(reply),
-            }
-        }
-        .boxed()
+        async move { shared.judge(shared.send(&call, None).await) }.boxed()
+    }
+
+    fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight {
+        let shared = self.shared.clone();
+        async move { shared.judge(shared.send(&call, Some(confirm)).await) }.boxed()
     }
 
     fn slot(&self, key: &[u8]) -> u16 {

@@ -13,6 +13,7 @@ mod kinds;
 mod leaving;
 mod log;
 mod process;
+mod replicas;
 mod replies;
 mod requests;
 mod rights;
