@@ -9,11 +9,12 @@ use crate::{
     entry::Entry,
     error::Error,
     guard::{Guard, LockGuard},
-    hold::{Hold, Share},
+    hold::Hold,
     lock::Lock,
     owner::{Owner, OwnerKey},
     patience::{MOST, Patience},
     protocol::Side,
+    share::Share,
 };
 
 /// Of a shorter lease nothing would be left after the round trip and the drift of clocks.

@@ -17,11 +17,12 @@ use crate::{
     engine::{Backoff, Busy, Lease, trust},
     entry::Entry,
     error::{Error, Loss},
-    hold::{Grant, Hold, Share},
+    hold::{Grant, Hold},
     owner::{OwnerId, OwnerKey},
     patience::Patience,
     protocol::{self, Attempt, Terms, Wish},
     replicas::{Acknowledged, Replicas},
+    share::Share,
     wire::{Flight, Reply, WireError},
 };
 

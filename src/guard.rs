@@ -4,7 +4,7 @@ use std::{fmt, ops::Deref, time::Duration};
 
 use crate::{
     error::{Error, Loss},
-    hold::Share,
+    share::Share,
 };
 
 /// A hold on a lock. The lock is released when it is [unlocked](LockGuard::unlock) or dropped.
@@ -214,6 +214,6 @@ pub(crate) mod sealed {
         /// Whether its hold must have a fencing token.
         const HAS_TOKEN: bool;
 
-        fn from_share(share: crate::hold::Share) -> Self;
+        fn from_share(share: crate::share::Share) -> Self;
     }
 }

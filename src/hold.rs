@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt;
 use tokio::{
     sync::{Mutex, MutexGuard},
     time::{Instant, timeout_at},
@@ -23,6 +22,7 @@ use crate::{
     patience::Patience,
     protocol::{self, Reentry, Terms},
     replicas::Replicas,
+    share::Share,
     wire::{Reply, WireError},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Hold {
     /// The same, for a glance.
     shown: AtomicU32,
     /// How many shares in it were not given back yet.
-    shares: AtomicU32,
+    pub(crate) shares: AtomicU32,
     /// The fencing token of a kind that has one.
     token: Option<u64>,
     /// How many replicas confirmed it, if they were asked.
@@ -149,7 +149,11 @@ impl Hold {
     }
 
     /// Sees to it that the hold lasts for so long from now on, if it does not last longer.
-    async fn prolong(self: Arc<Self>, lease: Duration, patience: Patience) -> Result<(), Error> {
+    pub(crate) async fn prolong(
+        self: Arc<Self>,
+        lease: Duration,
+        patience: Patience,
+    ) -> Result<(), Error> {
         let give_up = patience.give_up(Instant::now(), &self.entry.engine.settings);
         let count = self.counting(give_up).await?;
         self.raise(*count, lease, give_up, Replicas::None).await.map(drop)
@@ -216,7 +220,7 @@ impl Hold {
     }
 
     /// Gives one share back; the last one frees the lock, in the background if that takes long.
-    async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
+    pub(crate) async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
         let mut count = self.count.lock().await;
         let to = count.saturating_sub(1);
         if watched {
@@ -315,59 +319,6 @@ impl Drop for Hold {
         self.entry.held.fetch_sub(1, Ordering::Relaxed);
         if let Some(owner) = self.owner {
             self.entry.forget(owner);
-        }
-    }
-}
-
-/// One of the times a hold is held. Dropping it gives it back.
-#[derive(Debug)]
-pub struct Share {
-    hold: Arc<Hold>,
-    watched: bool,
-    armed: bool,
-}
-
-impl Share {
-    fn new(hold: Arc<Hold>, watched: bool) -> Self {
-        hold.shares.fetch_add(1, Ordering::Relaxed);
-        Self { hold, watched, armed: true }
-    }
-
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
-
-    /// Makes the hold last for so long from now on, if it does not last longer; goes on in the
-    /// background if it is dropped.
-    pub(crate) async fn prolong(&self, lease: Duration, patience: Patience) -> Result<(), Error> {
-        let janitor = &self.hold.entry.engine.janitor;
-        janitor.finish(self.hold.clone().prolong(lease, patience)).await
-    }
-
-    /// Gives it back; goes on in the background if it takes too long, or is dropped.
-    pub(crate) async fn release(mut self) -> Result<(), Error> {
-        self.armed = false;
-        self.hold.shares.fetch_sub(1, Ordering::Relaxed);
-        let hold = self.hold.clone();
-        let janitor = hold.entry.engine.janitor.clone();
-        janitor.finish(hold.release(self.watched)).await
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        if self.armed {
-            self.hold.shares.fetch_sub(1, Ordering::Relaxed);
-            let hold = self.hold.clone();
-            let release =
-                self.hold.clone().release(self.watched).map(move |released| match released {
-                    Ok(()) | Err(Error::Closed) => {}
-                    Err(error) => {
-                        let lock = hold.entry.name();
-                        tracing::warn!(lock, %error, "release of a dropped guard");
-                    }
-                });
-            self.hold.entry.engine.janitor.spawn(release);
         }
     }
 }

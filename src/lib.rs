@@ -143,6 +143,7 @@ mod protocol;
 mod queue;
 mod read_write;
 mod replicas;
+mod share;
 #[cfg(test)]
 mod sim;
 mod wire;

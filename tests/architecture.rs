@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire"],
     &["config", "patience", "protocol"],
     &["engine"],
-    &["entry", "queue", "hold", "claim"],
+    &["entry", "queue", "hold", "share", "claim"],
     &["contend"],
     &["lock", "read_write", "acquire", "guard", "inspection"],
     &["client", "multi"],

@@ -14,7 +14,9 @@ use futures::{
 use tokio::time::{Instant, timeout};
 
 use super::{GIVE_BACK, Terms};
-use crate::{acquire::take as take_one, error::Error, hold::Share, lock::Lock, patience::Patience};
+use crate::{
+    acquire::take as take_one, error::Error, lock::Lock, patience::Patience, share::Share,
+};
 
 /// How long to hold some while waiting for another, for each lock. Short at first: should a caller
 /// of Redisson's wait for what we hold, both stand still for so long. Each round that was in vain doubles

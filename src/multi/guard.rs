@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     engine::Lease,
     error::{Error, Loss},
-    hold::Share,
+    share::Share,
 };
 
 /// A hold on several locks. They are released when it is [unlocked](MultiGuard::unlock) or dropped;

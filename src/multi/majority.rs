@@ -24,9 +24,9 @@ use crate::{
     acquire::take as take_one,
     engine::{Backoff, Engine},
     error::{Error, Loss},
-    hold::Share,
     lock::Lock,
     patience::Patience,
+    share::Share,
 };
 
 /// How long the others have to answer once a majority has, at the least; else four times as long as
