@@ -286,7 +286,10 @@ async fn settle(
             let _ = wakeups.touched.send(name);
         }
     };
-    let stale: Vec<_> = unwanted.into_iter().filter(|name| subscribed.remove(name)).collect();
+    let stale: Vec<_> = unwanted
+        .into_iter()
+        .filter(|name| subscribed.remove(name) || transport.may_be_subscribed(name))
+        .collect();
     if !stale.is_empty()
         && let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await
     {

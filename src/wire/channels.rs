@@ -49,9 +49,13 @@ impl Homes {
     }
 
     /// Subscribed here, or perhaps so.
-    pub(super) fn note(&self, channels: Vec<String>, node: &Arc<Node>) {
+    pub(super) fn note(&self, channels: &[String], node: &Arc<Node>) {
         let home = Arc::downgrade(node);
-        self.homes().extend(channels.into_iter().map(|channel| (channel, home.clone())));
+        self.homes().extend(channels.iter().map(|channel| (channel.clone(), home.clone())));
+    }
+
+    pub(super) fn has(&self, channel: &str) -> bool {
+        self.homes().contains_key(channel)
     }
 
     /// Ends subscriptions.

@@ -102,6 +102,12 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Ends subscriptions; done when the server has confirmed it.
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>>;
 
+    /// Whether a subscription may be left that nobody knows of any more: after a gap on one server those
+    /// on others are still there.
+    fn may_be_subscribed(&self, _channel: &str) -> bool {
+        false
+    }
+
     /// The server on which a channel is subscribed.
     fn place(&self, _channel: &str) -> u64 {
         0

@@ -242,13 +242,13 @@ impl Transport for FredTransport {
             }
             try_join_all(places.into_iter().map(async |(node, channels)| {
                 shared.homes.leave_others(&channels, &node, shared.sharded).await;
+                if shared.is_cluster {
+                    shared.homes.note(&channels, &node);
+                }
                 let subscriber = node.subscriber.clone();
-                let done = pubsub::subscribe(subscriber, channels.clone(), shared.sharded).await;
+                let done = pubsub::subscribe(subscriber, channels, shared.sharded).await;
                 if done.is_err() {
                     shared.terms.doubt.notify_one();
-                }
-                if shared.is_cluster {
-                    shared.homes.note(channels, &node);
                 }
                 done
             }))
@@ -273,6 +273,10 @@ impl Transport for FredTransport {
 
     fn place(&self, channel: &str) -> u64 {
         self.shared.node_of(channel.as_bytes()).map_or(0, |node| node.id)
+    }
+
+    fn may_be_subscribed(&self, channel: &str) -> bool {
+        self.shared.homes.has(channel)
     }
 
     fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>> {
