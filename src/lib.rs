@@ -146,6 +146,8 @@ mod read_write;
 mod sim;
 mod wire;
 
+#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
+pub use crate::wire::rustls;
 pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,
