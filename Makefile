@@ -14,6 +14,7 @@ demo: ## a flash sale: without a lock, with one, and with a Redisson JVM (REDIS_
 
 test: ## all tests
 	@.ci/setup rust redis java faketime peers -- cargo test --workspace $(ARGS)
+	$(if $(ARGS),,@.ci/setup rust redis -- cargo test --workspace --features tls-rustls-ring --test tls)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix
 	@.ci/setup rust redis java peers -- cargo test --test conformance -- $(ARGS)

@@ -79,7 +79,8 @@ impl Config {
         Ok(Self { url, ..Self::default() })
     }
 
-    /// Server, credentials, database and TLS from a configuration of fred.
+    /// Server, credentials, database and TLS from a configuration of fred: so a certificate authority
+    /// other than the system's is trusted, or a client certificate is shown.
     ///
     /// How fred repeats, times out and reconnects is not taken over: its defaults break locks. Such a
     /// configuration is not written by serde: there is no URL in it.

@@ -148,6 +148,8 @@ mod share;
 mod sim;
 mod wire;
 
+#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
+pub use crate::wire::rustls;
 pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,

@@ -165,7 +165,14 @@ impl Node {
         let pipeline = self.commands.pipeline();
         let _: () = pipeline.custom(custom("ASKING"), Vec::<Value>::new()).await?;
         let _: () = pipeline.custom(custom(name), args).await?;
-        let answer = pipeline.last().await;
+        let mut answers = pipeline.try_all::<Value>().await.into_iter();
+        let asked = answers.next().unwrap_or_else(|| Err(FredError::new_canceled()));
+        let answer = match (asked, answers.next()) {
+            // A server that does not listen to ASKING sends elsewhere, and says here why.
+            (Err(why), Some(Err(error))) if *error.kind() == ErrorKind::Cluster => Err(why),
+            (_, Some(answer)) => answer,
+            (asked, None) => asked,
+        };
         self.note(&answer);
         answer
     }

@@ -11,11 +11,14 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
     let tls =
         cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"));
     let scheme = url.trim_start().to_ascii_lowercase();
-    if (scheme.starts_with("rediss") || scheme.starts_with("valkeys")) && !tls {
-        return Err(Error::Config(
-            "a rediss:// URL needs one of the features tls-rustls, tls-rustls-ring, tls-native"
-                .into(),
-        ));
+    if scheme.starts_with("rediss") || scheme.starts_with("valkeys") {
+        if !tls {
+            return Err(Error::Config(
+                "a rediss:// URL needs one of the features tls-rustls, tls-rustls-ring, tls-native"
+                    .into(),
+            ));
+        }
+        choose_cryptography();
     }
     // The form other clients use for a Unix socket.
     let url = match url.strip_prefix("unix://") {
@@ -30,6 +33,15 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
         }
         _ => Ok(config),
     }
+}
+
+/// rustls panics where several sorts of cryptography are compiled in, for other parts of the program
+/// perhaps, and none is chosen. A choice that was made stands.
+fn choose_cryptography() {
+    #[cfg(feature = "tls-rustls")]
+    let _ = fred::rustls::crypto::aws_lc_rs::default_provider().install_default();
+    #[cfg(feature = "tls-rustls-ring")]
+    let _ = fred::rustls::crypto::ring::default_provider().install_default();
 }
 
 /// The address of the server, and the database on it.

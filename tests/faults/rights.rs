@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
-use harness::{PATIENCE, assert_nothing_left, eventually, lock_channel};
+use harness::{PATIENCE, assert_nothing_left, eventually, lock_channel, rights};
 use redisson_lock::{Client, Config, Lock};
 
 use crate::stage::{
@@ -11,53 +11,26 @@ use crate::stage::{
 };
 use crate::warnings::listen;
 
-/// All that a user needs, for locks whose names begin with `order:`. The README says the same.
-const LEAST: [&str; 20] = [
-    "~order:*",
-    "&redisson_lock__channel:*",
-    "-@all",
-    "+eval",
-    "+evalsha",
-    "+time",
-    "+ping",
-    // Only when the URL names a database.
-    "+select",
-    "+subscribe",
-    "+unsubscribe",
-    // By the scripts.
-    "+publish",
-    "+pttl",
-    "+pexpire",
-    "+exists",
-    "+del",
-    "+hset",
-    "+hexists",
-    "+hlen",
-    "+hgetall",
-    "+hdel",
-];
+/// All that a user needs for locks whose names begin with `order:`, as the README says.
+fn least() -> Vec<String> {
+    rights("rights (ACL)", "order:")
+}
 
-/// What other kinds need beside that.
-const FAIR: [&str; 10] = [
-    "~redisson_lock_queue:{order:*",
-    "~redisson_lock_timeout:{order:*",
-    "+lindex",
-    "+lpop",
-    "+lrange",
-    "+lrem",
-    "+rpush",
-    "+zadd",
-    "+zrem",
-    "+zscore",
-];
-const READ_WRITE: [&str; 4] = ["~{order:*", "&redisson_rwlock:*", "+hget", "+set"];
-const FENCED: [&str; 4] = ["~redisson_lock_token:{order:*", "+incr", "+get", "+persist"];
+/// The same but for this.
+fn least_but(rules: &[&str]) -> Vec<String> {
+    least().into_iter().chain(rules.iter().map(|&rule| rule.to_owned())).collect()
+}
+
+/// The same and what a kind needs beside that.
+fn least_and(kind: &str) -> Vec<String> {
+    [least(), rights(kind, "order:")].concat()
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_least_rights_can_do_everything() {
     let stage = Stage::new().await;
     let far = connect(config(&stage, "default", 1)).await;
-    set_user(&stage, &LEAST);
+    set_user(&stage, &least());
     let client = connect(config(&stage, "service", 1).watchdog(SHORT)).await;
     let lock = client.lock(LOCK);
 
@@ -94,17 +67,17 @@ async fn a_user_with_the_least_rights_can_do_everything() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_least_rights_for_a_kind_can_do_everything_with_it() {
     type Locks = fn(&Client) -> Vec<Lock>;
-    let kinds: [(&[&str], Locks); 3] = [
-        (&FAIR, |client| vec![client.fair_lock(LOCK)]),
-        (&READ_WRITE, |client| {
+    let kinds: [(Vec<String>, Locks); 3] = [
+        (least_and("beside these, fair locks need"), |client| vec![client.fair_lock(LOCK)]),
+        (least_and("read/write locks"), |client| {
             let lock = client.read_write_lock(LOCK);
             vec![lock.write_lock().clone(), lock.read_lock().clone()]
         }),
-        (&[], |client| vec![client.spin_lock(LOCK), client.non_reentrant_lock(LOCK)]),
+        (least(), |client| vec![client.spin_lock(LOCK), client.non_reentrant_lock(LOCK)]),
     ];
     for (rights, locks) in kinds {
         let stage = Stage::new().await;
-        set_user(&stage, &[&LEAST[..], rights].concat());
+        set_user(&stage, &rights);
         let client = connect(config(&stage, "service", 0).watchdog(SHORT)).await;
         for lock in locks(&client) {
             everything_with(&client, &lock).await;
@@ -115,7 +88,7 @@ async fn a_user_with_the_least_rights_for_a_kind_can_do_everything_with_it() {
         stage.end([client]).await;
     }
     let stage = Stage::new().await;
-    set_user(&stage, &[&LEAST[..], &FENCED].concat());
+    set_user(&stage, &least_and("fenced locks"));
     let client = connect(config(&stage, "service", 0)).await;
     let lock = client.fenced_lock(LOCK);
     for token in 1..4 {
@@ -157,7 +130,7 @@ async fn a_waiter_that_must_not_subscribe_polls_and_says_so() {
     let warnings = listen();
     let stage = Stage::new().await;
     let far = stage.far_client().await;
-    set_user(&stage, &[&LEAST[..], &["-subscribe"]].concat());
+    set_user(&stage, &least_but(&["-subscribe"]));
     let client = connect(config(&stage, "service", 0)).await;
     for _ in 0..2 {
         let far_guard = far.lock(LOCK).lock().await.unwrap();
@@ -178,7 +151,7 @@ async fn a_user_without_channels_is_told_and_holds_up_nobody() {
     let warnings = listen();
     let stage = Stage::new().await;
     let far = stage.far_client().await;
-    set_user(&stage, &[&LEAST[..], &["resetchannels"]].concat());
+    set_user(&stage, &least_but(&["resetchannels"]));
     let client = connect(config(&stage, "service", 0)).await;
     let far_guard = far.lock(LOCK).lock().await.unwrap();
     let turn = waiter(&client, LOCK);
@@ -200,7 +173,7 @@ async fn a_channel_that_is_refused_spoils_no_other() {
     let stage = Stage::new().await;
     let far = stage.far_client().await;
     let channel = format!("&{}", lock_channel("order:yes*").replace('}', ""));
-    set_user(&stage, &[&LEAST[..], &["resetchannels", &channel]].concat());
+    set_user(&stage, &least_but(&["resetchannels", &channel]));
     let client = connect(config(&stage, "service", 0)).await;
     for round in 0..3 {
         let (yes, no) = (format!("order:yes:{round}"), format!("order:no:{round}"));
@@ -235,7 +208,7 @@ async fn a_channel_that_is_refused_spoils_no_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_who_may_not_set_a_ttl_gets_no_lock_and_leaves_none() {
     let stage = Stage::new().await;
-    set_user(&stage, &[&LEAST[..], &["-pexpire"]].concat());
+    set_user(&stage, &least_but(&["-pexpire"]));
     let client = connect(config(&stage, "service", 0)).await;
     let lock = client.lock(LOCK);
     assert_redis_error(lock.try_lock().await);
@@ -248,7 +221,7 @@ async fn a_user_who_may_not_set_a_ttl_gets_no_lock_and_leaves_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_out_of_bounds_is_an_error() {
     let stage = Stage::new().await;
-    set_user(&stage, &LEAST);
+    set_user(&stage, &least());
     let client = connect(config(&stage, "service", 0)).await;
     let lock = client.lock("invoice:1");
     assert_redis_error(soon("to be refused", lock.lock()).await);
@@ -262,7 +235,7 @@ async fn a_key_out_of_bounds_is_an_error() {
 async fn a_user_who_may_not_even_ask_the_time_is_told_and_leaves_no_connection() {
     let stage = Stage::new().await;
     let before = stage.connections();
-    set_user(&stage, &[&LEAST[..], &["-time"]].concat());
+    set_user(&stage, &least_but(&["-time"]));
     assert_redis_error(Client::connect(config(&stage, "service", 0)).await);
     within(PATIENCE, "the connections to go", stage.connections_down_to(before)).await;
     stage.end([]).await;
@@ -271,7 +244,7 @@ async fn a_user_who_may_not_even_ask_the_time_is_told_and_leaves_no_connection()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rights_that_are_taken_away_and_given_back_are_no_loss() {
     let stage = Stage::new().await;
-    set_user(&stage, &LEAST);
+    set_user(&stage, &least());
     let client = connect(config(&stage, "service", 0).watchdog(2 * SHORT)).await;
     let guard = client.lock(LOCK).lock().await.unwrap();
     set_user(&stage, &["-evalsha", "-eval"]);
@@ -296,22 +269,13 @@ fn config(stage: &Stage, user: &str, database: u8) -> Config {
 }
 
 /// Adds to the rights of the user; new ones have none.
-fn set_user(stage: &Stage, rules: &[&str]) {
-    let set = ["SETUSER", "service", "on", ">secret"];
-    stage.redis().query::<()>(cmd("ACL").arg([&set, rules].concat()));
+fn set_user(stage: &Stage, rules: &[impl AsRef<str>]) {
+    let rules = rules.iter().map(AsRef::as_ref);
+    let set: Vec<_> = ["SETUSER", "service", "on", ">secret"].into_iter().chain(rules).collect();
+    stage.redis().query::<()>(cmd("ACL").arg(set));
 }
 
 /// What the server has refused since it runs.
 fn refused(stage: &Stage) -> Vec<String> {
-    let log: Vec<Vec<harness::redis::Value>> =
-        stage.redis().query(cmd("ACL").arg("LOG").arg(1_000));
-    let object = |entry: Vec<harness::redis::Value>| {
-        let at = entry.iter().position(|value| text(value) == "object").expect("an object") + 1;
-        text(&entry[at])
-    };
-    log.into_iter().map(object).collect()
-}
-
-fn text(value: &harness::redis::Value) -> String {
-    harness::redis::from_redis_value(value.clone()).unwrap_or_default()
+    harness::refused(&mut stage.server.client())
 }

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod contest;
+mod rights;
 mod sentinel;
 
 /// The same test for every mix of contenders.

@@ -20,13 +20,30 @@ impl RedisCluster {
         blocking(PATIENCE, moved).unwrap_or_else(|| panic!("not all know that {slot} has moved"));
     }
 
-    fn try_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
+    /// Begins with it and moves no key: new ones are made over there, for those who are sent there (`ASK`).
+    ///
+    /// # Panics
+    /// When a node refuses its part in it.
+    pub fn begin_to_move_slot_of(&self, key: &str, to: usize) {
+        let slot = slot(key);
+        self.begin_to_move(slot, self.master_of(key), to)
+            .unwrap_or_else(|error| panic!("slot {slot} cannot be moved to {to}: {error}"));
+    }
+
+    /// The id of the node it goes to.
+    fn begin_to_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<String> {
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
         let view = View::of(&mut source)?;
         let [source_id, target_id] = [from, to]
             .map(|node| view.id_of(self.nodes[node].port()).expect("a node of the cluster"));
         set_slot(&mut target, slot, "IMPORTING", source_id)?;
         set_slot(&mut source, slot, "MIGRATING", target_id)?;
+        Ok(target_id.to_owned())
+    }
+
+    fn try_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
+        let target_id = &self.begin_to_move(slot, from, to)?;
+        let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
         loop {
             let keys: Vec<Vec<u8>> =
                 cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query(&mut source)?;

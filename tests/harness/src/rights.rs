@@ -1,0 +1,57 @@
+//! What a user may do on a server: as the README says it, so that this is what is tested.
+
+use std::fs;
+use std::path::Path;
+
+use redis::{Connection, Value, cmd, from_redis_value};
+
+/// The rules for `ACL SETUSER` that stand in this row of the README's table, for locks whose names begin with `name`.
+///
+/// # Panics
+/// When there is no such row, or no rule in it.
+pub fn rights(row: &str, name: &str) -> Vec<String> {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = fs::read_to_string(readme).expect("the README");
+    let rules = rules(&readme, row).unwrap_or_else(|| panic!("the README has no row {row:?}"));
+    assert!(!rules.is_empty(), "no rules in the README's row {row:?}");
+    rules.into_iter().map(|rule| rule.replace("<name>", name)).collect()
+}
+
+/// All that stands in code and looks like a rule.
+fn rules(table: &str, row: &str) -> Option<Vec<String>> {
+    let start = format!("| {row} | ");
+    let cell = table.lines().find_map(|line| line.strip_prefix(&start))?.replace("\\|", "|");
+    let words = cell.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
+    Some(words.filter(|word| word.starts_with(['~', '&', '+'])).map(str::to_owned).collect())
+}
+
+/// What the server has refused to users since it runs: commands, keys and channels.
+///
+/// # Panics
+/// When the server does not tell.
+pub fn refused(server: &mut Connection) -> Vec<String> {
+    let log: Vec<Vec<Value>> =
+        cmd("ACL").arg("LOG").arg(1_000).query(server).expect("the server's ACL log");
+    let object = |entry: Vec<Value>| {
+        let at = entry.iter().position(|value| text(value) == "object").expect("an object") + 1;
+        text(&entry[at])
+    };
+    log.into_iter().map(object).collect()
+}
+
+fn text(value: &Value) -> String {
+    from_redis_value(value.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_those_in_code() {
+        let table = "| a | `~x* &y +z\\|w` and `+v` if there is `Z`; see + below |\n| b | `+c` |";
+        assert_eq!(rules(table, "a").unwrap(), ["~x*", "&y", "+z|w", "+v"]);
+        assert_eq!(rules(table, "b").unwrap(), ["+c"]);
+        assert_eq!(rules(table, "c"), None);
+    }
+}
