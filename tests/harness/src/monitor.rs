@@ -29,7 +29,8 @@ impl Messages {
         let marker = format!("harness:end-of-messages:{channel}");
         for channel in [channel, &marker] {
             connection.send_packed_command(&cmd(command).arg(channel).get_packed_command())?;
-            connection.recv_response()?;
+            // A refusal is a response like any other.
+            connection.recv_response()?.extract_error()?;
         }
         Ok(Self { connection, marker })
     }
