@@ -84,6 +84,19 @@ impl Config {
     ///
     /// How fred repeats, times out and reconnects is not taken over: its defaults break locks. Such a
     /// configuration is not written by serde: there is no URL in it.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "tls-rustls-ring", not(feature = "tls-rustls")))] {
+    /// // With the feature tls-rustls or tls-rustls-ring.
+    /// use redisson_lock::{Config, FredConfig, rustls};
+    ///
+    /// let roots = rustls::RootCertStore::empty(); // and then yours
+    /// let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    /// let mut fred = FredConfig::from_url("redis://redis.example:6380").unwrap();
+    /// fred.tls = Some(tls.into());
+    /// let config = Config::from_fred(fred);
+    /// # }
+    /// ```
     pub fn from_fred(config: FredConfig) -> Self {
         Self { url: String::new(), fred: Some(config), ..Self::default() }
     }

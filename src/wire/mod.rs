@@ -31,17 +31,7 @@ pub(crate) use self::{
     url::{check_url, server_name},
 };
 
-/// What TLS is configured by, in the version that [`FredConfig`] takes:
-///
-/// ```no_run
-/// use redisson_lock::{Config, FredConfig, rustls};
-///
-/// # let roots = rustls::RootCertStore::empty();
-/// let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-/// let mut fred = FredConfig::from_url("redis://redis.example:6380").unwrap();
-/// fred.tls = Some(tls.into());
-/// let config = Config::from_fred(fred);
-/// ```
+/// What TLS is configured by, in the version that [`FredConfig`] takes.
 #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
 pub use fred::rustls;
 
