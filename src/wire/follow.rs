@@ -62,6 +62,10 @@ impl Shared {
             return true;
         }
         let (new, errors) = connect_all(map, &old, discovery, &self.terms).await;
+        if new.slots == old.slots {
+            // Who is to be new cannot be reached yet.
+            return errors.is_empty();
+        }
         tracing::info!(servers = new.nodes.len(), "other servers serve the locks");
         let retired: Vec<_> = old
             .nodes

@@ -86,6 +86,13 @@ impl std::fmt::Debug for Node {
     }
 }
 
+/// Whether it is the same one.
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
 impl Node {
     /// Connects both connections, and takes the server's time. Events of the subscriber go to the
     /// sink until it is quit.

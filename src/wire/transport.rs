@@ -176,9 +176,7 @@ impl Shared {
         }
         Err(no_server())
     }
-}
 
-impl Shared {
     fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
         answer.map_err(|error| match classify(error) {
             WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
