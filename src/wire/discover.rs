@@ -7,7 +7,7 @@ use fred::{
     error::{Error as FredError, ErrorKind},
     interfaces::ClientLike,
     types::{
-        ClusterHash, CustomCommand, RespVersion, Value,
+        Value,
         config::{Server, ServerConfig},
     },
 };
@@ -17,7 +17,8 @@ use tokio::time::timeout;
 use super::{
     FredConfig,
     cluster::{ALL_SLOTS, Address, Claim, View, merge, read_nodes},
-    node::{client, opaque},
+    connection::{client, custom, init, quit, quit_later},
+    node::opaque,
 };
 use crate::error::Error;
 
@@ -158,24 +159,13 @@ impl Discovery {
     }
 
     pub(super) async fn quit(&mut self) {
-        for (_, client) in &mut self.sources {
-            if let Some(client) = client.take() {
-                let _ = timeout(PATIENCE, client.quit()).await;
-            }
-        }
+        quit(self.sources.drain(..).filter_map(|(_, client)| client)).await;
     }
 }
 
 impl Drop for Discovery {
     fn drop(&mut self) {
-        let clients: Vec<_> = self.sources.drain(..).filter_map(|(_, client)| client).collect();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                for client in clients {
-                    let _ = timeout(PATIENCE, client.quit()).await;
-                }
-            });
-        }
+        quit_later(self.sources.drain(..).filter_map(|(_, client)| client));
     }
 }
 
@@ -184,12 +174,7 @@ struct Spare(Option<Client>);
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        if let (Some(client), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current())
-        {
-            runtime.spawn(async move {
-                let _ = timeout(PATIENCE, client.quit()).await;
-            });
-        }
+        quit_later(self.0.take());
     }
 }
 
@@ -209,9 +194,7 @@ async fn ask_one(
         let new = client(&config, PATIENCE, 32)
             .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
         spare.0 = Some(new.clone());
-        // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
-        let connecting = tokio::spawn(async move { new.init().await.map(drop) });
-        connecting.await.expect("connecting does not panic")?;
+        init(new).await?;
     }
     let client = spare.0.as_ref().expect("just made");
     let view = match kind {
@@ -229,8 +212,7 @@ async fn ask_one(
 }
 
 async fn command(client: &Client, name: &'static str, args: &[&str]) -> Result<Value, FredError> {
-    let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-    client.custom(command, args.iter().map(|arg| Value::from(*arg)).collect::<Vec<_>>()).await
+    client.custom(custom(name), args.iter().map(|arg| Value::from(*arg)).collect::<Vec<_>>()).await
 }
 
 /// What a sentinel says of the master, and of the other sentinels.
@@ -253,12 +235,7 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
 
 fn at(base: &FredConfig, address: &Address) -> FredConfig {
     let server = Server::new(address.host.as_str(), address.port);
-    FredConfig {
-        server: ServerConfig::Centralized { server },
-        version: RespVersion::RESP2,
-        fail_fast: true,
-        ..base.clone()
-    }
+    FredConfig { server: ServerConfig::Centralized { server }, ..base.clone() }
 }
 
 /// Sentinels have users of their own, and no databases.

@@ -7,6 +7,7 @@ mod channels;
 mod clock;
 mod cluster;
 mod confirm;
+mod connection;
 mod discover;
 mod follow;
 mod node;

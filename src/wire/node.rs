@@ -1,9 +1,5 @@
 //! One server, and the connections to it, over fred.
 //!
-//! Three of fred's defaults would break locks and are always overruled, also in a configuration
-//! the user brings: a command whose connection dies is sent again (here: never), nothing times out
-//! (here: everything does), and nothing reconnects (here: without end).
-//!
 //! fred is used for one server at a time only. Its own cluster client turns a redirect into an error
 //! that does not say whether the command ran, sends to any node when it misses the right one, loses
 //! sharded subscriptions without a word, and lets all nodes wait for one; its Sentinel client looks
@@ -17,38 +13,28 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use fred::{
     clients::Client,
     error::{Error as FredError, ErrorKind},
     interfaces::ClientLike,
-    socket2::TcpKeepalive,
-    types::{
-        Builder, ClusterHash, CustomCommand, RespVersion, Value,
-        config::{ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig},
-    },
+    types::Value,
 };
-use tokio::{sync::Notify, time::timeout};
+use tokio::sync::Notify;
 
 use super::{
-    Arg, Confirm, FredConfig, Invocation, Reply, ServerClock, WireError, confirm::Patient, pubsub,
+    Confirm, FredConfig, Invocation, Reply, ServerClock, WireError,
+    confirm::Patient,
+    connection::{RawAnswer, client, connecting_failed, custom, evaluate, quit, quit_later},
+    pubsub,
 };
 use crate::error::{Error, RedisError};
 
 /// So many timeouts in a row and the connection counts as dead: a black hole sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
-/// Commands fred may hold back while it is busy or disconnected; past it callers get an error.
-const QUEUE: usize = 1 << 18;
-
-/// How long a goodbye may take.
-const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
-
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 pub(super) type Answer = Result<Reply, FredError>;
-
-type RawAnswer = Result<Value, FredError>;
 
 /// What all nodes of one client have in common.
 #[derive(Clone)]
@@ -96,9 +82,7 @@ impl PartialEq for Node {
 impl Node {
     /// Connects both connections, and takes the server's time. Events of the subscriber go to the
     /// sink until it is quit.
-    pub(super) async fn connect(mut config: FredConfig, terms: Terms) -> Result<Arc<Self>, Error> {
-        config.version = RespVersion::RESP2;
-        config.fail_fast = true;
+    pub(super) async fn connect(config: FredConfig, terms: Terms) -> Result<Arc<Self>, Error> {
         let commands = client(&config, terms.command_timeout, 32)?;
         let subscriber = client(&config, terms.command_timeout, 4096)?;
         pubsub::forward(&subscriber, terms.sink.clone(), terms.doubt.clone());
@@ -115,10 +99,7 @@ impl Node {
         // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
         let connecting = tokio::spawn(async move {
             for client in node.both() {
-                client.init().await.map_err(|error| match error.kind() {
-                    ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
-                    _ => Error::Redis(opaque(&error)),
-                })?;
+                client.init().await.map_err(connecting_failed)?;
             }
             let node = Arc::new(node);
             node.time().await.map_err(|error| error.into_error(""))?;
@@ -129,17 +110,9 @@ impl Node {
 
     /// Sends one copy of the call. `asking`: the slot is on its way to this server.
     pub(super) async fn call(self: &Arc<Self>, call: &Invocation, asking: bool) -> Answer {
-        let script = call.script;
-        match self.evaluate("EVALSHA", script.sha(), call, asking).await {
-            // The first call of a script on a server, or after a restart or SCRIPT FLUSH.
-            Err(error) if error.details().starts_with("NOSCRIPT") => {
-                tracing::debug!(script = script.name, "sending the script itself");
-                let source = Bytes::from_static(script.source.as_bytes());
-                self.evaluate("EVAL", source, call, asking).await
-            }
-            answer => answer,
-        }
-        .and_then(reply)
+        let answer = evaluate(&self.commands, call, asking, self.terms.publish).await;
+        self.note(&answer);
+        answer.and_then(reply)
     }
 
     /// The same, and asks replicas to confirm it.
@@ -154,33 +127,6 @@ impl Node {
         if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
             self.timed_out();
         }
-        answer
-    }
-
-    async fn evaluate(
-        self: &Arc<Self>,
-        name: &'static str,
-        script: Bytes,
-        call: &Invocation,
-        asking: bool,
-    ) -> RawAnswer {
-        let args = values(script, call, self.terms.publish);
-        if !asking {
-            return self.command(name, args).await;
-        }
-        // Written together: ASKING counts for the very next command of the connection.
-        let pipeline = self.commands.pipeline();
-        let _: () = pipeline.custom(custom("ASKING"), Vec::<Value>::new()).await?;
-        let _: () = pipeline.custom(custom(name), args).await?;
-        let mut answers = pipeline.try_all::<Value>().await.into_iter();
-        let asked = answers.next().unwrap_or_else(|| Err(FredError::new_canceled()));
-        let answer = match (asked, answers.next()) {
-            // A server that does not listen to ASKING sends elsewhere, and says here why.
-            (Err(why), Some(Err(error))) if *error.kind() == ErrorKind::Cluster => Err(why),
-            (_, Some(answer)) => answer,
-            (asked, None) => asked,
-        };
-        self.note(&answer);
         answer
     }
 
@@ -238,63 +184,8 @@ impl Node {
 /// fred closes nothing by itself, not even connections that nobody has a handle to.
 impl Drop for Node {
     fn drop(&mut self) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(quit(self.both()));
-        }
+        quit_later(self.both());
     }
-}
-
-/// Closes connections, also while fred is busy connecting them.
-async fn quit(clients: [Client; 2]) {
-    let closing = clients.iter().map(|client| timeout(QUIT_TIMEOUT, client.quit()));
-    futures::future::join_all(closing).await;
-}
-
-pub(super) fn custom(name: &'static str) -> CustomCommand {
-    CustomCommand::new_static(name, ClusterHash::FirstKey, false)
-}
-
-/// A connection, not yet connected.
-pub(super) fn client(
-    config: &FredConfig,
-    command_timeout: Duration,
-    events: usize,
-) -> Result<Client, Error> {
-    let performance = PerformanceConfig {
-        default_command_timeout: command_timeout,
-        broadcast_channel_capacity: events,
-        ..PerformanceConfig::default()
-    };
-    let connection = ConnectionConfig {
-        max_command_attempts: 1,
-        max_command_buffer_len: QUEUE,
-        connection_timeout: command_timeout,
-        internal_command_timeout: command_timeout,
-        tcp: TcpConfig {
-            nodelay: Some(true),
-            keepalive: Some(TcpKeepalive::new().with_time(Duration::from_secs(15))),
-            ..TcpConfig::default()
-        },
-        ..ConnectionConfig::default()
-    };
-    Builder::from_config(config.clone())
-        .set_performance_config(performance)
-        .set_connection_config(connection)
-        .set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2))
-        .build()
-        .map_err(|error| Error::Config(error.details().into()))
-}
-
-pub(super) fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value> {
-    let mut values = Vec::with_capacity(call.args.len() + 2);
-    values.push(Value::Bytes(script));
-    values.push(Value::Integer(call.keys as i64));
-    values.extend(call.args.iter().map(|arg| match arg {
-        Arg::Bytes(bytes) => Value::Bytes(bytes.clone()),
-        Arg::Int(n) => Value::Integer(i64::try_from(*n).unwrap_or(i64::MAX)),
-        Arg::Publish => Value::from_static_str(publish),
-    }));
-    values
 }
 
 pub(super) fn reply(value: Value) -> Answer {

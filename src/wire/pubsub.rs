@@ -5,12 +5,12 @@ use std::sync::Arc;
 use fred::{
     clients::Client,
     interfaces::{ClientLike, EventInterface, PubsubInterface},
-    types::{ClusterHash, CustomCommand, Value},
+    types::Value,
 };
 use futures::future::try_join_all;
 use tokio::sync::{Notify, broadcast::error::RecvError};
 
-use super::{Event, WireError, node::classify};
+use super::{Event, WireError, connection::custom, node::classify};
 
 /// Takes the events of a subscriber connection. Must not block.
 pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -57,10 +57,9 @@ pub(super) async fn subscribe(
 ) -> Result<(), WireError> {
     if sharded {
         // One channel in each: they need not share a slot, and each has an answer of its own.
-        let asked = channels.into_iter().map(|channel| {
-            let command = CustomCommand::new_static("SSUBSCRIBE", ClusterHash::FirstKey, false);
-            client.custom::<Value, _>(command, vec![channel])
-        });
+        let asked = channels
+            .into_iter()
+            .map(|channel| client.custom::<Value, _>(custom("SSUBSCRIBE"), vec![channel]));
         return try_join_all(asked).await.map(drop).map_err(classify);
     }
     client.subscribe(channels).await.map_err(classify)?;
@@ -94,7 +93,6 @@ pub(super) async fn probe(client: Client) -> Result<(), WireError> {
 /// to a PING behind it is the confirmation. Never two at a time: a refused SUBSCRIBE is an
 /// answer too many, and it is this PING that must get it.
 async fn ping(client: &Client) -> Result<(), WireError> {
-    let command = CustomCommand::new_static("PING", ClusterHash::Random, false);
-    let answer: Result<Value, _> = client.custom(command, Vec::<Value>::new()).await;
+    let answer: Result<Value, _> = client.custom(custom("PING"), Vec::<Value>::new()).await;
     answer.map(drop).map_err(classify)
 }

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use fred::{
     error::{Error as FredError, ErrorKind},
     util::redis_keyslot,
@@ -23,9 +22,10 @@ use super::{
     Arg, Confirm, Flight, FredConfig, Invocation, Reply, ShardedPubsub, Transport, WireError,
     channels::{Homes, Places},
     cluster::{ALL_SLOTS, Address},
+    connection::connecting_failed,
     discover::{Discovery, Map},
     follow::follow,
-    node::{Answer, Node, Terms, classify, opaque},
+    node::{Answer, Node, Terms, classify},
     pubsub,
     routes::{Routes, connect_all},
 };
@@ -102,10 +102,7 @@ async fn look_around(
     discovery: &mut Discovery,
     sharding: ShardedPubsub,
 ) -> Result<(Map, bool), Error> {
-    let map = discovery.ask().await.map_err(|error| match error.kind() {
-        ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
-        _ => Error::Redis(opaque(&error)),
-    })?;
+    let map = discovery.ask().await.map_err(connecting_failed)?;
     let sharded = match (discovery.is_cluster(), sharding) {
         (false, _) | (_, ShardedPubsub::Off) => false,
         (true, ShardedPubsub::On) => true,
@@ -136,12 +133,12 @@ impl Shared {
 
     /// Sends one copy, and follows redirects: where one comes from nothing has run.
     async fn send(&self, call: &Invocation, confirm: Option<Confirm>) -> Answer {
-        let key = match call.args.first() {
-            Some(Arg::Bytes(key)) => key.clone(),
-            _ => Bytes::new(),
+        let key: &[u8] = match call.args.first() {
+            Some(Arg::Bytes(key)) => key,
+            _ => &[],
         };
         let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
-        let Some(mut node) = self.node_of(&key) else {
+        let Some(mut node) = self.node_of(key) else {
             self.terms.doubt.notify_one();
             return Err(no_server());
         };

@@ -7,7 +7,7 @@ use harness::redis::{Value, cmd};
 use harness::{PATIENCE, RedisServer, Servers, assert_nothing_left, eventually};
 use redisson_lock::{Client, Config, Error, Replicas};
 
-use crate::stage::{LOCK, connect, soon};
+use crate::stage::{LOCK, assert_redis_error, connect, soon};
 
 /// Long enough for a replica that is alive.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -105,6 +105,20 @@ async fn a_master_by_itself_has_all_its_replicas_but_not_one() {
     let refused = soon("a refusal", other.lock(LOCK).lock()).await;
     assert!(is_not_replicated(&refused), "{refused:?}");
     other.close().await.unwrap();
+    end(&master, client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_does_not_say_how_many_there_are_confirms_nothing() {
+    let master = RedisServer::start();
+    let client = connect(config(&master)).await;
+    let inspector = master.inspector();
+    inspector.query::<()>(cmd("ACL").arg("SETUSER").arg("default").arg("-role"));
+    let lock = client.lock(LOCK);
+    let refused = soon("a refusal", lock.clone().replicas(Replicas::All).lock()).await;
+    assert_redis_error(refused);
+    // Behind the release of what was taken all the same.
+    soon("a lock", lock.lock()).await.unwrap().unlock().await.unwrap();
     end(&master, client).await;
 }
 
