@@ -14,7 +14,7 @@ use crate::{
     owner::{Owner, OwnerKey},
     patience::{MOST, Patience},
     protocol::Side,
-    share::Share,
+    share::{Share, Terms},
 };
 
 /// Of a shorter lease nothing would be left after the round trip and the drift of clocks.
@@ -147,8 +147,8 @@ pub(crate) async fn take<G: Guard>(
         }
         under = beside(entry, owner)?;
     }
-    let claim = contend(entry, Ask { lease, patience, under, backoff, replicas }).await?;
-    Ok(claim.map(|claim| claim.into_share(owner, watched)))
+    let terms = Terms { lease, watched, replicas };
+    contend(entry, Ask { terms, owner, patience, under, backoff }).await
 }
 
 /// What the owner holds of the other side of a read/write lock: under a write it may read, over a

@@ -39,6 +39,10 @@ pub(crate) struct Claim {
     /// Whether it may stand in the server's line.
     stands: bool,
     state: State,
+    /// What it is to take over.
+    source: Option<Share>,
+    /// Whether it has done so.
+    swapped: bool,
     /// The latest not-after of the copies that were never answered: until then one of them may
     /// still take the lock.
     unanswered: Option<u64>,
@@ -93,6 +97,8 @@ impl Claim {
             replicas,
             stands: false,
             state: State::Nothing,
+            source: None,
+            swapped: false,
             unanswered: None,
             _busy: entry.engine.janitor.busy(),
         }
@@ -100,6 +106,11 @@ impl Claim {
 
     pub(crate) fn id(&self) -> &OwnerId {
         &self.id
+    }
+
+    /// The next attempt takes over this hold.
+    pub(crate) fn take_over(&mut self, source: Share) {
+        self.source = Some(source);
     }
 
     /// Asks for the lock; again and again, while there is no answer, as long as `patience` allows.
@@ -139,7 +150,11 @@ impl Claim {
         if let Some(under) = &self.under {
             under.asked(sent, self.lease);
         }
-        let call = self.entry.protocol.acquire(&self.id, terms, &self.wish);
+        let call = match &self.source {
+            Some(source) => self.entry.protocol.pass(source.hold().id(), &self.id, terms),
+            None => None,
+        };
+        let call = call.unwrap_or_else(|| self.entry.protocol.acquire(&self.id, terms, &self.wish));
         // Answered by a number of ms, it is another's.
         let is_due = |reply: &Reply| !matches!(reply, Reply::Int(_));
         let reply = engine.call(call, self.replicas, is_due);
@@ -159,6 +174,21 @@ impl Claim {
             _ => State::Nothing,
         };
         self.stands &= !matches!(answer, Ok(Attempt::Won { .. }));
+        match answer {
+            Ok(Attempt::Won { .. }) => {
+                if let Some(source) = self.source.take() {
+                    source.replaced();
+                    self.swapped = true;
+                }
+            }
+            Ok(Attempt::Held(_)) => {
+                if let Some(source) = self.source.take() {
+                    source.gone();
+                }
+                self.entry.queue.passing.lost();
+            }
+            Ok(Attempt::Late(_)) | Err(_) => {}
+        }
         if let Err(WireError::Unanswered(_)) = answer {
             self.unanswered = self.unanswered.max(Some(not_after));
         }
@@ -191,8 +221,17 @@ impl Claim {
         let (id, lease, under) = (self.id.clone(), self.lease, self.under.take());
         let Win { sent, token, acknowledged } = win;
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
-        let grant = Grant { id, sent, lease, token, acknowledged, unanswered, under };
-        Hold::begin(&self.entry, grant, owner, watched)
+        let replicas = self.replicas;
+        let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
+        let share = Hold::begin(&self.entry, grant, owner, watched);
+        if self.entry.passes_on {
+            let (passing, lease) = (&self.entry.queue.passing, &share.hold().lease);
+            match self.swapped {
+                true => passing.swapped(lease),
+                false => passing.won(lease),
+            }
+        }
+        share
     }
 }
 
@@ -201,11 +240,13 @@ impl Drop for Claim {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let unanswered = self.unanswered.take();
         if matches!(state, State::Nothing) && unanswered.is_none() && !self.stands {
+            // What it was to take over goes to the next.
             return;
         }
+        let source = self.source.take();
         let (entry, id, lease) = (self.entry.clone(), self.id.clone(), self.lease);
         let janitor = entry.engine.janitor.clone();
-        janitor.spawn(undo(entry, id, lease, self.stands, state, unanswered));
+        janitor.spawn(undo(entry, id, lease, self.stands, state, source, unanswered));
     }
 }
 
@@ -215,6 +256,7 @@ async fn undo(
     lease: Duration,
     stands: bool,
     state: State,
+    source: Option<Share>,
     mut unanswered: Option<u64>,
 ) {
     let won = match state {
@@ -233,7 +275,14 @@ async fn undo(
             }
         }
     };
-    if won || stands {
+    // The source first: then no copy can pass it on any more.
+    let passed = source.is_some();
+    match source {
+        Some(source) if won => source.replaced(),
+        Some(source) => drop(source.free().await),
+        None => {}
+    }
+    if won || stands || passed {
         free(&entry, &id, lease).await;
     }
     if let Some(not_after) = unanswered {

@@ -9,10 +9,11 @@ use crate::{
     engine::{Backoff, Lease},
     entry::Entry,
     error::Error,
+    owner::OwnerKey,
     patience::{Patience, SpinBackoff},
     protocol::Line,
     queue::Queue,
-    replicas::Replicas,
+    share::{Share, Terms},
 };
 
 /// A waiter on a lock that its own client holds may have forgotten whose it is.
@@ -24,33 +25,34 @@ const WARN_LONG: Duration = Duration::from_secs(30);
 /// What is asked for.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    pub(crate) lease: Duration,
+    pub(crate) terms: Terms,
+    pub(crate) owner: Option<OwnerKey>,
     pub(crate) patience: Patience,
     /// The owner's write hold under which it wants to read.
     pub(crate) under: Option<Arc<Lease>>,
     /// How a lock is looked at again of which nobody tells.
     pub(crate) backoff: SpinBackoff,
-    /// How many replicas have to confirm it.
-    pub(crate) replicas: Replicas,
 }
 
 /// Takes the lock. `None`: it was held for all the time given.
-pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim>, Error> {
-    let Ask { lease, patience, under, backoff, replicas } = ask;
+pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share>, Error> {
+    let Ask { terms, owner, patience, under, backoff } = ask;
+    let Terms { lease, watched, replicas } = terms;
     let (engine, line) = (&entry.engine, entry.protocol.line());
     engine.check_open()?;
     let now_or_never = patience.is_now();
     // The others may be waiting for the very hold under which it wants to read.
     let at_once = now_or_never || under.is_some();
     let mut claim = Claim::new(entry, lease, !now_or_never, under, replicas);
+    let won = |claim: Claim| Ok(Some(claim.into_share(owner, watched)));
     // Where the server keeps the line, nobody stands in ours.
     let (heartbeat, queue) = match line {
         Line::Servers { heartbeat } => (Some(heartbeat), &Queue::default()),
         Line::Ours | Line::Shared => (None, &entry.queue),
     };
-    if at_once || queue.is_empty() {
+    if at_once || queue.is_open() {
         match claim.attempt(patience).await? {
-            Verdict::Won => return Ok(Some(claim)),
+            Verdict::Won => return won(claim),
             Verdict::Held(_) if now_or_never => return Ok(None),
             Verdict::Held(_) => {}
         }
@@ -63,15 +65,32 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim
         let Some(entered) = within(deadline, queue.enter()).await else { return Ok(None) };
         match entered? {
             Some(turn) => break turn,
-            None if claim.attempt(patience).await? == Verdict::Won => return Ok(Some(claim)),
+            None if claim.attempt(patience).await? == Verdict::Won => return won(claim),
             None => {}
         }
     };
+    if entry.passes_on {
+        within(deadline, turn.linger()).await;
+    }
     loop {
         if let Some(channel) = &channel
+            && !turn.is_offered()
             && within(deadline, turn.listen(&engine.wakeups, channel)).await.is_none()
         {
             return Ok(None);
+        }
+        if let Some(baton) = turn.take() {
+            // An owner's hold has a name of its own.
+            let taken = if owner.is_none() { baton.take_over(&terms) } else { Err(baton) };
+            match taken {
+                Ok(share) => return Ok(Some(share)),
+                Err(baton) => claim.take_over(baton),
+            }
+            if claim.attempt(patience).await? == Verdict::Won {
+                turn.held_for(Some(lease), heartbeat);
+                return won(claim);
+            }
+            turn.look();
         }
         if turn.must_look() {
             turn.arm();
@@ -83,7 +102,7 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Claim
                         _ if channel.is_some() => turn.held_for(Some(lease), heartbeat),
                         _ => turn.rest(backoff.first),
                     }
-                    return Ok(Some(claim));
+                    return won(claim);
                 }
                 Ok(Verdict::Held(ttl)) if channel.is_some() => turn.held_for(ttl, heartbeat),
                 Ok(Verdict::Held(_)) => turn.rest(pauses.next()),

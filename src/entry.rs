@@ -17,7 +17,7 @@ use crate::{
     error::Error,
     hold::Hold,
     names,
-    owner::OwnerKey,
+    owner::{OwnerId, OwnerKey},
     protocol::{Kind, Protocol, Side},
     queue::Queue,
     wire::{Invocation, Reply},
@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     pub(crate) protocol: Box<dyn Protocol>,
     /// Who in this process waits for the lock.
     pub(crate) queue: Queue,
+    /// Whether holds are passed on from one caller here to the next.
+    pub(crate) passes_on: bool,
     /// How many holds on it this client has.
     pub(crate) held: AtomicUsize,
     owned: Arc<Owned>,
@@ -66,6 +68,11 @@ impl Entry {
         self.owned.holds().insert((owner, self.kind.side()), Arc::downgrade(hold));
     }
 
+    /// The owner's hold is not its own any more.
+    pub(crate) fn disown(&self, owner: OwnerKey) {
+        self.owned.holds().remove(&(owner, self.kind.side()));
+    }
+
     /// Forgets the owner's hold, unless it is a newer one by now.
     pub(crate) fn forget(&self, owner: OwnerKey) {
         let place = (owner, self.kind.side());
@@ -79,6 +86,11 @@ impl Entry {
     pub(crate) async fn ask(&self, call: Invocation) -> Result<Reply, Error> {
         self.engine.check_open()?;
         self.engine.transport.call(call).await.map_err(|error| error.into_error(self.name()))
+    }
+
+    /// How many messages came on the channel of holder `id`, if it is listened to.
+    pub(crate) fn heard(&self, id: &OwnerId) -> Option<u64> {
+        self.engine.wakeups.heard(&self.protocol.channel(id)?)
     }
 
     pub(crate) fn holds_here(&self) -> usize {
@@ -153,6 +165,7 @@ impl Entries {
             kind,
             protocol: kind.on(name, &engine.settings),
             queue: Queue::default(),
+            passes_on: engine.settings.pass_on && kind.is_passed_on(),
             held: AtomicUsize::new(0),
             owned: self.owned(name),
         });

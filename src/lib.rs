@@ -138,6 +138,7 @@ mod lock;
 mod multi;
 mod names;
 mod owner;
+mod passing;
 mod patience;
 mod protocol;
 mod queue;
@@ -146,6 +147,7 @@ mod replicas;
 mod share;
 #[cfg(test)]
 mod sim;
+mod tenure;
 mod wire;
 
 #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]

@@ -10,12 +10,14 @@ use std::{
 
 use tokio::{
     sync::{Mutex, MutexGuard},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::{
     engine::{Subscription, Wakeups},
     error::Error,
+    passing::Passing,
+    share::Share,
 };
 
 /// No waiter relies on messages for longer than this: one may get lost.
@@ -23,6 +25,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 /// How often a waiter looks where it cannot subscribe.
 const POLL: Duration = Duration::from_millis(250);
+
+/// For so long a head waits for a hold of its own process before it subscribes.
+const SOON: Duration = Duration::from_millis(2);
 
 /// A key whose TTL is about to end is looked at again no sooner than this.
 const BREATH: Duration = Duration::from_millis(2);
@@ -32,6 +37,7 @@ pub(crate) struct Queue {
     /// First come, first served: tokio's mutex is fair.
     head: Mutex<Head>,
     waiting: AtomicUsize,
+    pub(crate) passing: Passing,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +45,8 @@ struct Head {
     subscription: Option<Subscription>,
     /// The lock was seen held: unless a message comes, there is no need to look before this.
     look_at: Option<Instant>,
+    /// Until when the lock is left to others, if nothing is heard.
+    back: Option<Instant>,
     /// When a head last gave up on the server, and why: all who waited behind it give up too.
     failed: Option<(Instant, Error)>,
     /// When a head last got into a lock that can be shared: all who waited behind it may try.
@@ -48,6 +56,12 @@ struct Head {
 impl Queue {
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether one who comes now need not stand in line: nobody does, nobody here holds the lock, and
+    /// it is not left to others.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_empty() && !self.passing.is_here() && self.passing.steps_back(None).is_none()
     }
 
     /// Stands in line; done when this waiter is the head, or (`None`) when the line has been opened
@@ -60,7 +74,7 @@ impl Queue {
         match &head.failed {
             Some((failed, error)) if *failed >= entered => Err(error.clone()),
             _ if head.opened.is_some_and(|opened| opened >= entered) => Ok(None),
-            _ => Ok(Some(Turn { head, _place: place })),
+            _ => Ok(Some(Turn { head, place })),
         }
     }
 }
@@ -70,7 +84,7 @@ impl Queue {
 pub(crate) struct Turn<'a> {
     // In this order: whoever is the last to leave its place must find the head free.
     head: MutexGuard<'a, Head>,
-    _place: Place<'a>,
+    place: Place<'a>,
 }
 
 impl Turn<'_> {
@@ -78,15 +92,46 @@ impl Turn<'_> {
     pub(crate) async fn listen(&mut self, wakeups: &std::sync::Arc<Wakeups>, channel: &str) {
         if self.head.subscription.is_none() {
             let subscription = self.head.subscription.insert(wakeups.subscribe(channel));
-            subscription.ready().await;
+            tokio::select! {
+                _ = subscription.ready() => {}
+                () = self.place.queue.passing.offered() => {}
+            }
             // What was seen before the subscription stood may be out of date.
             self.head.look_at = None;
         }
     }
 
+    /// What another caller of this process has left to the head, if anything.
+    pub(crate) fn take(&mut self) -> Option<Share> {
+        self.place.queue.passing.take()
+    }
+
+    pub(crate) fn is_offered(&self) -> bool {
+        self.place.queue.passing.is_offered()
+    }
+
+    /// Waits a moment for what a holder in this process may be about to leave.
+    pub(crate) async fn linger(&mut self) {
+        let passing = &self.place.queue.passing;
+        if self.head.subscription.is_none() && passing.is_here() {
+            let _ = timeout(SOON, passing.offered()).await;
+        }
+    }
+
     /// Whether to ask the server now.
-    pub(crate) fn must_look(&self) -> bool {
-        self.is_woken() || self.head.look_at.is_none_or(|at| at <= Instant::now())
+    pub(crate) fn must_look(&mut self) -> bool {
+        let heard = self.head.subscription.as_ref().map(Subscription::heard);
+        let stepped_back = self.head.back.take().is_some();
+        self.head.back = self.place.queue.passing.steps_back(heard);
+        if self.head.back.is_some() {
+            return false;
+        }
+        stepped_back || self.is_woken() || self.head.look_at.is_none_or(|at| at <= Instant::now())
+    }
+
+    /// There is something to look at.
+    pub(crate) fn look(&mut self) {
+        self.head.look_at = None;
     }
 
     /// Call before asking: what comes from now on is news.
@@ -123,13 +168,18 @@ impl Turn<'_> {
 
     /// Done when it is time to look again.
     pub(crate) async fn news(&self) {
-        let look_at = self.head.look_at.unwrap_or_else(Instant::now);
-        match &self.head.subscription {
-            Some(subscription) => tokio::select! {
-                () = subscription.woken() => {}
-                () = sleep_until(look_at) => {}
-            },
-            None => sleep_until(look_at).await,
+        let look_at = self.head.back.or(self.head.look_at).unwrap_or_else(Instant::now);
+        let message = async {
+            match (&self.head.subscription, self.head.back) {
+                (Some(subscription), None) => subscription.woken().await,
+                (Some(subscription), Some(_)) => subscription.more().await,
+                (None, _) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.place.queue.passing.offered() => {}
+            () = message => {}
+            () = sleep_until(look_at) => {}
         }
     }
 
@@ -151,6 +201,10 @@ impl Drop for Place<'_> {
             && self.queue.is_empty()
         {
             *head = Head::default();
+        }
+        // Nobody is left to take it over.
+        if last {
+            drop(self.queue.passing.take());
         }
     }
 }
@@ -205,7 +259,7 @@ mod tests {
         assert!(!first.must_look());
         wakeups.take(crate::wire::Event::Message("c".into()));
         drop(first);
-        let second = second.await.unwrap().unwrap();
+        let mut second = second.await.unwrap().unwrap();
         assert!(second.must_look());
     }
 

@@ -5,9 +5,19 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt;
+use tokio::time::Instant;
 
-use crate::{error::Error, hold::Hold, patience::Patience};
+use crate::{error::Error, hold::Hold, patience::Patience, replicas::Replicas, tenure::Plan};
+
+/// What a caller wants of its hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) lease: Duration,
+    /// Whether the watchdog is to renew it.
+    pub(crate) watched: bool,
+    /// How many replicas have to confirm it.
+    pub(crate) replicas: Replicas,
+}
 
 /// One of the times a hold is held. Dropping it gives it back.
 #[derive(Debug)]
@@ -15,12 +25,14 @@ pub struct Share {
     hold: Arc<Hold>,
     watched: bool,
     armed: bool,
+    /// Whether its holder still wants it.
+    counted: bool,
 }
 
 impl Share {
     pub(crate) fn new(hold: Arc<Hold>, watched: bool) -> Self {
         hold.shares.fetch_add(1, Ordering::Relaxed);
-        Self { hold, watched, armed: true }
+        Self { hold, watched, armed: true, counted: true }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -34,10 +46,97 @@ impl Share {
         janitor.finish(self.hold.clone().prolong(lease, patience)).await
     }
 
-    /// Gives it back; goes on in the background if it takes too long, or is dropped.
+    /// Gives it back: to the next who waits for it in this process, or to the server. Goes on in the
+    /// background if it takes too long, or is dropped.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
+        self.uncount();
+        let share = match self.plan() {
+            Plan::Pass => match self.park() {
+                Ok(()) => return Ok(()),
+                Err(share) => share,
+            },
+            Plan::Ask => {
+                let janitor = self.hold.entry.engine.janitor.clone();
+                return janitor.finish(self.pass_if_alone()).await;
+            }
+            Plan::Release => self,
+        };
+        share.free().await
+    }
+
+    fn uncount(&mut self) {
+        if std::mem::take(&mut self.counted) {
+            self.hold.shares.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let entry = &self.hold.entry;
+        match entry.passes_on && !entry.queue.is_empty() {
+            true => entry.queue.passing.plan(self),
+            false => Plan::Release,
+        }
+    }
+
+    /// Leaves it to the next who waits here. It comes back when there is none.
+    fn park(self) -> Result<(), Self> {
+        let entry = self.hold.entry.clone();
+        entry.queue.passing.park(self, || !entry.queue.is_empty())
+    }
+
+    /// Passes it on, if it is there and nobody waits elsewhere.
+    async fn pass_if_alone(self) -> Result<(), Error> {
+        let share = match self.hold.extend(self.watched).await {
+            Some(others) => {
+                self.hold.entry.queue.passing.asked(others);
+                match others {
+                    0 => match self.park() {
+                        Ok(()) => return Ok(()),
+                        Err(share) => share,
+                    },
+                    _ => self,
+                }
+            }
+            // Whatever the matter is, the release finds it out.
+            None => self,
+        };
+        share.free().await
+    }
+
+    /// Makes it the hold of the next, who asked for these terms. It comes back if it does not meet them.
+    pub(crate) fn take_over(mut self, terms: &Terms) -> Result<Self, Self> {
+        let Terms { lease, watched, replicas } = *terms;
+        if !self.hold.suits(lease, watched, replicas) {
+            return Err(self);
+        }
+        match (self.watched, watched) {
+            (true, false) => self.hold.lease.unwatch(),
+            (false, true) => self.hold.lease.watch(Instant::now() - lease / 3, lease),
+            (true, true) | (false, false) => {}
+        }
+        self.watched = watched;
+        self.counted = true;
+        self.hold.shares.fetch_add(1, Ordering::Relaxed);
+        Ok(self)
+    }
+
+    /// Another hold has taken its place on the server.
+    pub(crate) fn replaced(mut self) {
         self.armed = false;
-        self.hold.shares.fetch_sub(1, Ordering::Relaxed);
+        self.uncount();
+        self.hold.replaced();
+    }
+
+    /// The server has said that it is gone.
+    pub(crate) fn gone(self) {
+        self.hold.lease.lose(self.hold.lease.why_gone());
+        self.replaced();
+    }
+
+    /// Gives it back to the server; goes on in the background if it takes too long, or is dropped.
+    pub(crate) async fn free(mut self) -> Result<(), Error> {
+        self.armed = false;
+        self.uncount();
         let hold = self.hold.clone();
         let janitor = hold.entry.engine.janitor.clone();
         janitor.finish(hold.release(self.watched)).await
@@ -47,17 +146,30 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         if self.armed {
-            self.hold.shares.fetch_sub(1, Ordering::Relaxed);
+            self.uncount();
             let hold = self.hold.clone();
-            let release =
-                self.hold.clone().release(self.watched).map(move |released| match released {
+            let watched = self.watched;
+            let share = Self { hold: hold.clone(), watched, armed: true, counted: false };
+            let mut share = match share.plan() {
+                Plan::Pass => match share.park() {
+                    Ok(()) => return,
+                    Err(share) => share,
+                },
+                Plan::Ask | Plan::Release => share,
+            };
+            // A job that is never run, for its runtime is gone, must not come back to here.
+            share.armed = false;
+            let janitor = hold.entry.engine.janitor.clone();
+            janitor.spawn(async move {
+                share.armed = true;
+                match share.release().await {
                     Ok(()) | Err(Error::Closed) => {}
                     Err(error) => {
                         let lock = hold.entry.name();
                         tracing::warn!(lock, %error, "release of a dropped guard");
                     }
-                });
-            self.hold.entry.engine.janitor.spawn(release);
+                }
+            });
         }
     }
 }

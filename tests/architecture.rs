@@ -9,9 +9,9 @@ use std::{
 const LAYERS: &[&[&str]] = &[
     &["names", "owner", "error", "replicas"],
     &["wire"],
-    &["config", "patience", "protocol"],
+    &["config", "patience", "protocol", "tenure"],
     &["engine"],
-    &["entry", "queue", "hold", "share", "claim"],
+    &["entry", "queue", "passing", "hold", "share", "claim"],
     &["contend"],
     &["lock", "read_write", "acquire", "guard", "inspection"],
     &["client", "multi"],

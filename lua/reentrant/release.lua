@@ -6,7 +6,7 @@
 -- ARGV[3]  unlock channel
 -- ARGV[4]  publish command: publish or spublish
 --
--- Returns  1: released
+-- Returns  1 + n: released; n connections were told
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
@@ -15,8 +15,7 @@ if ARGV[2] == '0' then
   if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
     return 0
   end
-  redis.call(ARGV[4], ARGV[3], '0')
-  return 1
+  return 1 + redis.call(ARGV[4], ARGV[3], '0')
 end
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return 0

@@ -102,6 +102,13 @@ impl Wakeups {
         }
     }
 
+    /// How many messages came on a channel so far; `None`: it is not listened to.
+    pub(crate) fn heard(&self, name: &str) -> Option<u64> {
+        let entry = self.channels.get(name)?;
+        let confirmed = *entry.channel.state.borrow() == State::Confirmed;
+        confirmed.then(|| *entry.channel.messages.borrow())
+    }
+
     #[cfg(test)]
     pub(crate) fn is_subscribed(&self, name: &str) -> bool {
         self.channels.contains_key(name)
@@ -155,6 +162,20 @@ impl Subscription {
     /// Whether a message came since [`Subscription::arm`].
     pub(crate) fn is_woken(&self) -> bool {
         self.messages.has_changed().unwrap_or(true)
+    }
+
+    /// How many messages came so far.
+    pub(crate) fn heard(&self) -> u64 {
+        *self.messages.borrow()
+    }
+
+    /// Done when one more message comes.
+    pub(crate) async fn more(&self) {
+        let mut messages = self.messages.clone();
+        messages.mark_unchanged();
+        if messages.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Done when a message comes, or has come since [`Subscription::arm`]. The message stays:

@@ -12,6 +12,7 @@ use crate::{
 };
 
 static ACQUIRE: Script = script!("fenced/acquire");
+static PASS: Script = script!("fenced/pass");
 static TOKEN: Script = script!("fenced/token");
 
 #[derive(Debug)]
@@ -58,6 +59,16 @@ impl Protocol for Fenced {
                 .ok_or_else(|| unexpected(&reply)),
             _ => late(&reply).map(Attempt::Late).ok_or_else(|| unexpected(&reply)),
         }
+    }
+
+    fn pass(&self, from: &OwnerId, to: &OwnerId, terms: Terms) -> Option<Invocation> {
+        let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
+        args.push(from.as_bytes().into());
+        Some(Invocation { script: &PASS, keys, args })
+    }
+
+    fn extend(&self, id: &OwnerId, lease: u64) -> Option<Invocation> {
+        self.lock.extend(id, lease)
     }
 
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {

@@ -58,6 +58,18 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
         }
     }
 
+    /// Passes a hold on to another; answered as `acquire`, but that it is another's when it is gone.
+    /// `None`: this kind is not passed on.
+    fn pass(&self, _from: &OwnerId, _to: &OwnerId, _terms: Terms) -> Option<Invocation> {
+        None
+    }
+
+    /// Lets a hold go on for so many ms at least, and asks who listens; see [`extended`]. `None`: this
+    /// kind is not passed on.
+    fn extend(&self, _id: &OwnerId, _lease: u64) -> Option<Invocation> {
+        None
+    }
+
     /// Raises the hold count to `count`.
     fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
         reentrant::reenter(self.key(), id, terms, count)
@@ -155,11 +167,30 @@ pub(crate) fn reentered(reply: Reply) -> Result<Reentry, WireError> {
     }
 }
 
-/// What an answer to [`Protocol::release`] means: was there anything to release?
-pub(crate) fn released(reply: Reply) -> Result<bool, WireError> {
+/// What an answer to [`Protocol::release`] means. `None`: there was nothing to release. Else how many
+/// were told, as far as this kind says.
+pub(crate) fn released(reply: Reply) -> Result<Option<u64>, WireError> {
     match reply {
-        Reply::Int(1) => Ok(true),
-        Reply::Int(0) => Ok(false),
+        Reply::Int(0) => Ok(None),
+        Reply::Int(released @ 1..) => Ok(Some(released as u64 - 1)),
+        _ => Err(unexpected(&reply)),
+    }
+}
+
+/// What became of a [`Protocol::extend`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extended {
+    /// The hold goes on; so many listen to the channel, if that can be told.
+    Yes(Option<u64>),
+    Gone,
+}
+
+/// What an answer to [`Protocol::extend`] means.
+pub(crate) fn extended(reply: Reply) -> Result<Extended, WireError> {
+    match reply {
+        Reply::Int(0) => Ok(Extended::Gone),
+        Reply::Int(-1) => Ok(Extended::Yes(None)),
+        Reply::Int(answer @ 1..) => Ok(Extended::Yes(Some(answer as u64 - 1))),
         _ => Err(unexpected(&reply)),
     }
 }

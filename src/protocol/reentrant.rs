@@ -15,6 +15,8 @@ use crate::{
 };
 
 static ACQUIRE: Script = script!("reentrant/acquire");
+static PASS: Script = script!("reentrant/pass");
+static EXTEND: Script = script!("reentrant/extend");
 static REENTER: Script = script!("reentrant/reenter");
 static RELEASE: Script = script!("reentrant/release");
 pub(super) static RENEW: Script = script!("reentrant/renew");
@@ -63,6 +65,19 @@ impl Protocol for Reentrant {
                 terms.not_after.into(),
             ],
         }
+    }
+
+    fn pass(&self, from: &OwnerId, to: &OwnerId, terms: Terms) -> Option<Invocation> {
+        let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
+        args.push(from.as_bytes().into());
+        self.listens.then_some(Invocation { script: &PASS, keys, args })
+    }
+
+    fn extend(&self, id: &OwnerId, lease: u64) -> Option<Invocation> {
+        let (key, channel) = (&self.key, &self.channel);
+        let args =
+            vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
+        self.listens.then_some(Invocation { script: &EXTEND, keys: 1, args })
     }
 
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {

@@ -9,6 +9,7 @@ mod lost_replies;
 mod majority;
 mod multi;
 mod network;
+mod passing;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -100,9 +101,14 @@ pub(super) struct Sim {
 impl Sim {
     /// One more client of the server. Its clock starts where the server's stands.
     pub(super) async fn new(world: &Arc<World>) -> Self {
+        Self::with(world, |config| config).await
+    }
+
+    /// The same, otherwise configured.
+    pub(super) async fn with(world: &Arc<World>, configure: fn(Config) -> Config) -> Self {
         let wakeups = Wakeups::new();
         let network = Network::new(world, wakeups.clone());
-        let (_, mut settings) = Config::default().into_settings().unwrap();
+        let (_, mut settings) = configure(Config::default()).into_settings().unwrap();
         settings.server = world.server.url();
         let transport = Arc::new(Link { network: network.clone() });
         let engine = Engine::start(settings, transport, wakeups);

@@ -98,9 +98,9 @@ impl Network {
     /// Runs the script, here and now, and delivers what it published.
     fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
         let not_after = match call.script.name {
-            "reentrant/acquire" | "reentrant/reenter" | "read/acquire" | "read/reenter"
-            | "write/acquire" | "fair/force_unlock" => Some(3),
-            "fenced/acquire" => Some(4),
+            "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass" | "read/acquire"
+            | "read/reenter" | "write/acquire" | "fair/force_unlock" => Some(3),
+            "fenced/acquire" | "fenced/pass" => Some(4),
             "fair/acquire" => Some(5),
             "reentrant/force_unlock" | "read/force_unlock" | "write/force_unlock" => Some(1),
             _ => None,
@@ -115,6 +115,7 @@ impl Network {
                 Arg::Int(n) => command.arg(*n),
                 Arg::Bytes(bytes) => command.arg(&bytes[..]),
                 Arg::Publish => command.arg("publish"),
+                Arg::Listening => command.arg("numsub"),
             };
         }
         let inspector = self.world.inspector.lock().unwrap();

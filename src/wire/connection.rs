@@ -144,6 +144,10 @@ fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value>
         Arg::Bytes(bytes) => Value::Bytes(bytes.clone()),
         Arg::Int(n) => Value::Integer(i64::try_from(*n).unwrap_or(i64::MAX)),
         Arg::Publish => Value::from_static_str(publish),
+        Arg::Listening => Value::from_static_str(match publish {
+            "spublish" => "shardnumsub",
+            _ => "numsub",
+        }),
     }));
     values
 }

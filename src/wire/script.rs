@@ -34,6 +34,8 @@ pub(crate) enum Arg {
     Int(u64),
     /// The word by which this server's messages are published.
     Publish,
+    /// The word by which it says how many listen to a channel.
+    Listening,
 }
 
 impl From<&Bytes> for Arg {

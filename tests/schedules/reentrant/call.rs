@@ -47,6 +47,7 @@ pub(crate) enum Verb {
     Swap {
         to: Id,
         lease: Ms,
+        not_after: Ms,
     },
     /// The janitor's release to 0.
     Tidy,
@@ -66,6 +67,16 @@ pub(crate) enum Verb {
     TheirForce,
 }
 
+impl Call {
+    /// Whom the script may make a holder.
+    pub(crate) fn taker(&self) -> Id {
+        match self.verb {
+            Verb::Swap { to, .. } => to,
+            _ => self.id,
+        }
+    }
+}
+
 impl Verb {
     /// Whether it is a script of Redisson's, which need not keep our promises.
     pub(crate) fn is_theirs(self) -> bool {
@@ -83,6 +94,7 @@ impl Verb {
         match self {
             Self::Acquire { not_after, .. }
             | Self::Reenter { not_after, .. }
+            | Self::Swap { not_after, .. }
             | Self::Force { not_after } => Some(not_after),
             _ => None,
         }
@@ -123,7 +135,9 @@ impl fmt::Display for Call {
             }
             Verb::Release { count } => write!(f, "release({id}, to {count})"),
             Verb::Renew { lease } => write!(f, "renew({id}, lease {lease})"),
-            Verb::Swap { to, lease } => write!(f, "swap({id} to {to}, lease {lease})"),
+            Verb::Swap { to, lease, not_after } => {
+                write!(f, "pass({id} to {to}, lease {lease}{})", in_time(not_after))
+            }
             Verb::Tidy => write!(f, "release({id}, to 0) by the janitor"),
             Verb::Force { .. } => write!(f, "force_unlock"),
             Verb::TheirLock { lease: Some(lease) } => {

@@ -51,7 +51,7 @@ impl Reentrant {
                 let lease = self.claim(who).lease;
                 let id = self.new_claim(to, lease, world);
                 self.claim(to).receives = true;
-                self.begin(who, Verb::Swap { to: id, lease }, world);
+                self.begin(who, Verb::Swap { to: id, lease, not_after }, world);
             }
         }
     }

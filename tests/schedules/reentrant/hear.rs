@@ -50,19 +50,19 @@ impl Reentrant {
                 (claim.operation, claim.restate) = (None, true)
             }
             (Verb::Release { count: 0 }, Value::Int(answer)) => {
-                self.released(who, *answer == 1, world)
+                self.released(who, *answer > 0, world)
             }
             (Verb::Release { count }, Value::Int(1)) => {
                 (claim.count, claim.operation, claim.restate) = (count, None, false);
             }
-            (Verb::Swap { to, lease }, Value::Int(1)) => {
+            (Verb::Swap { to, lease, .. }, answer) if granted(answer) => {
                 self.retire(who, sent);
                 self.claim(to.owner).receives = false;
                 self.hold_from(to.owner, sent, lease, now);
             }
-            (Verb::Reenter { .. } | Verb::Release { .. } | Verb::Swap { .. }, Value::Int(0)) => {
-                self.lost(who, call, world)
-            }
+            (Verb::Swap { .. }, Value::Array(_)) => {}
+            (Verb::Reenter { .. } | Verb::Release { .. }, Value::Int(0))
+            | (Verb::Swap { .. }, Value::Int(_)) => self.lost(who, call, world),
             (verb, answer) => panic!("{verb:?} is not answered with {answer:?}"),
         }
     }

@@ -73,8 +73,9 @@ impl Reentrant {
 
     fn call(&mut self, mut call: Call, world: &mut World<'_>) {
         if !self.rules.keep(Rule::NotAfter)
-            && let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } =
-                &mut call.verb
+            && let Verb::Acquire { not_after, .. }
+            | Verb::Reenter { not_after, .. }
+            | Verb::Swap { not_after, .. } = &mut call.verb
         {
             *not_after = Ms::MAX;
         }
@@ -87,8 +88,7 @@ impl Reentrant {
             |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
         match action {
             Action::Deed(who, Deed::HandOver { to }) => {
-                let passes_on = who != to && !self.scripts.fenced;
-                passes_on && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
+                who != to && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
             }
             Action::Deed(who, deed) => owner(who).can(*deed, now),
             Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),

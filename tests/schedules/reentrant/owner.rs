@@ -148,7 +148,9 @@ impl Claim {
 impl Operation {
     fn may_resend(&self, now: Ms) -> bool {
         let in_time = match self.verb {
-            Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } => now <= not_after,
+            Verb::Acquire { not_after, .. }
+            | Verb::Reenter { not_after, .. }
+            | Verb::Swap { not_after, .. } => now <= not_after,
             _ => true,
         };
         in_time && self.sent.len() < MAX_COPIES

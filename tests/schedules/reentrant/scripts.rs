@@ -13,13 +13,15 @@ pub(super) const TOKEN: &str = "redisson_lock_token:{lock}";
 const CHANNEL: &str = "redisson_lock__channel:{lock}";
 
 const ACQUIRE: &str = include_str!("../../../lua/reentrant/acquire.lua");
+const PASS: &str = include_str!("../../../lua/reentrant/pass.lua");
+const FENCED_PASS: &str = include_str!("../../../lua/fenced/pass.lua");
 const FENCED_ACQUIRE: &str = include_str!("../../../lua/fenced/acquire.lua");
 const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const RELEASE: &str = include_str!("../../../lua/reentrant/release.lua");
 const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
 const FORCE_UNLOCK: &str = include_str!("../../../lua/reentrant/force_unlock.lua");
 
-const CHANGES: [Change<Rule>; 2] = [
+const CHANGES: [Change<Rule>; 4] = [
     (
         Rule::RepeatsKeepTheirToken,
         "fenced/acquire",
@@ -32,30 +34,22 @@ const CHANGES: [Change<Rule>; 2] = [
         "redis.call('persist', KEYS[2])",
         "redis.call('pexpire', KEYS[2], ARGV[2])",
     ),
+    (Rule::TheirsInFirst, "reentrant/pass", THEIRS_IN_FIRST, MINE_OUT_FIRST),
+    (Rule::TheirsInFirst, "fenced/pass", THEIRS_IN_FIRST, MINE_OUT_FIRST),
 ];
 
-/// A hand-over, for these tests only: passing a hold on is to come, and this is what it has to keep to.
-///
-/// KEYS lock; ARGV mine, theirs, lease. 1: it is theirs; 0: mine is gone. A repeat raises the TTL too, as every script of ours
-/// does that answers "yours": the answer is trusted from the sending of the copy that brought it.
-const SWAP: &str = "
-    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-        if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
-        redis.call('hset', KEYS[1], ARGV[2], '1')
-        redis.call('hdel', KEYS[1], ARGV[1])
-    end
-    if redis.call('pttl', KEYS[1]) < tonumber(ARGV[3]) then redis.call('pexpire', KEYS[1], ARGV[3]) end
-    return 1";
-
-/// Mine out first: the key vanishes in between, and its time with it.
-const SWAP_OUT_FIRST: &str = "
-    local ttl = redis.call('pttl', KEYS[1])
-    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-        if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then return 0 end
-        redis.call('hset', KEYS[1], ARGV[2], '1')
-    end
-    if ttl < tonumber(ARGV[3]) then redis.call('pexpire', KEYS[1], ARGV[3]) end
-    return 1";
+const THEIRS_IN_FIRST: &str = "
+  redis.call('hset', KEYS[1], ARGV[1], '1')
+  redis.call('hdel', KEYS[1], ARGV[4])
+  redis.call('pexpire', KEYS[1], ARGV[2])
+";
+/// The key vanishes in between, and its time with it.
+const MINE_OUT_FIRST: &str = "
+  local until_then = redis.call('pttl', KEYS[1])
+  redis.call('hdel', KEYS[1], ARGV[4])
+  redis.call('hset', KEYS[1], ARGV[1], '1')
+  if until_then < tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], ARGV[2]) end
+";
 
 /// Rule 2 left out: a count that decides. The arguments are those of our scripts, the effect is that of Redisson's.
 const COUNTING_ACQUIRE: &str = "
@@ -106,7 +100,10 @@ impl Scripts {
             [ACQUIRE, REENTER, RELEASE]
         };
         let fenced_acquire = &rules.apply(&CHANGES, "fenced/acquire", FENCED_ACQUIRE);
-        let swap = if rules.keep(Rule::TheirsInFirst) { SWAP } else { SWAP_OUT_FIRST };
+        let swap = match fenced {
+            false => rules.apply(&CHANGES, "reentrant/pass", PASS),
+            true => rules.apply(&CHANGES, "fenced/pass", FENCED_PASS),
+        };
         Self {
             acquire: server.load(if fenced { fenced_acquire } else { acquire }),
             reenter: server.load(reenter),
@@ -114,7 +111,7 @@ impl Scripts {
             tidy: server.load(RELEASE),
             renew: server.load(RENEW),
             force: server.load(FORCE_UNLOCK),
-            swap: server.load(swap),
+            swap: server.load(&swap),
             fenced,
             theirs: None,
         }
@@ -137,7 +134,11 @@ impl Scripts {
             Verb::Release { count } => (&self.release, release(count)),
             Verb::Tidy => (&self.tidy, release(0)),
             Verb::Renew { lease } => (&self.renew, vec![text(id), Arg::Lease(lease)]),
-            Verb::Swap { to, lease } => (&self.swap, vec![text(id), text(to), Arg::Lease(lease)]),
+            Verb::Swap { to, lease, not_after } => {
+                keys.extend(self.fenced.then(|| TOKEN.to_string()));
+                let terms = [Arg::Lease(lease), Arg::NotAfter(not_after)];
+                (&self.swap, [text(to)].into_iter().chain(terms).chain([text(id)]).collect())
+            }
             Verb::Force { not_after } => {
                 (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
             }

@@ -30,29 +30,30 @@ impl Tokens {
         let holders = world.server.seen(LOCK).map(|seen| seen.fields.clone()).unwrap_or_default();
         let is_there = |id: &Id| holders.contains_key(&id.to_string());
         self.held.retain(|id, _| is_there(id));
+        let id = call.taker();
         // Redisson counts its re-entries too.
         let counts = match call.verb {
-            Verb::Acquire { .. } => !self.held.contains_key(&call.id),
+            Verb::Acquire { .. } | Verb::Swap { .. } => !self.held.contains_key(&id),
             Verb::TheirLock { .. } => *answer == Value::Nil,
             _ => false,
         };
-        if counts && is_there(&call.id) {
+        if counts && is_there(&id) {
             let token = world.server.seen(TOKEN).and_then(|seen| seen.text.parse().ok());
             let token = token.expect("a grant is counted");
             if token <= self.last {
                 let last = self.last;
-                let what = format!("{} is granted token {token} after {last}", call.id);
+                let what = format!("{id} is granted token {token} after {last}");
                 world.violation(Kind::BadToken, what);
             }
             self.last = self.last.max(token);
-            self.held.insert(call.id, token);
+            self.held.insert(id, token);
         }
-        if let (Verb::Acquire { .. }, Value::Array(said)) = (call.verb, answer)
+        if let (Verb::Acquire { .. } | Verb::Swap { .. }, Value::Array(said)) = (call.verb, answer)
             && let [Value::Int(1), Value::Int(said)] = said[..]
-            && self.held.get(&call.id) != Some(&said.cast_unsigned())
+            && self.held.get(&id) != Some(&said.cast_unsigned())
         {
-            let own = self.held.get(&call.id);
-            let what = format!("{} is told token {said}, its own is {own:?}", call.id);
+            let own = self.held.get(&id);
+            let what = format!("{id} is told token {said}, its own is {own:?}");
             world.violation(Kind::BadToken, what);
         }
     }

@@ -94,7 +94,9 @@ impl Truth {
             return world.violation(Kind::NoTtl, format!("{call} leaves the lock without a TTL"));
         };
         let before = self.last.as_ref().and_then(|last| last.until);
-        if !call.verb.is_theirs() && before.is_some_and(|before| until < before) {
+        // Who takes over has a lease of its own.
+        let may_fall = call.verb.is_theirs() || matches!(call.verb, Verb::Swap { .. });
+        if !may_fall && before.is_some_and(|before| until < before) {
             world.violation(
                 Kind::TtlFell,
                 format!("{call} lets the lock expire at {until}, no longer at {before:?}"),
@@ -120,13 +122,12 @@ pub(super) fn granted(answer: &Value) -> bool {
 fn check_answer(call: &Call, answer: &Value, holders: &HashSet<Id>, world: &mut World<'_, Call>) {
     let said = match (call.verb, answer) {
         _ if is_late(call, world) => return,
-        (Verb::Acquire { .. }, answer) => granted(answer),
-        (Verb::Reenter { .. } | Verb::Swap { .. }, Value::Int(answer)) => *answer == 1,
+        (Verb::Acquire { .. } | Verb::Swap { .. }, answer) => granted(answer),
+        (Verb::Reenter { .. }, Value::Int(answer)) => *answer == 1,
         (Verb::Renew { .. }, Value::Array(answers)) => answers[..] == [Value::Int(1)],
         _ => return,
     };
-    let id = if let Verb::Swap { to, .. } = call.verb { to } else { call.id };
-    if said != holders.contains(&id) {
+    if said != holders.contains(&call.taker()) {
         world.violation(Kind::FalseAnswer, format!("{call} is answered {answer:?}"));
     }
 }

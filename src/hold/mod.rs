@@ -1,5 +1,7 @@
 //! An outermost hold on a lock, and the shares in it that guards have.
 
+mod pass;
+
 use std::{
     sync::{
         Arc,
@@ -40,7 +42,8 @@ pub(crate) struct Hold {
     pub(crate) shares: AtomicU32,
     /// The fencing token of a kind that has one.
     token: Option<u64>,
-    /// How many replicas confirmed it, if they were asked.
+    /// How many replicas had to confirm it, and how many did if they were asked.
+    replicas: Replicas,
     acknowledged: Option<u32>,
     /// As in the claim it came from.
     unanswered: Option<u64>,
@@ -54,6 +57,7 @@ pub(crate) struct Grant {
     pub(crate) sent: Instant,
     pub(crate) lease: Duration,
     pub(crate) token: Option<u64>,
+    pub(crate) replicas: Replicas,
     pub(crate) acknowledged: Option<u32>,
     pub(crate) unanswered: Option<u64>,
     /// The owner's write hold under which a read was taken.
@@ -67,7 +71,8 @@ impl Hold {
         owner: Option<OwnerKey>,
         watched: bool,
     ) -> Share {
-        let Grant { id, sent, lease: lease_time, token, acknowledged, unanswered, under } = grant;
+        let Grant { id, sent, token, replicas, acknowledged, unanswered, under, .. } = grant;
+        let lease_time = grant.lease;
         let watchdog = entry.engine.settings.watchdog;
         let lease = Lease::new(&*entry.protocol, id, sent, lease_time, watchdog, under);
         let lease = Arc::new(lease);
@@ -87,6 +92,7 @@ impl Hold {
             shown: AtomicU32::new(1),
             shares: AtomicU32::new(0),
             token,
+            replicas,
             acknowledged,
             unanswered,
         });
@@ -235,7 +241,15 @@ impl Hold {
         self.set_count(&mut count, to);
         let outlives = self.lease.outlives();
         let give_up = Instant::now() + engine.settings.retry_timeout.min(outlives);
+        let heard =
+            if to == 0 && self.entry.passes_on { self.entry.heard(self.id()) } else { None };
+        let sent = Instant::now();
         let released = self.lower(to, lost, || give_up).await;
+        if to == 0 && self.entry.passes_on {
+            let ours = u64::from(heard.is_some());
+            let told = released.as_ref().ok().map(|told| (sent, told.saturating_sub(ours)));
+            self.entry.queue.passing.released(&self.lease, told, heard);
+        }
         // A count that is too high corrects itself; a lock that is held does not.
         if to == 0 && matches!(released, Err(Error::Redis(_))) {
             let hold = self.clone();
@@ -254,15 +268,16 @@ impl Hold {
             let (entry, id) = (self.entry.clone(), self.id().clone());
             engine.janitor.spawn(sweep(entry, id, outlives, not_after));
         }
-        released
+        released.map(drop)
     }
 
+    /// Says how many were told.
     async fn lower(
         &self,
         to: u32,
         lost: Option<Loss>,
         give_up: impl Fn() -> Instant,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let engine = &self.entry.engine;
         let mut backoff = Backoff::new();
         let mut may_be_done = false;
@@ -273,11 +288,11 @@ impl Hold {
             }
             let call = self.entry.protocol.release(self.id(), to);
             let error = match engine.transport.call(call).await.and_then(protocol::released) {
-                Ok(true) => return Ok(()),
+                Ok(Some(told)) => return Ok(told),
                 // An earlier copy, sent while the hold was trusted, may have done it: the work under
                 // the lock was over in time, whoever freed it.
-                Ok(false) if may_be_done => return Ok(()),
-                Ok(false) => {
+                Ok(None) if may_be_done => return Ok(0),
+                Ok(None) => {
                     let why = lost.unwrap_or_else(|| self.lease.why_gone());
                     self.lease.lose(why);
                     return Err(Error::NotHeld { why });

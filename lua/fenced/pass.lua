@@ -1,0 +1,40 @@
+-- Pass a hold on to another holder, with a token greater than all before it.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  token counter
+-- ARGV[1]  holder id that takes it over, used for this one hold and never again
+-- ARGV[2]  lease, ms
+-- ARGV[3]  not-after: server time in ms past which this copy does nothing
+-- ARGV[4]  holder id that lets go
+--
+-- Returns  {1, token}: passed on
+--          integer: the hold is gone; the lock is another's for so many ms
+--          (-1: without expiry) or free (-2)
+--          {now}: this copy came too late; the server's time in ms
+--
+-- Repeat   safe: a holder that has taken over has its answer and the token it
+--          has got; while it holds, nobody else counts the token up
+local taken = redis.call('hexists', KEYS[1], ARGV[1]) == 1
+if not taken and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then
+  return redis.call('pttl', KEYS[1])
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+if not taken then
+  -- first what can fail: a token counter of another type
+  local token = redis.call('incr', KEYS[2])
+  -- a leased multi lock of Redisson's lets the counter expire: not with us
+  redis.call('persist', KEYS[2])
+  -- theirs in first: a key that is empty for a moment loses its TTL
+  redis.call('hset', KEYS[1], ARGV[1], '1')
+  redis.call('hdel', KEYS[1], ARGV[4])
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return {1, token}
+end
+if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+end
+return {1, tonumber(redis.call('get', KEYS[2]) or redis.call('incr', KEYS[2]))}

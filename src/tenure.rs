@@ -1,0 +1,245 @@
+//! How long one process may keep a lock among its own waiters, and when it steps back for others.
+//!
+//! ```text
+//! won --turns--> over --nobody else waits--> extended, up to a gap
+//!                  `--others wait--> released, and stepping back --they had their turns--> open
+//!                                                  `--nobody came--> open, and longer turns from now on
+//! ```
+//!
+//! Pure: it is told what happened and when, and says what to do.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many times in a row a hold is passed on before the server is asked again, and for so long: the
+/// server may have taken it away meanwhile, and others may wait.
+const TURNS: u32 = 64;
+const TIME: Duration = Duration::from_millis(2);
+
+/// After so long the lock is free for a moment in any case, for those who do not listen but try.
+const UNBROKEN: Duration = Duration::from_millis(32);
+const GAP: Duration = Duration::from_millis(1);
+
+/// How long one who stepped back waits for the next of the others, at least: a JVM needs that long to
+/// wake up. Where the server is far, twice as long as a call takes.
+const COURTESY: Duration = Duration::from_millis(5);
+
+/// Where stepping back is in vain, turns grow up to 2^so much times as long.
+const MOST_VAIN: u32 = 6;
+
+#[derive(Debug, Default)]
+pub(crate) struct Tenure {
+    /// Since when, and how many times, the hold was passed on without asking; `None`: begins with the
+    /// next hold.
+    since: Option<Instant>,
+    turns: u32,
+    /// When the lock was last taken while it was free.
+    begun: Option<Instant>,
+    /// How many others were waiting when the server last said so.
+    others: u64,
+    back: Option<Back>,
+    /// Whether nobody came during the last step back, and how many times in a row that was so.
+    suspect: bool,
+    vain: u32,
+}
+
+/// Stepping back.
+#[derive(Debug)]
+struct Back {
+    /// Until then, if nothing is heard.
+    until: Instant,
+    courtesy: Duration,
+    /// The messages of others heard by then, how many there were before, and how many are enough.
+    heard: u64,
+    before: u64,
+    enough: u64,
+}
+
+/// What is to become of a hold that somebody in the process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// It goes on, and nobody is asked.
+    Pass,
+    /// It goes on if the server says that it is there and that nobody else waits.
+    Ask,
+    /// It is released.
+    Release,
+}
+
+impl Tenure {
+    pub(crate) fn plan(&self, now: Instant) -> Plan {
+        let unbroken = self.begun.is_some_and(|begun| now < begun + UNBROKEN);
+        match () {
+            () if !self.is_over(now) => Plan::Pass,
+            () if self.others == 0 && unbroken => Plan::Ask,
+            () => Plan::Release,
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        let since = self.since.unwrap_or(now);
+        self.turns >= TURNS << self.vain || now >= since + TIME * (1 << self.vain)
+    }
+
+    /// The lock was taken while it was free.
+    pub(crate) fn won(&mut self, now: Instant) {
+        self.back = None;
+        self.begun = Some(now);
+        if std::mem::take(&mut self.suspect) {
+            self.vain = (self.vain + 1).min(MOST_VAIN);
+        }
+        if self.since.is_none() {
+            self.since = Some(now);
+            self.turns = 0;
+        }
+    }
+
+    /// Another process was seen to hold the lock.
+    pub(crate) fn lost(&mut self) {
+        self.since = None;
+        self.suspect = false;
+        self.vain = 0;
+    }
+
+    /// The hold was passed on.
+    pub(crate) fn passed(&mut self) {
+        self.turns += 1;
+    }
+
+    /// The server has confirmed the hold, and so many others wait.
+    pub(crate) fn asked(&mut self, now: Instant, others: u64) {
+        self.others = others;
+        if others == 0 {
+            self.since = Some(now);
+            self.turns = 0;
+        }
+    }
+
+    /// The lock was released, and so many others told of it. `heard`: the messages on its channel
+    /// before that, if they are listened to. `took`: how long that call took.
+    pub(crate) fn released(
+        &mut self,
+        now: Instant,
+        took: Duration,
+        others: u64,
+        heard: Option<u64>,
+    ) {
+        self.others = others;
+        let over = self.is_over(now);
+        if others == 0 || over {
+            self.since = None;
+        }
+        if over {
+            // Our own message comes first.
+            let before = heard.map_or(0, |heard| heard + 1);
+            let courtesy = if others == 0 { GAP } else { COURTESY.max(2 * took) };
+            let until = now + courtesy;
+            self.back = Some(Back { until, courtesy, heard: 0, before, enough: others });
+        }
+    }
+
+    /// Until when to leave the lock to others, by what is known by now.
+    pub(crate) fn steps_back(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
+        let back = self.back.as_mut()?;
+        let heard = heard.map_or(0, |heard| heard.saturating_sub(back.before));
+        if heard > back.heard && back.enough > 0 {
+            back.heard = heard;
+            back.until = now + back.courtesy;
+        }
+        let in_vain = back.heard < back.enough;
+        if now < back.until && (in_vain || back.enough == 0) {
+            return Some(back.until);
+        }
+        self.suspect = in_vain;
+        self.back = None;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn passed(tenure: &mut Tenure, times: u32) {
+        (0..times).for_each(|_| tenure.passed());
+    }
+
+    #[test]
+    fn a_hold_is_passed_on_so_often_and_so_long_and_then_the_server_is_asked() {
+        let begun = Instant::now();
+        let mut tenure = Tenure::default();
+        tenure.won(begun);
+        passed(&mut tenure, TURNS - 1);
+        assert_eq!(tenure.plan(begun), Plan::Pass);
+        passed(&mut tenure, 1);
+        assert_eq!(tenure.plan(begun), Plan::Ask);
+        tenure.asked(begun, 0);
+        assert_eq!(tenure.plan(begun), Plan::Pass);
+        assert_eq!(tenure.plan(begun + TIME), Plan::Ask);
+    }
+
+    #[test]
+    fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns() {
+        let begun = Instant::now();
+        let mut tenure = Tenure::default();
+        tenure.won(begun);
+        passed(&mut tenure, TURNS);
+        tenure.asked(begun, 2);
+        assert_eq!(tenure.plan(begun), Plan::Release);
+        tenure.released(begun, ms(1), 2, Some(10));
+        assert_eq!(tenure.steps_back(begun, Some(11)), Some(begun + COURTESY), "our own message");
+        let later = begun + ms(3);
+        assert_eq!(tenure.steps_back(later, Some(12)), Some(later + COURTESY), "one had its turn");
+        assert_eq!(tenure.steps_back(later, Some(12)), Some(later + COURTESY));
+        assert_eq!(tenure.steps_back(later, Some(13)), None, "and the other");
+        tenure.won(later);
+        assert_eq!(tenure.plan(later), Plan::Pass, "a new tenure");
+    }
+
+    #[test]
+    fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
+        let begun = Instant::now();
+        let mut tenure = Tenure::default();
+        tenure.won(begun);
+        let late = begun + UNBROKEN;
+        tenure.asked(late - ms(3), 0);
+        assert_eq!(tenure.plan(late), Plan::Release);
+        tenure.released(late, ms(1), 0, Some(0));
+        assert_eq!(tenure.steps_back(late, Some(1)), Some(late + GAP));
+        assert_eq!(tenure.steps_back(late + GAP, Some(1)), None);
+    }
+
+    #[test]
+    fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
+        let begun = Instant::now();
+        let mut tenure = Tenure::default();
+        for vain in 0..2 * MOST_VAIN {
+            tenure.won(begun);
+            passed(&mut tenure, TURNS << vain.min(MOST_VAIN));
+            assert_ne!(tenure.plan(begun), Plan::Pass);
+            tenure.released(begun, ms(1), 1, Some(0));
+            assert_eq!(tenure.steps_back(begun + COURTESY, Some(1)), None);
+        }
+        tenure.lost();
+        tenure.won(begun);
+        passed(&mut tenure, TURNS);
+        assert_eq!(tenure.plan(begun), Plan::Release);
+    }
+
+    #[test]
+    fn a_release_before_the_time_is_over_is_no_reason_to_step_back() {
+        let begun = Instant::now();
+        let mut tenure = Tenure::default();
+        tenure.won(begun);
+        tenure.released(begun, ms(1), 3, None);
+        assert_eq!(tenure.steps_back(begun, None), None);
+        tenure.won(begun + TIME);
+        tenure.released(begun + TIME, ms(1), 3, None);
+        assert!(tenure.steps_back(begun + TIME, None).is_some(), "both were one tenure");
+    }
+}
