@@ -28,6 +28,7 @@ mod sentinel;
 mod server;
 mod servers;
 mod slots;
+mod tls;
 mod wait;
 
 /// The independent client, for what [`Inspector`] does not ask.
@@ -53,4 +54,5 @@ pub use sentinel::{Sentinel, SentinelBuilder};
 pub use server::{RedisServer, RedisServerBuilder};
 pub use servers::Servers;
 pub use slots::slot;
+pub use tls::TlsFiles;
 pub use wait::{PATIENCE, eventually};
