@@ -49,7 +49,7 @@ pub use peer::{
     java_or_skip, skip_or_panic,
 };
 pub use proxy::{Fired, Needle, Proxy};
-pub use rights::{refused, rights};
+pub use rights::{called, knows, refused, rights, set_user};
 pub use sentinel::{Sentinel, SentinelBuilder};
 pub use server::{RedisServer, RedisServerBuilder};
 pub use servers::Servers;
