@@ -22,3 +22,4 @@ interop: ## the conformance suite alone: this crate and Redisson, in every mix
 
 servers: ## interop with Rust first and Redisson second, on each server of .ci/servers that can be had
 	@.ci/setup rust java peers -- .ci/servers -- cargo test --test conformance -- $(or $(ARGS),rust_java --skip sentinel/)
+	$(if $(ARGS),,@.ci/setup rust -- .ci/servers -- cargo test --test faults --test topology -- input:: the_least_rights_are a_user_with_the_least_rights_can)

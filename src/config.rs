@@ -84,18 +84,23 @@ impl Config {
     /// Server, credentials, database and TLS from a configuration of fred: so a certificate authority
     /// other than the system's is trusted, or a client certificate is shown.
     ///
+    /// Servers that a cluster or sentinels name by an IP address must have certificates for that, or
+    /// `TlsHostMapping` says for which host: `DefaultHost` for the first one that the configuration
+    /// names, `Custom` for what a function makes of the address.
+    ///
     /// How fred repeats, times out and reconnects is not taken over: its defaults break locks. Such a
     /// configuration is not written by serde: there is no URL in it.
     ///
     /// ```
     /// # #[cfg(all(feature = "tls-rustls-ring", not(feature = "tls-rustls")))] {
     /// // With the feature tls-rustls or tls-rustls-ring.
-    /// use redisson_lock::{Config, FredConfig, rustls};
+    /// use redisson_lock::{Config, FredConfig, TlsHostMapping, rustls};
     ///
     /// let roots = rustls::RootCertStore::empty(); // and then yours
-    /// let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    /// let mut fred = FredConfig::from_url("redis://redis.example:6380").unwrap();
-    /// fred.tls = Some(tls.into());
+    /// let tls = rustls::ClientConfig::builder().with_root_certificates(roots);
+    /// let tls = tls.with_no_client_auth(); // or .with_client_auth_cert(certificates, key)?
+    /// let mut fred = FredConfig::from_url("redis-cluster://redis.example:6380").unwrap();
+    /// fred.tls.insert(tls.into()).hostnames = TlsHostMapping::DefaultHost;
     /// let config = Config::from_fred(fred);
     /// # }
     /// ```

@@ -52,6 +52,16 @@ pub enum Error {
     Closed,
 }
 
+impl Error {
+    /// Says from which server it came.
+    pub(crate) fn said_by(self, server: &impl fmt::Display) -> Self {
+        match self {
+            Self::Redis(error) => Self::Redis(RedisError::new(format!("{server}: {}", error.text))),
+            other => other,
+        }
+    }
+}
+
 impl From<Acknowledged> for Error {
     fn from(Acknowledged { by, needed }: Acknowledged) -> Self {
         Self::NotReplicated { acknowledged: by, needed }

@@ -150,8 +150,12 @@ mod sim;
 mod tenure;
 mod wire;
 
+#[cfg(feature = "tls-native")]
+pub use crate::wire::native_tls;
 #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
 pub use crate::wire::rustls;
+#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
+pub use crate::wire::{HostMapping, TlsHostMapping};
 pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,

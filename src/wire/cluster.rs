@@ -1,24 +1,65 @@
 //! Who serves which slots of a Redis Cluster, by what its nodes say.
 
-use std::ops::RangeInclusive;
+use std::{cmp::Ordering, fmt, ops::RangeInclusive};
 
 /// All slots: a server by itself serves them all.
 pub(super) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
 
-/// Where a server is found.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Where a server is found. What else it is called makes no difference.
+#[derive(Clone, Debug)]
 pub(super) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
+    /// Another host by which servers may send a client there.
+    pub(super) alias: Option<String>,
 }
 
 impl Address {
+    pub(super) fn new(host: impl Into<String>, port: u16) -> Self {
+        Self { host: host.into(), port, alias: None }
+    }
+
+    /// Whether a client that is sent to `other` is sent here.
+    pub(super) fn is_called(&self, other: &Self) -> bool {
+        self == other || self.port == other.port && self.alias.as_ref() == Some(&other.host)
+    }
+
+    fn place(&self) -> (&str, u16) {
+        (&self.host, self.port)
+    }
+
     /// As in `MOVED 3999 127.0.0.1:6381`; IPv6 has colons of its own, and no brackets. A node that
     /// does not know its own address leaves the host out: it is where the question went to.
     pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if host.is_empty() { &asked.host } else { host };
-        Some(Self { host: host.to_owned(), port: port.parse().ok()? })
+        Some(Self::new(host, port.parse().ok()?))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Address {}
+
+impl PartialOrd for Address {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Address {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
     }
 }
 
@@ -53,9 +94,10 @@ pub(super) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {
         let endpoint = place.next().unwrap_or_default();
         let endpoint = endpoint.split_once('@').map_or(endpoint, |(client, _)| client);
         let Some(mut address) = Address::parse(endpoint, asked) else { continue };
-        let name = place.next().filter(|name| tls && !name.is_empty() && !name.contains('='));
-        if let Some(name) = name {
-            address.host = name.to_owned();
+        let name = place.next().filter(|name| !name.is_empty() && !name.contains('='));
+        address.alias = name.map(str::to_owned);
+        if let (true, Some(name)) = (tls, &mut address.alias) {
+            std::mem::swap(&mut address.host, name);
         }
         view.nodes.push(address.clone());
         let Some(epoch) = words.nth(3).and_then(|epoch| epoch.parse().ok()) else { continue };
@@ -99,7 +141,7 @@ mod tests {
     use super::*;
 
     fn address(host: &str, port: u16) -> Address {
-        Address { host: host.into(), port }
+        Address::new(host, port)
     }
 
     const NODES: &str = "\
@@ -130,6 +172,18 @@ mod tests {
         assert_eq!(view.nodes[2], address("::1", 7003));
         let view = read_nodes(NODES, &address("h", 7000), true);
         assert_eq!(view.nodes[0], address("one.example", 7001));
+    }
+
+    #[test]
+    fn a_node_is_found_by_either_of_its_names() {
+        for tls in [false, true] {
+            let node = &read_nodes(NODES, &address("h", 7000), tls).nodes[0];
+            for host in ["127.0.0.1", "one.example"] {
+                assert!(node.is_called(&address(host, 7001)), "{node:?} {host}");
+            }
+            assert!(!node.is_called(&address("127.0.0.1", 7002)));
+            assert!(!node.is_called(&address("h", 7001)));
+        }
     }
 
     #[test]

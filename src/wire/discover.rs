@@ -6,10 +6,7 @@ use fred::{
     clients::Client,
     error::{Error as FredError, ErrorKind},
     interfaces::ClientLike,
-    types::{
-        Value,
-        config::{Server, ServerConfig},
-    },
+    types::{Value, config::ServerConfig},
 };
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::time::timeout;
@@ -19,6 +16,7 @@ use super::{
     cluster::{ALL_SLOTS, Address, Claim, View, merge, read_nodes},
     connection::{client, custom, init, quit, quit_later},
     node::opaque,
+    tls::server_at,
 };
 use crate::error::Error;
 
@@ -59,10 +57,8 @@ impl Discovery {
             }
             _ => return None,
         };
-        let sources = hosts
-            .iter()
-            .map(|server| (Address { host: server.host.to_string(), port: server.port }, None))
-            .collect();
+        let sources =
+            hosts.iter().map(|server| (Address::new(&*server.host, server.port), None)).collect();
         Some(Self { base: config.clone(), kind, sources })
     }
 
@@ -134,7 +130,7 @@ impl Discovery {
         self.sources.splice(..0, good);
         self.sources.extend(silent.into_iter().map(|address| (address, None)));
         for address in views.iter().flat_map(|view| &view.nodes) {
-            if !self.sources.iter().any(|(known, _)| known == address) {
+            if !self.sources.iter().any(|(known, _)| address.is_called(known)) {
                 self.sources.push((address.clone(), None));
             }
         }
@@ -220,7 +216,7 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
     let master: HashMap<String, String> = master.convert()?;
     let address = |fields: &HashMap<String, String>| {
         let port = fields.get("port")?.parse().ok()?;
-        Some(Address { host: fields.get("ip")?.clone(), port })
+        Some(Address::new(fields.get("ip")?, port))
     };
     let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok());
     let (Some(epoch), Some(at)) = (epoch, address(&master)) else {
@@ -234,7 +230,7 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
 }
 
 fn at(base: &FredConfig, address: &Address) -> FredConfig {
-    let server = Server::new(address.host.as_str(), address.port);
+    let server = server_at(base, &address.host, address.port);
     FredConfig { server: ServerConfig::Centralized { server }, ..base.clone() }
 }
 

@@ -14,6 +14,7 @@ mod node;
 mod pubsub;
 mod routes;
 mod script;
+mod tls;
 mod transport;
 mod url;
 
@@ -35,6 +36,14 @@ pub(crate) use self::{
 /// What TLS is configured by, in the version that [`FredConfig`] takes.
 #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
 pub use fred::rustls;
+
+/// What TLS is configured by, in the version that [`FredConfig`] takes.
+#[cfg(feature = "tls-native")]
+pub use fred::native_tls;
+
+/// As whom a server proves itself that its cluster or a sentinel knows by an IP address.
+#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
+pub use fred::types::config::{HostMapping, TlsHostMapping};
 
 /// fred's own configuration: server, credentials, database and TLS are taken from it.
 pub type FredConfig = fred::types::config::Config;

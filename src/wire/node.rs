@@ -215,8 +215,15 @@ pub(super) fn classify(error: FredError) -> WireError {
         }
         _ => {}
     }
-    // Inside a script, Redis 6 puts its own words around an error: "ERR ...: -READONLY ...".
-    let details = details.split_once(": -").map_or(details, |(_, inner)| inner);
+    // Redis 6 puts words around a script's error, and the number of a line: "ERR Error running script (...):
+    // @user_script:7: WRONGTYPE ...", or "...: @user_script: 7: -READONLY ...".
+    let before = |c: char| c.is_ascii_digit() || matches!(c, ':' | ' ' | '-');
+    let details = match details.split_once("@user_script") {
+        Some((words, inner)) if words.starts_with("ERR Error running script") => {
+            inner.trim_start_matches(before)
+        }
+        _ => details,
+    };
     match details.split_whitespace().next().unwrap_or_default() {
         "WRONGTYPE" => WireError::WrongType,
         "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MOVED"
@@ -236,4 +243,24 @@ pub(super) fn opaque(error: &FredError) -> RedisError {
         ErrorKind::Timeout => "no answer in time".to_owned(),
         _ => error.details().to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
+        let judged = |text: &str| classify(FredError::new(ErrorKind::Unknown, text.to_owned()));
+        let words = "ERR Error running script (call to f_3b64a469): @user_script";
+        let by_7 = "Operation script: 3b64a469, on @user_script:1.";
+        for text in [format!("WRONGTYPE {by_7}"), format!("{words}:1: WRONGTYPE Operation")] {
+            assert!(matches!(judged(&text), WireError::WrongType), "{text}");
+        }
+        for text in [format!("READONLY {by_7}"), format!("{words}: 12: -READONLY Operation")] {
+            assert!(matches!(judged(&text), WireError::NotNow(_)), "{text}");
+        }
+        let refused = judged(&format!("{words}:1: ERR unknown"));
+        assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
+    }
 }

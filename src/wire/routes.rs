@@ -29,7 +29,8 @@ impl Routes {
     }
 
     pub(super) fn at(&self, address: &Address) -> Option<&Arc<Node>> {
-        let place = self.nodes.iter().find(|(known, _)| known.as_ref() == Some(address))?;
+        let is_it = |known: &Address| known.is_called(address);
+        let place = self.nodes.iter().find(|(known, _)| known.as_ref().is_some_and(is_it))?;
         Some(&place.1)
     }
 
@@ -63,7 +64,7 @@ pub(super) async fn connect_all(
             Ok(node) => routes.nodes.push((Some(address.clone()), node)),
             Err(error) => {
                 tracing::warn!(host = address.host, port = address.port, %error, "cannot connect");
-                errors.push(error);
+                errors.push(error.said_by(address));
             }
         }
     }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use harness::{RedisServer, RedisServerBuilder};
+use harness::TlsFiles;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use redisson_lock::rustls::pki_types::PrivateKeyDer;
 use redisson_lock::rustls::{ClientConfig, RootCertStore};
 
 /// Somebody who says who is who.
@@ -21,9 +22,30 @@ impl Authority {
 
     /// What a client brings that trusts nobody else.
     pub(crate) fn trusted(&self) -> ClientConfig {
+        ClientConfig::builder().with_root_certificates(self.roots()).with_no_client_auth()
+    }
+
+    /// The same for one who shows a certificate.
+    pub(crate) fn trusted_by(&self, who: &Certificate) -> ClientConfig {
+        let key = PrivateKeyDer::try_from(who.key.serialize_der()).expect("a key");
+        ClientConfig::builder()
+            .with_root_certificates(self.roots())
+            .with_client_auth_cert(vec![who.certificate.der().clone()], key)
+            .expect("a certificate and its key")
+    }
+
+    fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).expect("a certificate");
-        ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
+        roots
+    }
+
+    /// Says that somebody is this host.
+    pub(crate) fn certify(&self, host: &str) -> Certificate {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new([host.to_owned()]).expect("a host");
+        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        Certificate { certificate, key }
     }
 
     /// Writes its certificate to a file.
@@ -31,22 +53,21 @@ impl Authority {
         write(directory, "ca.pem", &self.0.pem())
     }
 
-    /// A server that speaks TLS on this port, as this host.
-    pub(crate) fn server(&self, directory: &Path, port: u16, host: &str) -> RedisServerBuilder {
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new([host.to_owned()]).expect("a host");
-        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
-        let files = [
-            ("--tls-ca-cert-file", self.write(directory)),
-            ("--tls-cert-file", write(directory, "server.pem", &certificate.pem())),
-            ("--tls-key-file", write(directory, "server.key", &key.serialize_pem())),
-        ];
-        let server = RedisServer::builder().arg("--tls-port").arg(port.to_string());
-        let server = server.arg("--tls-auth-clients").arg("no");
-        files.into_iter().fold(server, |server, (name, file)| {
-            server.arg(name).arg(file.to_str().expect("a path of plain text"))
-        })
+    /// Writes what a server needs that is this host.
+    pub(crate) fn files(&self, directory: &Path, host: &str) -> TlsFiles {
+        let Certificate { certificate, key } = self.certify(host);
+        TlsFiles {
+            authority: self.write(directory),
+            certificate: write(directory, "server.pem", &certificate.pem()),
+            key: write(directory, "server.key", &key.serialize_pem()),
+        }
     }
+}
+
+/// By which somebody proves who it is.
+pub(crate) struct Certificate {
+    certificate: rcgen::Certificate,
+    key: KeyPair,
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> PathBuf {

@@ -4,14 +4,18 @@
 //! skipped, which stands in the output; with `REQUIRE_TLS=1` it fails.
 
 mod certificates;
+mod clients;
+mod several;
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, io};
 
-use harness::{PATIENCE, RedisServer, assert_nothing_left, eventually, lock_channel};
+use harness::{
+    PATIENCE, RedisServer, RedisServerBuilder, assert_nothing_left, eventually, lock_channel,
+};
+use redisson_lock::rustls::ClientConfig;
 use redisson_lock::{Client, Config, Error, FredConfig};
 use tempfile::TempDir;
 
@@ -26,7 +30,6 @@ const SOON: Duration = Duration::from_secs(12);
 /// A server with a port for TLS beside the plain one, by which the test looks at it.
 struct Stage {
     server: RedisServer,
-    port: u16,
     authority: Authority,
     directory: TempDir,
 }
@@ -34,29 +37,34 @@ struct Stage {
 impl Stage {
     /// `None` where `redis-server` knows no TLS. The certificate is for this host.
     fn new(host: &str) -> Option<Self> {
+        Self::with(host, ["--tls-auth-clients", "no"])
+    }
+
+    fn with(host: &str, arguments: [&str; 2]) -> Option<Self> {
         if !server_knows_tls() {
-            let required = env::var("REQUIRE_TLS").is_ok_and(|value| value == "1");
-            assert!(!required, "REQUIRE_TLS=1, but redis-server was built without TLS");
-            let _ = writeln!(io::stderr(), "SKIPPED tls: redis-server was built without it");
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let authority = Authority::new("a test");
-        let server = authority.server(directory.path(), port, host).start();
-        Some(Self { server, port, authority, directory })
+        let server = RedisServer::builder().tls(authority.files(directory.path(), host));
+        let server = arguments.into_iter().fold(server, RedisServerBuilder::arg).start();
+        Some(Self { server, authority, directory })
     }
 
     fn url(&self, scheme: &str) -> String {
-        format!("{scheme}://127.0.0.1:{}", self.port)
+        format!("{scheme}://127.0.0.1:{}", self.server.tls_port().unwrap())
     }
 
     /// For a client that trusts nobody but this authority.
     fn config(&self, trusted: &Authority) -> Config {
-        let mut config = FredConfig::from_url(&self.url("redis")).unwrap();
-        config.tls = Some(trusted.trusted().into());
-        Config::from_fred(config)
+        with_tls(&self.url("redis"), trusted.trusted())
     }
+}
+
+fn with_tls(url: &str, tls: ClientConfig) -> Config {
+    let mut config = FredConfig::from_url(url).unwrap();
+    config.tls = Some(tls.into());
+    Config::from_fred(config)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,10 +132,9 @@ async fn a_certificate_for_another_host_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_text_to_a_port_for_tls_is_an_error_and_so_is_tls_to_a_plain_one() {
-    let Some(mut stage) = Stage::new("127.0.0.1") else { return };
+    let Some(stage) = Stage::new("127.0.0.1") else { return };
     assert_refused(Config::from_url(stage.url("redis")).unwrap(), "").await;
-    stage.port = stage.server.port();
-    assert_refused(stage.config(&stage.authority), "").await;
+    assert_refused(with_tls(&stage.server.url(), stage.authority.trusted()), "").await;
 }
 
 /// One gives the lock to the other, who waits for it and is woken.
@@ -163,8 +170,19 @@ async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
         .unwrap_or_else(|_| panic!("waited {SOON:?} in vain {what}"))
 }
 
-/// Asks for what no server knows: one without TLS stumbles over that first.
+/// Says so when it does not.
 fn server_knows_tls() -> bool {
+    let knows_it = is_built_with_tls();
+    if !knows_it {
+        let required = env::var("REQUIRE_TLS").is_ok_and(|value| value == "1");
+        assert!(!required, "REQUIRE_TLS=1, but redis-server was built without TLS");
+        let _ = writeln!(io::stderr(), "SKIPPED tls: redis-server was built without it");
+    }
+    knows_it
+}
+
+/// Asks for what no server knows: one without TLS stumbles over that first.
+fn is_built_with_tls() -> bool {
     let binary = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
     let mut ask = Command::new(binary);
     ask.args(["--port", "0", "--tls-port", "0", "--no-server-knows-this", "yes"]);

@@ -28,6 +28,7 @@ mod sentinel;
 mod server;
 mod servers;
 mod slots;
+mod tls;
 mod wait;
 
 /// The independent client, for what [`Inspector`] does not ask.
@@ -48,9 +49,10 @@ pub use peer::{
     java_or_skip, skip_or_panic,
 };
 pub use proxy::{Fired, Needle, Proxy};
-pub use rights::{refused, rights};
+pub use rights::{called, knows, refused, rights, set_user};
 pub use sentinel::{Sentinel, SentinelBuilder};
 pub use server::{RedisServer, RedisServerBuilder};
 pub use servers::Servers;
 pub use slots::slot;
+pub use tls::TlsFiles;
 pub use wait::{PATIENCE, eventually};

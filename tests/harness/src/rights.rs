@@ -17,6 +17,41 @@ pub fn rights(row: &str, name: &str) -> Vec<String> {
     rules.into_iter().map(|rule| rule.replace("<name>", name)).collect()
 }
 
+/// Makes this user, whose password is `secret`, or changes it: it may do this and no more. Commands that the server does
+/// not know are left out.
+///
+/// # Panics
+/// When the server refuses.
+pub fn set_user(server: &mut Connection, user: &str, rights: &[String]) {
+    let mut known = Vec::new();
+    for right in rights {
+        if right.strip_prefix('+').is_none_or(|command| knows(server, first_word(command))) {
+            known.push(right);
+        }
+    }
+    let set = ["SETUSER", user, "reset", "resetchannels", "on", ">secret"];
+    cmd("ACL").arg(&set).arg(known).exec(server).expect("a user");
+}
+
+/// What the server calls a command when it refuses it: Redis 6 knows no subcommands.
+pub fn called<'a>(server: &mut Connection, command: &'a str) -> &'a str {
+    if knows(server, command) { command } else { first_word(command) }
+}
+
+/// Whether the server has such a command.
+///
+/// # Panics
+/// When the server does not tell.
+pub fn knows(server: &mut Connection, command: &str) -> bool {
+    let info: Vec<Value> =
+        cmd("COMMAND").arg("INFO").arg(command).query(server).expect("what it knows");
+    info.iter().any(|known| *known != Value::Nil)
+}
+
+fn first_word(command: &str) -> &str {
+    command.split('|').next().unwrap_or(command)
+}
+
 /// All that stands in code and looks like a rule.
 fn rules(table: &str, row: &str) -> Option<Vec<String>> {
     let start = format!("| {row} | ");

@@ -10,6 +10,7 @@ use crate::inspect::Inspector;
 use crate::peer::PeerArgs;
 use crate::server::{RedisServer, RedisServerBuilder, connect};
 use crate::servers::Servers;
+use crate::tls::TlsFiles;
 use crate::wait::{PATIENCE, blocking, eventually};
 
 const SENTINELS: usize = 3;
@@ -31,6 +32,7 @@ pub struct Sentinel {
 pub struct SentinelBuilder {
     replicas: usize,
     down_after: Duration,
+    tls: Option<TlsFiles>,
     arguments: Vec<String>,
 }
 
@@ -138,14 +140,14 @@ impl Sentinel {
         let mut ask = cmd("SENTINEL");
         ask.arg("GET-MASTER-ADDR-BY-NAME").arg(Self::MASTER);
         let (_, port): (String, u16) = ask.query(&mut connection).ok()?;
-        self.servers.iter().position(|server| server.port() == port)
+        self.servers.iter().position(|server| server.port_for_servers() == port)
     }
 }
 
 impl Default for SentinelBuilder {
     /// Two replicas, and a master that is silent for so long as a busy machine makes it at times is not taken for dead.
     fn default() -> Self {
-        Self { replicas: 2, down_after: Duration::from_secs(10), arguments: Vec::new() }
+        Self { replicas: 2, down_after: Duration::from_secs(10), tls: None, arguments: Vec::new() }
     }
 }
 
@@ -163,6 +165,12 @@ impl SentinelBuilder {
         self
     }
 
+    /// Servers and sentinels listen for TLS too, and speak it with each other: [`RedisServerBuilder::tls`].
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
     /// One more argument for each server.
     pub fn arg(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -175,7 +183,8 @@ impl SentinelBuilder {
     /// When they do not come up.
     pub fn start(self) -> Sentinel {
         let all = thread::scope(|scope| {
-            let sentinels = (0..SENTINELS).map(|_| RedisServer::builder().sentinel());
+            let sentinels =
+                (0..SENTINELS).map(|_| self.with_tls(RedisServer::builder().sentinel()));
             let sentinels: Vec<_> = sentinels.map(|one| scope.spawn(move || one.start())).collect();
             let master = self.server().start();
             let replicas = (0..self.replicas).map(|_| self.replica(&master));
@@ -200,15 +209,23 @@ impl SentinelBuilder {
     fn server(&self) -> RedisServerBuilder {
         // A replica is in step at once.
         let server = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
+        let server = self.with_tls(server);
         self.arguments.iter().fold(server, |server, argument| server.arg(argument))
     }
 
+    fn with_tls(&self, server: RedisServerBuilder) -> RedisServerBuilder {
+        match &self.tls {
+            Some(files) => server.tls(files.clone()),
+            None => server,
+        }
+    }
+
     fn replica(&self, master: &RedisServer) -> RedisServerBuilder {
-        self.server().arg("--replicaof").arg("127.0.0.1").arg(master.port().to_string())
+        self.server().arg("--replicaof").arg("127.0.0.1").arg(master.port_for_servers().to_string())
     }
 
     fn watch(&self, all: &Sentinel) -> RedisResult<()> {
-        let master = all.servers[0].port();
+        let master = all.servers[0].port_for_servers();
         let down_after = self.down_after.as_millis().to_string();
         let failover = (3 * self.down_after).as_millis().to_string();
         for sentinel in &all.sentinels {

@@ -14,6 +14,7 @@ use redis::{Connection, RedisResult};
 use tempfile::TempDir;
 
 use crate::inspect::Inspector;
+use crate::tls::TlsFiles;
 use crate::wait::blocking;
 
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -28,9 +29,15 @@ const SENTINEL_FILE: &str = "sentinel.conf";
 #[derive(Debug)]
 pub struct RedisServer {
     process: Child,
-    port: u16,
+    ports: Ports,
     directory: TempDir,
     terms: RedisServerBuilder,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    plain: u16,
+    tls: Option<u16>,
 }
 
 /// What a [`RedisServer`] is started with.
@@ -38,6 +45,7 @@ pub struct RedisServer {
 pub struct RedisServerBuilder {
     port: Option<u16>,
     unix_socket: bool,
+    tls: Option<TlsFiles>,
     mode: Mode,
     arguments: Vec<String>,
 }
@@ -71,12 +79,22 @@ impl RedisServer {
 
     /// The loopback TCP port.
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.plain
+    }
+
+    /// That for TLS, of a server started with [`RedisServerBuilder::tls`].
+    pub fn tls_port(&self) -> Option<u16> {
+        self.ports.tls
+    }
+
+    /// The one by which other servers find it.
+    pub(crate) fn port_for_servers(&self) -> u16 {
+        self.ports.tls.unwrap_or(self.ports.plain)
     }
 
     /// `redis://127.0.0.1:port`.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port())
     }
 
     /// `redis+unix:///…` of a server started with [`RedisServerBuilder::unix_socket`].
@@ -100,7 +118,7 @@ impl RedisServer {
 
     /// `127.0.0.1:port`.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port())
     }
 
     /// A new blocking connection of an independent client, without a timeout: with one, a signal such as that of a
@@ -109,9 +127,9 @@ impl RedisServer {
     /// # Panics
     /// When the server does not answer.
     pub fn client(&self) -> Connection {
-        let connection = client(self.port).get_connection();
+        let connection = client(self.port()).get_connection();
         connection
-            .unwrap_or_else(|error| panic!("the server on port {} refuses: {error}", self.port))
+            .unwrap_or_else(|error| panic!("the server on port {} refuses: {error}", self.port()))
     }
 
     /// A new [`Inspector`].
@@ -139,9 +157,9 @@ impl RedisServer {
     pub fn restart(&mut self) {
         self.kill();
         let again =
-            blocking(START_LIMIT, || launch(&self.terms, self.directory.path(), self.port).ok());
+            blocking(START_LIMIT, || launch(&self.terms, self.directory.path(), self.ports).ok());
         self.process =
-            again.unwrap_or_else(|| panic!("the server did not come back on port {}", self.port));
+            again.unwrap_or_else(|| panic!("the server did not come back on port {}", self.port()));
     }
 
     fn signal(&self, signal: Signal) {
@@ -166,6 +184,12 @@ impl RedisServerBuilder {
     /// Listens on a unix socket too.
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
+        self
+    }
+
+    /// Listens for TLS too, on a port of its own, by which other servers find it: they also speak TLS.
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
         self
     }
 
@@ -198,13 +222,15 @@ impl RedisServerBuilder {
             .expect("a directory for the server");
         let mut last = String::new();
         for _ in 0..PORT_TRIES {
-            let port = self.port.unwrap_or_else(|| match self.mode {
+            let free_port = || match self.mode {
                 Mode::ClusterNode => free_port_with_bus(),
                 Mode::Plain | Mode::Sentinel => free_port(),
-            });
-            match launch(&self, directory.path(), port) {
+            };
+            let plain = self.port.unwrap_or_else(free_port);
+            let ports = Ports { plain, tls: self.tls.as_ref().map(|_| free_port()) };
+            match launch(&self, directory.path(), ports) {
                 Ok(process) => {
-                    return RedisServer { process, port, directory, terms: self };
+                    return RedisServer { process, ports, directory, terms: self };
                 }
                 Err(log) => last = log,
             }
@@ -214,7 +240,8 @@ impl RedisServerBuilder {
 }
 
 /// One try: the running server, or what it said before it died (the port may have been taken in between).
-fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Child, String> {
+fn launch(terms: &RedisServerBuilder, directory: &Path, ports: Ports) -> Result<Child, String> {
+    let port = ports.plain;
     let binary = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
     let output =
         File::create(directory.join("output.log")).expect("a file for the server's output");
@@ -231,6 +258,12 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, port: u16) -> Result<Chi
         .args(["--logfile", "redis.log"]);
     if terms.unix_socket {
         command.arg("--unixsocket").arg(unix_path(directory));
+    }
+    if let (Some(files), Some(port)) = (&terms.tls, ports.tls) {
+        command.args(files.arguments(port));
+        if terms.mode == Mode::ClusterNode {
+            command.args(["--tls-cluster", "yes"]);
+        }
     }
     command.args(&terms.arguments).stdin(Stdio::null());
     command.stderr(output.try_clone().expect("a second handle")).stdout(output);

@@ -9,6 +9,7 @@ use super::view::View;
 use super::{REPLY_LIMIT, RedisCluster};
 use crate::server::{RedisServer, connect};
 use crate::slots::SLOTS;
+use crate::tls::TlsFiles;
 use crate::wait::blocking;
 
 const MASTERS: u16 = 3;
@@ -18,13 +19,14 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct RedisClusterBuilder {
     node_timeout: Duration,
+    tls: Option<TlsFiles>,
     arguments: Vec<String>,
 }
 
 impl Default for RedisClusterBuilder {
     /// A node that is silent for so long as a busy machine makes it at times is not taken for dead.
     fn default() -> Self {
-        Self { node_timeout: Duration::from_secs(10), arguments: Vec::new() }
+        Self { node_timeout: Duration::from_secs(10), tls: None, arguments: Vec::new() }
     }
 }
 
@@ -33,6 +35,12 @@ impl RedisClusterBuilder {
     /// waited for, 1.5 s is about as short as it can be.
     pub fn node_timeout(mut self, time: Duration) -> Self {
         self.node_timeout = time;
+        self
+    }
+
+    /// Each node listens for TLS too, and speaks it with the others: [`RedisServerBuilder::tls`](crate::RedisServerBuilder::tls).
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
         self
     }
 
@@ -68,6 +76,7 @@ impl RedisClusterBuilder {
             // And is in step at once.
             .arg("--repl-diskless-sync-delay")
             .arg("0");
+        let node = self.tls.iter().fold(node, |node, files| node.tls(files.clone()));
         let node = self.arguments.iter().fold(node, |node, argument| node.arg(argument));
         thread::scope(|scope| {
             let starts: Vec<_> =
@@ -95,7 +104,8 @@ impl RedisCluster {
             let mut connection = connect(node.port(), REPLY_LIMIT)?;
             for other in &self.nodes[i + 1..] {
                 let mut meet = cmd("CLUSTER");
-                meet.arg("MEET").arg("127.0.0.1").arg(other.port()).exec(&mut connection)?;
+                let port = other.port_for_servers();
+                meet.arg("MEET").arg("127.0.0.1").arg(port).exec(&mut connection)?;
             }
         }
         let (masters, replicas) = self.nodes.split_at(MASTERS.into());

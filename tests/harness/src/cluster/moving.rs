@@ -52,7 +52,7 @@ impl RedisCluster {
             }
             cmd("MIGRATE")
                 .arg("127.0.0.1")
-                .arg(self.nodes[to].port())
+                .arg(self.nodes[to].port_for_servers())
                 .arg("")
                 .arg(0)
                 .arg(5_000)
