@@ -6,11 +6,16 @@ use serde::{Deserialize, Serialize};
 ///
 /// Redis replicates behind the caller's back: after a failover the new master may not know a lock that
 /// the old one had just granted. To ask replicas for confirmation (`WAIT`) makes that less likely,
-/// not impossible: the replica that is promoted may be another one, or the confirmed hold may be released and
-/// granted to the next, who is then not confirmed yet. Where it must not happen, see
-/// [`fenced_lock`](crate::Client::fenced_lock).
+/// not impossible:
+/// - The replica that is promoted may not be one of those that confirmed. With [`All`](Self::All) it is one that
+///   was not connected to the master at that moment.
+/// - After a failover the new master may have no replica for a while, and one that is cut off, or came back
+///   empty, believes to be master and has none: `All` are none then. `AtLeast(1)` is refused there.
+/// - Acquisitions and re-entries are confirmed, renewals are not: a promoted replica that missed one frees the lock when
+///   the renewal before ends, unless the holder can renew it there in time.
 ///
-/// Acquisitions and re-entries are confirmed; renewals and releases are not.
+/// A release that the new master missed keeps the lock until its lease ends; nobody has it then. Where two
+/// holders must not be, see [`fenced_lock`](crate::Client::fenced_lock).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Replicas {

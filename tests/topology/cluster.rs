@@ -5,39 +5,33 @@ use std::time::{Duration, Instant};
 
 use harness::{Lang, PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually};
 
-use crate::contest::{BEFORE, Contest};
+use crate::contest::Contest;
+use crate::failover::{a_master_dies_before_its_replicas_hear_of_a_hold, masters_are_killed};
 use crate::mixes;
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Until a replica stands up, and the peers have found it.
-const FAILOVER: Duration = Duration::from_secs(12);
 
 const SHORT_WATCHDOG: Duration = Duration::from_secs(3);
 const MANY: usize = 12;
 
 mixes! {
     a_master_is_killed_under_contention;
+    a_hold_is_lost_unless_a_replica_confirmed_it;
     a_slot_moves_while_its_lock_is_held_and_waited_for;
     many_locks_in_as_many_slots_are_kept_alive;
 }
 
 async fn a_master_is_killed_under_contention(langs: [Lang; 2]) {
-    let mut cluster = RedisCluster::builder().node_timeout(NODE_TIMEOUT).start();
-    let Some(contest) = Contest::new(&cluster, langs).await else { return };
-    let lost = cluster.master_of("lock");
-    let contended = contest.run("lock", "lock", BEFORE + FAILOVER);
-    let (count, ()) = tokio::join!(contended, async {
-        tokio::time::sleep(BEFORE).await;
-        cluster.kill(lost);
-        cluster.failed_over("lock", lost).await;
-    });
-    println!("{langs:?}: {count:#?}");
-    count.assert_exclusive();
-    // All is as ever with the new master.
-    let after = contest.run("lock", "lock", BEFORE).await;
-    after.assert_exclusive();
-    after.assert_undisturbed();
-    assert_nothing_left(&cluster).await;
+    masters_are_killed(short_of_patience(), langs).await;
+}
+
+async fn a_hold_is_lost_unless_a_replica_confirmed_it(langs: [Lang; 2]) {
+    a_master_dies_before_its_replicas_hear_of_a_hold(short_of_patience, langs).await;
+}
+
+/// A master that is silent is soon replaced.
+fn short_of_patience() -> RedisCluster {
+    RedisCluster::builder().node_timeout(NODE_TIMEOUT).start()
 }
 
 /// The waiter has subscribed with the old master, where nobody will publish any more. Redisson's sleeps until the TTL it
@@ -68,7 +62,8 @@ async fn a_slot_moves_while_its_lock_is_held_and_waited_for(langs: [Lang; 2]) {
 /// Each slot takes a renewal of its own.
 async fn many_locks_in_as_many_slots_are_kept_alive(langs: [Lang; 2]) {
     let cluster = RedisCluster::start();
-    let Some(contest) = Contest::with(&cluster, langs, SHORT_WATCHDOG).await else { return };
+    let args = cluster.peer_args().watchdog(SHORT_WATCHDOG);
+    let Some(contest) = Contest::with(args, langs).await else { return };
     let inspector = cluster.inspector();
     let names: Vec<_> = (0..MANY).map(|i| format!("lock:{i}")).collect();
     for (peer, lang) in langs.into_iter().enumerate() {

@@ -1,20 +1,22 @@
 //! Who contends, and what they are to have counted in the end.
 
+use std::fmt;
 use std::time::Duration;
 
 use futures::future::join_all;
 use harness::redis::cmd;
 use harness::{
-    Lang, Load, LoadReport, Party, Peer, PeerError, RedisServer, Servers, skip_or_panic,
+    Lang, Load, LoadReport, Party, Peer, PeerArgs, PeerError, RedisServer, Servers, skip_or_panic,
 };
+
+use crate::progress::Watch;
 
 /// Longer than any failover takes here: no hold ends while its holder cannot be heard. And so long a Redisson waiter
 /// sleeps whose message was lost with the master.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(15);
-/// How long the crowd contends before anything befalls the servers, and when all is well again.
-pub(crate) const BEFORE: Duration = Duration::from_secs(2);
 
-const OWNERS: usize = 4;
+const COUNTER: &str = "counter";
+const ROOM: &str = "room";
 
 /// Peers at the servers of a test, and a counter elsewhere.
 pub(crate) struct Contest {
@@ -25,17 +27,13 @@ pub(crate) struct Contest {
 impl Contest {
     /// `None` when there is no Java here.
     pub(crate) async fn new(servers: &dyn Servers, langs: [Lang; 2]) -> Option<Self> {
-        Self::with(servers, langs, WATCHDOG).await
+        Self::with(servers.peer_args().watchdog(WATCHDOG), langs).await
     }
 
-    /// The same with another watchdog.
-    pub(crate) async fn with(
-        servers: &dyn Servers,
-        langs: [Lang; 2],
-        watchdog: Duration,
-    ) -> Option<Self> {
+    /// The same on other terms.
+    pub(crate) async fn with(args: PeerArgs, langs: [Lang; 2]) -> Option<Self> {
         let counters = RedisServer::start();
-        let args = servers.peer_args().counters(counters.url()).watchdog(watchdog);
+        let args = args.counters(counters.url());
         let mut peers = Vec::new();
         for lang in langs {
             match Peer::spawn(lang, &args).await {
@@ -55,16 +53,37 @@ impl Contest {
         self.peers[peer].party(format!("owner {peer}"), kind, name)
     }
 
-    /// All count under one lock for so long.
-    pub(crate) async fn run(&self, kind: &'static str, name: &str, time: Duration) -> Count {
-        let load = Load::new(OWNERS, time).counter("counter").hold(Duration::from_millis(2));
+    /// So many of each process count under one lock for so long, each for so long at a time.
+    ///
+    /// # Panics
+    /// When any of them does not come to an end.
+    pub(crate) async fn run(
+        &self,
+        name: &str,
+        owners: usize,
+        time: Duration,
+        hold: Duration,
+    ) -> Count {
+        let load = Load::new(owners, time).counter(COUNTER).room(ROOM).hold(hold);
         let crowds: Vec<_> =
-            self.peers.iter().map(|peer| peer.party("crowd", kind, name)).collect();
+            self.peers.iter().map(|peer| peer.party("crowd", "lock", name)).collect();
         let reports = join_all(crowds.iter().map(|crowd| crowd.run(&load))).await;
         let inspector = self.counters.inspector();
-        let counter = inspector.query::<Option<u64>>(cmd("GET").arg("counter")).unwrap_or(0);
-        inspector.query::<()>(cmd("DEL").arg("counter"));
-        Count { reports, counter }
+        let inside = inspector.query::<Option<i64>>(cmd("GET").arg(ROOM)).unwrap_or(0);
+        let count = Count { reports, counter: self.counter(), inside };
+        inspector.query::<()>(cmd("DEL").arg(COUNTER).arg(ROOM));
+        count
+    }
+
+    /// What has been counted so far.
+    pub(crate) fn counter(&self) -> u64 {
+        let counter = self.counters.inspector().query::<Option<u64>>(cmd("GET").arg(COUNTER));
+        counter.unwrap_or(0)
+    }
+
+    /// Looks on while they count.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::on(&self.counters, COUNTER)
     }
 }
 
@@ -73,19 +92,49 @@ impl Contest {
 pub(crate) struct Count {
     pub(crate) reports: Vec<LoadReport>,
     counter: u64,
+    /// How many have come in and not gone out.
+    inside: i64,
 }
 
 impl Count {
-    /// Nobody has overwritten what another counted: no two were in at once.
+    fn sum(&self, of: impl Fn(&LoadReport) -> u64) -> u64 {
+        self.reports.iter().map(of).sum()
+    }
+
+    /// Something was counted, and whoever came in went out.
+    pub(crate) fn assert_whole(&self) {
+        assert!(self.counter > 0, "{self:#?}");
+        assert_eq!(self.inside, 0, "{self:#?}");
+    }
+
+    /// No two were in at once: nobody met another, and nobody has overwritten what another counted.
     pub(crate) fn assert_exclusive(&self) {
-        let counted: u64 = self.reports.iter().map(|report| report.counted).sum();
-        assert_eq!(self.counter, counted, "{self:#?}");
-        assert!(counted > 0, "{self:#?}");
+        assert_eq!(self.sum(|report| report.overlaps), 0, "{self:#?}");
+        assert_eq!(self.counter, self.sum(|report| report.counted), "{self:#?}");
     }
 
     /// Nothing has happened that a caller had to be told of.
     pub(crate) fn assert_undisturbed(&self) {
         assert!(self.reports.iter().all(|report| report.errors == 0), "{self:#?}");
         assert!(self.reports.iter().all(|report| report.min_per_owner > 0), "{self:#?}");
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_each = |of: fn(&LoadReport) -> u64| {
+            self.reports.iter().map(|report| of(report).to_string()).collect::<Vec<_>>().join(" + ")
+        };
+        let waited = self.reports.iter().map(|report| report.acquire_us.max / 1e6);
+        write!(
+            f,
+            "turns {}, overlaps {}, counts overwritten {}, errors {}, least of one owner {}, longest wait {:.1} s",
+            of_each(|report| report.acquired),
+            of_each(|report| report.overlaps),
+            self.sum(|report| report.counted) - self.counter,
+            of_each(|report| report.errors),
+            of_each(|report| report.min_per_owner),
+            waited.fold(0.0, f64::max),
+        )
     }
 }

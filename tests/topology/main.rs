@@ -1,12 +1,15 @@
 //! Masters that die and slots that move, under locks that are held, waited for and fought over.
 //!
 //! Whoever contends is a peer, in Rust or in Java; what they count is on a server of its own, which stays out of it.
-//! A test is named after who contends: `-- java_java` shows what Redisson does.
+//! A test is named after who contends: `-- java_java` shows what Redisson does. How many contend, and for how long, is in [`size`].
 
 mod cluster;
 mod contest;
+mod failover;
+mod progress;
 mod rights;
 mod sentinel;
+mod size;
 
 /// The same test for every mix of contenders.
 macro_rules! mixes {

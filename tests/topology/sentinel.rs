@@ -2,34 +2,26 @@
 
 use std::time::Duration;
 
-use harness::{Lang, Sentinel, assert_nothing_left};
+use harness::{Lang, Sentinel};
 
-use crate::contest::{BEFORE, Contest};
+use crate::failover::{a_master_dies_before_its_replicas_hear_of_a_hold, masters_are_killed};
 use crate::mixes;
 
 const DOWN_AFTER: Duration = Duration::from_secs(1);
-/// Until a replica is made master, and the peers have found it.
-const FAILOVER: Duration = Duration::from_secs(12);
 
 mixes! {
     a_master_is_killed_under_contention;
+    a_hold_is_lost_unless_replicas_confirmed_it;
 }
 
 async fn a_master_is_killed_under_contention(langs: [Lang; 2]) {
-    let mut sentinel = Sentinel::builder().down_after(DOWN_AFTER).start();
-    let Some(contest) = Contest::new(&sentinel, langs).await else { return };
-    let lost = sentinel.master();
-    let contended = contest.run("lock", "lock", BEFORE + FAILOVER);
-    let (count, ()) = tokio::join!(contended, async {
-        tokio::time::sleep(BEFORE).await;
-        sentinel.kill(lost);
-        sentinel.failed_over(lost).await;
-    });
-    println!("{langs:?}: {count:#?}");
-    count.assert_exclusive();
-    // All is as ever with the new master.
-    let after = contest.run("lock", "lock", BEFORE).await;
-    after.assert_exclusive();
-    after.assert_undisturbed();
-    assert_nothing_left(&sentinel).await;
+    masters_are_killed(start(), langs).await;
+}
+
+async fn a_hold_is_lost_unless_replicas_confirmed_it(langs: [Lang; 2]) {
+    a_master_dies_before_its_replicas_hear_of_a_hold(start, langs).await;
+}
+
+fn start() -> Sentinel {
+    Sentinel::builder().down_after(DOWN_AFTER).start()
 }

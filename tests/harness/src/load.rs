@@ -22,6 +22,8 @@ pub struct Load {
     until: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     write_percent: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    room: Option<String>,
 }
 
 impl Load {
@@ -37,6 +39,7 @@ impl Load {
             counter: None,
             until: None,
             write_percent: None,
+            room: None,
         }
     }
 
@@ -84,6 +87,12 @@ impl Load {
         self
     }
 
+    /// For exclusive locks: whoever holds one is counted in this key, and whoever comes in sees if another is inside.
+    pub fn room(mut self, key: impl Into<String>) -> Self {
+        self.room = Some(key.into());
+        self
+    }
+
     pub(crate) fn time(&self) -> Duration {
         Duration::from_millis(self.millis)
     }
@@ -104,6 +113,9 @@ pub struct LoadReport {
     /// How many readers saw the counter change.
     #[serde(default)]
     pub torn: u64,
+    /// How many found another inside who came into a [`Load::room`].
+    #[serde(default)]
+    pub overlaps: u64,
     /// The least any owner got.
     pub min_per_owner: u64,
     /// The most any owner got.

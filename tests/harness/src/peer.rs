@@ -78,6 +78,11 @@ impl PeerArgs {
         self.with("--fair-wait-ms", time.as_millis().to_string())
     }
 
+    /// Which replicas confirm a hold: `none` or `all`. Without it, each crate's default.
+    pub fn replicas(self, replicas: &str) -> Self {
+        self.with("--replicas", replicas)
+    }
+
     /// What stands before every name.
     pub fn prefix(self, prefix: &str) -> Self {
         self.with("--prefix", prefix)

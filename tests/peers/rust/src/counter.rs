@@ -7,6 +7,7 @@ use redis::{RedisError, cmd};
 use tokio::sync::OnceCell;
 
 use crate::answers::Failure;
+use crate::room::Room;
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
@@ -19,7 +20,7 @@ pub(crate) struct Counters {
 }
 
 #[derive(Clone)]
-struct Connection(ConnectionManager);
+pub(crate) struct Connection(pub(crate) ConnectionManager);
 
 /// One owner's view of a counter.
 #[derive(Debug)]
@@ -37,16 +38,22 @@ impl Counters {
     }
 
     pub(crate) async fn counter(&self, name: &str, until: u64) -> Result<Counter, Failure> {
+        let (connection, key) = (self.connection().await?, self.key(name));
+        Ok(Counter { connection, key, until, counted: 0, seen: None })
+    }
+
+    pub(crate) async fn room(&self, name: &str) -> Result<Room, Failure> {
+        Ok(Room::new(self.connection().await?, self.key(name)))
+    }
+
+    async fn connection(&self) -> Result<Connection, Failure> {
         let url = self.url.as_ref();
-        let url = url.ok_or_else(|| Failure::invalid("a counter needs --redis or --counters"))?;
-        let connection = self.connection.get_or_try_init(|| Connection::open(url)).await?;
-        Ok(Counter {
-            connection: connection.clone(),
-            key: format!("{}{name}", self.prefix),
-            until,
-            counted: 0,
-            seen: None,
-        })
+        let url = url.ok_or_else(|| Failure::invalid("counters need --redis or --counters"))?;
+        Ok(self.connection.get_or_try_init(|| Connection::open(url)).await?.clone())
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 }
 

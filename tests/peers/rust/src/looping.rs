@@ -17,6 +17,7 @@ use crate::counter::{Counter, Counters};
 use crate::latencies::{Latencies, Summary};
 use crate::locks::{AnyGuard, AnyLock, Terms};
 use crate::request::{Kind, Request};
+use crate::room::Room;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const LAST_BACKOFF: Duration = Duration::from_millis(500);
@@ -31,6 +32,7 @@ pub(crate) struct Plan {
     time: Duration,
     hold: Duration,
     counter: Option<(String, u64)>,
+    room: Option<String>,
 }
 
 /// The locks of a loop's owner.
@@ -56,6 +58,7 @@ struct Report {
     errors: usize,
     counted: u64,
     torn: usize,
+    overlaps: usize,
     min_per_owner: usize,
     max_per_owner: usize,
     acquire_us: Summary,
@@ -70,6 +73,7 @@ struct Report {
 struct LoopOwner {
     locks: LoopLocks,
     counter: Option<Counter>,
+    room: Option<Room>,
     hold: Duration,
     reads: Latencies,
     /// Those of all acquisitions, but of a read/write lock only of the write lock.
@@ -93,6 +97,7 @@ impl Plan {
             time: request.time()?,
             hold: request.hold(),
             counter: request.counter.clone().map(|key| (key, request.until.unwrap_or(u64::MAX))),
+            room: request.room()?.map(Into::into),
         })
     }
 }
@@ -110,7 +115,11 @@ pub(crate) async fn run(
             Some((key, until)) => Some(counters.counter(key, *until).await?),
             None => None,
         };
-        owners.push(LoopOwner::new(locks, counter, plan.hold));
+        let room = match &plan.room {
+            Some(key) => Some(counters.room(key).await?),
+            None => None,
+        };
+        owners.push(LoopOwner::new(locks, counter, room, plan.hold));
     }
     let mut tasks = JoinSet::new();
     for owner in owners {
@@ -173,10 +182,11 @@ impl LoopLocks {
 }
 
 impl LoopOwner {
-    fn new(locks: LoopLocks, counter: Option<Counter>, hold: Duration) -> Self {
+    fn new(locks: LoopLocks, counter: Option<Counter>, room: Option<Room>, hold: Duration) -> Self {
         Self {
             locks,
             counter,
+            room,
             hold,
             reads: Latencies::default(),
             writes: Latencies::default(),
@@ -227,6 +237,17 @@ impl LoopOwner {
     }
 
     async fn write(&mut self) -> Result<(), Failure> {
+        if let Some(room) = &mut self.room {
+            room.enter().await?;
+        }
+        let counted = self.count().await;
+        if let Some(room) = &mut self.room {
+            room.leave().await?;
+        }
+        counted
+    }
+
+    async fn count(&mut self) -> Result<(), Failure> {
         if let Some(counter) = &mut self.counter {
             self.counter_reached = !counter.count().await?;
         }
@@ -282,6 +303,11 @@ impl Report {
             min_per_owner: acquired().min().unwrap_or(0),
             max_per_owner: acquired().max().unwrap_or(0),
             torn: owners.iter().map(|owner| owner.torn).sum(),
+            overlaps: owners
+                .iter()
+                .filter_map(|owner| owner.room.as_ref())
+                .map(Room::overlaps)
+                .sum(),
             acquire_us: Latencies::summary(reads.clone().chain(writes.clone())),
             release_us: Latencies::summary(owners.iter().map(|owner| &owner.releases)),
             reads: reads.clone().map(Latencies::count).sum(),

@@ -11,6 +11,7 @@ mod options;
 mod owner;
 mod peer;
 mod request;
+mod room;
 
 use std::io;
 use std::process::{ExitCode, exit};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redisson_lock::{Config, Error};
+use redisson_lock::{Config, Error, Replicas};
 
 use crate::counter::Counters;
 
@@ -13,6 +13,7 @@ pub(crate) struct Options {
     counters: Option<String>,
     watchdog: Option<Duration>,
     redisson_fair_wait: Option<Duration>,
+    replicas: Option<Replicas>,
     prefix: String,
 }
 
@@ -21,6 +22,7 @@ impl Options {
         let [mut redis, mut cluster, mut sentinel, mut master, mut counters] = [const { None }; 5];
         let mut watchdog = None;
         let mut redisson_fair_wait = None;
+        let mut replicas = None;
         let mut prefix = String::new();
         while let Some(option) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{option} needs a value"))?;
@@ -32,6 +34,7 @@ impl Options {
                 "--counters" => counters = Some(value),
                 "--watchdog-ms" => watchdog = Some(millis(&option, &value)?),
                 "--fair-wait-ms" => redisson_fair_wait = Some(millis(&option, &value)?),
+                "--replicas" => replicas = Some(how_many(&value)?),
                 "--prefix" => prefix = value,
                 _ => return Err(format!("unknown option {option}")),
             }
@@ -48,7 +51,7 @@ impl Options {
             }
             _ => return Err("--redis, --cluster and --sentinel exclude each other".into()),
         };
-        Ok(Self { url, counters, watchdog, redisson_fair_wait, prefix })
+        Ok(Self { url, counters, watchdog, redisson_fair_wait, replicas, prefix })
     }
 
     pub(crate) fn config(&self) -> Result<Config, Error> {
@@ -58,6 +61,9 @@ impl Options {
         }
         if let Some(wait) = self.redisson_fair_wait {
             config = config.redisson_fair_wait(wait);
+        }
+        if let Some(replicas) = self.replicas {
+            config = config.replicas(replicas);
         }
         Ok(config)
     }
@@ -88,6 +94,14 @@ fn url(scheme: &str, nodes: &str, parameter: Option<String>) -> String {
     }
 }
 
+fn how_many(replicas: &str) -> Result<Replicas, String> {
+    match replicas {
+        "none" => Ok(Replicas::None),
+        "all" => Ok(Replicas::All),
+        other => Err(format!("--replicas needs none or all, not {other}")),
+    }
+}
+
 fn millis(option: &str, value: &str) -> Result<Duration, String> {
     let number = value.parse().map_err(|_| format!("{option} needs a number, not {value}"))?;
     Ok(Duration::from_millis(number))
@@ -103,9 +117,11 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let options =
-            parse("--redis redis://h:1 --watchdog-ms 1500 --fair-wait-ms 4000 --prefix p:")
-                .unwrap();
+        let options = parse(
+            "--redis redis://h:1 --watchdog-ms 1500 --fair-wait-ms 4000 --prefix p: --replicas all",
+        )
+        .unwrap();
+        assert_eq!(options.replicas, Some(Replicas::All));
         assert_eq!(options.watchdog, Some(Duration::from_millis(1500)));
         assert_eq!(options.redisson_fair_wait, Some(Duration::from_millis(4000)));
         assert_eq!((options.url.as_str(), options.prefix.as_str()), ("redis://h:1", "p:"));
@@ -130,6 +146,7 @@ mod tests {
             ("--redis", "needs a value"),
             ("--redis r --watchdog-ms soon", "needs a number"),
             ("--redis r --fair-wait-ms long", "needs a number"),
+            ("--redis r --replicas some", "needs none or all"),
             ("--redis r --cluster a:1", "exclude each other"),
             ("--sentinel a:1", "needs --master"),
             ("--redis r --colour red", "unknown option"),

@@ -29,6 +29,7 @@ pub(crate) struct Request {
     pub(crate) counter: Option<String>,
     pub(crate) until: Option<u64>,
     write_percent: Option<u8>,
+    room: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -149,6 +150,16 @@ impl Request {
                 Err(Failure::invalid("write_percent is for the kind read_write, and from 0 to 100"))
             }
             (_, None) => Ok(None),
+        }
+    }
+
+    /// The room of a loop's exclusive locks.
+    pub(crate) fn room(&self) -> Result<Option<&str>, Failure> {
+        match (self.kind, &self.room) {
+            (Kind::ReadWrite | Kind::Read, Some(_)) => {
+                Err(Failure::invalid("a room is for one at a time, which readers are not"))
+            }
+            (_, room) => Ok(room.as_deref()),
         }
     }
 

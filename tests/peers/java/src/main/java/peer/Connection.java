@@ -15,6 +15,7 @@ final class Connection {
     static RedissonClient open(Options options) {
         Config config = new Config();
         options.watchdogMillis().ifPresent(config::setLockWatchdogTimeout);
+        options.replicasConfirm().ifPresent(config::setCheckLockSyncedSlaves);
         options.fairWaitMillis().ifPresent(millis -> NewerApi.setFairLockWait(config, millis));
 
         BaseConfig<?> servers = servers(config, options);

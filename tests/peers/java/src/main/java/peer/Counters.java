@@ -17,6 +17,10 @@ final class Counters {
         return plan.counter().isEmpty() ? Counter.NONE : Counter.of(plan, client());
     }
 
+    Room roomOf(LoopPlan plan) {
+        return plan.room().isEmpty() ? Room.NONE : Room.of(plan, client());
+    }
+
     synchronized void close() {
         if (own != null) {
             own.shutdown();

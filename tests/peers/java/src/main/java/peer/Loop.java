@@ -18,7 +18,7 @@ final class Loop {
         this.plan = plan;
         this.ready = new CountDownLatch(plan.owners());
         for (int i = 0; i < plan.owners(); i++) {
-            owners.add(new LoopOwner(this, plan, LoopLocks.of(plan, i, locks), counters.of(plan)));
+            owners.add(new LoopOwner(this, plan, LoopLocks.of(plan, i, locks), counters.of(plan), counters.roomOf(plan)));
         }
     }
 

@@ -16,6 +16,7 @@ final class LoopOwner implements Runnable {
     private final LoopLocks locks;
     private final OptionalLong writePercent;
     private final Counter counter;
+    private final Room room;
     private final long holdNanos;
     private final Latencies reads = new Latencies();
     private final Latencies writes = new Latencies();
@@ -25,11 +26,12 @@ final class LoopOwner implements Runnable {
     private long torn;
     private boolean counterReached;
 
-    LoopOwner(Loop loop, LoopPlan plan, LoopLocks locks, Counter counter) {
+    LoopOwner(Loop loop, LoopPlan plan, LoopLocks locks, Counter counter, Room room) {
         this.loop = loop;
         this.locks = locks;
         this.writePercent = plan.writePercent();
         this.counter = counter;
+        this.room = room;
         this.holdNanos = TimeUnit.MICROSECONDS.toNanos(plan.holdMicros());
     }
 
@@ -73,6 +75,11 @@ final class LoopOwner implements Runnable {
         return torn;
     }
 
+    /** How often it found somebody in the room. */
+    long overlaps() {
+        return room.overlaps();
+    }
+
     Latencies reads() {
         return reads;
     }
@@ -114,8 +121,13 @@ final class LoopOwner implements Runnable {
             hold();
             torn += counter.isTorn() ? 1 : 0;
         } else {
-            counterReached = !counter.count();
-            hold();
+            room.enter();
+            try {
+                counterReached = !counter.count();
+                hold();
+            } finally {
+                room.leave();
+            }
         }
     }
 

@@ -16,7 +16,8 @@ record LoopPlan(
         boolean each,
         long holdMicros,
         Optional<String> counter,
-        OptionalLong until) {
+        OptionalLong until,
+        Optional<String> room) {
 
     static LoopPlan of(Request request) {
         Optional<String> counter = request.text("counter");
@@ -30,6 +31,10 @@ record LoopPlan(
         if (writePercent.isPresent() != kind.equals(Optional.of("read_write")) || writePercent.orElse(0) > 100) {
             throw new InvalidRequest("write_percent is for the kind read_write, and from 0 to 100");
         }
+        Optional<String> room = request.text("room");
+        if (room.isPresent() && (kind.equals(Optional.of("read")) || kind.equals(Optional.of("read_write")))) {
+            throw new InvalidRequest("a room is for one at a time, which readers are not");
+        }
         return new LoopPlan(
                 unlocked ? Optional.empty() : Optional.of(LockTarget.of(request)),
                 writePercent,
@@ -39,7 +44,8 @@ record LoopPlan(
                 request.flag("each"),
                 request.number("hold_us", 0).orElse(0),
                 counter,
-                until);
+                until,
+                room);
     }
 
     Optional<LockTarget> targetOf(int owner) {

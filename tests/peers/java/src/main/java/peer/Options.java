@@ -13,6 +13,7 @@ record Options(
         String counters,
         OptionalLong watchdogMillis,
         OptionalLong fairWaitMillis,
+        Optional<Boolean> replicasConfirm,
         String prefix) {
 
     static Options parse(String[] args) {
@@ -23,6 +24,7 @@ record Options(
         String counters = null;
         OptionalLong watchdog = OptionalLong.empty();
         OptionalLong fairWait = OptionalLong.empty();
+        Optional<Boolean> replicasConfirm = Optional.empty();
         String prefix = null;
 
         for (int i = 0; i < args.length; i += 2) {
@@ -39,6 +41,7 @@ record Options(
                 case "--counters" -> counters = value;
                 case "--watchdog-ms" -> watchdog = millis(option, value);
                 case "--fair-wait-ms" -> fairWait = millis(option, value);
+                case "--replicas" -> replicasConfirm = Optional.of(confirm(value));
                 case "--prefix" -> prefix = value;
                 default -> throw new InvalidRequest("unknown option " + option);
             }
@@ -49,19 +52,27 @@ record Options(
         if (!sentinels.isEmpty() && master == null) {
             throw new InvalidRequest("--sentinel needs --master");
         }
-        return new Options(redis, cluster, sentinels, master, counters, watchdog, fairWait, prefix);
+        return new Options(redis, cluster, sentinels, master, counters, watchdog, fairWait, replicasConfirm, prefix);
     }
 
     /** Those of a client for the counters alone; nothing when they are with the locks. */
     Optional<Options> ofCounters() {
         return Optional.ofNullable(counters).map(url ->
-                new Options(url, List.of(), List.of(), null, null, OptionalLong.empty(), OptionalLong.empty(), prefix));
+                new Options(url, List.of(), List.of(), null, null, OptionalLong.empty(), OptionalLong.empty(), Optional.empty(), prefix));
     }
 
     private static List<String> addresses(String hostsAndPorts) {
         return List.of(hostsAndPorts.split(",")).stream()
                 .map(address -> address.contains("://") ? address : "redis://" + address)
                 .toList();
+    }
+
+    private static boolean confirm(String replicas) {
+        return switch (replicas) {
+            case "none" -> false;
+            case "all" -> true;
+            default -> throw new InvalidRequest("--replicas needs none or all, not " + replicas);
+        };
     }
 
     private static OptionalLong millis(String option, String value) {
