@@ -83,7 +83,10 @@ impl Cell {
         eprintln!("{} …", self.title);
         let mut meter = Meter::new(server.client());
         for round in 0..=ROUNDS {
-            for row in &mut self.rows {
+            // Nobody always comes behind the same one.
+            for turn in 0..self.rows.len() {
+                let at = (turn + round) % self.rows.len();
+                let row = &mut self.rows[at];
                 let outcome = row.run(&mut meter).await;
                 if round > 0 {
                     row.rounds.push(outcome);
