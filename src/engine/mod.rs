@@ -4,6 +4,7 @@
 //! the janitor closes the connections once its own work is done.
 
 mod backoff;
+mod combiner;
 mod janitor;
 mod lease;
 mod silence;
@@ -20,6 +21,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+use self::combiner::Combiner;
 pub(crate) use self::{
     backoff::Backoff,
     janitor::{Busy, Janitor},
@@ -48,6 +50,7 @@ pub(crate) struct Engine {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) silence: Silence,
+    combiner: Combiner,
     state: watch::Sender<State>,
 }
 
@@ -72,6 +75,7 @@ impl Engine {
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
             silence: Silence::default(),
+            combiner: Combiner::start(transport.clone()),
             state: watch::Sender::new(State::Open),
             settings,
             transport,
@@ -95,7 +99,7 @@ impl Engine {
         is_due: fn(&Reply) -> bool,
     ) -> Flight {
         match replicas {
-            Replicas::None => self.transport.call(call),
+            Replicas::None => self.combiner.call(call),
             replicas => {
                 let patience = self.settings.replica_timeout;
                 self.transport.call_confirmed(call, Confirm { replicas, patience, is_due })

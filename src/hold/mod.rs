@@ -287,7 +287,8 @@ impl Hold {
                 return Err(Error::Closed);
             }
             let call = self.entry.protocol.release(self.id(), to);
-            let error = match engine.transport.call(call).await.and_then(protocol::released) {
+            let answer = engine.call(call, Replicas::None, |_| false).await;
+            let error = match answer.and_then(protocol::released) {
                 Ok(Some(told)) => return Ok(told),
                 // An earlier copy, sent while the hold was trusted, may have done it: the work under
                 // the lock was over in time, whoever freed it.

@@ -3,6 +3,7 @@
 //! Pure: nothing here waits, and nothing here knows of connections. A new kind is one more file
 //! here and one more folder in `lua/`.
 
+mod combine;
 mod fair;
 mod fenced;
 mod kind;
@@ -13,8 +14,11 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use bytes::Bytes;
 
-pub(crate) use self::kind::{Kind, Side};
 use self::reentrant::Reentrant;
+pub(crate) use self::{
+    combine::{combine, combined, is_combinable},
+    kind::{Kind, Side},
+};
 use crate::{
     owner::{Identity, OwnerId},
     wire::{Arg, Invocation, Reply, Script, WireError},

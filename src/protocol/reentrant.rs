@@ -14,11 +14,11 @@ use crate::{
     wire::{Arg, Invocation, Script},
 };
 
-static ACQUIRE: Script = script!("reentrant/acquire");
+pub(super) static ACQUIRE: Script = script!("reentrant/acquire");
 static PASS: Script = script!("reentrant/pass");
 static EXTEND: Script = script!("reentrant/extend");
 static REENTER: Script = script!("reentrant/reenter");
-static RELEASE: Script = script!("reentrant/release");
+pub(super) static RELEASE: Script = script!("reentrant/release");
 pub(super) static RENEW: Script = script!("reentrant/renew");
 static FORCE_UNLOCK: Script = script!("reentrant/force_unlock");
 static INSPECT: Script = script!("reentrant/inspect");

@@ -5,6 +5,7 @@
 //! run, and a not-after is compared here, on the virtual clock.
 
 mod cancellation;
+mod combined;
 mod lost_replies;
 mod majority;
 mod multi;

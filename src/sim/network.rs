@@ -97,6 +97,7 @@ impl Network {
 
     /// Runs the script, here and now, and delivers what it published.
     fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
+        let combined = call.script.name == "reentrant/combine";
         let not_after = match call.script.name {
             "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass" | "read/acquire"
             | "read/reenter" | "write/acquire" | "fair/force_unlock" => Some(3),
@@ -109,7 +110,9 @@ impl Network {
         command.arg(call.script.source).arg(call.keys);
         for (i, arg) in call.args.iter().enumerate() {
             match arg {
-                Arg::Int(limit) if not_after == Some(i) => {
+                Arg::Int(limit)
+                    if not_after == Some(i) || combined && (i - call.keys).is_multiple_of(4) =>
+                {
                     command.arg(if self.now() > *limit { 0 } else { i64::MAX / 1000 })
                 }
                 Arg::Int(n) => command.arg(*n),
@@ -130,11 +133,21 @@ impl Network {
             }
         }
         match reply {
-            // "Too late": the time it tells is the real one.
-            Reply::Array(answer) if not_after.is_some() && answer.len() == 1 => {
-                Ok(Reply::Array(vec![Reply::Int(self.now() as i64)]))
-            }
+            Reply::Array(answers) if combined => Ok(Reply::Array(
+                answers.into_iter().map(|answer| self.in_our_time(answer)).collect(),
+            )),
+            reply if not_after.is_some() => Ok(self.in_our_time(reply)),
             reply => Ok(reply),
+        }
+    }
+
+    /// "Too late": the time it tells is the real one.
+    fn in_our_time(&self, reply: Reply) -> Reply {
+        match reply {
+            Reply::Array(answer) if answer.len() == 1 => {
+                Reply::Array(vec![Reply::Int(self.now() as i64)])
+            }
+            reply => reply,
         }
     }
 }

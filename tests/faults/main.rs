@@ -6,6 +6,7 @@
 mod blocking;
 mod cancellation;
 mod clocks;
+mod combined;
 mod connecting;
 mod connections;
 mod input;

@@ -37,7 +37,7 @@ pub use redis;
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
 pub use cluster::{RedisCluster, RedisClusterBuilder};
 pub use inspect::{Access, Holder, Inspector};
-pub use load::{Latency, Load, LoadReport};
+pub use load::{Latency, Load, LoadReport, OwnerReport};
 pub use monitor::{Commands, Messages};
 pub use names::{
     deadlines_key, lock_channel, member_names, queue_key, read_hold_key, read_write_channel,

@@ -126,6 +126,15 @@ pub struct LoadReport {
     /// How long a release took.
     #[serde(default)]
     pub release_us: Latency,
+    /// How long it took to acquire, use and release.
+    #[serde(default)]
+    pub turn_us: Latency,
+    /// What CPU the process used meanwhile, in microseconds.
+    #[serde(default)]
+    pub cpu_us: u64,
+    /// What each owner got.
+    #[serde(default)]
+    pub per_owner: Vec<OwnerReport>,
     /// How many read locks were taken.
     #[serde(default)]
     pub reads: u64,
@@ -138,6 +147,15 @@ pub struct LoadReport {
     /// How long the acquisition of a write lock took.
     #[serde(default)]
     pub write_us: Latency,
+}
+
+/// What came of a [`Load`] for one owner.
+#[derive(Debug, Clone, Deserialize)]
+pub struct OwnerReport {
+    /// How many times it took a lock.
+    pub acquired: u64,
+    /// How long an acquisition took.
+    pub acquire_us: Latency,
 }
 
 /// A distribution of times, in microseconds.

@@ -50,42 +50,42 @@ pub struct PeerArgs {
 impl PeerArgs {
     /// One server.
     pub fn redis(url: impl Into<String>) -> Self {
-        Self::default().with("--redis", url)
+        Self::default().option("--redis", url)
     }
 
     /// A cluster, by some of its nodes as `host:port`.
     pub fn cluster(nodes: &[impl AsRef<str>]) -> Self {
-        Self::default().with("--cluster", comma_separated(nodes))
+        Self::default().option("--cluster", comma_separated(nodes))
     }
 
     /// The master of this name, as the sentinels at `host:port` know it.
     pub fn sentinel(sentinels: &[impl AsRef<str>], master: &str) -> Self {
-        Self::default().with("--sentinel", comma_separated(sentinels)).with("--master", master)
+        Self::default().option("--sentinel", comma_separated(sentinels)).option("--master", master)
     }
 
     /// The server of the counters of loops, where that is another than the locks'.
     pub fn counters(self, url: impl Into<String>) -> Self {
-        self.with("--counters", url)
+        self.option("--counters", url)
     }
 
     /// How long a hold without a lease lives on after its process has died.
     pub fn watchdog(self, time: Duration) -> Self {
-        self.with("--watchdog-ms", time.as_millis().to_string())
+        self.option("--watchdog-ms", time.as_millis().to_string())
     }
 
     /// How long a place in a fair queue is kept.
     pub fn fair_wait(self, time: Duration) -> Self {
-        self.with("--fair-wait-ms", time.as_millis().to_string())
+        self.option("--fair-wait-ms", time.as_millis().to_string())
     }
 
     /// Which replicas confirm a hold: `none` or `all`. Without it, each crate's default.
     pub fn replicas(self, replicas: &str) -> Self {
-        self.with("--replicas", replicas)
+        self.option("--replicas", replicas)
     }
 
     /// What stands before every name.
     pub fn prefix(self, prefix: &str) -> Self {
-        self.with("--prefix", prefix)
+        self.option("--prefix", prefix)
     }
 
     /// A JVM whose wall clock is wrong: ahead by so many seconds.
@@ -100,7 +100,8 @@ impl PeerArgs {
         self
     }
 
-    fn with(mut self, option: &str, value: impl Into<String>) -> Self {
+    /// What only a program other than `tests/peers/run` knows.
+    pub fn option(mut self, option: &str, value: impl Into<String>) -> Self {
         self.arguments.extend([option.into(), value.into()]);
         self
     }

@@ -1,5 +1,7 @@
 package peer;
 
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -32,11 +34,17 @@ final class Loop {
         }
         ready.await();
         deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(plan.millis());
+        long cpuBefore = cpuMicros();
         started.countDown();
         for (Thread thread : threads) {
             thread.join();
         }
-        return LoopReport.of(owners);
+        return LoopReport.of(owners, cpuMicros() - cpuBefore);
+    }
+
+    /** What CPU this process has used so far. */
+    private static long cpuMicros() {
+        return TimeUnit.NANOSECONDS.toMicros(ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class).getProcessCpuTime());
     }
 
     void stop() {

@@ -21,6 +21,7 @@ final class LoopOwner implements Runnable {
     private final Latencies reads = new Latencies();
     private final Latencies writes = new Latencies();
     private final Latencies releases = new Latencies();
+    private final Latencies turns = new Latencies();
     private long refused;
     private long errors;
     private long torn;
@@ -93,6 +94,11 @@ final class LoopOwner implements Runnable {
         return releases;
     }
 
+    /** Those of acquisition, use and release together. */
+    Latencies turns() {
+        return turns;
+    }
+
     /** Takes the lock, uses it and releases it; false if any of that failed. */
     private boolean takeTurn() throws InterruptedException {
         boolean reading = writePercent.isPresent() && ThreadLocalRandom.current().nextInt(100) >= writePercent.getAsLong();
@@ -109,6 +115,7 @@ final class LoopOwner implements Runnable {
             } finally {
                 release(lock);
             }
+            turns.addSince(start);
             return true;
         } catch (RuntimeException failure) {
             return false;

@@ -17,12 +17,22 @@ record LoopReport(
         long maxPerOwner,
         Latencies.Summary acquireUs,
         Latencies.Summary releaseUs,
+        Latencies.Summary turnUs,
+        long cpuUs,
+        List<OfOwner> perOwner,
         long reads,
         long writes,
         Latencies.Summary readUs,
         Latencies.Summary writeUs) {
 
-    static LoopReport of(List<LoopOwner> owners) {
+    /** What one owner got. */
+    record OfOwner(long acquired, Latencies.Summary acquireUs) {
+        static OfOwner of(LoopOwner owner) {
+            return new OfOwner(owner.acquired(), Latencies.summary(List.of(owner.reads(), owner.writes())));
+        }
+    }
+
+    static LoopReport of(List<LoopOwner> owners, long cpuMicros) {
         LongSummaryStatistics perOwner = owners.stream().mapToLong(LoopOwner::acquired).summaryStatistics();
         return new LoopReport(
                 perOwner.getSum(),
@@ -35,6 +45,9 @@ record LoopReport(
                 perOwner.getMax(),
                 Latencies.summary(owners.stream().flatMap(owner -> Stream.of(owner.reads(), owner.writes())).toList()),
                 Latencies.summary(owners.stream().map(LoopOwner::releases).toList()),
+                Latencies.summary(owners.stream().map(LoopOwner::turns).toList()),
+                cpuMicros,
+                owners.stream().map(OfOwner::of).toList(),
                 sum(owners, owner -> owner.reads().count()),
                 sum(owners, owner -> owner.writes().count()),
                 Latencies.summary(owners.stream().map(LoopOwner::reads).toList()),

@@ -1,0 +1,92 @@
+//! Four processes at one lock: of one kind, and of two.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use harness::{Load, Peer, RedisServer};
+
+use crate::{
+    cell::{Cell, Column, Line, ROUNDS, Row, evenness},
+    entrant::Entrant,
+    field,
+    report::Section,
+};
+
+const PROCESSES: usize = 4;
+const OWNERS: usize = 8;
+const TIME: Duration = Duration::from_millis(2_500);
+
+const COLUMNS: &[Column] = &[
+    Column::plotted("acquisitions/s", |s| s.per_second()),
+    Column::new("commands each", |s| s.commands()),
+    Column::new("least/most of a process", |s| evenness(s.reports.iter().map(|r| r.acquired))),
+    Column::new("wait p50, µs", |s| s.worst(|r| r.acquire_us.p50)),
+    Column::plotted("wait p99, µs", |s| s.worst(|r| r.acquire_us.p99)),
+    Column::new("p50 of the usual owner, µs", |s| s.usual_owner()),
+    Column::new("p99 of the worst-off owner, µs", |s| s.worst_owner()),
+];
+
+pub(crate) async fn processes(server: &RedisServer) -> Section {
+    let mut crowds = Vec::new();
+    for entrant in Entrant::all().into_iter().filter(|entrant| is_invited(*entrant)) {
+        crowds.extend(Crowd::gather(server, entrant).await);
+    }
+    let mut rows: Vec<_> = crowds.iter().map(Crowd::alone).collect();
+    let (ours, theirs): (Vec<_>, Vec<_>) = crowds.iter().partition(|crowd| crowd.entrant.is_ours());
+    for one in &ours {
+        rows.extend(theirs.iter().map(|other| one.with(other)));
+    }
+    let title = format!("{PROCESSES} processes of {OWNERS} owners at one lock");
+    let note = format!(
+        "Medians of {ROUNDS} rounds of {TIME:?}. Waits are those of the process that waited longest, and of single owners: the usual one, and the one worst off."
+    );
+    Cell { title, note, columns: COLUMNS, time: TIME, rows }.run(server).await
+}
+
+fn is_invited(entrant: Entrant) -> bool {
+    entrant.is_ours() || entrant == Entrant::Redisson
+}
+
+/// As many processes of one kind as it takes.
+struct Crowd {
+    entrant: Entrant,
+    peers: Vec<Peer>,
+}
+
+impl Crowd {
+    async fn gather(server: &RedisServer, entrant: Entrant) -> Option<Self> {
+        let peers = join_all((0..PROCESSES).map(|_| field::start(server, entrant))).await;
+        Some(Self { entrant, peers: peers.into_iter().collect::<Option<_>>()? })
+    }
+
+    fn alone(&self) -> Row {
+        let name = format!("{PROCESSES} of {}", self.entrant.name());
+        let line = Line { name, share: 0..PROCESSES, entrant: Some(self.entrant) };
+        row(&self.peers, vec![line])
+    }
+
+    /// Half of either.
+    fn with(&self, other: &Self) -> Row {
+        let half = PROCESSES / 2;
+        let peers: Vec<_> =
+            self.peers[..half].iter().chain(&other.peers[half..]).cloned().collect();
+        let both = format!("{half} of {}, {half} of {}", self.entrant.name(), other.entrant.name());
+        let part = |of: &Self, share| Line {
+            name: format!("… its {}", of.entrant.name()),
+            share,
+            entrant: None,
+        };
+        let lines = vec![
+            Line { name: both, share: 0..PROCESSES, entrant: None },
+            part(self, 0..half),
+            part(other, half..PROCESSES),
+        ];
+        row(&peers, lines)
+    }
+}
+
+fn row(peers: &[Peer], lines: Vec<Line>) -> Row {
+    let lock = format!("crowd: {}", lines[0].name);
+    let parties = peers.iter().map(|peer| peer.party("crowd", "lock", &lock)).collect();
+    Row::new(parties, Load::new(OWNERS, TIME), lines)
+}

@@ -1,0 +1,67 @@
+//! One process for each contestant: everybody at a lock of his own, or all at one.
+
+use std::time::Duration;
+
+use harness::{Load, RedisServer};
+
+use crate::{
+    cell::{Cell, Column, Line, ROUNDS, Row, evenness},
+    field::{Field, Racer},
+    report::Section,
+};
+
+const TIME: Duration = Duration::from_millis(800);
+
+const UNCONTENDED: &[Column] = &[
+    Column::plotted("pairs/s", |s| s.per_second()),
+    Column::new("pair p50, µs", |s| s.worst(|r| r.turn_us.p50)),
+    Column::new("client CPU, µs/pair", |s| s.client_cpu()),
+    Column::new("server CPU, µs/pair", |s| s.server_cpu()),
+    Column::new("commands/pair", |s| s.commands()),
+];
+
+const CONTENDED: &[Column] = &[
+    Column::plotted("acquisitions/s", |s| s.per_second()),
+    Column::new("commands each", |s| s.commands()),
+    Column::new("least/most turns of a task", |s| {
+        evenness(s.reports.iter().flat_map(|r| [r.min_per_owner, r.max_per_owner]))
+    }),
+    Column::new("wait p50, µs", |s| s.worst(|r| r.acquire_us.p50)),
+    Column::new("wait p99, µs", |s| s.worst(|r| r.acquire_us.p99)),
+    Column::plotted("p99 of the worst-off task, µs", |s| s.worst_owner()),
+];
+
+pub(crate) async fn uncontended(server: &RedisServer, field: &Field, tasks: usize) -> Section {
+    let load = Load::new(tasks, TIME).each();
+    let rows = field.racers().map(|racer| row(racer, format!("own {tasks}"), &load)).collect();
+    let title = format!("{tasks} {}, each at a lock of its own", plural(tasks));
+    let note = format!(
+        "Acquire and release, over and over; medians of {ROUNDS} rounds of {TIME:?}. CPU is that of the whole process."
+    );
+    Cell { title, note, columns: UNCONTENDED, time: TIME, rows }.run(server).await
+}
+
+pub(crate) async fn contended(server: &RedisServer, field: &Field, tasks: usize) -> Section {
+    let load = Load::new(tasks, TIME);
+    let rows = field
+        .racers()
+        .filter(|racer| racer.entrant.can_wait())
+        .map(|racer| row(racer, format!("one for {tasks}"), &load))
+        .collect();
+    let title = format!("{tasks} tasks of one process at one lock");
+    let note = format!(
+        "Each releases at once what it was granted and asks again; medians of {ROUNDS} rounds of {TIME:?}. Who polls is often alone: the one who has just released takes the lock again while the others sleep, so look at the turns, and at the waits of the task worst off."
+    );
+    Cell { title, note, columns: CONTENDED, time: TIME, rows }.run(server).await
+}
+
+fn row(racer: &Racer, what: String, load: &Load) -> Row {
+    let name = racer.entrant.name();
+    let party = racer.peer.party("crowd", "lock", format!("{what}: {name}"));
+    let line = Line { name: name.into(), share: 0..1, entrant: Some(racer.entrant) };
+    Row::new(vec![party], load.clone(), vec![line])
+}
+
+fn plural(tasks: usize) -> &'static str {
+    if tasks == 1 { "task" } else { "tasks" }
+}

@@ -1,0 +1,111 @@
+//! How soon a waiter in another process has the lock after its holder began to release it.
+
+use std::time::Duration;
+
+use harness::{
+    Inspector, Lang, Party, Peer, PeerArgs, PeerError, RedisServer, eventually, lock_channel,
+};
+use tokio::time::sleep;
+
+use crate::{contender::WAKEUPS, entrant::contender, figures::percentile, report::Section};
+
+const WARM_UP: usize = 3;
+const ROUNDS: usize = 15;
+const HANDOVERS: usize = 30;
+const LIMIT: Duration = Duration::from_secs(10);
+
+pub(crate) async fn wakeups(server: &RedisServer) -> Section {
+    let inspector = server.inspector();
+    let url = server.url();
+    let args = PeerArgs::redis(&url);
+    let (teller, listener) = (contender(&url, WAKEUPS).await, contender(&url, WAKEUPS).await);
+    let rust = [peer(Lang::Rust, &args).await, peer(Lang::Rust, &args).await];
+    let java = [peer(Lang::Java, &args).await, peer(Lang::Java, &args).await];
+    let mut mixes = vec![Mix::new("PUBLISH, message, EVALSHA by fred", &teller, &listener)];
+    if let [Some(one), Some(other)] = &rust {
+        mixes.push(Mix::new("redisson-lock to redisson-lock", one, other));
+    }
+    if let [Some(one), Some(other)] = &java {
+        mixes.push(Mix::new("Redisson to Redisson", one, other));
+    }
+    if let ([Some(rust), _], [Some(java), _]) = (&rust, &java) {
+        mixes.push(Mix::new("Redisson to redisson-lock", java, rust));
+        mixes.push(Mix::new("redisson-lock to Redisson", rust, java));
+    }
+    for round in 0..WARM_UP + ROUNDS {
+        for mix in &mut mixes {
+            let times = mix.hand_over(&inspector).await;
+            if round >= WARM_UP {
+                mix.times.extend(times);
+            }
+        }
+    }
+    Section {
+        title: "Wake-up from another process".into(),
+        note: format!(
+            "µs from unlock begun to lock granted, {} hand-overs a row, by turns; every waiter sleeps on its subscription.",
+            ROUNDS * HANDOVERS
+        ),
+        header: ["", "p50, µs", "p99, µs"].map(str::to_owned).into(),
+        rows: mixes.iter_mut().map(Mix::row).collect(),
+        charts: Vec::new(),
+    }
+}
+
+async fn peer(lang: Lang, args: &PeerArgs) -> Option<Peer> {
+    match Peer::spawn(lang, args).await {
+        Ok(peer) => Some(peer),
+        Err(PeerError::Unavailable(_)) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Who hands over to whom, and how long it took.
+struct Mix {
+    name: &'static str,
+    holder: Party,
+    waiter: Party,
+    channel: String,
+    times: Vec<Duration>,
+}
+
+impl Mix {
+    fn new(name: &'static str, holder: &Peer, waiter: &Peer) -> Self {
+        Self {
+            name,
+            holder: holder.party("holder", "lock", name),
+            waiter: waiter.party("waiter", "lock", name),
+            channel: lock_channel(name),
+            times: Vec::new(),
+        }
+    }
+
+    async fn hand_over(&self, inspector: &Inspector) -> Vec<Duration> {
+        let mut times = Vec::new();
+        for _ in 0..HANDOVERS {
+            self.holder.lock().await;
+            let waiting = self.waiter.start_lock();
+            eventually(LIMIT, "a subscription", || {
+                (inspector.subscribers(&self.channel) > 0).then_some(())
+            })
+            .await;
+            // It looks once more behind its subscription before it sleeps.
+            sleep(Duration::from_millis(3)).await;
+            let unlocked = self.holder.unlock().await;
+            let locked = waiting.granted().await;
+            times.push(locked.after_start_of(&unlocked));
+            self.waiter.unlock().await;
+            eventually(LIMIT, "the end of the subscription", || {
+                (inspector.subscribers(&self.channel) == 0).then_some(())
+            })
+            .await;
+        }
+        times
+    }
+
+    fn row(&mut self) -> (String, Vec<String>) {
+        self.times.sort_unstable();
+        let at = |percent| percentile(&self.times, percent).as_micros().to_string();
+        (self.name.into(), vec![at(50), at(99)])
+    }
+}

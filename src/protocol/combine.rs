@@ -1,0 +1,40 @@
+//! Acquisitions and releases of several locks, in one call.
+
+use super::{
+    reentrant::{ACQUIRE, RELEASE},
+    script, unexpected,
+};
+use crate::wire::{Arg, Invocation, Reply, Script, WireError};
+
+static COMBINE: Script = script!("reentrant/combine");
+
+/// Whether this call may travel together with others.
+pub(crate) fn is_combinable(call: &Invocation) -> bool {
+    std::ptr::eq(call.script, &ACQUIRE) || std::ptr::eq(call.script, &RELEASE)
+}
+
+/// One call for all of these; answered by one answer for each, see [`combined`].
+pub(crate) fn combine(calls: &[Invocation]) -> Invocation {
+    let mut args = Vec::with_capacity(1 + 5 * calls.len());
+    args.extend(calls.iter().map(|call| call.args[0].clone()));
+    args.push(Arg::Publish);
+    for call in calls {
+        args.push(if std::ptr::eq(call.script, &ACQUIRE) { "acquire" } else { "release" }.into());
+        args.extend_from_slice(&call.args[1..4]);
+    }
+    Invocation { script: &COMBINE, keys: calls.len(), args }
+}
+
+/// The answers to so many combined calls. `None`: this one is to be sent by itself.
+pub(crate) fn combined(reply: Reply, calls: usize) -> Result<Vec<Option<Reply>>, WireError> {
+    match reply {
+        Reply::Array(answers) if answers.len() == calls => Ok(answers
+            .into_iter()
+            .map(|answer| match answer {
+                Reply::Bytes(_) => None,
+                answer => Some(answer),
+            })
+            .collect()),
+        reply => Err(unexpected(&reply)),
+    }
+}
