@@ -44,5 +44,5 @@ async fn cut_half(world: &Arc<World>, faults: &[Fault], after: u64) {
     let left = sim.left().await;
     assert!(left.is_empty(), "{} faults, cut after {after} ms, left {left:?}", faults.len());
     // They did travel together: but for that it had been one each, and the looks.
-    assert!(faults.len() > 0 || sim.network.calls() - calls < 30);
+    assert!(!faults.is_empty() || sim.network.calls() - calls < 30);
 }

@@ -73,7 +73,8 @@ async fn who_waits_for_replicas_keeps_no_other_waiting() {
     let confirmed = |i: usize| client.lock(format!("{LOCK}:{i}")).replicas(Replicas::AtLeast(1));
     // Connects those connections.
     let locks: Vec<_> = (0..4).map(confirmed).collect();
-    join_all(locks.iter().map(async |lock| drop(lock.lock().await.unwrap()))).await;
+    join_all(locks.iter().map(async |lock| lock.lock().await.unwrap().unlock().await.unwrap()))
+        .await;
     replicas[0].pause();
     let waiting = join_all(locks.iter().map(|lock| lock.lock().into_future()));
     let mut waiting = std::pin::pin!(waiting);
