@@ -6,7 +6,10 @@ use std::{
 };
 
 use dashmap::DashMap;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{Engine, Lease};
 use crate::{
@@ -14,6 +17,10 @@ use crate::{
     protocol::{self, Renewed},
     wire::{Script, Transport, WireError},
 };
+
+/// So many of these calls are under way to one server at a time: what others ask of it meanwhile waits
+/// for no more than these.
+const AT_ONCE: usize = 4;
 
 /// So many holds are renewed by one script call, as Redisson does: it bounds how long the server
 /// is kept from others.
@@ -23,6 +30,8 @@ const BATCH: usize = 100;
 pub(crate) struct Watchdog {
     /// Every hold of this client, by the address of its lease.
     leases: DashMap<usize, Weak<Lease>>,
+    /// Whose turn it is to ask which server.
+    turns: DashMap<u64, Arc<Semaphore>>,
     lease: Duration,
     timeout: Duration,
 }
@@ -30,7 +39,8 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     pub(crate) fn new(lease: Duration, command_timeout: Duration) -> Self {
         // Renewals without an answer must leave time for a new connection, and one more of them.
-        Self { leases: DashMap::new(), lease, timeout: command_timeout.min(lease / 8) }
+        let timeout = command_timeout.min(lease / 8);
+        Self { leases: DashMap::new(), turns: DashMap::new(), lease, timeout }
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {
@@ -51,19 +61,22 @@ impl Watchdog {
     /// Sends what is due, each batch on its own: one that hangs delays no other.
     fn tick(&self, transport: &Arc<dyn Transport>) {
         let now = Instant::now();
-        let due_by = |due_by| {
-            self.alive().filter_map(move |lease| {
-                let to = lease.take_due(now, due_by, self.lease)?;
-                Some((lease, to))
-            })
-        };
-        let mut due: Vec<_> = due_by(now).collect();
+        let mut due = Vec::new();
         // A batch that goes anyway takes along what would be due soon.
-        let room = due.len().next_multiple_of(BATCH) - due.len();
-        if room > 0 {
-            let soon = now + self.lease / 15;
-            due.extend(due_by(soon).take(room));
+        let mut company = Vec::new();
+        let soon = now + self.lease / 15;
+        for lease in self.alive() {
+            match lease.take_due(now, now, self.lease) {
+                Some(to) => due.push((lease, to)),
+                None if company.len() < BATCH && lease.is_due(soon) => company.push(lease),
+                None => {}
+            }
         }
+        let room = due.len().next_multiple_of(BATCH) - due.len();
+        due.extend(company.into_iter().take(room).filter_map(|lease| {
+            let to = lease.take_due(now, soon, self.lease)?;
+            Some((lease, to))
+        }));
         // One call stays within one slot, and so on one server.
         let place = |(lease, _): &Due| {
             (std::ptr::from_ref(lease.script) as usize, transport.slot(&lease.renew.key))
@@ -71,10 +84,16 @@ impl Watchdog {
         due.sort_by_cached_key(place);
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
             for batch in alike.chunks(BATCH) {
+                let turns =
+                    self.turns_at(transport.place(&String::from_utf8_lossy(&batch[0].0.renew.key)));
                 let (transport, batch) = (transport.clone(), batch.to_vec());
-                tokio::spawn(renew(transport, batch, self.lease, self.timeout));
+                tokio::spawn(renew(turns, transport, batch, self.lease, self.timeout));
             }
         }
+    }
+
+    fn turns_at(&self, place: u64) -> Arc<Semaphore> {
+        self.turns.entry(place).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone()
     }
 
     fn alive(&self) -> impl Iterator<Item = Arc<Lease>> {
@@ -103,11 +122,13 @@ pub(super) async fn run(engine: Weak<Engine>) {
 type Due = (Arc<Lease>, Duration);
 
 async fn renew(
+    turns: Arc<Semaphore>,
     transport: Arc<dyn Transport>,
     batch: Vec<Due>,
     watchdog: Duration,
     patience: Duration,
 ) {
+    let _turn = turns.acquire().await;
     let sent = Instant::now();
     match ask(transport, &batch, patience).await {
         Ok(answers) => {

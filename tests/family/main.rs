@@ -2,9 +2,10 @@
 //! the rules and looks at what they saw.
 //!
 //! Figures are printed: `cargo test --test family -- --nocapture`. `FENCED_ACQUISITIONS=10000` takes more than the
-//! default.
+//! default, `PASSING_SECONDS=600` contends for longer.
 
 mod crowd;
 mod fair;
 mod fenced;
+mod passing;
 mod read_write;

@@ -255,6 +255,12 @@ impl Lease {
         Some(lease)
     }
 
+    /// Whether a renewal will be due by then, as things stand.
+    pub(crate) fn is_due(&self, by: Instant) -> bool {
+        let state = self.state();
+        !state.renewing && !state.ended && state.due <= by
+    }
+
     /// The server's answer to a renewal that was sent at `sent`.
     pub(crate) fn renewed(
         &self,

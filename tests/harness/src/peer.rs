@@ -281,7 +281,8 @@ impl Pending {
         }
     }
 
-    pub(crate) fn longer_by(mut self, time: Duration) -> Self {
+    /// Is to be answered so much later than others.
+    pub fn longer_by(mut self, time: Duration) -> Self {
         self.limit = PATIENCE + time;
         self
     }

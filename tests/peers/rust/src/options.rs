@@ -65,7 +65,9 @@ impl Options {
         if let Some(replicas) = self.replicas {
             config = config.replicas(replicas);
         }
-        Ok(config)
+        // For the tests that are to hold without it as well.
+        let pass_on = std::env::var("PASS_ON").map_or(true, |word| word != "off");
+        Ok(config.pass_on(pass_on))
     }
 
     pub(crate) fn counters(self) -> Counters {
