@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::{
     FredConfig,
     cluster::{ALL_SLOTS, Address, Claim, View, merge, read_nodes},
-    connection::{client, custom, init, quit, quit_later},
+    connection::{Broken, client, custom, init, quit, quit_later},
     node::opaque,
 };
 use crate::error::Error;
@@ -79,9 +79,9 @@ impl Discovery {
         }
     }
 
-    /// The configuration for one of the servers.
-    pub(super) fn config_for(&self, address: &Address) -> FredConfig {
-        at(&self.base, address)
+    /// What the configuration for each of the servers is made of.
+    pub(super) fn base(&self) -> &FredConfig {
+        &self.base
     }
 
     /// Asks. An error when nobody answers.
@@ -188,10 +188,10 @@ async fn ask_one(
     let mut spare = Spare(known);
     if spare.0.is_none() {
         let config = match kind {
-            Kind::Cluster => at(base, address),
+            Kind::Cluster => config_at(base, address),
             Kind::Sentinel { .. } => of_sentinel(base, address),
         };
-        let new = client(&config, PATIENCE, 32)
+        let new = client(&config, PATIENCE, 32, Broken::Reconnects)
             .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
         spare.0 = Some(new.clone());
         init(new).await?;
@@ -233,7 +233,7 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
     })
 }
 
-fn at(base: &FredConfig, address: &Address) -> FredConfig {
+pub(super) fn config_at(base: &FredConfig, address: &Address) -> FredConfig {
     let server = Server::new(address.host.as_str(), address.port);
     FredConfig { server: ServerConfig::Centralized { server }, ..base.clone() }
 }
@@ -244,7 +244,7 @@ fn of_sentinel(base: &FredConfig, address: &Address) -> FredConfig {
         ServerConfig::Sentinel { username, password, .. } => (username.clone(), password.clone()),
         _ => (None, None),
     };
-    FredConfig { username, password, database: None, ..at(base, address) }
+    FredConfig { username, password, database: None, ..config_at(base, address) }
 }
 
 /// The server has answered, and does not know the command.
