@@ -12,7 +12,7 @@ use fred::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    Confirm, FredConfig, Invocation, Reply,
+    Confirm, FredConfig, Invocation, Reply, WireError,
     connection::{self, Broken},
     line::Line,
     node,
@@ -88,7 +88,7 @@ impl Patient {
             Replicas::None => 0,
             Replicas::AtLeast(least) => least,
             // Without an answer nobody knows how many all are.
-            Replicas::All => connected(line.command("ROLE", Vec::new()).await?),
+            Replicas::All => connected(line.command("ROLE", Vec::new()).await.map_err(after_all)?),
         };
         let patience = confirm.patience.as_millis() as i64;
         let said = line.command("WAIT", vec![i64::from(needed).into(), patience.into()]).await;
@@ -130,6 +130,14 @@ impl Drop for Patient {
     fn drop(&mut self) {
         let idle = std::mem::take(&mut *self.idle());
         connection::quit_later(idle.iter().map(|line| line.client().clone()));
+    }
+}
+
+/// Of what could not be asked once the call had run: that it may have run.
+fn after_all(error: FredError) -> FredError {
+    match node::classify(error.clone()) {
+        WireError::NotNow(_) => FredError::new(ErrorKind::IO, error.details().to_owned()),
+        _ => error,
     }
 }
 

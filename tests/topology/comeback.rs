@@ -99,6 +99,34 @@ async fn a_master_comes_back_in_its_place(mut servers: impl Failing) {
     after.assert_undisturbed();
 }
 
+/// Whoever asks the one that hangs is not kept waiting when there is another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_hangs_and_goes_on_is_left_alone() {
+    let servers = Sentinel::builder().down_after(DOWN_AFTER).start();
+    let args = servers.peer_args().watchdog(WATCHDOG);
+    let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
+    let watch = contest.watch();
+    let lost = servers.master();
+    let befall = async {
+        tokio::time::sleep(BEFORE).await;
+        servers.node(lost).pause();
+        servers.failed_over(lost).await;
+        let failed_over = Instant::now();
+        tokio::time::sleep(SILENCE).await;
+        servers.node(lost).resume();
+        failed_over
+    };
+    let time = BEFORE + PATIENCE / 3 + SILENCE;
+    let (count, failed_over) = tokio::join!(contest.run(LOCK, OWNERS, time, SHORT_HOLD), befall);
+    let turn = watch.end().next_turn(failed_over);
+    println!("{count}; a turn {turn:.1?} after the failover");
+    assert!(turn.is_some_and(|turn| turn < SOON), "no turn in time: {turn:?}");
+    count.assert_whole();
+    count.assert_exclusive();
+    servers.settled().await;
+    assert_nothing_left(&servers).await;
+}
+
 /// Of the two connections to a master only that one breaks over which messages come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_subscription_breaks_listens_again() {
