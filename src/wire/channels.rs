@@ -24,7 +24,7 @@ impl Places {
     /// Ends the subscriptions. From a server that has gone there is nothing to be ended.
     async fn unsubscribe(self, sharded: bool) {
         join_all(self.into_iter().map(async |(node, channels)| {
-            let _ = pubsub::unsubscribe(node.subscriber.clone(), channels, sharded).await;
+            let _ = pubsub::unsubscribe(&node.subscriber, channels, sharded).await;
         }))
         .await;
     }

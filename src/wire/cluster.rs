@@ -77,6 +77,8 @@ pub(super) struct View {
     pub(super) claims: Vec<Claim>,
     /// All nodes, replicas too: whom to ask when the masters are gone.
     pub(super) nodes: Vec<Address>,
+    /// A master in whose place another is being put.
+    pub(super) leaving: Option<Address>,
 }
 
 /// Reads the answer to `CLUSTER NODES`, given by the node at `asked`. With TLS a node that has told

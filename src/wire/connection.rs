@@ -2,7 +2,7 @@
 //!
 //! Three of fred's defaults would break locks and are always overruled, also in a configuration
 //! the user brings: a command whose connection dies is sent again (here: never), nothing times out
-//! (here: everything does), and nothing reconnects (here: without end).
+//! (here: everything does), and nothing reconnects (here: without end, or [it is gone](Broken)).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use fred::{
     interfaces::ClientLike,
     socket2::TcpKeepalive,
     types::{
-        Builder, ClusterHash, CustomCommand, RespVersion, Value,
+        Builder, ClusterHash, ConnectHandle, CustomCommand, RespVersion, Value,
         config::{ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig},
     },
 };
@@ -27,6 +27,15 @@ const QUEUE: usize = 1 << 18;
 
 /// How long a goodbye may take.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What becomes of a connection that breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// It is made again, to the same address, without end.
+    Reconnects,
+    /// It stays broken.
+    IsGone,
+}
 
 /// What fred answers.
 pub(super) type RawAnswer = Result<Value, FredError>;
@@ -97,10 +106,11 @@ pub(super) fn connecting_failed(error: FredError) -> Error {
     }
 }
 
-/// Connects a connection, which may also be closed while it is being connected.
-pub(super) async fn init(client: Client) -> Result<(), FredError> {
+/// Connects a connection, which may also be closed while it is being connected. What is given ends
+/// when the connection is gone.
+pub(super) async fn init(client: Client) -> Result<ConnectHandle, FredError> {
     // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
-    let connecting = tokio::spawn(async move { client.init().await.map(drop) });
+    let connecting = tokio::spawn(async move { client.init().await });
     connecting.await.expect("connecting does not panic")
 }
 
@@ -109,6 +119,7 @@ pub(super) fn client(
     config: &FredConfig,
     command_timeout: Duration,
     events: usize,
+    broken: Broken,
 ) -> Result<Client, Error> {
     let performance = PerformanceConfig {
         default_command_timeout: command_timeout,
@@ -128,12 +139,12 @@ pub(super) fn client(
         ..ConnectionConfig::default()
     };
     let config = FredConfig { version: RespVersion::RESP2, fail_fast: true, ..config.clone() };
-    Builder::from_config(config)
-        .set_performance_config(performance)
-        .set_connection_config(connection)
-        .set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2))
-        .build()
-        .map_err(|error| Error::Config(error.details().into()))
+    let mut builder = Builder::from_config(config);
+    builder.set_performance_config(performance).set_connection_config(connection);
+    if broken == Broken::Reconnects {
+        builder.set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2));
+    }
+    builder.build().map_err(|error| Error::Config(error.details().into()))
 }
 
 fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value> {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::{
     FredConfig,
     cluster::{ALL_SLOTS, Address, Claim, View, merge, read_nodes},
-    connection::{client, custom, init, quit, quit_later},
+    connection::{Broken, client, custom, init, quit, quit_later},
     node::opaque,
     tls::server_at,
 };
@@ -75,9 +75,9 @@ impl Discovery {
         }
     }
 
-    /// The configuration for one of the servers.
-    pub(super) fn config_for(&self, address: &Address) -> FredConfig {
-        at(&self.base, address)
+    /// What the configuration for each of the servers is made of.
+    pub(super) fn base(&self) -> &FredConfig {
+        &self.base
     }
 
     /// Asks. An error when nobody answers.
@@ -134,7 +134,7 @@ impl Discovery {
                 self.sources.push((address.clone(), None));
             }
         }
-        let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
+        let map = agree(views)?;
         if map.is_empty() { Err(last) } else { Ok(map) }
     }
 
@@ -184,10 +184,10 @@ async fn ask_one(
     let mut spare = Spare(known);
     if spare.0.is_none() {
         let config = match kind {
-            Kind::Cluster => at(base, address),
+            Kind::Cluster => config_at(base, address),
             Kind::Sentinel { .. } => of_sentinel(base, address),
         };
-        let new = client(&config, PATIENCE, 32)
+        let new = client(&config, PATIENCE, 32, Broken::Reconnects)
             .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
         spare.0 = Some(new.clone());
         init(new).await?;
@@ -211,6 +211,17 @@ async fn command(client: &Client, name: &'static str, args: &[&str]) -> Result<V
     client.custom(custom(name), args.iter().map(|arg| Value::from(*arg)).collect::<Vec<_>>()).await
 }
 
+/// What they say, taken together. An error when no more is known than who is about to be replaced.
+fn agree(views: Vec<View>) -> Result<Map, FredError> {
+    let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
+    let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
+    let is_leaving = map.iter().any(|(_, address)| leaving.contains(address));
+    if is_leaving || (map.is_empty() && !leaving.is_empty()) {
+        return Err(FredError::new(ErrorKind::Sentinel, "another master is being chosen"));
+    }
+    Ok(map)
+}
+
 /// What a sentinel says of the master, and of the other sentinels.
 fn read_master(master: Value, others: Value) -> Result<View, FredError> {
     let master: HashMap<String, String> = master.convert()?;
@@ -223,13 +234,17 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
         return Err(FredError::new(ErrorKind::Sentinel, "no master is known"));
     };
     let others: Vec<HashMap<String, String>> = others.convert()?;
-    Ok(View {
-        claims: vec![Claim { epoch, slots: ALL_SLOTS, address: at }],
-        nodes: others.iter().filter_map(address).collect(),
-    })
+    let nodes = others.iter().filter_map(address).collect();
+    // Until all replicas follow the new one, this is the old one; the epoch may be new already.
+    let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
+    if master.get("flags").is_some_and(is_leaving) {
+        return Ok(View { claims: Vec::new(), nodes, leaving: Some(at) });
+    }
+    let claim = Claim { epoch, slots: ALL_SLOTS, address: at };
+    Ok(View { claims: vec![claim], nodes, leaving: None })
 }
 
-fn at(base: &FredConfig, address: &Address) -> FredConfig {
+pub(super) fn config_at(base: &FredConfig, address: &Address) -> FredConfig {
     let server = server_at(base, &address.host, address.port);
     FredConfig { server: ServerConfig::Centralized { server }, ..base.clone() }
 }
@@ -240,7 +255,7 @@ fn of_sentinel(base: &FredConfig, address: &Address) -> FredConfig {
         ServerConfig::Sentinel { username, password, .. } => (username.clone(), password.clone()),
         _ => (None, None),
     };
-    FredConfig { username, password, database: None, ..at(base, address) }
+    FredConfig { username, password, database: None, ..config_at(base, address) }
 }
 
 /// The server has answered, and does not know the command.
@@ -250,4 +265,40 @@ fn is_refusal(error: &FredError) -> bool {
 
 fn timed_out() -> FredError {
     FredError::new(ErrorKind::Timeout, "no answer in time")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: u16 = 1;
+    const NEW: u16 = 2;
+
+    /// As a sentinel puts it.
+    fn says(port: u16, epoch: u64, flags: &str) -> View {
+        let fields = [
+            ("ip", "h".to_owned()),
+            ("port", port.to_string()),
+            ("flags", flags.to_owned()),
+            ("config-epoch", epoch.to_string()),
+        ];
+        let fields = fields.map(|(field, value)| [Value::from(field), Value::from(value)]);
+        let master = Value::Array(fields.into_iter().flatten().collect());
+        read_master(master, Value::Array(Vec::new())).unwrap()
+    }
+
+    fn is(port: u16) -> Map {
+        vec![(ALL_SLOTS, Address { host: "h".into(), port, alias: None })]
+    }
+
+    #[test]
+    fn a_master_is_not_trusted_while_another_is_put_in_its_place() {
+        let replacing = "s_down,o_down,master,failover_in_progress";
+        assert_eq!(agree(vec![says(OLD, 3, "s_down,master"), says(OLD, 3, "master")]), Ok(is(OLD)));
+        agree(vec![says(OLD, 3, "master"), says(OLD, 3, replacing)]).unwrap_err();
+        agree(vec![says(OLD, 4, replacing)]).unwrap_err();
+        // Whose replicas do not all follow the new one yet knows the new epoch, and names the old one.
+        let views = vec![says(NEW, 4, "master"), says(OLD, 4, replacing), says(OLD, 3, "master")];
+        assert_eq!(agree(views), Ok(is(NEW)));
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Event,
+    Event, FredConfig,
     discover::{Discovery, Map},
     routes::connect_all,
     transport::Shared,
@@ -40,7 +40,7 @@ pub(super) async fn follow(shared: Weak<Shared>, mut discovery: Discovery) {
         if shared.upgrade().is_none_or(|shared| shared.closed.load(Ordering::Relaxed)) {
             return discovery.quit().await;
         }
-        let map = match discovery.ask().await {
+        let mut map = match discovery.ask().await {
             Ok(map) => map,
             Err(error) => {
                 tracing::warn!(%error, "nobody says who serves the locks");
@@ -49,19 +49,38 @@ pub(super) async fn follow(shared: Weak<Shared>, mut discovery: Discovery) {
             }
         };
         let Some(shared) = shared.upgrade() else { return };
-        complete = shared.take(&map, &discovery).await;
+        let base = discovery.base().clone();
+        complete = loop {
+            tokio::select! {
+                biased;
+                complete = shared.take(&map, &base) => break complete,
+                newer = other_than(&map, &mut discovery) => map = newer,
+            }
+        };
+    }
+}
+
+/// Who is found while others are still being connected to, of whom nobody may be there.
+async fn other_than(map: &Map, discovery: &mut Discovery) -> Map {
+    loop {
+        sleep(ALERT_PAUSE).await;
+        match discovery.ask().await {
+            Ok(newer) if newer != *map => return newer,
+            _ => {}
+        }
     }
 }
 
 impl Shared {
     /// Takes over what the servers say. Says whether every slot has a server.
-    async fn take(&self, map: &Map, discovery: &Discovery) -> bool {
+    async fn take(&self, map: &Map, base: &FredConfig) -> bool {
         let old = self.routes();
         let known = old.slots.iter().map(|(slots, node)| (slots, old.address_of(node)));
-        if known.eq(map.iter().map(|(slots, address)| (slots, Some(address)))) {
+        let is_broken = old.nodes.iter().any(|(_, node)| node.is_broken());
+        if !is_broken && known.eq(map.iter().map(|(slots, address)| (slots, Some(address)))) {
             return true;
         }
-        let (new, errors) = connect_all(map, &old, discovery, &self.terms).await;
+        let (new, errors) = connect_all(map, &old, base, &self.terms).await;
         if new.slots == old.slots {
             // Who is to be new cannot be reached yet.
             return errors.is_empty();
@@ -73,7 +92,14 @@ impl Shared {
             .filter(|(_, node)| !new.nodes.iter().any(|(_, other)| Arc::ptr_eq(node, other)))
             .map(|(_, node)| node.clone())
             .collect();
-        *self.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        {
+            let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+            if self.closed.load(Ordering::Relaxed) {
+                // Whoever closed has seen the old ones only.
+                return true;
+            }
+            *routes = Arc::new(new);
+        }
         (self.terms.sink)(Event::Gap);
         for node in retired {
             // Whoever waits for an answer from it is to try elsewhere, at once.

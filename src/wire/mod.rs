@@ -10,6 +10,7 @@ mod confirm;
 mod connection;
 mod discover;
 mod follow;
+mod line;
 mod node;
 mod pubsub;
 mod routes;

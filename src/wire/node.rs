@@ -24,7 +24,8 @@ use tokio::sync::Notify;
 use super::{
     Confirm, FredConfig, Invocation, Reply, ServerClock, WireError,
     confirm::Patient,
-    connection::{RawAnswer, client, connecting_failed, custom, evaluate, quit, quit_later},
+    connection::{Broken, RawAnswer, connecting_failed, evaluate, quit, quit_later},
+    line::Line,
     pubsub,
 };
 use crate::error::{Error, RedisError};
@@ -46,16 +47,17 @@ pub(super) struct Terms {
     pub(super) sink: pubsub::EventSink,
     /// Told when there is reason to look whether this is still the right server.
     pub(super) doubt: Arc<Notify>,
+    pub(super) broken: Broken,
 }
 
 /// One server.
 pub(super) struct Node {
     /// Given to no other node of this process.
     pub(super) id: u64,
-    commands: Client,
+    commands: Line,
     /// Pub/sub never shares a connection with commands: a refused SUBSCRIBE shifts fred's queue of
     /// replies, and other callers would get wrong ones.
-    pub(super) subscriber: Client,
+    pub(super) subscriber: Line,
     pub(super) clock: ServerClock,
     patient: Patient,
     terms: Terms,
@@ -68,7 +70,9 @@ pub(super) struct Node {
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node").field("server", &self.commands.client_config().server).finish()
+        f.debug_struct("Node")
+            .field("server", &self.commands.client().client_config().server)
+            .finish()
     }
 }
 
@@ -83,23 +87,23 @@ impl Node {
     /// Connects both connections, and takes the server's time. Events of the subscriber go to the
     /// sink until it is quit.
     pub(super) async fn connect(config: FredConfig, terms: Terms) -> Result<Arc<Self>, Error> {
-        let commands = client(&config, terms.command_timeout, 32)?;
-        let subscriber = client(&config, terms.command_timeout, 4096)?;
-        pubsub::forward(&subscriber, terms.sink.clone(), terms.doubt.clone());
+        let commands = Line::new(&config, &terms, 32)?;
+        let subscriber = Line::new(&config, &terms, 4096)?;
+        pubsub::forward(subscriber.client(), terms.sink.clone(), terms.doubt.clone());
         let node = Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            patient: Patient::new(config, terms.clone(), commands.clone()),
             commands,
             subscriber,
             clock: ServerClock::new(0),
-            patient: Patient::new(config, terms.command_timeout),
             terms,
             timeouts: AtomicU32::new(0),
             reconnecting: AtomicBool::new(false),
         };
         // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
         let connecting = tokio::spawn(async move {
-            for client in node.both() {
-                client.init().await.map_err(connecting_failed)?;
+            for line in [&node.commands, &node.subscriber] {
+                line.connect().await.map_err(connecting_failed)?;
             }
             let node = Arc::new(node);
             node.time().await.map_err(|error| error.into_error(""))?;
@@ -110,7 +114,8 @@ impl Node {
 
     /// Sends one copy of the call. `asking`: the slot is on its way to this server.
     pub(super) async fn call(self: &Arc<Self>, call: &Invocation, asking: bool) -> Answer {
-        let answer = evaluate(&self.commands, call, asking, self.terms.publish).await;
+        let client = self.commands.client();
+        let answer = self.commands.ask(evaluate(client, call, asking, self.terms.publish)).await;
         self.note(&answer);
         answer.and_then(reply)
     }
@@ -122,8 +127,7 @@ impl Node {
         asking: bool,
         confirm: Confirm,
     ) -> Answer {
-        let publish = self.terms.publish;
-        let answer = self.patient.call(call, asking, publish, confirm).await;
+        let answer = self.patient.call(call, asking, confirm).await;
         if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
             self.timed_out();
         }
@@ -131,7 +135,7 @@ impl Node {
     }
 
     async fn command(self: &Arc<Self>, name: &'static str, args: Vec<Value>) -> RawAnswer {
-        let answer = self.commands.custom(custom(name), args).await;
+        let answer = self.commands.command(name, args).await;
         self.note(&answer);
         answer
     }
@@ -161,9 +165,10 @@ impl Node {
             return;
         }
         tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
-        let (clients, this) = (self.both(), Arc::downgrade(self));
+        let lines = [self.commands.clone(), self.subscriber.clone()];
+        let this = Arc::downgrade(self);
         tokio::spawn(async move {
-            futures::future::join_all(clients.iter().map(ClientLike::force_reconnection)).await;
+            futures::future::join_all(lines.iter().map(Line::give_up)).await;
             if let Some(this) = this.upgrade() {
                 this.timeouts.store(0, Ordering::Relaxed);
                 this.reconnecting.store(false, Ordering::Relaxed);
@@ -171,8 +176,13 @@ impl Node {
         });
     }
 
+    /// Whether another has to take its place, at the same server or elsewhere.
+    pub(super) fn is_broken(&self) -> bool {
+        self.commands.is_gone() || self.subscriber.is_gone()
+    }
+
     fn both(&self) -> [Client; 2] {
-        [self.commands.clone(), self.subscriber.clone()]
+        [self.commands.client().clone(), self.subscriber.client().clone()]
     }
 
     /// Closes the connections; what is under way ends without an answer.

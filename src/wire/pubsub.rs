@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use fred::{
     clients::Client,
-    interfaces::{ClientLike, EventInterface, PubsubInterface},
-    types::Value,
+    interfaces::{EventInterface, PubsubInterface},
 };
 use futures::future::try_join_all;
 use tokio::sync::{Notify, broadcast::error::RecvError};
 
-use super::{Event, WireError, connection::custom, node::classify};
+use super::{Event, WireError, line::Line, node::classify};
 
 /// Takes the events of a subscriber connection. Must not block.
 pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -51,40 +50,39 @@ pub(super) fn forward(client: &Client, sink: EventSink, doubt: Arc<Notify>) {
 }
 
 pub(super) async fn subscribe(
-    client: Client,
+    line: &Line,
     channels: Vec<String>,
     sharded: bool,
 ) -> Result<(), WireError> {
     if sharded {
         // One channel in each: they need not share a slot, and each has an answer of its own.
-        let asked = channels
-            .into_iter()
-            .map(|channel| client.custom::<Value, _>(custom("SSUBSCRIBE"), vec![channel]));
+        let asked =
+            channels.into_iter().map(|channel| line.command("SSUBSCRIBE", vec![channel.into()]));
         return try_join_all(asked).await.map(drop).map_err(classify);
     }
-    client.subscribe(channels).await.map_err(classify)?;
-    ping(&client).await
+    line.ask(line.client().subscribe(channels)).await.map_err(classify)?;
+    ping(line).await
 }
 
 pub(super) async fn unsubscribe(
-    client: Client,
+    line: &Line,
     channels: Vec<String>,
     sharded: bool,
 ) -> Result<(), WireError> {
     if sharded {
         for channel in channels {
-            client.sunsubscribe(channel).await.map_err(classify)?;
+            line.ask(line.client().sunsubscribe(channel)).await.map_err(classify)?;
         }
     } else {
-        client.unsubscribe(channels).await.map_err(classify)?;
+        line.ask(line.client().unsubscribe(channels)).await.map_err(classify)?;
     }
-    ping(&client).await
+    ping(line).await
 }
 
-pub(super) async fn probe(client: Client) -> Result<(), WireError> {
-    let alive = ping(&client).await;
+pub(super) async fn probe(line: &Line) -> Result<(), WireError> {
+    let alive = ping(line).await;
     if alive.is_err() {
-        let _ = client.force_reconnection().await;
+        line.give_up().await;
     }
     alive
 }
@@ -92,7 +90,6 @@ pub(super) async fn probe(client: Client) -> Result<(), WireError> {
 /// fred answers SUBSCRIBE before it has written it and drops the server's confirmation; the answer
 /// to a PING behind it is the confirmation. Never two at a time: a refused SUBSCRIBE is an
 /// answer too many, and it is this PING that must get it.
-async fn ping(client: &Client) -> Result<(), WireError> {
-    let answer: Result<Value, _> = client.custom(custom("PING"), Vec::<Value>::new()).await;
-    answer.map(drop).map_err(classify)
+async fn ping(line: &Line) -> Result<(), WireError> {
+    line.command("PING", Vec::new()).await.map(drop).map_err(classify)
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::{
     FredConfig,
     cluster::Address,
-    discover::{Discovery, Map},
+    discover::{Map, config_at},
     node::{Node, Terms},
 };
 use crate::error::{Error, RedisError};
@@ -39,12 +39,12 @@ impl Routes {
     }
 }
 
-/// Connects to all nodes of the map that are not known yet, at the same time. Slots of those that
-/// cannot be reached are left out.
+/// Connects to all nodes of the map that are not known yet or broken, at the same time. Slots of
+/// new ones that cannot be reached are left out.
 pub(super) async fn connect_all(
     map: &Map,
     old: &Routes,
-    discovery: &Discovery,
+    base: &FredConfig,
     terms: &Terms,
 ) -> (Routes, Vec<Error>) {
     let mut addresses: Vec<_> = map.iter().map(|(_, address)| address).collect();
@@ -52,8 +52,8 @@ pub(super) async fn connect_all(
     addresses.dedup();
     let connecting = addresses.into_iter().map(async |address| {
         let node = match old.at(address) {
-            Some(node) => Ok(node.clone()),
-            None => connect_one(discovery.config_for(address), terms).await,
+            Some(node) if !node.is_broken() => Ok(node.clone()),
+            _ => connect_one(config_at(base, address), terms).await,
         };
         (address, node)
     });
@@ -65,6 +65,10 @@ pub(super) async fn connect_all(
             Err(error) => {
                 tracing::warn!(host = address.host, port = address.port, %error, "cannot connect");
                 errors.push(error.said_by(address));
+                // With what is left of it.
+                if let Some(node) = old.at(address) {
+                    routes.nodes.push((Some(address.clone()), node.clone()));
+                }
             }
         }
     }

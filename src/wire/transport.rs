@@ -22,7 +22,7 @@ use super::{
     Arg, Confirm, Flight, FredConfig, Invocation, Reply, ShardedPubsub, Transport, WireError,
     channels::{Homes, Places},
     cluster::{ALL_SLOTS, Address},
-    connection::connecting_failed,
+    connection::{Broken, connecting_failed},
     discover::{Discovery, Map},
     follow::follow,
     node::{Answer, Node, Terms, classify},
@@ -63,8 +63,8 @@ impl FredTransport {
         sharding: ShardedPubsub,
         sink: pubsub::EventSink,
     ) -> Result<Self, Error> {
-        let doubt = Arc::new(Notify::new());
-        let mut terms = Terms { command_timeout, publish: "publish", sink, doubt };
+        let (doubt, broken) = (Arc::new(Notify::new()), Broken::Reconnects);
+        let mut terms = Terms { command_timeout, publish: "publish", sink, doubt, broken };
         let Some(mut discovery) = Discovery::new(&config) else {
             let node = Node::connect(config, terms.clone()).await?;
             let routes =
@@ -75,7 +75,11 @@ impl FredTransport {
         if sharded {
             terms.publish = "spublish";
         }
-        let (routes, errors) = connect_all(&map, &Routes::default(), &discovery, &terms).await;
+        if !discovery.is_cluster() {
+            terms.broken = Broken::IsGone;
+        }
+        let known = Routes::default();
+        let (routes, errors) = connect_all(&map, &known, discovery.base(), &terms).await;
         if let Some(error) = errors.into_iter().next() {
             return Err(error);
         }
@@ -240,8 +244,7 @@ impl Transport for FredTransport {
                 if shared.is_cluster {
                     shared.homes.note(&channels, &node);
                 }
-                let subscriber = node.subscriber.clone();
-                let done = pubsub::subscribe(subscriber, channels, shared.sharded).await;
+                let done = pubsub::subscribe(&node.subscriber, channels, shared.sharded).await;
                 if done.is_err() {
                     shared.terms.doubt.notify_one();
                 }
@@ -258,7 +261,7 @@ impl Transport for FredTransport {
         async move {
             if !shared.is_cluster {
                 let node = shared.node_for(&[])?;
-                return pubsub::unsubscribe(node.subscriber.clone(), channels, false).await;
+                return pubsub::unsubscribe(&node.subscriber, channels, false).await;
             }
             shared.homes.leave(&channels, shared.sharded).await;
             Ok(())
@@ -278,7 +281,7 @@ impl Transport for FredTransport {
         let routes = self.shared.routes();
         async move {
             match routes.nodes.iter().find(|(_, node)| node.id == place) {
-                Some((_, node)) => pubsub::probe(node.subscriber.clone()).await,
+                Some((_, node)) => pubsub::probe(&node.subscriber).await,
                 None => Ok(()),
             }
         }

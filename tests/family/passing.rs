@@ -71,7 +71,11 @@ async fn nobody_comes_in_beside_another_and_everybody_comes_in_whoever_dies() {
     }
     println!("{killed} killed");
     assert!(killed > 0, "that proves little");
-    assert_eq!(sold, reports.iter().map(|report| report.counted).sum::<u64>(), "two were in at once");
+    assert_eq!(
+        sold,
+        reports.iter().map(|report| report.counted).sum::<u64>(),
+        "two were in at once"
+    );
     server.inspector().query::<()>(cmd("DEL").arg(COUNTER));
     for peer in peers {
         peer.close().await.expect("a clean end");

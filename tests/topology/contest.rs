@@ -81,6 +81,15 @@ impl Contest {
         counter.unwrap_or(0)
     }
 
+    /// Stops all peers where they stand.
+    pub(crate) fn pause(&self) {
+        self.peers.iter().for_each(Peer::pause);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.peers.iter().for_each(Peer::resume);
+    }
+
     /// Looks on while they count.
     pub(crate) fn watch(&self) -> Watch {
         Watch::on(&self.counters, COUNTER)

@@ -17,10 +17,10 @@ use crate::size::Size;
 pub(crate) const LOCK: &str = "lock";
 
 /// How long the crowd contends before anything befalls the servers, and when all is well again.
-const BEFORE: Duration = Duration::from_secs(2);
+pub(crate) const BEFORE: Duration = Duration::from_secs(2);
 /// Until a replica is master, and the peers have found it.
 const FAILOVER: Duration = Duration::from_secs(10);
-const SHORT_HOLD: Duration = Duration::from_millis(2);
+pub(crate) const SHORT_HOLD: Duration = Duration::from_millis(2);
 
 /// What Redisson tells of a failover.
 const FAILOVER_ERROR: &str = "redis";
@@ -115,16 +115,25 @@ async fn kill_masters<S: Failing>(servers: &mut S, contest: &Contest, size: &Siz
 
 /// Those that failed are not counted: for want of the script, or for they wrote to a replica.
 fn scripts_run(server: &RedisServer) -> u64 {
+    script_stats(server, |calls, failed| calls - failed)
+}
+
+/// With those that failed.
+pub(crate) fn scripts_asked_of(server: &RedisServer) -> u64 {
+    script_stats(server, |calls, _| calls)
+}
+
+fn script_stats(server: &RedisServer, of: impl Fn(u64, u64) -> u64) -> u64 {
     let stats: String = server.inspector().query(cmd("INFO").arg("commandstats"));
     let number = |line: &str, field| -> Option<u64> {
         line.split_once(field)?.1.split(',').next()?.trim().parse().ok()
     };
     let evals = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
-    let run = evals.map(|eval| {
+    let counted = evals.map(|eval| {
         let calls = number(eval, ":calls=").expect("a number of calls");
-        calls - number(eval, "failed_calls=").unwrap_or(0)
+        of(calls, number(eval, "failed_calls=").unwrap_or(0))
     });
-    run.sum()
+    counted.sum()
 }
 
 /// Lets a turn begin, if it can, that no replica hears of; gives the replicas, which have to be resumed.

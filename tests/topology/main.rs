@@ -4,6 +4,7 @@
 //! A test is named after who contends: `-- java_java` shows what Redisson does. How many contend, and for how long, is in [`size`].
 
 mod cluster;
+mod comeback;
 mod contest;
 mod failover;
 mod progress;

@@ -52,4 +52,10 @@ impl Progress {
         let pauses = self.0.windows(2).filter(|pause| pause[0] <= to && pause[1] >= from);
         pauses.map(|pause| pause[1] - pause[0]).max().unwrap_or_default()
     }
+
+    /// How long after this the next turn began, if one did.
+    pub(crate) fn next_turn(&self, after: Instant) -> Option<Duration> {
+        let (_, turns) = self.0.split_last()?;
+        Some(*turns.iter().find(|turn| **turn > after)? - after)
+    }
 }

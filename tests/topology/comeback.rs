@@ -1,0 +1,165 @@
+//! Masters that were killed and come back empty.
+
+use std::time::{Duration, Instant};
+
+use harness::redis::cmd;
+use harness::{
+    Lang, PATIENCE, RedisCluster, Sentinel, Servers, assert_nothing_left, eventually, lock_channel,
+};
+use redisson_lock::{Client, Config};
+
+use crate::contest::{Contest, WATCHDOG};
+use crate::failover::{BEFORE, Failing, LOCK, SHORT_HOLD, scripts_asked_of};
+
+const OWNERS: usize = 4;
+const PEERS: [Lang; 2] = [Lang::Rust; 2];
+
+const DOWN_AFTER: Duration = Duration::from_secs(1);
+/// How long nobody says that another is master now.
+const SILENCE: Duration = Duration::from_secs(4);
+/// More than is needed to find the master, on a busy machine.
+const SOON: Duration = Duration::from_secs(8);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_runs_on_a_master_that_was_replaced() {
+    nothing_runs_on_who_was_replaced("none").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_runs_on_a_master_that_was_replaced_and_has_no_replicas_to_confirm_it() {
+    nothing_runs_on_who_was_replaced("all").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_sentinels_still_name_is_used_again() {
+    a_master_comes_back_in_its_place(Sentinel::start()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_its_cluster_still_names_is_used_again() {
+    a_master_comes_back_in_its_place(RedisCluster::start()).await;
+}
+
+/// It is back before the contenders know of another, and stays a master: sentinels that were stopped are careful for
+/// half a minute (TILT).
+async fn nothing_runs_on_who_was_replaced(replicas: &str) {
+    let mut servers = Sentinel::builder().down_after(DOWN_AFTER).start();
+    let args = servers.peer_args().watchdog(WATCHDOG).replicas(replicas);
+    let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
+    let watch = contest.watch();
+    let lost = servers.master();
+    let befall = async {
+        tokio::time::sleep(BEFORE).await;
+        contest.pause();
+        servers.kill(lost);
+        servers.failed_over(lost).await;
+        let sentinels = 0..servers.sentinels().len();
+        sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+        servers.restart(lost);
+        contest.resume();
+        tokio::time::sleep(SILENCE).await;
+        sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+        Instant::now()
+    };
+    let time = BEFORE + PATIENCE / 3 + SILENCE;
+    let (count, told) = tokio::join!(contest.run(LOCK, OWNERS, time, SHORT_HOLD), befall);
+    let progress = watch.end();
+    let (asked, back) = (scripts_asked_of(servers.node(lost)), progress.next_turn(told));
+    println!("{replicas}: {count}; {asked} scripts went astray; a turn {back:.1?} after the news");
+    let role: Vec<harness::redis::Value> = servers.node(lost).inspector().query(&cmd("ROLE"));
+    assert_eq!(role[0], harness::redis::Value::BulkString("master".into()), "{role:?}");
+    assert_eq!(asked, 0, "scripts that {lost} was asked to run");
+    assert!(back.is_some_and(|back| back < SOON), "no turn in time: {back:?}");
+    count.assert_whole();
+    count.assert_exclusive();
+    assert_nothing_left(&servers).await;
+}
+
+/// Its locks are gone, and all goes on.
+async fn a_master_comes_back_in_its_place(mut servers: impl Failing) {
+    let args = servers.peer_args().watchdog(WATCHDOG);
+    let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
+    let watch = contest.watch();
+    let lost = servers.master();
+    let befall = async {
+        tokio::time::sleep(BEFORE).await;
+        servers.restart(lost);
+        Instant::now()
+    };
+    let (count, back) = tokio::join!(contest.run(LOCK, OWNERS, BEFORE + SOON, SHORT_HOLD), befall);
+    let turn = watch.end().next_turn(back);
+    println!("{count}; a turn {turn:.1?} after the return of {lost}");
+    assert_eq!(servers.master(), lost);
+    assert!(turn.is_some_and(|turn| turn < SOON), "no turn in time: {turn:?}");
+    count.assert_whole();
+    count.assert_exclusive();
+    let after = contest.run(LOCK, OWNERS, BEFORE, SHORT_HOLD).await;
+    after.assert_whole();
+    after.assert_exclusive();
+    after.assert_undisturbed();
+}
+
+/// Whoever asks the one that hangs is not kept waiting when there is another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_hangs_and_goes_on_is_left_alone() {
+    let servers = Sentinel::builder().down_after(DOWN_AFTER).start();
+    let args = servers.peer_args().watchdog(WATCHDOG);
+    let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
+    let watch = contest.watch();
+    let lost = servers.master();
+    let befall = async {
+        tokio::time::sleep(BEFORE).await;
+        servers.node(lost).pause();
+        servers.failed_over(lost).await;
+        let failed_over = Instant::now();
+        tokio::time::sleep(SILENCE).await;
+        servers.node(lost).resume();
+        failed_over
+    };
+    let time = BEFORE + PATIENCE / 3 + SILENCE;
+    let (count, failed_over) = tokio::join!(contest.run(LOCK, OWNERS, time, SHORT_HOLD), befall);
+    let turn = watch.end().next_turn(failed_over);
+    println!("{count}; a turn {turn:.1?} after the failover");
+    assert!(turn.is_some_and(|turn| turn < SOON), "no turn in time: {turn:?}");
+    count.assert_whole();
+    count.assert_exclusive();
+    servers.settled().await;
+    assert_nothing_left(&servers).await;
+}
+
+/// Of the two connections to a master only that one breaks over which messages come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_subscription_breaks_listens_again() {
+    let servers = Sentinel::builder().replicas(1).start();
+    let [one, other] = [connect(&servers).await, connect(&servers).await];
+    let inspector = servers.inspector();
+    let listening = || {
+        let is = || (inspector.subscribers(&lock_channel(LOCK)) == 1).then_some(());
+        eventually(PATIENCE, "a listener", is)
+    };
+    let guard = one.lock(LOCK).lock().await.unwrap();
+    let lock = other.lock(LOCK);
+    let turn = tokio::spawn(async move { lock.lock().await });
+    for _ in 0..3 {
+        listening().await;
+        let killed: u32 = inspector.query(cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub"]));
+        assert!(killed > 0);
+    }
+    listening().await;
+    assert!(!turn.is_finished());
+    guard.unlock().await.unwrap();
+    let turn = tokio::time::timeout(SOON, turn).await.expect("a turn").unwrap();
+    turn.unwrap().unlock().await.unwrap();
+    for client in [one, other] {
+        client.close().await.unwrap();
+    }
+    assert_nothing_left(&servers).await;
+}
+
+async fn connect(servers: &Sentinel) -> Client {
+    let [first, others @ ..] = &servers.sentinels()[..] else { panic!("no sentinels") };
+    let others: String = others.iter().map(|node| format!("&node={node}")).collect();
+    let service = Sentinel::MASTER;
+    let url = format!("redis-sentinel://{first}?sentinelServiceName={service}{others}");
+    Client::connect(Config::from_url(&url).unwrap()).await.unwrap()
+}
