@@ -32,7 +32,9 @@ impl LockGuard {
     /// Releases the lock; of an owner's hold, one of the times it is held.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] when the lock had been lost: others may have held it since.
+    /// [`Error::NotHeld`] when the lock had been lost: others may have held it since. (A hold that goes to
+    /// the next caller of this process a few ms after the server confirmed it is not asked after:
+    /// [`Config::pass_on`](crate::Config::pass_on).)
     /// [`Error::Redis`] when the server did not answer within
     /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refused; the release of a lock
     /// that may still be held goes on in the background until its lease is over.
@@ -120,7 +122,7 @@ impl LockGuard {
     }
 
     /// Under what name the hold stands on the server: `<client uuid>:<number>`, a writer's with
-    /// `:write` behind it.
+    /// `:write` behind it. A hold that is passed on as it is keeps its name.
     pub fn holder(&self) -> &str {
         self.share.hold().id().as_str()
     }

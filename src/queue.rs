@@ -113,8 +113,13 @@ impl Turn<'_> {
     /// Waits a moment for what a holder in this process may be about to leave.
     pub(crate) async fn linger(&mut self) {
         let passing = &self.place.queue.passing;
-        if self.head.subscription.is_none() && passing.is_here() {
-            let _ = timeout(SOON, passing.offered()).await;
+        if self.head.subscription.is_none() {
+            let left = async {
+                while passing.is_here() && !passing.is_offered() {
+                    passing.offered().await;
+                }
+            };
+            let _ = timeout(SOON, left).await;
         }
     }
 

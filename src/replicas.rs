@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 /// - Acquisitions and re-entries are confirmed, renewals are not: a promoted replica that missed one frees the lock when
 ///   the renewal before ends, unless the holder can renew it there in time.
 ///
+/// A hold that is passed on to the next caller of the process as it is ([`Config::pass_on`](crate::Config::pass_on))
+/// was confirmed when the first one got it.
+///
 /// A release that the new master missed keeps the lock until its lease ends; nobody has it then. Where two
 /// holders must not be, see [`fenced_lock`](crate::Client::fenced_lock).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

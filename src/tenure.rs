@@ -34,8 +34,9 @@ pub(crate) struct Tenure {
     /// next hold.
     since: Option<Instant>,
     turns: u32,
-    /// When the lock was last taken while it was free.
+    /// When the lock was last taken while it was free, and whether it was passed on since.
     begun: Option<Instant>,
+    kept: bool,
     /// How many others were waiting when the server last said so.
     others: u64,
     back: Option<Back>,
@@ -86,6 +87,7 @@ impl Tenure {
     pub(crate) fn won(&mut self, now: Instant) {
         self.back = None;
         self.begun = Some(now);
+        self.kept = false;
         if std::mem::take(&mut self.suspect) {
             self.vain = (self.vain + 1).min(MOST_VAIN);
         }
@@ -105,6 +107,7 @@ impl Tenure {
     /// The hold was passed on.
     pub(crate) fn passed(&mut self) {
         self.turns += 1;
+        self.kept = true;
     }
 
     /// The server has confirmed the hold, and so many others wait.
@@ -130,7 +133,7 @@ impl Tenure {
         if others == 0 || over {
             self.since = None;
         }
-        if over {
+        if over && (others > 0 || self.kept) {
             // Our own message comes first.
             let before = heard.map_or(0, |heard| heard + 1);
             let courtesy = if others == 0 { GAP } else { COURTESY.max(2 * took) };
@@ -207,11 +210,16 @@ mod tests {
         let mut tenure = Tenure::default();
         tenure.won(begun);
         let late = begun + UNBROKEN;
+        passed(&mut tenure, 1);
         tenure.asked(late - ms(3), 0);
         assert_eq!(tenure.plan(late), Plan::Release);
         tenure.released(late, ms(1), 0, Some(0));
         assert_eq!(tenure.steps_back(late, Some(1)), Some(late + GAP));
         assert_eq!(tenure.steps_back(late + GAP, Some(1)), None);
+        // One long hold with nobody behind it is no reason.
+        tenure.won(late);
+        tenure.released(late + UNBROKEN, ms(1), 0, Some(2));
+        assert_eq!(tenure.steps_back(late + UNBROKEN, Some(2)), None);
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Watchdog {
 /// The task. Ends with the engine.
 pub(super) async fn run(engine: Weak<Engine>) {
     let Some(pause) = engine.upgrade().map(|engine| {
-        (engine.watchdog.lease / 30).clamp(Duration::from_millis(5), Duration::from_millis(500))
+        (engine.watchdog.lease / 30).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }) else {
         return;
     };

@@ -45,7 +45,9 @@ impl Hold {
         let call = self.entry.protocol.extend(self.id(), lease.as_millis() as u64)?;
         let ours = u64::from(self.entry.heard(self.id()).is_some());
         let sent = Instant::now();
-        self.lease.asked(sent, lease);
+        if watched {
+            self.lease.asked(sent, lease);
+        }
         match engine.transport.call(call).await.and_then(protocol::extended) {
             Ok(Extended::Yes(listening)) => {
                 self.lease.confirm(sent, lease);
