@@ -116,9 +116,9 @@ impl Passing {
         }
     }
 
-    /// The server has confirmed the hold, and said who else waits.
-    pub(crate) fn asked(&self, others: u64) {
-        self.state().tenure.asked(Instant::now(), others);
+    /// The server has confirmed the hold, and said who else waits. Says whether it may be passed on.
+    pub(crate) fn asked(&self, others: u64) -> bool {
+        self.state().tenure.asked(Instant::now(), others)
     }
 
     /// The lock was released on the server by a call sent then, or is surely not held any more; see

@@ -57,7 +57,7 @@ impl Share {
             },
             Plan::Ask => {
                 let janitor = self.hold.entry.engine.janitor.clone();
-                return janitor.finish(self.pass_if_alone()).await;
+                return janitor.finish(self.ask_and_pass()).await;
             }
             Plan::Release => self,
         };
@@ -84,23 +84,16 @@ impl Share {
         entry.queue.passing.park(self, || !entry.queue.is_empty())
     }
 
-    /// Passes it on, if it is there and nobody waits elsewhere.
-    async fn pass_if_alone(self) -> Result<(), Error> {
-        let share = match self.hold.extend(self.watched).await {
-            Some(others) => {
-                self.hold.entry.queue.passing.asked(others);
-                match others {
-                    0 => match self.park() {
-                        Ok(()) => return Ok(()),
-                        Err(share) => share,
-                    },
-                    _ => self,
-                }
-            }
-            // Whatever the matter is, the release finds it out.
-            None => self,
-        };
-        share.free().await
+    /// Passes it on, if it is there and others need not have it first.
+    async fn ask_and_pass(self) -> Result<(), Error> {
+        // When there is no answer, or the hold is gone, the release finds it out.
+        let others = self.hold.extend(self.watched).await;
+        let passes = others.is_some_and(|others| self.hold.entry.queue.passing.asked(others));
+        let kept = if passes { self.park() } else { Err(self) };
+        match kept {
+            Ok(()) => Ok(()),
+            Err(share) => share.free().await,
+        }
     }
 
     /// Makes it the hold of the next, who asked for these terms. It comes back if it does not meet them.

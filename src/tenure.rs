@@ -1,9 +1,9 @@
 //! How long one process may keep a lock among its own waiters, and when it steps back for others.
 //!
 //! ```text
-//! won --turns--> over --nobody else waits--> extended, up to a gap
+//! won --turns--> over --nobody else waits--> goes on, up to a gap
 //!                  `--others wait--> released, and stepping back --they had their turns--> open
-//!                                                  `--nobody came--> open, and longer turns from now on
+//!                                                  `--nobody came--> open, and longer from now on
 //! ```
 //!
 //! Pure: it is told what happened and when, and says what to do.
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// So many times in a row a hold is passed on before the server is asked again, and for so long: the
-/// server may have taken it away meanwhile, and others may wait.
+/// server may have taken it away meanwhile. So long is a tenure, too, while others wait.
 const TURNS: u32 = 64;
 const TIME: Duration = Duration::from_millis(2);
 
@@ -22,18 +22,20 @@ const UNBROKEN: Duration = Duration::from_millis(32);
 const GAP: Duration = Duration::from_millis(1);
 
 /// How long one who stepped back waits for the next of the others, at least: a JVM needs that long to
-/// wake up. Where the server is far, twice as long as a call takes.
+/// wake up. Where the server is far, as long as it takes to hear, acquire, release and be heard of.
 const COURTESY: Duration = Duration::from_millis(5);
 
-/// Where stepping back is in vain, turns grow up to 2^so much times as long.
-const MOST_VAIN: u32 = 6;
+/// Where stepping back is in vain, tenures grow up to 2^so much times as long.
+const MOST_VAIN: u32 = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tenure {
-    /// Since when, and how many times, the hold was passed on without asking; `None`: begins with the
-    /// next hold.
+    /// When it began, and how many times the hold was passed on since; `None`: with the next hold.
     since: Option<Instant>,
     turns: u32,
+    /// When the server last confirmed the hold, and how many times it was passed on since.
+    confirmed: Option<Instant>,
+    unasked: u32,
     /// When the lock was last taken while it was free, and whether it was passed on since.
     begun: Option<Instant>,
     kept: bool,
@@ -71,10 +73,12 @@ pub(crate) enum Plan {
 impl Tenure {
     pub(crate) fn plan(&self, now: Instant) -> Plan {
         let unbroken = self.begun.is_some_and(|begun| now < begun + UNBROKEN);
-        match () {
-            () if !self.is_over(now) => Plan::Pass,
-            () if self.others == 0 && unbroken => Plan::Ask,
-            () => Plan::Release,
+        let fresh = self.unasked < TURNS && self.confirmed.is_some_and(|at| now < at + TIME);
+        match self.is_over(now) {
+            false if fresh => Plan::Pass,
+            false => Plan::Ask,
+            true if self.others == 0 && unbroken => Plan::Ask,
+            true => Plan::Release,
         }
     }
 
@@ -88,12 +92,12 @@ impl Tenure {
         self.back = None;
         self.begun = Some(now);
         self.kept = false;
+        (self.confirmed, self.unasked) = (Some(now), 0);
         if std::mem::take(&mut self.suspect) {
             self.vain = (self.vain + 1).min(MOST_VAIN);
         }
         if self.since.is_none() {
-            self.since = Some(now);
-            self.turns = 0;
+            (self.since, self.turns) = (Some(now), 0);
         }
     }
 
@@ -107,16 +111,18 @@ impl Tenure {
     /// The hold was passed on.
     pub(crate) fn passed(&mut self) {
         self.turns += 1;
+        self.unasked += 1;
         self.kept = true;
     }
 
-    /// The server has confirmed the hold, and so many others wait.
-    pub(crate) fn asked(&mut self, now: Instant, others: u64) {
+    /// The server has confirmed the hold, and so many others wait. Says whether it may be passed on.
+    pub(crate) fn asked(&mut self, now: Instant, others: u64) -> bool {
         self.others = others;
+        (self.confirmed, self.unasked) = (Some(now), 0);
         if others == 0 {
-            self.since = Some(now);
-            self.turns = 0;
+            (self.since, self.turns) = (Some(now), 0);
         }
+        !self.is_over(now)
     }
 
     /// The lock was released, and so many others told of it. `heard`: the messages on its channel
@@ -136,7 +142,7 @@ impl Tenure {
         if over && (others > 0 || self.kept) {
             // Our own message comes first.
             let before = heard.map_or(0, |heard| heard + 1);
-            let courtesy = if others == 0 { GAP } else { COURTESY.max(2 * took) };
+            let courtesy = if others == 0 { GAP } else { COURTESY.max(4 * took) };
             let until = now + courtesy;
             self.back = Some(Back { until, courtesy, heard: 0, before, enough: others });
         }
@@ -181,7 +187,7 @@ mod tests {
         assert_eq!(tenure.plan(begun), Plan::Pass);
         passed(&mut tenure, 1);
         assert_eq!(tenure.plan(begun), Plan::Ask);
-        tenure.asked(begun, 0);
+        assert!(tenure.asked(begun, 0));
         assert_eq!(tenure.plan(begun), Plan::Pass);
         assert_eq!(tenure.plan(begun + TIME), Plan::Ask);
     }
@@ -192,7 +198,7 @@ mod tests {
         let mut tenure = Tenure::default();
         tenure.won(begun);
         passed(&mut tenure, TURNS);
-        tenure.asked(begun, 2);
+        assert!(!tenure.asked(begun, 2));
         assert_eq!(tenure.plan(begun), Plan::Release);
         tenure.released(begun, ms(1), 2, Some(10));
         assert_eq!(tenure.steps_back(begun, Some(11)), Some(begun + COURTESY), "our own message");
@@ -230,9 +236,14 @@ mod tests {
             tenure.won(begun);
             passed(&mut tenure, TURNS << vain.min(MOST_VAIN));
             assert_ne!(tenure.plan(begun), Plan::Pass);
+            assert!(!tenure.asked(begun, 1), "{vain}");
             tenure.released(begun, ms(1), 1, Some(0));
             assert_eq!(tenure.steps_back(begun + COURTESY, Some(1)), None);
         }
+        tenure.won(begun);
+        passed(&mut tenure, TURNS);
+        assert_eq!(tenure.plan(begun), Plan::Ask, "the server is asked as often as ever");
+        assert!(tenure.asked(begun, 1), "but goes on");
         tenure.lost();
         tenure.won(begun);
         passed(&mut tenure, TURNS);

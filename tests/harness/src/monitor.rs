@@ -1,5 +1,7 @@
 //! What a server tells to those who listen and to those who look over its shoulder.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use redis::{Connection, RedisResult, cmd};
 
 use crate::inspect::Inspector;
@@ -25,8 +27,11 @@ impl Messages {
     }
 
     fn by(command: &str, mut connection: Connection, channel: &str) -> RedisResult<Self> {
-        // In the same slot, as what stands in the braces of a channel does it.
-        let marker = format!("harness:end-of-messages:{channel}");
+        // Its own, or two who listen would read each other's; and in the same slot, as what stands in the braces of a
+        // channel does it.
+        static LISTENERS: AtomicU64 = AtomicU64::new(0);
+        let listener = LISTENERS.fetch_add(1, Ordering::Relaxed);
+        let marker = format!("harness:end-of-messages:{listener}:{channel}");
         for channel in [channel, &marker] {
             connection.send_packed_command(&cmd(command).arg(channel).get_packed_command())?;
             // A refusal is a response like any other.
