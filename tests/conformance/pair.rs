@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use harness::redis::cmd;
 use harness::{
@@ -10,6 +11,7 @@ use harness::{
     assert_nothing_left_where, eventually, member_names, token_key,
 };
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::kind::Kind;
 use crate::scenario::{Mix, Test};
@@ -146,6 +148,10 @@ impl Pair {
         let turn = party.start_lock();
         if peer.lang() == Lang::Java || self.asleep.borrow_mut().insert(peer.client().to_owned()) {
             watch.refused_twice().await;
+            if peer.lang() == Lang::Java && matches!(self.kind, Kind::Read | Kind::Write) {
+                // Until it sleeps a moment later, Redisson's message wakes nobody.
+                sleep(Duration::from_millis(200)).await;
+            }
         } else {
             peer.call(json!({ "op": "hello" })).await.expect("a hello");
         }
