@@ -2,16 +2,22 @@
 //!
 //! What the client spends on a call it then spends once for many. A lone call goes at once, by itself.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use futures::{
     FutureExt,
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
 
 use crate::{
     protocol::{combine, combined, is_combinable},
@@ -24,8 +30,10 @@ const MOST: usize = 32;
 /// While so many calls are under way by themselves, others gather.
 const ALONE: usize = 1;
 
-/// While so many gatherings are under way, the next one grows.
+/// While so many gatherings are under way, the next one grows: for so long at most, for they may never
+/// be answered.
 const TOGETHER: usize = 2;
+const PATIENCE: Duration = Duration::from_millis(5);
 
 type Answer = Result<Reply, WireError>;
 
@@ -98,16 +106,20 @@ impl Drop for One<'_> {
 async fn run(transport: Arc<dyn Transport>, mut queue: mpsc::UnboundedReceiver<Gathered>) {
     let mut under_way = FuturesUnordered::new();
     let mut gathered = Vec::with_capacity(MOST);
+    let mut waited = false;
     loop {
+        let full = under_way.len() >= TOGETHER && !waited;
         tokio::select! {
-            some = queue.recv_many(&mut gathered, MOST), if under_way.len() < TOGETHER => {
+            some = queue.recv_many(&mut gathered, MOST), if !full => {
                 if some == 0 {
                     break;
                 }
                 let gathered = std::mem::replace(&mut gathered, Vec::with_capacity(MOST));
                 under_way.push(send(transport.clone(), gathered));
+                waited = false;
             }
-            Some(()) = under_way.next() => {}
+            Some(()) = under_way.next() => waited = false,
+            () = sleep(PATIENCE), if full => waited = true,
         }
     }
     while under_way.next().await.is_some() {}

@@ -1,6 +1,7 @@
 //! Renews holds in batches while their guards live, and notices when one is past saving.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -30,8 +31,6 @@ const BATCH: usize = 100;
 pub(crate) struct Watchdog {
     /// Every hold of this client, by the address of its lease.
     leases: DashMap<usize, Weak<Lease>>,
-    /// Whose turn it is to ask which server.
-    turns: DashMap<u64, Arc<Semaphore>>,
     lease: Duration,
     timeout: Duration,
 }
@@ -39,8 +38,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     pub(crate) fn new(lease: Duration, command_timeout: Duration) -> Self {
         // Renewals without an answer must leave time for a new connection, and one more of them.
-        let timeout = command_timeout.min(lease / 8);
-        Self { leases: DashMap::new(), turns: DashMap::new(), lease, timeout }
+        Self { leases: DashMap::new(), lease, timeout: command_timeout.min(lease / 8) }
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {
@@ -82,18 +80,16 @@ impl Watchdog {
             (std::ptr::from_ref(lease.script) as usize, transport.slot(&lease.renew.key))
         };
         due.sort_by_cached_key(place);
+        let mut turns = HashMap::new();
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
             for batch in alike.chunks(BATCH) {
+                let server = transport.place(&String::from_utf8_lossy(&batch[0].0.renew.key));
                 let turns =
-                    self.turns_at(transport.place(&String::from_utf8_lossy(&batch[0].0.renew.key)));
+                    turns.entry(server).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
                 let (transport, batch) = (transport.clone(), batch.to_vec());
-                tokio::spawn(renew(turns, transport, batch, self.lease, self.timeout));
+                tokio::spawn(renew(turns.clone(), transport, batch, self.lease, self.timeout));
             }
         }
-    }
-
-    fn turns_at(&self, place: u64) -> Arc<Semaphore> {
-        self.turns.entry(place).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone()
     }
 
     fn alive(&self) -> impl Iterator<Item = Arc<Lease>> {
@@ -128,9 +124,9 @@ async fn renew(
     watchdog: Duration,
     patience: Duration,
 ) {
-    let _turn = turns.acquire().await;
+    // A wait for its turn is part of it: what is sent too late would renew what is lost by then.
     let sent = Instant::now();
-    match ask(transport, &batch, patience).await {
+    match ask(&turns, transport, &batch, patience).await {
         Ok(answers) => {
             for ((hold, to), answer) in batch.iter().zip(answers) {
                 hold.renewed(answer, sent, *to, watchdog);
@@ -146,6 +142,7 @@ async fn renew(
 }
 
 async fn ask(
+    turns: &Semaphore,
     transport: Arc<dyn Transport>,
     batch: &[Due],
     patience: Duration,
@@ -153,7 +150,11 @@ async fn ask(
     let script: &'static Script = batch[0].0.script;
     let holds = batch.iter().map(|(hold, to)| (&hold.renew, to.as_millis() as u64));
     let call = protocol::renew(script, holds);
-    let reply = timeout(patience, transport.call(call)).await.map_err(|_| {
+    let answer = async {
+        let _turn = turns.acquire().await;
+        transport.call(call).await
+    };
+    let reply = timeout(patience, answer).await.map_err(|_| {
         transport.given_up(&batch[0].0.renew.key);
         WireError::unanswered("no answer in time")
     })??;
