@@ -3,6 +3,7 @@
 //! The tasks hold the engine weakly: when the last client, lock and guard are gone, so is it, and
 //! the janitor closes the connections once its own work is done.
 
+mod agenda;
 mod backoff;
 mod combiner;
 mod janitor;
@@ -21,7 +22,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use self::combiner::Combiner;
+use self::{agenda::Agenda, combiner::Combiner, lease::Look};
 pub(crate) use self::{
     backoff::Backoff,
     janitor::{Busy, Janitor},

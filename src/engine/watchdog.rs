@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Engine, Lease};
+use super::{Agenda, Engine, Lease, Look};
 use crate::{
     error::Loss,
     protocol::{self, Renewed},
@@ -29,52 +29,97 @@ const BATCH: usize = 100;
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    /// Every hold of this client, by the address of its lease.
-    leases: DashMap<usize, Weak<Lease>>,
+    /// Holds that came since the last tick, by the address of their lease: most are over before the next.
+    fresh: DashMap<usize, Weak<Lease>>,
+    /// The others.
+    agenda: Mutex<Agenda>,
     lease: Duration,
+    tick: Duration,
     timeout: Duration,
 }
 
 impl Watchdog {
     pub(crate) fn new(lease: Duration, command_timeout: Duration) -> Self {
+        let tick = (lease / 120).clamp(Duration::from_millis(5), Duration::from_millis(250));
         // Renewals without an answer must leave time for a new connection, and one more of them.
-        Self { leases: DashMap::new(), lease, timeout: command_timeout.min(lease / 8) }
+        let timeout = command_timeout.min(lease / 8);
+        let agenda = Mutex::new(Agenda::new(tick));
+        Self { fresh: DashMap::new(), agenda, lease, tick, timeout }
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {
-        self.leases.insert(address(lease), Arc::downgrade(lease));
+        self.fresh.insert(address(lease), Arc::downgrade(lease));
     }
 
+    /// The hold is over. What the agenda has of it is left out when its time comes.
     pub(crate) fn remove(&self, lease: &Arc<Lease>) {
-        self.leases.remove(&address(lease));
+        self.fresh.remove(&address(lease));
     }
 
     /// Tells every holder that its hold is on its own now.
     pub(crate) fn close(&self) {
-        for lease in self.alive() {
+        let agenda = self.agenda();
+        let fresh = self.fresh.iter().filter_map(|entry| entry.value().upgrade());
+        let all: Vec<_> = agenda.iter().chain(fresh).collect();
+        drop(agenda);
+        for lease in all {
             lease.lose(Loss::Closed);
         }
     }
 
-    /// Sends what is due, each batch on its own: one that hangs delays no other.
-    fn tick(&self, transport: &Arc<dyn Transport>) {
+    /// How many holds it keeps in mind.
+    #[cfg(test)]
+    pub(crate) fn known(&self) -> usize {
+        self.agenda().len() + self.fresh.len()
+    }
+
+    fn agenda(&self) -> MutexGuard<'_, Agenda> {
+        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be renewed now.
+    fn due(&self) -> Vec<Due> {
         let now = Instant::now();
-        let mut due = Vec::new();
-        // A batch that goes anyway takes along what would be due soon.
-        let mut company = Vec::new();
-        let soon = now + self.lease / 15;
-        for lease in self.alive() {
-            match lease.take_due(now, now, self.lease) {
-                Some(to) => due.push((lease, to)),
-                None if company.len() < BATCH && lease.is_due(soon) => company.push(lease),
-                None => {}
+        // A hold is in the one or in the other whenever this is not locked.
+        let mut agenda = self.agenda();
+        self.fresh.retain(|_, lease| {
+            if let Some(lease) = lease.upgrade() {
+                self.note(&mut agenda, &lease, now);
+            }
+            false
+        });
+        let (mut due, mut waiting) = (Vec::new(), Vec::new());
+        let (mut by, soon) = (now, now + self.lease / 15);
+        loop {
+            match agenda.take(by) {
+                Some(lease) => match lease.look(now, by, self.lease) {
+                    Look::Renew(to) => due.push((lease, to)),
+                    Look::Wait => waiting.push(lease),
+                    Look::Over => {}
+                },
+                // A batch that goes anyway takes along what would be due soon.
+                None if by < soon => by = soon,
+                None => break,
+            }
+            if by == soon && due.len().is_multiple_of(BATCH) {
+                break;
             }
         }
-        let room = due.len().next_multiple_of(BATCH) - due.len();
-        due.extend(company.into_iter().take(room).filter_map(|lease| {
-            let to = lease.take_due(now, soon, self.lease)?;
-            Some((lease, to))
-        }));
+        for lease in due.iter().map(|(lease, _)| lease).chain(&waiting) {
+            self.note(&mut agenda, lease, now);
+        }
+        due
+    }
+
+    fn note(&self, agenda: &mut Agenda, lease: &Arc<Lease>, now: Instant) {
+        if let Some(at) = lease.note(now, self.lease) {
+            agenda.add(at, lease);
+        }
+    }
+
+    /// Sends what is due, each batch on its own: one that hangs delays no other.
+    fn tick(self: &Arc<Self>, transport: &Arc<dyn Transport>) {
+        let mut due = self.due();
         // One call stays within one slot, and so on one server.
         let place = |(lease, _): &Due| {
             (std::ptr::from_ref(lease.script) as usize, transport.slot(&lease.renew.key))
@@ -87,25 +132,17 @@ impl Watchdog {
                 let turns =
                     turns.entry(server).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
                 let (transport, batch) = (transport.clone(), batch.to_vec());
-                tokio::spawn(renew(turns.clone(), transport, batch, self.lease, self.timeout));
+                tokio::spawn(renew(self.clone(), turns.clone(), transport, batch));
             }
         }
-    }
-
-    fn alive(&self) -> impl Iterator<Item = Arc<Lease>> {
-        self.leases.iter().filter_map(|entry| entry.value().upgrade())
     }
 }
 
 /// The task. Ends with the engine.
 pub(super) async fn run(engine: Weak<Engine>) {
-    let Some(pause) = engine.upgrade().map(|engine| {
-        (engine.watchdog.lease / 30).clamp(Duration::from_millis(5), Duration::from_secs(1))
-    }) else {
-        return;
-    };
+    let Some(tick) = engine.upgrade().map(|engine| engine.watchdog.tick) else { return };
     loop {
-        sleep(pause).await;
+        sleep(tick).await;
         let Some(engine) = engine.upgrade() else { return };
         if engine.check_open().is_err() {
             return;
@@ -118,24 +155,24 @@ pub(super) async fn run(engine: Weak<Engine>) {
 type Due = (Arc<Lease>, Duration);
 
 async fn renew(
+    watchdog: Arc<Watchdog>,
     turns: Arc<Semaphore>,
     transport: Arc<dyn Transport>,
     batch: Vec<Due>,
-    watchdog: Duration,
-    patience: Duration,
 ) {
     // A wait for its turn is part of it: what is sent too late would renew what is lost by then.
     let sent = Instant::now();
-    match ask(&turns, transport, &batch, patience).await {
+    match ask(&turns, transport, &batch, watchdog.timeout).await {
         Ok(answers) => {
             for ((hold, to), answer) in batch.iter().zip(answers) {
-                hold.renewed(answer, sent, *to, watchdog);
+                hold.renewed(answer, sent, *to);
             }
         }
         Err(error) => {
             tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
             for (hold, _) in &batch {
-                hold.not_renewed(watchdog);
+                hold.not_renewed(watchdog.lease);
+                watchdog.add(hold);
             }
         }
     }

@@ -12,7 +12,7 @@ mod reentrant;
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use self::reentrant::Reentrant;
 pub(crate) use self::{
@@ -240,9 +240,16 @@ pub(crate) fn renew<'a>(
     holds: impl ExactSizeIterator<Item = (&'a Renew, u64)> + Clone,
 ) -> Invocation {
     let keys = holds.len();
+    // All words in one piece of memory: to count the references to each costs more than to copy it.
+    let bytes = holds.clone().map(|(hold, _)| hold.key.len() + hold.id.as_bytes().len()).sum();
+    let mut text = BytesMut::with_capacity(bytes);
+    let mut word = |word: &[u8]| {
+        text.extend_from_slice(word);
+        Arg::Bytes(text.split().freeze())
+    };
     let mut args = Vec::with_capacity(3 * keys);
-    args.extend(holds.clone().map(|(hold, _)| Arg::from(&hold.key)));
-    args.extend(holds.flat_map(|(hold, lease)| [Arg::from(hold.id.as_bytes()), Arg::from(lease)]));
+    args.extend(holds.clone().map(|(hold, _)| word(&hold.key)));
+    args.extend(holds.flat_map(|(hold, lease)| [word(hold.id.as_bytes()), Arg::from(lease)]));
     Invocation { script, keys, args }
 }
 

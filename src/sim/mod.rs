@@ -11,6 +11,7 @@ mod majority;
 mod multi;
 mod network;
 mod passing;
+mod renewals;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},

@@ -62,6 +62,19 @@ struct State {
     /// When the next renewal is due.
     due: Instant,
     renewing: bool,
+    /// When the watchdog looks at it next. `None`: it does not know of it yet.
+    noted: Option<Instant>,
+}
+
+/// What there is to do about a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It is to be renewed, to this lease. [`Lease::renewed`] or [`Lease::not_renewed`] must follow.
+    Renew(Duration),
+    /// Nothing yet.
+    Wait,
+    /// Nothing any more, or not by the one who looks.
+    Over,
 }
 
 impl Lease {
@@ -89,6 +102,7 @@ impl Lease {
                 watched: 0,
                 due: sent + watchdog / 3,
                 renewing: false,
+                noted: None,
             }),
             changed: Notify::new(),
         }
@@ -226,61 +240,62 @@ impl Lease {
         }
     }
 
-    /// The lease to renew to, if a renewal is to be sent, being due by `due_by`. If so,
-    /// [`Lease::renewed`] or [`Lease::not_renewed`] must follow.
-    pub(crate) fn take_due(
-        &self,
-        now: Instant,
-        due_by: Instant,
-        watchdog: Duration,
-    ) -> Option<Duration> {
+    /// When to look at it next, if that is to be noted: nobody looks as early as that.
+    pub(crate) fn note(&self, now: Instant, watchdog: Duration) -> Option<Instant> {
         let mut state = self.state();
         if state.ended || state.loss.is_some() {
             return None;
         }
+        let wanted = state.watched > 0 || self.upheld;
+        let next = if wanted { state.due.min(state.trusted_until) } else { state.trusted_until };
+        // No later than that: what has ended meanwhile is to be forgotten, and what somebody wants
+        // renewed by then is not due before.
+        let next = next.min(now + watchdog / 3);
+        if state.noted.is_some_and(|noted| noted <= next) {
+            return None;
+        }
+        state.noted = Some(next);
+        Some(next)
+    }
+
+    /// What there is to do, for one who takes what is due by `by`. Unless it is over, it has to be noted
+    /// anew.
+    pub(crate) fn look(&self, now: Instant, by: Instant, watchdog: Duration) -> Look {
+        let mut state = self.state();
+        if state.ended || state.loss.is_some() || state.noted.is_none_or(|noted| noted > by) {
+            return Look::Over;
+        }
         if now >= state.trusted_until {
             drop(state);
             self.lose(Loss::Expired);
-            return None;
+            return Look::Over;
         }
+        state.noted = None;
         let watched = state.watched > 0;
-        if state.renewing || !(watched || self.upheld) || state.due > due_by {
-            return None;
+        if state.renewing || !(watched || self.upheld) || state.due > by {
+            return Look::Wait;
         }
         state.renewing = true;
+        // Jitter, so that what was taken together is not renewed together for ever.
+        state.due = now + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
         let left = whole_ms(state.leased_until.saturating_duration_since(now));
         drop(state);
         let lease = if watched { left.max(watchdog) } else { left };
         self.asked(now, lease);
-        Some(lease)
-    }
-
-    /// Whether a renewal will be due by then, as things stand.
-    pub(crate) fn is_due(&self, by: Instant) -> bool {
-        let state = self.state();
-        !state.renewing && !state.ended && state.due <= by
+        Look::Renew(lease)
     }
 
     /// The server's answer to a renewal that was sent at `sent`.
-    pub(crate) fn renewed(
-        &self,
-        answer: Renewed,
-        sent: Instant,
-        lease: Duration,
-        watchdog: Duration,
-    ) {
+    pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
         match answer {
             Renewed::Yes => self.confirm(sent, lease),
             Renewed::Gone => self.lose(self.why_gone()),
             Renewed::Taken => self.lose(Loss::Taken),
         }
-        let mut state = self.state();
-        state.renewing = false;
-        // Jitter, so that what was taken together is not renewed together for ever.
-        state.due = sent + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
+        self.state().renewing = false;
     }
 
-    /// No answer to a renewal: the hold is neither renewed nor lost.
+    /// No answer to a renewal: the hold is neither renewed nor lost. It has to be noted anew.
     pub(crate) fn not_renewed(&self, watchdog: Duration) {
         let mut state = self.state();
         state.renewing = false;

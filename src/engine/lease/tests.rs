@@ -13,12 +13,17 @@ fn of(kind: Kind, lease: Duration) -> Lease {
     Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE, None)
 }
 
-fn due(lease: &Lease) -> Option<Duration> {
-    lease.take_due(Instant::now(), Instant::now(), LEASE)
+fn look(lease: &Lease) -> Look {
+    let now = Instant::now();
+    let noted = lease.note(now, LEASE);
+    match lease.look(now, now, LEASE) {
+        Look::Over if noted.is_some_and(|noted| noted > now) => Look::Wait,
+        look => look,
+    }
 }
 
 fn is_due(lease: &Lease) -> bool {
-    due(lease).is_some()
+    matches!(look(lease), Look::Renew(_))
 }
 
 #[test]
@@ -70,9 +75,9 @@ async fn a_fixed_lease_that_others_may_cut_short_is_upheld_for_what_is_left_of_i
     let lease = of(Kind::Read, 10 * LEASE);
     tokio::time::advance(LEASE / 3).await;
     let left = 10 * LEASE - LEASE / 3;
-    assert_eq!(due(&lease), Some(left));
+    assert_eq!(look(&lease), Look::Renew(left));
     let until = Instant::now() + lease.trusted_for();
-    lease.renewed(Renewed::Yes, Instant::now(), left, LEASE);
+    lease.renewed(Renewed::Yes, Instant::now(), left);
     assert!(Instant::now() + lease.trusted_for() <= until + LEASE / 100, "not prolonged");
     assert!(!is_due(&lease));
 }

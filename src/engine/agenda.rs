@@ -1,0 +1,56 @@
+//! Who is to be looked at when.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::Lease;
+
+/// What is at rest in it costs nothing until its time has come.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    begun: Instant,
+    step: Duration,
+    /// By the number of steps after which it is time.
+    pages: BTreeMap<u128, Vec<Weak<Lease>>>,
+}
+
+impl Agenda {
+    pub(crate) fn new(step: Duration) -> Self {
+        Self { begun: Instant::now(), step, pages: BTreeMap::new() }
+    }
+
+    /// It comes up within a step after `at`, not before.
+    pub(crate) fn add(&mut self, at: Instant, lease: &Arc<Lease>) {
+        let page = at.duration_since(self.begun).as_nanos().div_ceil(self.step.as_nanos());
+        self.pages.entry(page).or_default().push(Arc::downgrade(lease));
+    }
+
+    /// Takes out one whose time comes by `by`.
+    pub(crate) fn take(&mut self, by: Instant) -> Option<Arc<Lease>> {
+        let last = by.duration_since(self.begun).as_nanos() / self.step.as_nanos();
+        loop {
+            let mut first = self.pages.first_entry().filter(|first| *first.key() <= last)?;
+            let Some(lease) = first.get_mut().pop() else {
+                first.remove();
+                continue;
+            };
+            if let Some(lease) = lease.upgrade() {
+                return Some(lease);
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<Lease>> {
+        self.pages.values().flatten().filter_map(Weak::upgrade)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.pages.values().map(Vec::len).sum()
+    }
+}

@@ -1,0 +1,96 @@
+//! The watchdog, over minutes and over many holds.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::sleep;
+
+use super::{Fault, LOCK, Sim, World};
+use crate::error::Loss;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn many_holds_are_renewed_in_time_and_many_in_a_call() {
+    let sim = Sim::new(&World::new()).await;
+    let mut guards = Vec::new();
+    for i in 0..600 {
+        guards.push(sim.client.lock(format!("many:{i}")).lock().await.unwrap());
+        sleep(SECOND / 30).await;
+    }
+    let calls = sim.network.calls();
+    for _ in 0..300 {
+        assert!(guards.iter().all(|guard| guard.is_held()));
+        sleep(SECOND).await;
+    }
+    // Each hold every 9 to 10 s, and 0.25 s later at most: 17 600 to 20 000 renewals.
+    let calls = sim.network.calls() - calls;
+    assert!((170..=400).contains(&calls), "{calls}");
+    drop(guards);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_nobody_renewed_is_renewed_from_when_somebody_wants_it() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let outer = lock.lock().by(&mut me).lease(32 * SECOND).await.unwrap();
+    // It is known by now to the watchdog, as one that is not renewed.
+    sleep(5 * SECOND).await;
+    let inner = lock.lock().by(&mut me).await.unwrap();
+    sleep(200 * SECOND).await;
+    assert!(outer.is_held() && inner.is_held());
+    inner.unlock().await.unwrap();
+    sleep(60 * SECOND).await;
+    assert_eq!(outer.lost().await, Loss::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_closed_tells_those_whose_renewal_is_under_way_too() {
+    let world = World::new();
+    let before = Duration::from_millis(9_900);
+    for after in (0..500).step_by(7) {
+        let sim = Sim::new(&world).await;
+        sim.network.fail("renew", [Fault::SlowReply(SECOND / 10); 100]);
+        let take = async |i| sim.client.lock(format!("many:{i}")).lock().await.unwrap();
+        let guards = join_all((0..10).map(take)).await;
+        sleep(before + Duration::from_millis(after)).await;
+        sim.client.close().await.unwrap();
+        for guard in &guards {
+            assert_eq!(guard.lost().await, Loss::Closed, "after {after} ms");
+        }
+        drop(guards);
+        (0..10).for_each(|i| world.forget(&format!("many:{i}")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_released_is_forgotten_long_before_its_lease_would_have_ended() {
+    let sim = Sim::new(&World::new()).await;
+    let take = async |i| {
+        sim.client.lock(format!("many:{i}")).lock().lease(100_000 * SECOND).await.unwrap()
+    };
+    let guards = join_all((0..100).map(take)).await;
+    sleep(SECOND).await;
+    assert_eq!(sim.client.engine().watchdog.known(), 100);
+    drop(guards);
+    sleep(11 * SECOND).await;
+    assert_eq!(sim.client.engine().watchdog.known(), 0);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_renewal_is_sent_for_holds_that_were_lost_while_it_waited() {
+    let sim = Sim::new(&World::new()).await;
+    sim.network.fail("renew", [Fault::SlowReply(600 * SECOND); 10_000]);
+    let take = async |i| sim.client.lock(format!("many:{i}")).lock().await.unwrap();
+    let guards = join_all((0..4_000).map(take)).await;
+    sleep(32 * SECOND).await;
+    assert!(guards.iter().all(|guard| !guard.is_held()));
+    let calls = sim.network.calls();
+    sleep(120 * SECOND).await;
+    assert_eq!(sim.network.calls(), calls);
+    drop(guards);
+    assert!(sim.left().await.is_empty());
+}
