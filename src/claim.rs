@@ -152,9 +152,8 @@ impl Claim {
         }
         let call = match &self.source {
             Some(source) => self.entry.protocol.pass(source.hold().id(), &self.id, terms),
-            None => None,
+            None => self.entry.protocol.acquire(&self.id, terms, &self.wish),
         };
-        let call = call.unwrap_or_else(|| self.entry.protocol.acquire(&self.id, terms, &self.wish));
         // Answered by a number of ms, it is another's.
         let is_due = |reply: &Reply| !matches!(reply, Reply::Int(_));
         let reply = engine.call(call, self.replicas, is_due);

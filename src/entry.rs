@@ -160,12 +160,13 @@ impl Entries {
             return Ok(entry);
         }
         let name = &place.key().1;
+        let protocol = kind.on(name, &engine.settings);
         let entry = Arc::new(Entry {
             engine: engine.clone(),
             kind,
-            protocol: kind.on(name, &engine.settings),
             queue: Queue::default(),
-            passes_on: engine.settings.pass_on && kind.is_passed_on(),
+            passes_on: engine.settings.pass_on && protocol.passing().is_some(),
+            protocol,
             held: AtomicUsize::new(0),
             owned: self.owned(name),
         });

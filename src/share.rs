@@ -50,18 +50,14 @@ impl Share {
     /// background if it takes too long, or is dropped.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         self.uncount();
-        let share = match self.plan() {
-            Plan::Pass => match self.park() {
-                Ok(()) => return Ok(()),
-                Err(share) => share,
-            },
+        match self.plan() {
+            Plan::Pass => self.park_or_free().await,
             Plan::Ask => {
                 let janitor = self.hold.entry.engine.janitor.clone();
-                return janitor.finish(self.ask_and_pass()).await;
+                janitor.finish(self.ask_and_pass()).await
             }
-            Plan::Release => self,
-        };
-        share.free().await
+            Plan::Release => self.free().await,
+        }
     }
 
     fn uncount(&mut self) {
@@ -88,9 +84,14 @@ impl Share {
     async fn ask_and_pass(self) -> Result<(), Error> {
         // When there is no answer, or the hold is gone, the release finds it out.
         let others = self.hold.extend(self.watched).await;
-        let passes = others.is_some_and(|others| self.hold.entry.queue.passing.asked(others));
-        let kept = if passes { self.park() } else { Err(self) };
-        match kept {
+        match others.is_some_and(|others| self.hold.entry.queue.passing.asked(others)) {
+            true => self.park_or_free().await,
+            false => self.free().await,
+        }
+    }
+
+    async fn park_or_free(self) -> Result<(), Error> {
+        match self.park() {
             Ok(()) => Ok(()),
             Err(share) => share.free().await,
         }
@@ -143,13 +144,11 @@ impl Drop for Share {
             let hold = self.hold.clone();
             let watched = self.watched;
             let share = Self { hold: hold.clone(), watched, armed: true, counted: false };
-            let mut share = match share.plan() {
-                Plan::Pass => match share.park() {
-                    Ok(()) => return,
-                    Err(share) => share,
-                },
-                Plan::Ask | Plan::Release => share,
+            let parked = match share.plan() {
+                Plan::Pass => share.park(),
+                Plan::Ask | Plan::Release => Err(share),
             };
+            let Err(mut share) = parked else { return };
             // A job that is never run, for its runtime is gone, must not come back to here.
             share.armed = false;
             let janitor = hold.entry.engine.janitor.clone();

@@ -42,7 +42,7 @@ impl Hold {
     pub(crate) async fn extend(&self, watched: bool) -> Option<u64> {
         let engine = &self.entry.engine;
         let lease = if watched { engine.settings.watchdog } else { Duration::ZERO };
-        let call = self.entry.protocol.extend(self.id(), lease.as_millis() as u64)?;
+        let call = self.entry.protocol.extend(self.id(), lease.as_millis() as u64);
         let ours = u64::from(self.entry.heard(self.id()).is_some());
         let sent = Instant::now();
         if watched {

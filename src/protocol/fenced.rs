@@ -61,14 +61,8 @@ impl Protocol for Fenced {
         }
     }
 
-    fn pass(&self, from: &OwnerId, to: &OwnerId, terms: Terms) -> Option<Invocation> {
-        let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
-        args.push(from.as_bytes().into());
-        Some(Invocation { script: &PASS, keys, args })
-    }
-
-    fn extend(&self, id: &OwnerId, lease: u64) -> Option<Invocation> {
-        self.lock.extend(id, lease)
+    fn passing(&self) -> Option<&'static Script> {
+        Some(&PASS)
     }
 
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {

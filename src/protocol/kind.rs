@@ -51,11 +51,6 @@ impl Kind {
         }
     }
 
-    /// Whether a hold may go over to another caller without the lock being free in between.
-    pub(crate) fn is_passed_on(self) -> bool {
-        matches!(self, Self::Reentrant | Self::NonReentrant | Self::Fenced)
-    }
-
     /// Whether its holder may take it once more.
     pub(crate) fn is_reentrant(self) -> bool {
         !matches!(self, Self::NonReentrant | Self::NonReentrantFair)

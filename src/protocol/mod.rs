@@ -62,16 +62,25 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Passes a hold on to another; answered as `acquire`, but that it is another's when it is gone.
-    /// `None`: this kind is not passed on.
-    fn pass(&self, _from: &OwnerId, _to: &OwnerId, _terms: Terms) -> Option<Invocation> {
+    /// The script that passes a hold on to another caller without the lock being free in between.
+    /// `None`: holds of this kind are not passed on.
+    fn passing(&self) -> Option<&'static Script> {
         None
     }
 
-    /// Lets a hold go on for so many ms at least, and asks who listens; see [`extended`]. `None`: this
-    /// kind is not passed on.
-    fn extend(&self, _id: &OwnerId, _lease: u64) -> Option<Invocation> {
-        None
+    /// Passes a hold on to another, of a kind that has `passing`; answered as `acquire`, but that it is
+    /// another's when it is gone.
+    fn pass(&self, from: &OwnerId, to: &OwnerId, terms: Terms) -> Invocation {
+        let script = self.passing().expect("a kind that is passed on");
+        let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
+        args.push(from.as_bytes().into());
+        Invocation { script, keys, args }
+    }
+
+    /// Lets a hold go on for so many ms at least, and asks who listens; see [`extended`].
+    fn extend(&self, id: &OwnerId, lease: u64) -> Invocation {
+        let channel = self.channel(id).unwrap_or_default().into_owned();
+        reentrant::extend(self.key(), id, lease, &channel.into())
     }
 
     /// Raises the hold count to `count`.

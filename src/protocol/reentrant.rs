@@ -67,17 +67,8 @@ impl Protocol for Reentrant {
         }
     }
 
-    fn pass(&self, from: &OwnerId, to: &OwnerId, terms: Terms) -> Option<Invocation> {
-        let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
-        args.push(from.as_bytes().into());
-        self.listens.then_some(Invocation { script: &PASS, keys, args })
-    }
-
-    fn extend(&self, id: &OwnerId, lease: u64) -> Option<Invocation> {
-        let (key, channel) = (&self.key, &self.channel);
-        let args =
-            vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
-        self.listens.then_some(Invocation { script: &EXTEND, keys: 1, args })
+    fn passing(&self) -> Option<&'static Script> {
+        self.listens.then_some(&PASS)
     }
 
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {
@@ -101,6 +92,11 @@ impl Protocol for Reentrant {
             args: vec![(&self.key).into(), not_after.into(), (&self.channel).into(), Arg::Publish],
         }
     }
+}
+
+pub(super) fn extend(key: &Bytes, id: &OwnerId, lease: u64, channel: &Bytes) -> Invocation {
+    let args = vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
+    Invocation { script: &EXTEND, keys: 1, args }
 }
 
 pub(super) fn reenter(key: &Bytes, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
