@@ -258,30 +258,32 @@ async fn undo(
     source: Option<Share>,
     mut unanswered: Option<u64>,
 ) {
-    let won = match state {
-        State::Nothing => false,
-        State::Won(..) => true,
+    // Whether it may hold the lock, and whether the server has said so.
+    let (holds, granted) = match state {
+        State::Nothing => (false, false),
+        // What has a source still was refused, in its middle maybe.
+        State::Won(..) => (true, false),
         State::InFlight(copy) => {
             let answer = copy.reply.await.map(|reply| reply.split().0);
             match answer.and_then(|reply| entry.protocol.acquired(reply)) {
-                Ok(attempt) => matches!(attempt, Attempt::Won { .. }),
+                Ok(Attempt::Won { .. }) => (true, true),
                 Err(WireError::Unanswered(_)) => {
                     unanswered = unanswered.max(Some(copy.not_after));
-                    false
+                    (false, false)
                 }
-                Err(WireError::Refused(_)) => true,
-                Err(_) => false,
+                Err(WireError::Refused(_)) => (true, false),
+                Ok(_) | Err(_) => (false, false),
             }
         }
     };
     // The source first: then no copy can pass it on any more.
     let passed = source.is_some();
     match source {
-        Some(source) if won => source.replaced(),
+        Some(source) if granted => source.replaced(),
         Some(source) => drop(source.free().await),
         None => {}
     }
-    if won || stands || passed {
+    if holds || stands || passed {
         free(&entry, &id, lease).await;
     }
     if let Some(not_after) = unanswered {

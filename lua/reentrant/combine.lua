@@ -9,8 +9,8 @@
 -- ARGV[4i+1]  not-after: server time in ms past which it does nothing; of a
 --             release the unlock channel
 --
--- Returns  for each what acquire.lua or release.lua returns, or 'alone': it
---          met an error, and is to be sent by itself
+-- Returns  for each what acquire.lua or release.lua returns, or, as a text,
+--          the error that it met
 --
 -- Repeat   safe: acquire.lua and release.lua are
 local now
@@ -55,7 +55,7 @@ for i, key in ipairs(KEYS) do
   if done then
     answers[i] = answer
   else
-    answers[i] = 'alone'
+    answers[i] = type(answer) == 'table' and answer.err or tostring(answer)
   end
 end
 return answers

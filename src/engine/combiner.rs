@@ -135,7 +135,7 @@ async fn send(transport: Arc<dyn Transport>, mut gathered: Vec<Gathered>) {
         gathered.into_iter().map(|Gathered { call, answer }| (call, answer)).unzip();
     let reply = transport.call(combine(&calls)).await;
     let replies = match reply.and_then(|reply| combined(reply, calls.len())) {
-        Ok(replies) => replies.into_iter().map(|reply| reply.map(Ok)).collect(),
+        Ok(replies) => replies.into_iter().map(Some).collect(),
         Err(error @ (WireError::Unanswered(_) | WireError::NotNow(_))) => {
             vec![Some(Err(error)); calls.len()]
         }

@@ -25,14 +25,17 @@ pub(crate) fn combine(calls: &[Invocation]) -> Invocation {
     Invocation { script: &COMBINE, keys: calls.len(), args }
 }
 
-/// The answers to so many combined calls. `None`: this one is to be sent by itself.
-pub(crate) fn combined(reply: Reply, calls: usize) -> Result<Vec<Option<Reply>>, WireError> {
+/// The answers to so many combined calls, each as if it had come by itself.
+pub(crate) fn combined(
+    reply: Reply,
+    calls: usize,
+) -> Result<Vec<Result<Reply, WireError>>, WireError> {
     match reply {
         Reply::Array(answers) if answers.len() == calls => Ok(answers
             .into_iter()
             .map(|answer| match answer {
-                Reply::Bytes(_) => None,
-                answer => Some(answer),
+                Reply::Bytes(text) => Err(WireError::said(&String::from_utf8_lossy(&text))),
+                answer => Ok(answer),
             })
             .collect()),
         reply => Err(unexpected(&reply)),

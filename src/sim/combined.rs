@@ -6,6 +6,11 @@ use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::{Fault, Sim, World};
+use crate::{
+    owner::Identity,
+    protocol::{Kind, Terms, Wish, combine, combined},
+    wire::{Reply, WireError},
+};
 
 #[tokio::test(start_paused = true)]
 async fn callers_cut_at_any_ms_leave_nothing_whoever_they_travelled_with() {
@@ -58,4 +63,57 @@ async fn where_answers_take_long_no_call_waits_for_those_of_all_before_it() {
     assert!(begun.elapsed() < 2 * LONG, "{:?}", begun.elapsed());
     drop(guards);
     assert!(sim.left().await.is_empty());
+}
+
+/// One script has the acquisitions and releases of many; each must come to what its own script makes of it.
+#[tokio::test(start_paused = true)]
+async fn in_company_calls_do_and_answer_what_they_do_alone() {
+    let (alone, together) = (World::new(), World::new());
+    let (one, many) = (Sim::new(&alone).await, Sim::new(&together).await);
+    let settings = &one.client.engine().settings;
+    let locks: Vec<_> = (0..4).map(|i| Kind::Reentrant.on(&format!("l{i}"), settings)).collect();
+    let ids: Vec<_> = {
+        let identity = Identity::new();
+        (0..3).map(|_| identity.next()).collect()
+    };
+    let names: Vec<_> = (0..locks.len()).map(|i| format!("l{i}")).collect();
+    for world in [&alone, &together] {
+        world.write(&names[3], "no lock");
+    }
+    for round in 0..300 {
+        let calls: Vec<_> = (0..fastrand::usize(2..12))
+            .map(|_| {
+                let (lock, id) =
+                    (fastrand::choice(&locks).unwrap(), fastrand::choice(&ids).unwrap());
+                let not_after = if fastrand::u8(..) < 20 { 0 } else { u64::MAX >> 1 };
+                let terms = Terms { lease: fastrand::u64(20_000..40_000), not_after };
+                match fastrand::bool() {
+                    true => lock.acquire(id, terms, &Wish::default()),
+                    false => lock.release(id, fastrand::u32(0..3)),
+                }
+            })
+            .collect();
+        let expected: Vec<_> = calls.iter().map(|call| one.network.run(call)).collect();
+        let company = many.network.run(&combine(&calls)).unwrap();
+        let answers = combined(company, calls.len()).unwrap();
+        for ((expected, answer), call) in expected.iter().zip(&answers).zip(&calls) {
+            assert_eq!(kind_of(expected), kind_of(answer), "round {round}: {call:?}");
+        }
+        for name in &names[..3] {
+            assert_eq!(one.holders(name), many.holders(name), "round {round}");
+            let apart = alone.pttl(name) - together.pttl(name);
+            assert!(apart.abs() < 5_000, "round {round}: {apart} ms");
+        }
+    }
+}
+
+/// An answer, but for the time it took: what is left of a lease, the server's clock, the place of an error.
+fn kind_of(answer: &Result<Reply, WireError>) -> String {
+    match answer {
+        Ok(Reply::Int(1_000..)) => "a lease".into(),
+        Ok(Reply::Array(_)) => "late".into(),
+        Ok(reply) => format!("{reply:?}"),
+        Err(WireError::WrongType) => "wrong type".into(),
+        Err(error) => panic!("{error}"),
+    }
 }

@@ -88,6 +88,14 @@ impl World {
         self.inspector.lock().unwrap().query::<()>(redis::cmd("DEL").arg(lock));
     }
 
+    pub(super) fn pttl(&self, key: &str) -> i64 {
+        self.inspector.lock().unwrap().query(redis::cmd("PTTL").arg(key))
+    }
+
+    pub(super) fn write(&self, key: &str, value: &str) {
+        self.inspector.lock().unwrap().query::<()>(redis::cmd("SET").arg(key).arg(value));
+    }
+
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
         self.listeners.lock().unwrap()
     }

@@ -96,7 +96,7 @@ impl Network {
     }
 
     /// Runs the script, here and now, and delivers what it published.
-    fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
+    pub(super) fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
         let combined = call.script.name == "reentrant/combine";
         let not_after = match call.script.name {
             "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass" | "read/acquire"
@@ -122,7 +122,7 @@ impl Network {
             };
         }
         let inspector = self.world.inspector.lock().unwrap();
-        let reply = convert(inspector.query(&command));
+        let reply = inspector.try_query(&command).map(convert);
         for listener in self.world.listeners().iter_mut() {
             for _ in listener.messages.so_far(&inspector) {
                 let (client, channel) = (listener.client.clone(), listener.channel.clone());
@@ -132,7 +132,7 @@ impl Network {
                 });
             }
         }
-        match reply {
+        match reply.map_err(said)? {
             Reply::Array(answers) if combined => Ok(Reply::Array(
                 answers.into_iter().map(|answer| self.in_our_time(answer)).collect(),
             )),
@@ -259,6 +259,12 @@ impl Transport for Link {
         }
         .boxed()
     }
+}
+
+/// The error as the server has written it.
+fn said(error: redis::RedisError) -> WireError {
+    let (code, rest) = (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
+    WireError::said(&format!("{code} {rest}"))
 }
 
 fn convert(value: redis::Value) -> Reply {

@@ -224,6 +224,31 @@ async fn callers_elsewhere_have_their_turns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hold_whose_passing_on_the_server_refuses_is_released() {
+    let world = World::new();
+    for cut in 0..12 {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.fenced_lock(LOCK);
+        let first = lock.lock().await.unwrap();
+        // No next token can be given.
+        let token = format!("redisson_lock_token:{{{LOCK}}}");
+        world.write(&token, "many");
+        let second = timeout(Duration::from_micros(cut * 1_000 + 500), lock.lock());
+        let release = async {
+            sleep(Duration::from_millis(1)).await;
+            first.unlock().await.unwrap();
+        };
+        let (second, ()) = tokio::join!(second, release);
+        if let Ok(second) = second {
+            assert!(matches!(second, Err(Error::Redis(_))), "{second:?}");
+        }
+        world.forget(&token);
+        let left = sim.left().await;
+        assert!(left.is_empty(), "cut after {cut} ms, left {left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn closed_at_any_ms_nothing_is_left_with_those_who_wait() {
     let world = World::new();
     for after in 0..30 {

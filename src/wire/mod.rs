@@ -170,6 +170,25 @@ impl WireError {
         Self::Refused(RedisError::new(text.into()))
     }
 
+    /// What a server means by an error.
+    pub(crate) fn said(text: &str) -> Self {
+        // Redis 6 puts the number of a line before what a script met, and words before that: "ERR Error
+        // running script (...): @user_script:7: WRONGTYPE ...", or "...: @user_script: 7: -READONLY ...".
+        let before = |c: char| c.is_ascii_digit() || matches!(c, ':' | ' ' | '-');
+        let inner = match text.split_once("@user_script") {
+            Some((words, inner)) if words.is_empty() || words.starts_with("ERR Error running") => {
+                inner.trim_start_matches(before)
+            }
+            _ => text,
+        };
+        match inner.split_whitespace().next().unwrap_or_default() {
+            "WRONGTYPE" => Self::WrongType,
+            "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY"
+            | "MOVED" | "ASK" | "NOREPLICAS" => Self::NotNow(RedisError::new(text)),
+            _ => Self::Refused(RedisError::new(text)),
+        }
+    }
+
     /// As a caller is told of it.
     pub(crate) fn into_error(self, key: &str) -> crate::Error {
         match self {
@@ -187,5 +206,24 @@ impl fmt::Display for WireError {
             Self::WrongType => f.write_str("the key holds another type"),
             Self::Unanswered(error) | Self::NotNow(error) | Self::Refused(error) => error.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
+        let words = "ERR Error running script (call to f_3b64a469): @user_script";
+        let by_7 = "Operation script: 3b64a469, on @user_script:1.";
+        for text in [format!("WRONGTYPE {by_7}"), format!("{words}:1: WRONGTYPE Operation")] {
+            assert!(matches!(WireError::said(&text), WireError::WrongType), "{text}");
+        }
+        for text in [format!("READONLY {by_7}"), format!("{words}: 12: -READONLY Operation")] {
+            assert!(matches!(WireError::said(&text), WireError::NotNow(_)), "{text}");
+        }
+        let refused = WireError::said(&format!("{words}:1: ERR unknown"));
+        assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
     }
 }

@@ -225,26 +225,14 @@ pub(super) fn classify(error: FredError) -> WireError {
         }
         _ => {}
     }
-    // Redis 6 puts words around a script's error, and the number of a line: "ERR Error running script (...):
-    // @user_script:7: WRONGTYPE ...", or "...: @user_script: 7: -READONLY ...".
-    let before = |c: char| c.is_ascii_digit() || matches!(c, ':' | ' ' | '-');
-    let details = match details.split_once("@user_script") {
-        Some((words, inner)) if words.starts_with("ERR Error running script") => {
-            inner.trim_start_matches(before)
-        }
-        _ => details,
-    };
-    match details.split_whitespace().next().unwrap_or_default() {
-        "WRONGTYPE" => WireError::WrongType,
-        "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MOVED"
-        | "ASK" | "NOREPLICAS" => WireError::NotNow(opaque(&error)),
+    match details {
         // There was no connection: it never left.
         _ if details.starts_with("Failed to route command") => WireError::NotNow(opaque(&error)),
         // A command of a connection that is gone may have run.
         _ if details.contains("Too many failed write attempts") => {
             WireError::Unanswered(opaque(&error))
         }
-        _ => WireError::Refused(opaque(&error)),
+        said => WireError::said(said),
     }
 }
 
@@ -253,24 +241,4 @@ pub(super) fn opaque(error: &FredError) -> RedisError {
         ErrorKind::Timeout => "no answer in time".to_owned(),
         _ => error.details().to_owned(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
-        let judged = |text: &str| classify(FredError::new(ErrorKind::Unknown, text.to_owned()));
-        let words = "ERR Error running script (call to f_3b64a469): @user_script";
-        let by_7 = "Operation script: 3b64a469, on @user_script:1.";
-        for text in [format!("WRONGTYPE {by_7}"), format!("{words}:1: WRONGTYPE Operation")] {
-            assert!(matches!(judged(&text), WireError::WrongType), "{text}");
-        }
-        for text in [format!("READONLY {by_7}"), format!("{words}: 12: -READONLY Operation")] {
-            assert!(matches!(judged(&text), WireError::NotNow(_)), "{text}");
-        }
-        let refused = judged(&format!("{words}:1: ERR unknown"));
-        assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
-    }
 }

@@ -72,3 +72,22 @@ async fn a_lost_answer_to_many_is_asked_for_again_by_each() {
     }
     stage.end([client]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_that_are_refused_in_company_say_why() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    warm_up(&client).await;
+    let guards: Vec<_> = take_all(&client).await.into_iter().map(Result::unwrap).collect();
+    let may = |channels: &str| {
+        stage.redis().query::<()>(cmd("ACL").arg(&["SETUSER", "default", channels]));
+    };
+    // The lock is freed, and then nobody can be told.
+    may("resetchannels");
+    let released = join_all(guards.into_iter().map(LockGuard::unlock));
+    for released in soon("to unlock", released).await {
+        assert!(matches!(released, Err(Error::Redis(_))), "{released:?}");
+    }
+    may("allchannels");
+    stage.end([client]).await;
+}

@@ -86,7 +86,8 @@ impl Inspector {
             .unwrap_or_else(|error| panic!("the server refused an inspection: {error}"))
     }
 
-    fn try_query<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+    /// The same, or why the server refused it.
+    pub fn try_query<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         self.at(key_of(command), |connection| command.query(connection))
     }
 
