@@ -3,21 +3,15 @@
 //! What the client spends on a call it then spends once for many. A lone call goes at once, by itself.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::VecDeque,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use futures::{
-    FutureExt,
-    stream::{FuturesUnordered, StreamExt},
-};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::sleep,
-};
+use dashmap::DashMap;
+use futures::FutureExt;
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 use crate::{
     protocol::{combine, combined, is_combinable},
@@ -40,10 +34,21 @@ type Answer = Result<Reply, WireError>;
 #[derive(Debug)]
 pub(crate) struct Combiner {
     transport: Arc<dyn Transport>,
+    /// By slot: one script stays within one. Elsewhere than in a cluster there is but one.
+    lanes: DashMap<u16, Arc<Lane>>,
+}
+
+/// Calls that may travel together.
+#[derive(Debug, Default)]
+struct Lane(Mutex<Traffic>);
+
+#[derive(Debug, Default)]
+struct Traffic {
     /// How many calls are under way by themselves.
-    alone: Arc<AtomicUsize>,
-    /// `None`: every call goes by itself.
-    gather: Option<mpsc::UnboundedSender<Gathered>>,
+    alone: usize,
+    /// How many carriers there are.
+    together: usize,
+    gathered: VecDeque<Gathered>,
 }
 
 #[derive(Debug)]
@@ -53,76 +58,105 @@ struct Gathered {
 }
 
 impl Combiner {
-    /// Starts the task. It ends with the last handle to this.
-    pub(crate) fn start(transport: Arc<dyn Transport>) -> Self {
-        // In a cluster a call stays within one slot: few would find company.
-        let gather = (!transport.is_cluster()).then(|| {
-            let (gather, gathered) = mpsc::unbounded_channel();
-            tokio::spawn(run(transport.clone(), gathered));
-            gather
-        });
-        Self { transport, alone: Arc::default(), gather }
+    pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
+        Self { transport, lanes: DashMap::new() }
     }
 
     /// Sends one copy of the call, at the first poll, alone or in company.
     pub(crate) fn call(&self, call: Invocation) -> Flight {
-        let Some(gather) = self.gather.as_ref().filter(|_| is_combinable(&call)) else {
+        if !is_combinable(&call) {
             return self.transport.call(call);
-        };
-        let (gather, transport) = (gather.clone(), self.transport.clone());
-        let alone = self.alone.clone();
+        }
+        let slot = self.transport.slot(call.key());
+        let lane = self.lanes.get(&slot).map(|lane| lane.clone());
+        let lane = lane.unwrap_or_else(|| self.lanes.entry(slot).or_default().clone());
+        let transport = self.transport.clone();
         async move {
-            if let Some(_one) = One::of(&alone) {
+            if let Some(_one) = One::of(&lane) {
                 return transport.call(call).await;
             }
             let (answer, answered) = oneshot::channel();
-            let _ = gather.send(Gathered { call, answer });
+            lane.traffic().gathered.push_back(Gathered { call, answer });
+            Carrier::start(&lane, &transport);
             answered.await.unwrap_or_else(|_| Err(WireError::unanswered("the client is gone")))
         }
         .boxed()
     }
 }
 
+impl Lane {
+    fn traffic(&self) -> MutexGuard<'_, Traffic> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One of the calls that are under way by themselves.
-struct One<'a>(&'a AtomicUsize);
+struct One<'a>(&'a Lane);
 
 impl<'a> One<'a> {
     /// `None`: there are enough.
-    fn of(alone: &'a AtomicUsize) -> Option<Self> {
-        if alone.fetch_add(1, Ordering::Relaxed) < ALONE {
-            return Some(Self(alone));
+    fn of(lane: &'a Lane) -> Option<Self> {
+        let mut traffic = lane.traffic();
+        if traffic.alone == ALONE {
+            return None;
         }
-        alone.fetch_sub(1, Ordering::Relaxed);
-        None
+        traffic.alone += 1;
+        Some(Self(lane))
     }
 }
 
 impl Drop for One<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.traffic().alone -= 1;
     }
 }
 
-async fn run(transport: Arc<dyn Transport>, mut queue: mpsc::UnboundedReceiver<Gathered>) {
-    let mut under_way = FuturesUnordered::new();
-    let mut gathered = Vec::with_capacity(MOST);
-    let mut waited = false;
-    loop {
-        let full = under_way.len() >= TOGETHER && !waited;
-        tokio::select! {
-            some = queue.recv_many(&mut gathered, MOST), if !full => {
-                if some == 0 {
-                    break;
-                }
-                let gathered = std::mem::replace(&mut gathered, Vec::with_capacity(MOST));
-                under_way.push(send(transport.clone(), gathered));
-                waited = false;
+/// Sends what has gathered, until there is nothing.
+struct Carrier {
+    lane: Arc<Lane>,
+    transport: Arc<dyn Transport>,
+}
+
+impl Carrier {
+    /// Unless there are enough, or there is nothing to carry.
+    fn start(lane: &Arc<Lane>, transport: &Arc<dyn Transport>) {
+        // Without a runtime, that is while it is being shut down, nobody waits for an answer.
+        let Ok(runtime) = Handle::try_current() else { return };
+        {
+            let mut traffic = lane.traffic();
+            if traffic.together == TOGETHER || traffic.gathered.is_empty() {
+                return;
             }
-            Some(()) = under_way.next() => waited = false,
-            () = sleep(PATIENCE), if full => waited = true,
+            traffic.together += 1;
+        }
+        let carrier = Self { lane: lane.clone(), transport: transport.clone() };
+        runtime.spawn(carrier.run());
+    }
+
+    async fn run(self) {
+        while let Some(load) = self.load() {
+            let mut trip = pin!(send(self.transport.clone(), load));
+            if timeout(PATIENCE, &mut trip).await.is_err() {
+                // Another one may start.
+                drop(self);
+                return trip.await;
+            }
         }
     }
-    while under_way.next().await.is_some() {}
+
+    fn load(&self) -> Option<Vec<Gathered>> {
+        let gathered = &mut self.lane.traffic().gathered;
+        let most = gathered.len().min(MOST);
+        (most > 0).then(|| gathered.drain(..most).collect())
+    }
+}
+
+/// What has come since it looked is not left behind.
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.lane.traffic().together -= 1;
+        Self::start(&self.lane, &self.transport);
+    }
 }
 
 async fn send(transport: Arc<dyn Transport>, mut gathered: Vec<Gathered>) {
@@ -136,10 +170,9 @@ async fn send(transport: Arc<dyn Transport>, mut gathered: Vec<Gathered>) {
     let reply = transport.call(combine(&calls)).await;
     let replies = match reply.and_then(|reply| combined(reply, calls.len())) {
         Ok(replies) => replies.into_iter().map(Some).collect(),
-        Err(error @ (WireError::Unanswered(_) | WireError::NotNow(_))) => {
-            vec![Some(Err(error)); calls.len()]
-        }
-        // Each learns for itself what the server has against it.
+        Err(error @ WireError::Unanswered(_)) => vec![Some(Err(error)); calls.len()],
+        // Nothing ran: each learns for itself what the server has against it. While a slot moves that
+        // is but their company.
         Err(_) => vec![None; calls.len()],
     };
     for ((call, answer), reply) in calls.into_iter().zip(answers).zip(replies) {

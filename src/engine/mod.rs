@@ -76,7 +76,7 @@ impl Engine {
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
             silence: Silence::default(),
-            combiner: Combiner::start(transport.clone()),
+            combiner: Combiner::new(transport.clone()),
             state: watch::Sender::new(State::Open),
             settings,
             transport,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use dashmap::DashMap;
+use futures::future::join_all;
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep, timeout},
@@ -160,27 +161,40 @@ async fn renew(
     transport: Arc<dyn Transport>,
     batch: Vec<Due>,
 ) {
-    // A wait for its turn is part of it: what is sent too late would renew what is lost by then.
-    let sent = Instant::now();
-    match ask(&turns, transport, &batch, watchdog.timeout).await {
-        Ok(answers) => {
-            for ((hold, to), answer) in batch.iter().zip(answers) {
-                hold.renewed(answer, sent, *to);
-            }
+    let renew_all = async |batch: &[Due]| {
+        // A wait for its turn is part of it: what is sent too late would renew what is lost by then.
+        let sent = Instant::now();
+        let answers = ask(&turns, &transport, batch, watchdog.timeout).await?;
+        for ((hold, to), answer) in batch.iter().zip(answers) {
+            hold.renewed(answer, sent, *to);
         }
-        Err(error) => {
-            tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
-            for (hold, _) in &batch {
-                hold.not_renewed(watchdog.lease);
-                watchdog.add(hold);
-            }
+        Ok(())
+    };
+    let put_off = |batch: &[Due], error: WireError| {
+        tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
+        for (hold, _) in batch {
+            hold.not_renewed(watchdog.lease);
+            watchdog.add(hold);
         }
+    };
+    match renew_all(&batch).await {
+        Ok(()) => {}
+        // Of keys in a slot that moves, some here and some there, only one may be named at a time.
+        Err(WireError::NotNow(_)) if batch.len() > 1 && transport.is_cluster() => {
+            let each = batch.chunks(1).map(async |one| {
+                if let Err(error) = renew_all(one).await {
+                    put_off(one, error);
+                }
+            });
+            join_all(each).await;
+        }
+        Err(error) => put_off(&batch, error),
     }
 }
 
 async fn ask(
     turns: &Semaphore,
-    transport: Arc<dyn Transport>,
+    transport: &Arc<dyn Transport>,
     batch: &[Due],
     patience: Duration,
 ) -> Result<Vec<Renewed>, WireError> {

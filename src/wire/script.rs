@@ -65,6 +65,16 @@ pub(crate) struct Invocation {
     pub(crate) args: Vec<Arg>,
 }
 
+impl Invocation {
+    /// The key that says which server is asked.
+    pub(crate) fn key(&self) -> &[u8] {
+        match self.args.first() {
+            Some(Arg::Bytes(key)) => key,
+            _ => &[],
+        }
+    }
+}
+
 /// What a script answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {

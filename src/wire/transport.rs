@@ -19,7 +19,7 @@ use futures::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Arg, Confirm, Flight, FredConfig, Invocation, Reply, ShardedPubsub, Transport, WireError,
+    Confirm, Flight, FredConfig, Invocation, Reply, ShardedPubsub, Transport, WireError,
     channels::{Homes, Places},
     cluster::{ALL_SLOTS, Address},
     connection::{Broken, connecting_failed},
@@ -137,12 +137,8 @@ impl Shared {
 
     /// Sends one copy, and follows redirects: where one comes from nothing has run.
     async fn send(&self, call: &Invocation, confirm: Option<Confirm>) -> Answer {
-        let key: &[u8] = match call.args.first() {
-            Some(Arg::Bytes(key)) => key,
-            _ => &[],
-        };
         let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
-        let Some(mut node) = self.node_of(key) else {
+        let Some(mut node) = self.node_of(call.key()) else {
             self.terms.doubt.notify_one();
             return Err(no_server());
         };

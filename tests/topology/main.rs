@@ -5,6 +5,7 @@
 
 mod cluster;
 mod comeback;
+mod company;
 mod contest;
 mod failover;
 mod progress;

@@ -30,6 +30,29 @@ impl RedisCluster {
             .unwrap_or_else(|error| panic!("slot {slot} cannot be moved to {to}: {error}"));
     }
 
+    /// Moves these keys, of a slot that is on its way, and no others.
+    ///
+    /// # Panics
+    /// When a node refuses its part in it.
+    pub fn move_keys(&self, keys: &[&str], to: usize) {
+        let from = self.master_of(keys.first().expect("a key"));
+        let keys = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        self.migrate(&mut self.nodes[from].client(), to, keys)
+            .unwrap_or_else(|error| panic!("keys cannot be moved to {to}: {error}"));
+    }
+
+    fn migrate(&self, source: &mut Connection, to: usize, keys: Vec<Vec<u8>>) -> RedisResult<()> {
+        cmd("MIGRATE")
+            .arg("127.0.0.1")
+            .arg(self.nodes[to].port_for_servers())
+            .arg("")
+            .arg(0)
+            .arg(5_000)
+            .arg("KEYS")
+            .arg(keys)
+            .exec(source)
+    }
+
     /// The id of the node it goes to.
     fn begin_to_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<String> {
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
@@ -50,15 +73,7 @@ impl RedisCluster {
             if keys.is_empty() {
                 break;
             }
-            cmd("MIGRATE")
-                .arg("127.0.0.1")
-                .arg(self.nodes[to].port_for_servers())
-                .arg("")
-                .arg(0)
-                .arg(5_000)
-                .arg("KEYS")
-                .arg(keys)
-                .exec(&mut source)?;
+            self.migrate(&mut source, to, keys)?;
         }
         set_slot(&mut target, slot, "NODE", target_id)?;
         set_slot(&mut source, slot, "NODE", target_id)?;
