@@ -6,6 +6,11 @@ pub(crate) fn tagged(prefix: &str, name: &str) -> String {
     if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
 }
 
+/// A name again, that was made into bytes.
+pub(crate) fn text(name: &[u8]) -> &str {
+    std::str::from_utf8(name).expect("made of a str")
+}
+
 /// The channel on which a plain lock tells that it is free; of a fair lock, what stands before the
 /// `:` and the name of the waiter.
 pub(crate) fn unlock_channel(name: &str) -> String {

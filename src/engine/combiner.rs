@@ -34,8 +34,9 @@ type Answer = Result<Reply, WireError>;
 #[derive(Debug)]
 pub(crate) struct Combiner {
     transport: Arc<dyn Transport>,
-    /// By slot: one script stays within one. Elsewhere than in a cluster there is but one.
-    lanes: DashMap<u16, Arc<Lane>>,
+    /// Elsewhere than in a cluster, where one script stays within one slot.
+    home: Option<Arc<Lane>>,
+    by_slot: DashMap<u16, Arc<Lane>>,
 }
 
 /// Calls that may travel together.
@@ -59,7 +60,8 @@ struct Gathered {
 
 impl Combiner {
     pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
-        Self { transport, lanes: DashMap::new() }
+        let home = (!transport.is_cluster()).then(Arc::default);
+        Self { transport, home, by_slot: DashMap::new() }
     }
 
     /// Sends one copy of the call, at the first poll, alone or in company.
@@ -67,9 +69,9 @@ impl Combiner {
         if !is_combinable(&call) {
             return self.transport.call(call);
         }
-        let slot = self.transport.slot(call.key());
-        let lane = self.lanes.get(&slot).map(|lane| lane.clone());
-        let lane = lane.unwrap_or_else(|| self.lanes.entry(slot).or_default().clone());
+        let lane = self.home.clone().unwrap_or_else(|| {
+            self.by_slot.entry(self.transport.slot(call.key())).or_default().clone()
+        });
         let transport = self.transport.clone();
         async move {
             if let Some(_one) = One::of(&lane) {

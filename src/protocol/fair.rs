@@ -59,7 +59,7 @@ impl Protocol for Fair {
     }
 
     fn channel(&self, id: &OwnerId) -> Option<Cow<'_, str>> {
-        Some(format!("{}:{}", String::from_utf8_lossy(&self.channel), id.as_str()).into())
+        Some(format!("{}:{}", names::text(&self.channel), id.as_str()).into())
     }
 
     fn id(&self, identity: &Identity) -> OwnerId {

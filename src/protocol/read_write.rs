@@ -63,7 +63,7 @@ impl Protocol for Read {
     }
 
     fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
-        Some(String::from_utf8_lossy(&self.0.channel))
+        Some(names::text(&self.0.channel).into())
     }
 
     fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation {
@@ -119,7 +119,7 @@ impl Protocol for Write {
     }
 
     fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
-        Some(String::from_utf8_lossy(&self.0.channel))
+        Some(names::text(&self.0.channel).into())
     }
 
     fn id(&self, identity: &Identity) -> OwnerId {

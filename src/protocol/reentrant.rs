@@ -51,7 +51,7 @@ impl Protocol for Reentrant {
     }
 
     fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
-        self.listens.then(|| String::from_utf8_lossy(&self.channel))
+        self.listens.then(|| names::text(&self.channel).into())
     }
 
     fn acquire(&self, id: &OwnerId, terms: Terms, _: &Wish) -> Invocation {

@@ -17,6 +17,7 @@ use fred::{
         config::{ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig},
     },
 };
+use futures::{FutureExt, future::Either};
 use tokio::time::timeout;
 
 use super::{Arg, FredConfig, Invocation, node::opaque};
@@ -64,15 +65,19 @@ pub(super) async fn evaluate(
     publish: &'static str,
 ) -> RawAnswer {
     let script = call.script;
-    let send = async |name, script| {
+    // What is rare is boxed: each call is as large as all that it may come to.
+    let send = |name, script| {
         let args = values(script, call, publish);
-        if asking { ask(client, name, args).await } else { client.custom(custom(name), args).await }
+        match asking {
+            false => Either::Left(client.custom(custom(name), args)),
+            true => Either::Right(ask(client, name, args).boxed()),
+        }
     };
     match send("EVALSHA", script.sha()).await {
         // The first call of a script on a server, or after a restart or SCRIPT FLUSH.
         Err(error) if error.details().starts_with("NOSCRIPT") => {
             tracing::debug!(script = script.name, "sending the script itself");
-            send("EVAL", Bytes::from_static(script.source.as_bytes())).await
+            send("EVAL", Bytes::from_static(script.source.as_bytes())).boxed().await
         }
         answer => answer,
     }

@@ -12,6 +12,7 @@ use fred::{
     interfaces::ClientLike,
     types::Value,
 };
+use futures::{FutureExt, future::Either};
 use tokio::sync::{Notify, watch};
 
 use super::{
@@ -38,6 +39,25 @@ impl End {
     fn comes(&self) {
         if !self.has_come.send_replace(true) {
             self.doubt.notify_one();
+        }
+    }
+}
+
+/// An answer, or that there will be none: fred lets those wait for ever who ask when the connection is gone.
+async fn until<T>(
+    end: Arc<End>,
+    answer: impl Future<Output = Result<T, FredError>>,
+) -> Result<T, FredError> {
+    let mut has_come = end.has_come.subscribe();
+    if *has_come.borrow() {
+        let text = "Failed to route command: the connection is gone";
+        return Err(FredError::new(ErrorKind::Routing, text));
+    }
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        _ = has_come.wait_for(|has_come| *has_come) => {
+            Err(FredError::new(ErrorKind::IO, "the connection is gone"))
         }
     }
 }
@@ -76,23 +96,14 @@ impl Line {
         self.end.as_ref().is_some_and(|end| *end.has_come.borrow())
     }
 
-    /// What its server answers. fred lets those wait for ever who ask when the connection is gone.
-    pub(super) async fn ask<T>(
+    /// What its server answers.
+    pub(super) fn ask<'a, T: Send + 'a>(
         &self,
-        answer: impl Future<Output = Result<T, FredError>>,
-    ) -> Result<T, FredError> {
-        let Some(end) = &self.end else { return answer.await };
-        let mut has_come = end.has_come.subscribe();
-        if *has_come.borrow() {
-            let text = "Failed to route command: the connection is gone";
-            return Err(FredError::new(ErrorKind::Routing, text));
-        }
-        tokio::select! {
-            biased;
-            answer = answer => answer,
-            _ = has_come.wait_for(|has_come| *has_come) => {
-                Err(FredError::new(ErrorKind::IO, "the connection is gone"))
-            }
+        answer: impl Future<Output = Result<T, FredError>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, FredError>> + Send + 'a {
+        match self.end.clone() {
+            None => Either::Left(answer),
+            Some(end) => Either::Right(until(end, answer).boxed()),
         }
     }
 
