@@ -13,14 +13,13 @@ use crate::{
     report::Section,
 };
 
-/// Rounds that count; one before them does not.
-pub(crate) const ROUNDS: usize = 5;
-
 pub(crate) struct Cell {
     pub(crate) title: String,
     pub(crate) note: String,
     pub(crate) columns: &'static [Column],
     pub(crate) time: Duration,
+    /// Those that count; one before them does not.
+    pub(crate) rounds: usize,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -28,16 +27,27 @@ pub(crate) struct Column {
     name: &'static str,
     /// In one round; `None` where there is nothing to tell.
     figure: fn(&Sight) -> Option<f64>,
+    /// It is told as so many times what the same round had of this one.
+    beside: Option<Entrant>,
     plotted: bool,
 }
 
 impl Column {
     pub(crate) const fn new(name: &'static str, figure: fn(&Sight) -> Option<f64>) -> Self {
-        Self { name, figure, plotted: false }
+        Self { name, figure, beside: None, plotted: false }
     }
 
     pub(crate) const fn plotted(name: &'static str, figure: fn(&Sight) -> Option<f64>) -> Self {
-        Self { name, figure, plotted: true }
+        Self { plotted: true, ..Self::new(name, figure) }
+    }
+
+    /// Of rounds that follow each other closely: what slows one down slows the other down too.
+    pub(crate) const fn beside(
+        entrant: Entrant,
+        name: &'static str,
+        figure: fn(&Sight) -> Option<f64>,
+    ) -> Self {
+        Self { beside: Some(entrant), ..Self::new(name, figure) }
     }
 }
 
@@ -82,7 +92,7 @@ impl Cell {
     pub(crate) async fn run(mut self, server: &RedisServer) -> Section {
         eprintln!("{} …", self.title);
         let mut meter = Meter::new(server.client());
-        for round in 0..=ROUNDS {
+        for round in 0..=self.rounds {
             // Nobody always comes behind the same one.
             for turn in 0..self.rows.len() {
                 let at = (turn + round) % self.rows.len();
@@ -140,11 +150,24 @@ impl Cell {
     }
 
     fn figure(&self, column: &Column, row: &Row, line: &Line) -> Option<f64> {
+        let mut figures = self.figures(column, row, line)?;
+        if let Some(entrant) = column.beside {
+            let is_it = |line: &&Line| line.entrant == Some(entrant);
+            let other = self.rows.iter().find_map(|row| Some((row, row.lines.iter().find(is_it)?)));
+            let (row, line) = other?;
+            let others = self.figures(column, row, line)?;
+            figures.iter_mut().zip(others).for_each(|(figure, other)| *figure /= other);
+        }
+        Some(median(figures))
+    }
+
+    /// Round by round.
+    fn figures(&self, column: &Column, row: &Row, line: &Line) -> Option<Vec<f64>> {
         let figures = row.rounds.iter().map(|(reports, usage)| {
             let reports = &reports[line.share.clone()];
             (column.figure)(&Sight { reports, usage, entrant: line.entrant, time: self.time })
         });
-        figures.collect::<Option<Vec<_>>>().map(median)
+        figures.collect()
     }
 }
 

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use harness::{Load, Peer, RedisServer};
 
 use crate::{
-    cell::{Cell, Column, Line, ROUNDS, Row, evenness},
+    cell::{Cell, Column, Line, Row, evenness},
     entrant::Entrant,
     field,
     report::Section,
@@ -14,6 +14,7 @@ use crate::{
 
 const PROCESSES: usize = 4;
 const OWNERS: usize = 8;
+const ROUNDS: usize = 5;
 const TIME: Duration = Duration::from_millis(2_500);
 
 const COLUMNS: &[Column] = &[
@@ -40,7 +41,7 @@ pub(crate) async fn processes(server: &RedisServer) -> Section {
     let note = format!(
         "Medians of {ROUNDS} rounds of {TIME:?}. Waits are those of the process that waited longest, and of single owners: the usual one, and the one worst off."
     );
-    Cell { title, note, columns: COLUMNS, time: TIME, rows }.run(server).await
+    Cell { title, note, columns: COLUMNS, time: TIME, rounds: ROUNDS, rows }.run(server).await
 }
 
 fn is_invited(entrant: Entrant) -> bool {

@@ -17,7 +17,7 @@ pub(crate) fn readable(value: f64) -> String {
     if value >= 10.0 {
         return grouped(value.round() as u64);
     }
-    let digits = if value >= 1.0 { 1 } else { 2 };
+    let digits = if value >= 3.0 { 1 } else { 2 };
     format!("{value:.digits$}")
 }
 

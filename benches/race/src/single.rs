@@ -5,16 +5,24 @@ use std::time::Duration;
 use harness::{Load, RedisServer};
 
 use crate::{
-    cell::{Cell, Column, Line, ROUNDS, Row, evenness},
+    cell::{Cell, Column, Line, Row, evenness},
+    entrant::Entrant,
     field::{Field, Racer},
     report::Section,
 };
 
+/// Rounds with one lock for all take longer: the turns of those who poll are rare.
+const ROUNDS: usize = 5;
 const TIME: Duration = Duration::from_millis(800);
+
+const SHORT_ROUNDS: usize = 15;
+const SHORT_TIME: Duration = Duration::from_millis(300);
 
 const UNCONTENDED: &[Column] = &[
     Column::plotted("pairs/s", |s| s.per_second()),
+    Column::beside(Entrant::Bare, "× bare", |s| s.per_second()),
     Column::new("pair p50, µs", |s| s.worst(|r| r.turn_us.p50)),
+    Column::beside(Entrant::Bare, "× bare", |s| s.worst(|r| r.turn_us.p50)),
     Column::new("client CPU, µs/pair", |s| s.client_cpu()),
     Column::new("server CPU, µs/pair", |s| s.server_cpu()),
     Column::new("commands/pair", |s| s.commands()),
@@ -32,13 +40,14 @@ const CONTENDED: &[Column] = &[
 ];
 
 pub(crate) async fn uncontended(server: &RedisServer, field: &Field, tasks: usize) -> Section {
-    let load = Load::new(tasks, TIME).each();
+    let load = Load::new(tasks, SHORT_TIME).each();
     let rows = field.racers().map(|racer| row(racer, format!("own {tasks}"), &load)).collect();
     let title = format!("{tasks} {}, each at a lock of its own", plural(tasks));
     let note = format!(
-        "Acquire and release, over and over; medians of {ROUNDS} rounds of {TIME:?}. CPU is that of the whole process."
+        "Acquire and release, over and over; medians of {SHORT_ROUNDS} rounds of {SHORT_TIME:?}, and of what each round is beside bare EVALSHA's. CPU is that of the whole process."
     );
-    Cell { title, note, columns: UNCONTENDED, time: TIME, rows }.run(server).await
+    let (time, rounds) = (SHORT_TIME, SHORT_ROUNDS);
+    Cell { title, note, columns: UNCONTENDED, time, rounds, rows }.run(server).await
 }
 
 pub(crate) async fn contended(server: &RedisServer, field: &Field, tasks: usize) -> Section {
@@ -52,7 +61,8 @@ pub(crate) async fn contended(server: &RedisServer, field: &Field, tasks: usize)
     let note = format!(
         "Each releases at once what it was granted and asks again; medians of {ROUNDS} rounds of {TIME:?}. Who polls is often alone: the one who has just released takes the lock again while the others sleep, so look at the turns, and at the waits of the task worst off."
     );
-    Cell { title, note, columns: CONTENDED, time: TIME, rows }.run(server).await
+    let (time, rounds) = (TIME, ROUNDS);
+    Cell { title, note, columns: CONTENDED, time, rounds, rows }.run(server).await
 }
 
 fn row(racer: &Racer, what: String, load: &Load) -> Row {
