@@ -34,6 +34,8 @@ type Answer = Result<Reply, WireError>;
 #[derive(Debug)]
 pub(crate) struct Combiner {
     transport: Arc<dyn Transport>,
+    /// The client's own. A caller's may end, or just not be polled any more.
+    runtime: Handle,
     /// Elsewhere than in a cluster, where one script stays within one slot.
     home: Option<Arc<Lane>>,
     by_slot: DashMap<u16, Arc<Lane>>,
@@ -61,7 +63,7 @@ struct Gathered {
 impl Combiner {
     pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
         let home = (!transport.is_cluster()).then(Arc::default);
-        Self { transport, home, by_slot: DashMap::new() }
+        Self { transport, runtime: Handle::current(), home, by_slot: DashMap::new() }
     }
 
     /// Sends one copy of the call, at the first poll, alone or in company.
@@ -69,20 +71,27 @@ impl Combiner {
         if !is_combinable(&call) {
             return self.transport.call(call);
         }
-        let lane = self.home.clone().unwrap_or_else(|| {
-            self.by_slot.entry(self.transport.slot(call.key())).or_default().clone()
-        });
-        let transport = self.transport.clone();
+        let lane = self.lane(call.key());
+        let (transport, runtime) = (self.transport.clone(), self.runtime.clone());
         async move {
             if let Some(_one) = One::of(&lane) {
                 return transport.call(call).await;
             }
             let (answer, answered) = oneshot::channel();
             lane.traffic().gathered.push_back(Gathered { call, answer });
-            Carrier::start(&lane, &transport);
+            Carrier::start(lane, transport, runtime);
             answered.await.unwrap_or_else(|_| Err(WireError::unanswered("the client is gone")))
         }
         .boxed()
+    }
+
+    fn lane(&self, key: &[u8]) -> Arc<Lane> {
+        if let Some(home) = &self.home {
+            return home.clone();
+        }
+        let slot = self.transport.slot(key);
+        let known = self.by_slot.get(&slot).map(|lane| lane.clone());
+        known.unwrap_or_else(|| self.by_slot.entry(slot).or_default().clone())
     }
 }
 
@@ -117,13 +126,14 @@ impl Drop for One<'_> {
 struct Carrier {
     lane: Arc<Lane>,
     transport: Arc<dyn Transport>,
+    runtime: Handle,
+    /// Whether it is still one of those who carry.
+    counted: bool,
 }
 
 impl Carrier {
     /// Unless there are enough, or there is nothing to carry.
-    fn start(lane: &Arc<Lane>, transport: &Arc<dyn Transport>) {
-        // Without a runtime, that is while it is being shut down, nobody waits for an answer.
-        let Ok(runtime) = Handle::try_current() else { return };
+    fn start(lane: Arc<Lane>, transport: Arc<dyn Transport>, runtime: Handle) {
         {
             let mut traffic = lane.traffic();
             if traffic.together == TOGETHER || traffic.gathered.is_empty() {
@@ -131,59 +141,99 @@ impl Carrier {
             }
             traffic.together += 1;
         }
-        let carrier = Self { lane: lane.clone(), transport: transport.clone() };
+        let carrier = Self { lane, transport, runtime: runtime.clone(), counted: true };
         runtime.spawn(carrier.run());
     }
 
-    async fn run(self) {
+    async fn run(mut self) {
         while let Some(load) = self.load() {
-            let mut trip = pin!(send(self.transport.clone(), load));
+            let mut trip = pin!(send(self.transport.clone(), self.runtime.clone(), load));
             if timeout(PATIENCE, &mut trip).await.is_err() {
-                // Another one may start.
-                drop(self);
+                self.leave();
                 return trip.await;
             }
         }
     }
 
-    fn load(&self) -> Option<Vec<Gathered>> {
-        let gathered = &mut self.lane.traffic().gathered;
-        let most = gathered.len().min(MOST);
-        (most > 0).then(|| gathered.drain(..most).collect())
+    /// `None`: there is nothing, and it is none of those who carry any more.
+    fn load(&mut self) -> Option<Vec<Gathered>> {
+        let mut traffic = self.lane.traffic();
+        let most = traffic.gathered.len().min(MOST);
+        if most > 0 {
+            return Some(traffic.gathered.drain(..most).collect());
+        }
+        traffic.gathered.shrink_to(MOST);
+        traffic.together -= 1;
+        self.counted = false;
+        None
+    }
+
+    /// It has to wait: another one may start.
+    fn leave(&mut self) {
+        self.counted = false;
+        self.lane.traffic().together -= 1;
+        Self::start(self.lane.clone(), self.transport.clone(), self.runtime.clone());
     }
 }
 
-/// What has come since it looked is not left behind.
+/// Cut short, that is with its runtime, it leaves nobody behind who would wait for another.
 impl Drop for Carrier {
     fn drop(&mut self) {
-        self.lane.traffic().together -= 1;
-        Self::start(&self.lane, &self.transport);
+        if self.counted {
+            let left = {
+                let mut traffic = self.lane.traffic();
+                traffic.together -= 1;
+                std::mem::take(&mut traffic.gathered)
+            };
+            drop(left);
+        }
     }
 }
 
-async fn send(transport: Arc<dyn Transport>, mut gathered: Vec<Gathered>) {
-    if gathered.len() == 1 {
-        let Gathered { call, answer } = gathered.remove(0);
+/// Sends them and gives each its answer.
+async fn send(transport: Arc<dyn Transport>, runtime: Handle, mut load: Vec<Gathered>) {
+    if load.len() == 1 {
+        let Gathered { call, answer } = load.remove(0);
         let _ = answer.send(transport.call(call).await);
         return;
     }
     let (calls, answers): (Vec<_>, Vec<_>) =
-        gathered.into_iter().map(|Gathered { call, answer }| (call, answer)).unzip();
+        load.into_iter().map(|Gathered { call, answer }| (call, answer)).unzip();
     let reply = transport.call(combine(&calls)).await;
-    let replies = match reply.and_then(|reply| combined(reply, calls.len())) {
-        Ok(replies) => replies.into_iter().map(Some).collect(),
-        Err(error @ WireError::Unanswered(_)) => vec![Some(Err(error)); calls.len()],
-        // Nothing ran: each learns for itself what the server has against it. While a slot moves that
-        // is but their company.
-        Err(_) => vec![None; calls.len()],
-    };
-    for ((call, answer), reply) in calls.into_iter().zip(answers).zip(replies) {
+    for ((call, answer), reply) in calls.iter().zip(answers).zip(each(reply, calls.len())) {
         match reply {
             Some(reply) => drop(answer.send(reply)),
             None => {
-                let alone = transport.call(call);
-                tokio::spawn(async move { drop(answer.send(alone.await)) });
+                let alone = transport.call(call.clone());
+                runtime.spawn(async move { drop(answer.send(alone.await)) });
             }
         }
+    }
+}
+
+/// Whether it is an error that came before the call did anything, and another time may not come.
+fn is_for_now(answer: &Answer) -> bool {
+    match answer {
+        Err(WireError::NotNow(_)) => true,
+        // A key that another of them had just freed, in a slot that moves: the next is made elsewhere.
+        Err(WireError::Refused(error)) => error.to_string().contains("a non local key"),
+        _ => false,
+    }
+}
+
+/// What the answer to so many means for each. `None`: it did not run, but may by itself.
+fn each(reply: Answer, calls: usize) -> Vec<Option<Answer>> {
+    match reply.map(|reply| combined(reply, calls)) {
+        Ok(Ok(answers)) => {
+            answers.into_iter().map(|answer| (!is_for_now(&answer)).then_some(answer)).collect()
+        }
+        // It ran, and nobody knows what came of it.
+        Ok(Err(error)) => vec![Some(Err(WireError::unanswered(&error.to_string()))); calls],
+        Err(error @ WireError::Unanswered(_)) => vec![Some(Err(error)); calls],
+        Err(error @ WireError::NotNow(_)) if !error.is_of_keys_apart() => {
+            vec![Some(Err(error)); calls]
+        }
+        // Each learns for itself what the server has against it.
+        Err(_) => vec![None; calls],
     }
 }

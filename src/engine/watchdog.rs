@@ -1,7 +1,6 @@
 //! Renews holds in batches while their guards live, and notices when one is past saving.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -10,23 +9,23 @@ use dashmap::DashMap;
 use futures::future::join_all;
 use tokio::{
     sync::Semaphore,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout_at},
 };
 
 use super::{Agenda, Engine, Lease, Look};
 use crate::{
     error::Loss,
     protocol::{self, Renewed},
-    wire::{Script, Transport, WireError},
+    wire::{Transport, WireError},
 };
-
-/// So many of these calls are under way to one server at a time: what others ask of it meanwhile waits
-/// for no more than these.
-const AT_ONCE: usize = 4;
 
 /// So many holds are renewed by one script call, as Redisson does: it bounds how long the server
 /// is kept from others.
 const BATCH: usize = 100;
+
+/// The renewals of so many holds are under way to one server at a time: what others ask of it meanwhile
+/// waits for no more than these.
+const AT_ONCE: usize = 4 * BATCH;
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
@@ -34,6 +33,8 @@ pub(crate) struct Watchdog {
     fresh: DashMap<usize, Weak<Lease>>,
     /// The others.
     agenda: Mutex<Agenda>,
+    /// How many more holds may be under way, by server.
+    turns: DashMap<u64, Arc<Semaphore>>,
     lease: Duration,
     tick: Duration,
     timeout: Duration,
@@ -45,7 +46,7 @@ impl Watchdog {
         // Renewals without an answer must leave time for a new connection, and one more of them.
         let timeout = command_timeout.min(lease / 8);
         let agenda = Mutex::new(Agenda::new(tick));
-        Self { fresh: DashMap::new(), agenda, lease, tick, timeout }
+        Self { fresh: DashMap::new(), agenda, turns: DashMap::new(), lease, tick, timeout }
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {
@@ -126,14 +127,15 @@ impl Watchdog {
             (std::ptr::from_ref(lease.script) as usize, transport.slot(&lease.renew.key))
         };
         due.sort_by_cached_key(place);
-        let mut turns = HashMap::new();
+        // Of servers that are gone, or have nothing to do.
+        self.turns.retain(|_, turns| Arc::strong_count(turns) > 1);
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
             for batch in alike.chunks(BATCH) {
                 let server = transport.place(&String::from_utf8_lossy(&batch[0].0.renew.key));
-                let turns =
-                    turns.entry(server).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
+                let turns = self.turns.entry(server);
+                let turns = turns.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone();
                 let (transport, batch) = (transport.clone(), batch.to_vec());
-                tokio::spawn(renew(self.clone(), turns.clone(), transport, batch));
+                tokio::spawn(renew(self.clone(), turns, transport, batch));
             }
         }
     }
@@ -161,11 +163,15 @@ async fn renew(
     transport: Arc<dyn Transport>,
     batch: Vec<Due>,
 ) {
-    let renew_all = async |batch: &[Due]| {
-        // A wait for its turn is part of it: what is sent too late would renew what is lost by then.
+    let renew_all = async |batch: &[Due]| -> Result<(), WireError> {
         let sent = Instant::now();
-        let answers = ask(&turns, &transport, batch, watchdog.timeout).await?;
-        for ((hold, to), answer) in batch.iter().zip(answers) {
+        let give_up = sent + watchdog.timeout;
+        let turn = timeout_at(give_up, turns.acquire_many(batch.len() as u32)).await;
+        let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
+        // Who was told meanwhile that it is lost must not have it renewed.
+        let held: Vec<_> = batch.iter().filter(|(hold, _)| hold.loss().is_none()).collect();
+        let answers = ask(&transport, &held, give_up).await?;
+        for ((hold, to), answer) in held.into_iter().zip(answers) {
             hold.renewed(answer, sent, *to);
         }
         Ok(())
@@ -179,8 +185,7 @@ async fn renew(
     };
     match renew_all(&batch).await {
         Ok(()) => {}
-        // Of keys in a slot that moves, some here and some there, only one may be named at a time.
-        Err(WireError::NotNow(_)) if batch.len() > 1 && transport.is_cluster() => {
+        Err(error) if batch.len() > 1 && error.is_of_keys_apart() => {
             let each = batch.chunks(1).map(async |one| {
                 if let Err(error) = renew_all(one).await {
                     put_off(one, error);
@@ -193,20 +198,15 @@ async fn renew(
 }
 
 async fn ask(
-    turns: &Semaphore,
     transport: &Arc<dyn Transport>,
-    batch: &[Due],
-    patience: Duration,
+    batch: &[&Due],
+    give_up: Instant,
 ) -> Result<Vec<Renewed>, WireError> {
-    let script: &'static Script = batch[0].0.script;
+    let Some((first, _)) = batch.first() else { return Ok(Vec::new()) };
     let holds = batch.iter().map(|(hold, to)| (&hold.renew, to.as_millis() as u64));
-    let call = protocol::renew(script, holds);
-    let answer = async {
-        let _turn = turns.acquire().await;
-        transport.call(call).await
-    };
-    let reply = timeout(patience, answer).await.map_err(|_| {
-        transport.given_up(&batch[0].0.renew.key);
+    let call = protocol::renew(first.script, holds);
+    let reply = timeout_at(give_up, transport.call(call)).await.map_err(|_| {
+        transport.given_up(&first.renew.key);
         WireError::unanswered("no answer in time")
     })??;
     let answers = protocol::renewed(reply)?;

@@ -68,6 +68,11 @@ impl Network {
         self.state().faults.extend(faults.into_iter().map(|fault| (script, fault)));
     }
 
+    /// No faults any more.
+    pub(super) fn heal(&self) {
+        self.state().faults.clear();
+    }
+
     /// How many scripts were sent.
     pub(super) fn calls(&self) -> usize {
         self.state().calls

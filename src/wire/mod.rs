@@ -189,6 +189,11 @@ impl WireError {
         }
     }
 
+    /// Whether the call did not run because of its keys, in a slot that moves, some are here and some there.
+    pub(crate) fn is_of_keys_apart(&self) -> bool {
+        matches!(self, Self::NotNow(error) if error.to_string().contains("TRYAGAIN"))
+    }
+
     /// As a caller is told of it.
     pub(crate) fn into_error(self, key: &str) -> crate::Error {
         match self {

@@ -1,10 +1,15 @@
 //! Calls that travel together: what happens to one of them happens to none of the others.
 
-use futures::future::join_all;
-use harness::redis::cmd;
-use redisson_lock::{Client, Error, LockGuard};
+use std::time::Duration;
 
-use crate::stage::{SHORT, Stage, connect, sha, soon, warm_up};
+use futures::future::join_all;
+use harness::RedisServer;
+use harness::redis::cmd;
+use redisson_lock::{Client, Config, Error, Lock, LockGuard};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
+
+use crate::stage::{SHORT, SOON, Stage, connect, sha, soon, warm_up};
 
 const LOCKS: usize = 200;
 
@@ -90,4 +95,57 @@ async fn releases_that_are_refused_in_company_say_why() {
     }
     may("allchannels");
     stage.end([client]).await;
+}
+
+fn runtimes() -> [Runtime; 2] {
+    [Builder::new_multi_thread().worker_threads(2), &mut Builder::new_current_thread()]
+        .map(|builder| builder.enable_all().build().unwrap())
+}
+
+async fn turn(lock: &Lock) -> Result<(), Error> {
+    lock.lock().await?.unlock().await
+}
+
+/// Tasks that take and release a lock each, for as long as they are let.
+async fn keep_busy(client: &Client) {
+    for i in 0..LOCKS {
+        let lock = client.lock(name(i));
+        tokio::spawn(async move { while turn(&lock).await.is_ok() {} });
+    }
+}
+
+#[test]
+fn a_runtime_may_end_amid_many_calls() {
+    let server = RedisServer::start();
+    for _ in 0..10 {
+        for runtime in runtimes() {
+            runtime.block_on(async {
+                let client = Client::connect(Config::from_url(server.url()).unwrap());
+                let client = client.await.unwrap();
+                keep_busy(&client).await;
+                sleep(Duration::from_millis(20)).await;
+            });
+            // A stack that overflows here ends the process.
+            drop(runtime);
+        }
+    }
+}
+
+#[test]
+fn whose_runtime_is_not_run_any_more_keeps_nobody_waiting() {
+    let server = RedisServer::start();
+    let own = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let client = Client::connect(Config::from_url(server.url()).unwrap());
+    let client = own.block_on(client).unwrap();
+    for _ in 0..10 {
+        let other = Builder::new_current_thread().enable_all().build().unwrap();
+        other.block_on(async {
+            keep_busy(&client).await;
+            sleep(Duration::from_millis(20)).await;
+        });
+        let turns = (LOCKS..2 * LOCKS).map(async |i| turn(&client.lock(name(i))).await);
+        let turns = own.block_on(async { timeout(SOON, join_all(turns)).await });
+        assert!(turns.expect("turns in time").iter().all(Result::is_ok));
+        drop(other);
+    }
 }

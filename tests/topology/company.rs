@@ -11,6 +11,9 @@ use crate::failover::scripts_asked_of;
 
 const WATCHDOG: Duration = Duration::from_secs(3);
 
+/// What is quicker is so by luck.
+const LEAST: Duration = Duration::from_millis(5);
+
 async fn client(cluster: &RedisCluster) -> Client {
     let addresses = cluster.addresses();
     let (first, others) = addresses.split_first().expect("nodes");
@@ -78,7 +81,7 @@ async fn a_slot_may_take_its_time_to_move() {
     // To be sent elsewhere, by oneself, takes a few times as long; to try again, much longer.
     let meanwhile = quickest_round(&client).await;
     println!("{before:?} in its place, {meanwhile:?} on its way");
-    assert!(meanwhile < 15 * before, "{before:?}, {meanwhile:?}");
+    assert!(meanwhile < 15 * before.max(LEAST), "{before:?}, {meanwhile:?}");
     for guard in &guards {
         guard.check().await.expect("a hold that is renewed");
     }

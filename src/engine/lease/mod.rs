@@ -248,8 +248,8 @@ impl Lease {
         }
         let wanted = state.watched > 0 || self.upheld;
         let next = if wanted { state.due.min(state.trusted_until) } else { state.trusted_until };
-        // No later than that: what has ended meanwhile is to be forgotten, and what somebody wants
-        // renewed by then is not due before.
+        // No later than that: what has ended meanwhile is to be forgotten; and what somebody wants
+        // renewed from now on has just been given a watchdog's lease.
         let next = next.min(now + watchdog / 3);
         if state.noted.is_some_and(|noted| noted <= next) {
             return None;
