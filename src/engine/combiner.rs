@@ -211,8 +211,8 @@ async fn send(transport: Arc<dyn Transport>, runtime: Handle, mut load: Vec<Gath
     }
 }
 
-/// Whether it is an error that came before the call did anything, and another time may not come.
-fn is_for_now(answer: &Answer) -> bool {
+/// Whether the call did nothing, and may do better by itself.
+fn may_do_alone(answer: &Answer) -> bool {
     match answer {
         Err(WireError::NotNow(_)) => true,
         // A key that another of them had just freed, in a slot that moves: the next is made elsewhere.
@@ -225,7 +225,7 @@ fn is_for_now(answer: &Answer) -> bool {
 fn each(reply: Answer, calls: usize) -> Vec<Option<Answer>> {
     match reply.map(|reply| combined(reply, calls)) {
         Ok(Ok(answers)) => {
-            answers.into_iter().map(|answer| (!is_for_now(&answer)).then_some(answer)).collect()
+            answers.into_iter().map(|answer| (!may_do_alone(&answer)).then_some(answer)).collect()
         }
         // It ran, and nobody knows what came of it.
         Ok(Err(error)) => vec![Some(Err(WireError::unanswered(&error.to_string()))); calls],

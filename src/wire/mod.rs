@@ -189,7 +189,7 @@ impl WireError {
         }
     }
 
-    /// Whether the call did not run because of its keys, in a slot that moves, some are here and some there.
+    /// Whether the call did not run because some of its keys are here and some there, in a slot that moves.
     pub(crate) fn is_of_keys_apart(&self) -> bool {
         matches!(self, Self::NotNow(error) if error.to_string().contains("TRYAGAIN"))
     }

@@ -225,14 +225,14 @@ pub(super) fn classify(error: FredError) -> WireError {
         }
         _ => {}
     }
-    match details {
+    if details.starts_with("Failed to route command") {
         // There was no connection: it never left.
-        _ if details.starts_with("Failed to route command") => WireError::NotNow(opaque(&error)),
+        WireError::NotNow(opaque(&error))
+    } else if details.contains("Too many failed write attempts") {
         // A command of a connection that is gone may have run.
-        _ if details.contains("Too many failed write attempts") => {
-            WireError::Unanswered(opaque(&error))
-        }
-        said => WireError::said(said),
+        WireError::Unanswered(opaque(&error))
+    } else {
+        WireError::said(details)
     }
 }
 
