@@ -12,12 +12,16 @@ use crate::{
     patience::SpinBackoff,
     protocol::Kind,
     read_write::ReadWriteLock,
+    runtime::ClientRuntime,
     wire::FredTransport,
 };
 
 /// A connection to Redis, and the locks on it. Cheap to clone; one per process is enough.
 ///
-/// It belongs to the tokio runtime it was connected on.
+/// It belongs to the tokio runtime it was connected on: its connections, timers and background tasks
+/// are there. Tasks of other runtimes may use it while that one is running; when theirs ends, what they had
+/// begun is finished or undone on the client's own. When the client's own runtime has ended, every
+/// call fails with an [`Error::Redis`] that says so, and locks that are still held end with their leases.
 #[derive(Clone, Debug)]
 pub struct Client {
     engine: Arc<Engine>,
@@ -51,8 +55,10 @@ impl Client {
             Arc::new(move |event| wakeups.take(event))
         };
         let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
-        let transport = FredTransport::connect(fred, timeout, sharded, sink).await?;
-        let engine = Engine::start(settings, Arc::new(transport), wakeups);
+        let runtime = ClientRuntime::current();
+        let transport =
+            FredTransport::connect(fred, timeout, sharded, sink, runtime.clone()).await?;
+        let engine = Engine::start(settings, Arc::new(transport), wakeups, runtime);
         Ok(Self::on(engine))
     }
 

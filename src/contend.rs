@@ -121,7 +121,7 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         }
         tokio::select! {
             waited = within(deadline, turn.news()) => if waited.is_none() { return Ok(None) },
-            () = engine.closing() => return Err(Error::Closed),
+            why = engine.closing() => return Err(why),
         }
         worry.tell(entry);
     }

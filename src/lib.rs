@@ -144,6 +144,7 @@ mod protocol;
 mod queue;
 mod read_write;
 mod replicas;
+mod runtime;
 mod share;
 #[cfg(test)]
 mod sim;

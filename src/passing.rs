@@ -160,7 +160,7 @@ async fn mind(entry: Arc<Entry>) {
     loop {
         let closing = tokio::select! {
             () = sleep(PATIENCE) => false,
-            () = entry.engine.closing() => true,
+            _ = entry.engine.closing() => true,
         };
         let (forgotten, idle) = {
             let mut state = entry.queue.passing.state();

@@ -7,7 +7,7 @@ use std::{
 
 /// The layers of `src/`, lowest first: a module uses its own layer and those above it in this list.
 const LAYERS: &[&[&str]] = &[
-    &["names", "owner", "error", "replicas"],
+    &["names", "owner", "error", "replicas", "runtime"],
     &["wire"],
     &["config", "patience", "protocol", "tenure"],
     &["engine"],

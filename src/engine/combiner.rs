@@ -11,10 +11,11 @@ use std::{
 
 use dashmap::DashMap;
 use futures::FutureExt;
-use tokio::{runtime::Handle, sync::oneshot, time::timeout};
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     protocol::{combine, combined, is_combinable},
+    runtime::{ClientRuntime, RuntimeEnded},
     wire::{Flight, Invocation, Reply, Transport, WireError},
 };
 
@@ -35,7 +36,7 @@ type Answer = Result<Reply, WireError>;
 pub(crate) struct Combiner {
     transport: Arc<dyn Transport>,
     /// The client's own. A caller's may end, or just not be polled any more.
-    runtime: Handle,
+    runtime: ClientRuntime,
     /// Elsewhere than in a cluster, where one script stays within one slot.
     home: Option<Arc<Lane>>,
     by_slot: DashMap<u16, Arc<Lane>>,
@@ -61,9 +62,9 @@ struct Gathered {
 }
 
 impl Combiner {
-    pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
+    pub(crate) fn new(transport: Arc<dyn Transport>, runtime: ClientRuntime) -> Self {
         let home = (!transport.is_cluster()).then(Arc::default);
-        Self { transport, runtime: Handle::current(), home, by_slot: DashMap::new() }
+        Self { transport, runtime, home, by_slot: DashMap::new() }
     }
 
     /// Sends one copy of the call, at the first poll, alone or in company.
@@ -80,7 +81,8 @@ impl Combiner {
             let (answer, answered) = oneshot::channel();
             lane.traffic().gathered.push_back(Gathered { call, answer });
             Carrier::start(lane, transport, runtime);
-            answered.await.unwrap_or_else(|_| Err(WireError::unanswered("the client is gone")))
+            // Whoever carries it goes with its runtime only.
+            answered.await.unwrap_or_else(|_| Err(RuntimeEnded.into()))
         }
         .boxed()
     }
@@ -126,14 +128,14 @@ impl Drop for One<'_> {
 struct Carrier {
     lane: Arc<Lane>,
     transport: Arc<dyn Transport>,
-    runtime: Handle,
+    runtime: ClientRuntime,
     /// Whether it is still one of those who carry.
     counted: bool,
 }
 
 impl Carrier {
     /// Unless there are enough, or there is nothing to carry.
-    fn start(lane: Arc<Lane>, transport: Arc<dyn Transport>, runtime: Handle) {
+    fn start(lane: Arc<Lane>, transport: Arc<dyn Transport>, runtime: ClientRuntime) {
         {
             let mut traffic = lane.traffic();
             if traffic.together == TOGETHER || traffic.gathered.is_empty() {
@@ -191,7 +193,7 @@ impl Drop for Carrier {
 }
 
 /// Sends them and gives each its answer.
-async fn send(transport: Arc<dyn Transport>, runtime: Handle, mut load: Vec<Gathered>) {
+async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut load: Vec<Gathered>) {
     if load.len() == 1 {
         let Gathered { call, answer } = load.remove(0);
         let _ = answer.send(transport.call(call).await);

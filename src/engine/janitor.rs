@@ -17,7 +17,7 @@ use futures::{
 };
 use tokio::sync::{Notify, mpsc};
 
-use crate::wire::Transport;
+use crate::{error::Error, runtime::ClientRuntime, wire::Transport};
 
 type Job = BoxFuture<'static, ()>;
 
@@ -25,6 +25,7 @@ type Job = BoxFuture<'static, ()>;
 /// `Drop` outside a runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Janitor {
+    runtime: ClientRuntime,
     jobs: mpsc::UnboundedSender<(Job, Busy)>,
     pending: Arc<Pending>,
 }
@@ -44,10 +45,10 @@ pub(crate) struct Busy {
 
 impl Janitor {
     /// Starts the task. It ends, and closes the connections, when all handles to it are gone.
-    pub(crate) fn start(transport: Arc<dyn Transport>) -> Self {
+    pub(crate) fn start(transport: Arc<dyn Transport>, runtime: ClientRuntime) -> Self {
         let (jobs, queue) = mpsc::unbounded_channel();
-        tokio::spawn(run(queue, transport));
-        Self { jobs, pending: Arc::default() }
+        runtime.spawn(run(queue, transport));
+        Self { runtime, jobs, pending: Arc::default() }
     }
 
     pub(crate) fn busy(&self) -> Busy {
@@ -61,12 +62,12 @@ impl Janitor {
         let _ = self.jobs.send((job.boxed(), self.busy()));
     }
 
-    /// A future that is run to its end also when it is dropped before.
+    /// A future that is run to its end also when it is dropped before, or with the runtime that polls it.
     ///
     /// Its output is then dropped too: let that be a value that undoes itself.
     pub(crate) fn finish<T: Send + 'static>(
         &self,
-        future: impl Future<Output = T> + Send + 'static,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Finish<T> {
         Finish { future: Some(future.boxed()), _busy: self.busy(), janitor: self.clone() }
     }
@@ -116,18 +117,19 @@ async fn run(mut queue: mpsc::UnboundedReceiver<(Job, Busy)>, transport: Arc<dyn
 /// See [`Janitor::finish`].
 #[must_use]
 pub(crate) struct Finish<T: Send + 'static> {
-    future: Option<BoxFuture<'static, T>>,
+    future: Option<BoxFuture<'static, Result<T, Error>>>,
     // Dropped after the future was handed over: there is no moment in between.
     _busy: Busy,
     janitor: Janitor,
 }
 
 impl<T: Send> Future for Finish<T> {
-    type Output = T;
+    type Output = Result<T, Error>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let future = self.future.as_mut().expect("polled after its end");
-        let output = std::task::ready!(future.poll_unpin(cx));
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { future, janitor, .. } = &mut *self;
+        let future = future.as_mut().expect("polled after its end");
+        let output = std::task::ready!(janitor.runtime.poll(future.as_mut(), cx));
         self.future = None;
         Poll::Ready(output)
     }

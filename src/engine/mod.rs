@@ -36,6 +36,7 @@ use crate::{
     error::{Error, RedisError},
     owner::Identity,
     replicas::Replicas,
+    runtime::{ClientRuntime, RuntimeEnded},
     wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
 };
 
@@ -45,6 +46,8 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
+    /// What outlives a call runs here.
+    pub(crate) runtime: ClientRuntime,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) identity: Identity,
     pub(crate) janitor: Janitor,
@@ -69,21 +72,23 @@ impl Engine {
         settings: Settings,
         transport: Arc<dyn Transport>,
         wakeups: Arc<Wakeups>,
+        runtime: ClientRuntime,
     ) -> Arc<Self> {
         let engine = Arc::new(Self {
             identity: Identity::new(),
-            janitor: Janitor::start(transport.clone()),
+            janitor: Janitor::start(transport.clone(), runtime.clone()),
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
             silence: Silence::default(),
-            combiner: Combiner::new(transport.clone()),
+            combiner: Combiner::new(transport.clone(), runtime.clone()),
             state: watch::Sender::new(State::Open),
             settings,
             transport,
+            runtime: runtime.clone(),
         });
-        tokio::spawn(wakeups::run(Arc::downgrade(&engine)));
-        tokio::spawn(watchdog::run(Arc::downgrade(&engine)));
-        tokio::spawn(keep_time(Arc::downgrade(&engine)));
+        runtime.spawn(wakeups::run(Arc::downgrade(&engine)));
+        runtime.spawn(watchdog::run(Arc::downgrade(&engine)));
+        runtime.spawn(keep_time(Arc::downgrade(&engine)));
         engine
     }
 
@@ -109,7 +114,13 @@ impl Engine {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if *self.state.borrow() == State::Open { Ok(()) } else { Err(Error::Closed) }
+        if *self.state.borrow() != State::Open {
+            return Err(Error::Closed);
+        }
+        if self.runtime.has_ended() {
+            return Err(RuntimeEnded.into());
+        }
+        Ok(())
     }
 
     /// Whether the connections are closed: nothing can be undone any more.
@@ -117,10 +128,13 @@ impl Engine {
         *self.state.borrow() == State::Closed
     }
 
-    /// Done when the client is being closed.
-    pub(crate) async fn closing(&self) {
+    /// Done when the client is being closed, or its runtime has ended. Says what those who wait are told.
+    pub(crate) async fn closing(&self) -> Error {
         let mut state = self.state.subscribe();
-        let _ = state.wait_for(|state| *state >= State::Closing).await;
+        tokio::select! {
+            _ = state.wait_for(|state| *state >= State::Closing) => Error::Closed,
+            () = self.runtime.ended() => RuntimeEnded.into(),
+        }
     }
 
     /// Refuses all that is new, tells the holders, and waits for what is still to be undone.
@@ -131,8 +145,14 @@ impl Engine {
             open
         });
         self.watchdog.close();
-        let drained = timeout(self.settings.retry_timeout, self.janitor.drained()).await;
+        let drained = tokio::select! {
+            drained = timeout(self.settings.retry_timeout, self.janitor.drained()) => drained,
+            () = self.runtime.ended() => Ok(()),
+        };
         self.state.send_replace(State::Closed);
+        if self.runtime.has_ended() {
+            return Err(RuntimeEnded.into());
+        }
         self.transport.quit().await;
         drained.map_err(|_| {
             Error::Redis(RedisError::new("closed, but some locks could not be released in time"))
@@ -148,7 +168,8 @@ impl Engine {
     ) -> Result<(), WireError> {
         let pause = backoff.next();
         let worth_it = matches!(error, WireError::Unanswered(_) | WireError::NotNow(_));
-        if !worth_it || Instant::now() + pause >= give_up {
+        let too_late = self.runtime.has_ended() || Instant::now() + pause >= give_up;
+        if !worth_it || too_late {
             return Err(error);
         }
         sleep(pause).await;

@@ -26,6 +26,7 @@ use crate::{
     error::{Error, Loss},
     lock::Lock,
     patience::Patience,
+    runtime::ClientRuntime,
     share::Share,
 };
 
@@ -129,8 +130,10 @@ async fn attempt(locks: &[Lock], terms: Terms, whom: Whom) -> Outcome {
             let _ = timeout_at(cut, let_in(&door, &mut asked)).await;
             door = Weak::new();
         }
-        if asked.open() > 0 {
-            tokio::spawn(let_join(door, asked, cut, end));
+        if asked.open() > 0
+            && let Some(runtime) = runtime_of(locks)
+        {
+            runtime.spawn(let_join(door, asked, cut, end));
         }
         return Outcome::Granted(guard);
     }
@@ -147,6 +150,12 @@ async fn attempt(locks: &[Lock], terms: Terms, whom: Whom) -> Outcome {
     Outcome::Failed(error.unwrap_or_else(|| {
         crate::wire::WireError::unanswered("too few servers answered in time").into_error("")
     }))
+}
+
+/// A runtime on which those are waited for that are late: the caller's own may end.
+fn runtime_of(locks: &[Lock]) -> Option<&ClientRuntime> {
+    let entries = locks.iter().filter_map(|lock| lock.entry().ok());
+    entries.map(|entry| &entry.engine.runtime).find(|runtime| !runtime.has_ended())
 }
 
 /// How long a server may take to answer, at most. What is left of a lease then is worth having.
@@ -198,9 +207,11 @@ impl Asked {
         let Terms { owner, lease, .. } = terms;
         let ask = |(i, lock): (usize, Lock)| {
             let answer = async move {
-                (i, take_one(&lock, owner, lease, Patience::Glance(Some(end))).await)
+                let runtime = lock.entry()?.engine.runtime.clone();
+                let glance = Patience::Glance(Some(end));
+                runtime.run(|| take_one(&lock, owner, lease, glance)).await
             };
-            answer.boxed()
+            answer.map(move |answer| (i, answer)).boxed()
         };
         Self { answers: asked.into_iter().enumerate().map(ask).collect(), silent }
     }

@@ -27,6 +27,7 @@ use crate::{
     Client, Lock,
     config::Config,
     engine::{Engine, Wakeups},
+    runtime::ClientRuntime,
 };
 
 /// How long one way over the network takes.
@@ -121,7 +122,7 @@ impl Sim {
         let (_, mut settings) = configure(Config::default()).into_settings().unwrap();
         settings.server = world.server.url();
         let transport = Arc::new(Link { network: network.clone() });
-        let engine = Engine::start(settings, transport, wakeups);
+        let engine = Engine::start(settings, transport, wakeups, ClientRuntime::current());
         Self { client: Client::on(engine), network, world: world.clone() }
     }
 

@@ -122,14 +122,16 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        connection::quit_later(self.line.take().map(|line| line.client().clone()));
+        let runtime = &self.patient.terms.runtime;
+        connection::quit_later(runtime, self.line.take().map(|line| line.client().clone()));
     }
 }
 
 impl Drop for Patient {
     fn drop(&mut self) {
         let idle = std::mem::take(&mut *self.idle());
-        connection::quit_later(idle.iter().map(|line| line.client().clone()));
+        let clients = idle.iter().map(|line| line.client().clone());
+        connection::quit_later(&self.terms.runtime, clients);
     }
 }
 

@@ -4,7 +4,7 @@
 //! the user brings: a command whose connection dies is sent again (here: never), nothing times out
 //! (here: everything does), and nothing reconnects (here: without end, or [it is gone](Broken)).
 
-use std::time::Duration;
+use std::{panic::resume_unwind, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -18,10 +18,13 @@ use fred::{
     },
 };
 use futures::{FutureExt, future::Either};
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::{Arg, FredConfig, Invocation, node::opaque};
-use crate::error::Error;
+use crate::{
+    error::{Error, RedisError},
+    runtime::{ClientRuntime, RuntimeEnded},
+};
 
 /// Commands fred may hold back while it is busy or disconnected; past it callers get an error.
 const QUEUE: usize = 1 << 18;
@@ -49,10 +52,10 @@ pub(super) async fn quit(clients: impl IntoIterator<Item = Client>) {
     futures::future::join_all(closing).await;
 }
 
-/// The same in the background, where there still is a runtime.
-pub(super) fn quit_later(clients: impl IntoIterator<Item = Client>) {
+/// The same in the background.
+pub(super) fn quit_later(runtime: &ClientRuntime, clients: impl IntoIterator<Item = Client>) {
     let clients: Vec<_> = clients.into_iter().collect();
-    if let (false, Ok(runtime)) = (clients.is_empty(), tokio::runtime::Handle::try_current()) {
+    if !clients.is_empty() {
         runtime.spawn(async move { quit(clients).await });
     }
 }
@@ -113,10 +116,20 @@ pub(super) fn connecting_failed(error: FredError) -> Error {
 
 /// Connects a connection, which may also be closed while it is being connected. What is given ends
 /// when the connection is gone.
-pub(super) async fn init(client: Client) -> Result<ConnectHandle, FredError> {
+pub(super) async fn init(
+    runtime: &ClientRuntime,
+    client: Client,
+) -> Result<ConnectHandle, FredError> {
     // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
-    let connecting = tokio::spawn(async move { client.init().await });
-    connecting.await.expect("connecting does not panic")
+    finished(runtime.spawn(async move { client.init().await })).await?
+}
+
+/// What came of a task that does not panic: nothing, when its runtime has ended.
+pub(super) async fn finished<T>(task: JoinHandle<T>) -> Result<T, FredError> {
+    task.await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(_) => FredError::new(ErrorKind::Canceled, RedisError::from(RuntimeEnded).to_string()),
+    })
 }
 
 /// A connection, not yet connected.

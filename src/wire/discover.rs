@@ -18,7 +18,7 @@ use super::{
     node::opaque,
     tls::server_at,
 };
-use crate::error::Error;
+use crate::{error::Error, runtime::ClientRuntime};
 
 /// How long one of those who are asked may take. Others are asked at the same time.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,6 +35,7 @@ pub(super) type Map = Vec<(RangeInclusive<u16>, Address)>;
 /// How the servers of a lock are found.
 #[derive(Debug)]
 pub(super) struct Discovery {
+    runtime: ClientRuntime,
     base: FredConfig,
     kind: Kind,
     /// Who may be asked, the ones that answered last first, each with a connection once it has one.
@@ -49,7 +50,7 @@ enum Kind {
 
 impl Discovery {
     /// `None`: the configuration names the server itself.
-    pub(super) fn new(config: &FredConfig) -> Option<Self> {
+    pub(super) fn new(config: &FredConfig, runtime: &ClientRuntime) -> Option<Self> {
         let (hosts, kind) = match &config.server {
             ServerConfig::Clustered { hosts, .. } => (hosts, Kind::Cluster),
             ServerConfig::Sentinel { hosts, service_name, .. } => {
@@ -59,7 +60,7 @@ impl Discovery {
         };
         let sources =
             hosts.iter().map(|server| (Address::new(&*server.host, server.port), None)).collect();
-        Some(Self { base: config.clone(), kind, sources })
+        Some(Self { runtime: runtime.clone(), base: config.clone(), kind, sources })
     }
 
     pub(super) fn is_cluster(&self) -> bool {
@@ -96,13 +97,14 @@ impl Discovery {
     }
 
     async fn ask_first(&mut self, count: usize) -> Result<Map, FredError> {
-        let (base, kind) = (&self.base, &self.kind);
+        let (runtime, base, kind) = (&self.runtime, &self.base, &self.kind);
         let asked: Vec<_> = self.sources[..count].iter().map(|(at, _)| at.clone()).collect();
         let mut asking: FuturesUnordered<_> = self
             .sources
             .drain(..count)
             .map(|(address, client)| async move {
-                let answer = timeout(PATIENCE, ask_one(base, kind, &address, client)).await;
+                let answer =
+                    timeout(PATIENCE, ask_one(runtime, base, kind, &address, client)).await;
                 (address, answer.unwrap_or_else(|_| Err(timed_out())))
             })
             .collect();
@@ -161,38 +163,39 @@ impl Discovery {
 
 impl Drop for Discovery {
     fn drop(&mut self) {
-        quit_later(self.sources.drain(..).filter_map(|(_, client)| client));
+        quit_later(&self.runtime, self.sources.drain(..).filter_map(|(_, client)| client));
     }
 }
 
 /// A client that is not needed any more.
-struct Spare(Option<Client>);
+struct Spare<'a>(&'a ClientRuntime, Option<Client>);
 
-impl Drop for Spare {
+impl Drop for Spare<'_> {
     fn drop(&mut self) {
-        quit_later(self.0.take());
+        quit_later(self.0, self.1.take());
     }
 }
 
 async fn ask_one(
+    runtime: &ClientRuntime,
     base: &FredConfig,
     kind: &Kind,
     address: &Address,
     known: Option<Client>,
 ) -> Result<(View, Client), FredError> {
     // Whoever does not answer is asked over a new connection the next time.
-    let mut spare = Spare(known);
-    if spare.0.is_none() {
+    let mut spare = Spare(runtime, known);
+    if spare.1.is_none() {
         let config = match kind {
             Kind::Cluster => config_at(base, address),
             Kind::Sentinel { .. } => of_sentinel(base, address),
         };
         let new = client(&config, PATIENCE, 32, Broken::Reconnects)
             .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
-        spare.0 = Some(new.clone());
-        init(new).await?;
+        spare.1 = Some(new.clone());
+        init(runtime, new).await?;
     }
-    let client = spare.0.as_ref().expect("just made");
+    let client = spare.1.as_ref().expect("just made");
     let view = match kind {
         Kind::Cluster => {
             let text: String = command(client, "CLUSTER", &["NODES"]).await?.convert()?;
@@ -204,7 +207,7 @@ async fn ask_one(
             read_master(master, others)?
         }
     };
-    Ok((view, spare.0.take().expect("just used")))
+    Ok((view, spare.1.take().expect("just used")))
 }
 
 async fn command(client: &Client, name: &'static str, args: &[&str]) -> Result<Value, FredError> {

@@ -103,7 +103,7 @@ impl Shared {
         (self.terms.sink)(Event::Gap);
         for node in retired {
             // Whoever waits for an answer from it is to try elsewhere, at once.
-            tokio::spawn(async move { node.quit().await });
+            self.terms.runtime.spawn(async move { node.quit().await });
         }
         errors.is_empty()
     }

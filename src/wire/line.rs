@@ -20,10 +20,11 @@ use super::{
     connection::{self, Broken, RawAnswer, custom},
     node::Terms,
 };
-use crate::error::Error;
+use crate::{error::Error, runtime::ClientRuntime};
 
 #[derive(Clone)]
 pub(super) struct Line {
+    runtime: ClientRuntime,
     client: Client,
     /// `None`: fred connects again.
     end: Option<Arc<End>>,
@@ -73,13 +74,13 @@ impl Line {
                 doubt: terms.doubt.clone(),
             })),
         };
-        Ok(Self { client, end })
+        Ok(Self { runtime: terms.runtime.clone(), client, end })
     }
 
     pub(super) async fn connect(&self) -> Result<(), FredError> {
-        let running = connection::init(self.client.clone()).await?;
+        let running = connection::init(&self.runtime, self.client.clone()).await?;
         if let Some(end) = self.end.clone() {
-            tokio::spawn(async move {
+            self.runtime.spawn(async move {
                 let _ = running.await;
                 end.comes();
             });
@@ -122,7 +123,7 @@ impl Line {
             Some(end) => {
                 end.comes();
                 // It may be busy with writing what nobody takes.
-                tokio::spawn(async move { client.force_reconnection().await });
+                self.runtime.spawn(async move { client.force_reconnection().await });
             }
         }
     }

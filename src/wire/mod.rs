@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::{error::RedisError, replicas::Replicas};
+use crate::{error::RedisError, replicas::Replicas, runtime::RuntimeEnded};
 
 pub(crate) use self::{
     clock::ServerClock,
@@ -202,6 +202,12 @@ impl WireError {
                 crate::Error::Redis(error)
             }
         }
+    }
+}
+
+impl From<RuntimeEnded> for WireError {
+    fn from(ended: RuntimeEnded) -> Self {
+        Self::Unanswered(ended.into())
     }
 }
 

@@ -24,11 +24,14 @@ use tokio::sync::Notify;
 use super::{
     Confirm, FredConfig, Invocation, Reply, ServerClock, WireError,
     confirm::Patient,
-    connection::{Broken, RawAnswer, connecting_failed, evaluate, quit, quit_later},
+    connection::{Broken, RawAnswer, connecting_failed, evaluate, finished, quit, quit_later},
     line::Line,
     pubsub,
 };
-use crate::error::{Error, RedisError};
+use crate::{
+    error::{Error, RedisError},
+    runtime::ClientRuntime,
+};
 
 /// So many timeouts in a row and the connection counts as dead: a black hole sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
@@ -40,6 +43,8 @@ pub(super) type Answer = Result<Reply, FredError>;
 /// What all nodes of one client have in common.
 #[derive(Clone)]
 pub(super) struct Terms {
+    /// What outlives a call runs here.
+    pub(super) runtime: ClientRuntime,
     pub(super) command_timeout: Duration,
     /// The word by which scripts publish.
     pub(super) publish: &'static str,
@@ -89,7 +94,8 @@ impl Node {
     pub(super) async fn connect(config: FredConfig, terms: Terms) -> Result<Arc<Self>, Error> {
         let commands = Line::new(&config, &terms, 32)?;
         let subscriber = Line::new(&config, &terms, 4096)?;
-        pubsub::forward(subscriber.client(), terms.sink.clone(), terms.doubt.clone());
+        pubsub::forward(&subscriber, &terms);
+        let runtime = terms.runtime.clone();
         let node = Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             patient: Patient::new(config, terms.clone(), commands.clone()),
@@ -101,7 +107,7 @@ impl Node {
             reconnecting: AtomicBool::new(false),
         };
         // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
-        let connecting = tokio::spawn(async move {
+        let connecting = runtime.spawn(async move {
             for line in [&node.commands, &node.subscriber] {
                 line.connect().await.map_err(connecting_failed)?;
             }
@@ -109,7 +115,7 @@ impl Node {
             node.time().await.map_err(|error| error.into_error(""))?;
             Ok(node)
         });
-        connecting.await.expect("connecting does not panic")
+        finished(connecting).await.map_err(connecting_failed)?
     }
 
     /// Sends one copy of the call. `asking`: the slot is on its way to this server.
@@ -167,7 +173,7 @@ impl Node {
         tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
         let lines = [self.commands.clone(), self.subscriber.clone()];
         let this = Arc::downgrade(self);
-        tokio::spawn(async move {
+        self.terms.runtime.spawn(async move {
             futures::future::join_all(lines.iter().map(Line::give_up)).await;
             if let Some(this) = this.upgrade() {
                 this.timeouts.store(0, Ordering::Relaxed);
@@ -194,7 +200,7 @@ impl Node {
 /// fred closes nothing by itself, not even connections that nobody has a handle to.
 impl Drop for Node {
     fn drop(&mut self) {
-        quit_later(self.both());
+        quit_later(&self.terms.runtime, self.both());
     }
 }
 

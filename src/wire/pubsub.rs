@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use fred::{
-    clients::Client,
-    interfaces::{EventInterface, PubsubInterface},
-};
+use fred::interfaces::{EventInterface, PubsubInterface};
 use futures::future::try_join_all;
-use tokio::sync::{Notify, broadcast::error::RecvError};
+use tokio::sync::broadcast::error::RecvError;
 
-use super::{Event, WireError, line::Line, node::classify};
+use super::{
+    Event, WireError,
+    line::Line,
+    node::{Terms, classify},
+};
 
 /// Takes the events of a subscriber connection. Must not block.
 pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -17,11 +18,12 @@ pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 /// Passes on all that the connection hears, until the client is gone, and that it broke.
 ///
 /// fred's own `on_message` ends for good at the first lagged broadcast; here that is a gap.
-pub(super) fn forward(client: &Client, sink: EventSink, doubt: Arc<Notify>) {
+pub(super) fn forward(line: &Line, terms: &Terms) {
+    let (client, sink, doubt) = (line.client(), terms.sink.clone(), terms.doubt.clone());
     let mut messages = client.message_rx();
     let mut reconnects = client.reconnect_rx();
     let mut errors = client.error_rx();
-    tokio::spawn(async move {
+    terms.runtime.spawn(async move {
         loop {
             let event = tokio::select! {
                 message = messages.recv() => match message {

@@ -29,7 +29,10 @@ use super::{
     pubsub,
     routes::{Routes, connect_all},
 };
-use crate::error::{Error, RedisError};
+use crate::{
+    error::{Error, RedisError},
+    runtime::ClientRuntime,
+};
 
 /// A call is passed on so many times by servers that send it elsewhere.
 const REDIRECTS: usize = 4;
@@ -62,10 +65,11 @@ impl FredTransport {
         command_timeout: Duration,
         sharding: ShardedPubsub,
         sink: pubsub::EventSink,
+        runtime: ClientRuntime,
     ) -> Result<Self, Error> {
         let (doubt, broken) = (Arc::new(Notify::new()), Broken::Reconnects);
-        let mut terms = Terms { command_timeout, publish: "publish", sink, doubt, broken };
-        let Some(mut discovery) = Discovery::new(&config) else {
+        let mut terms = Terms { runtime, command_timeout, publish: "publish", sink, doubt, broken };
+        let Some(mut discovery) = Discovery::new(&config, &terms.runtime) else {
             let node = Node::connect(config, terms.clone()).await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
@@ -84,7 +88,7 @@ impl FredTransport {
             return Err(error);
         }
         let transport = Self::new(terms, discovery.is_cluster(), sharded, routes);
-        tokio::spawn(follow(Arc::downgrade(&transport.shared), discovery));
+        transport.runtime().spawn(follow(Arc::downgrade(&transport.shared), discovery));
         Ok(transport)
     }
 
@@ -98,6 +102,10 @@ impl FredTransport {
             closed: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    fn runtime(&self) -> ClientRuntime {
+        self.shared.terms.runtime.clone()
     }
 }
 
@@ -189,12 +197,14 @@ impl Shared {
 impl Transport for FredTransport {
     fn call(&self, call: Invocation) -> Flight {
         let shared = self.shared.clone();
-        async move { shared.judge(shared.send(&call, None).await) }.boxed()
+        let make = move || async move { shared.judge(shared.send(&call, None).await) };
+        self.runtime().run(make).boxed()
     }
 
     fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight {
         let shared = self.shared.clone();
-        async move { shared.judge(shared.send(&call, Some(confirm)).await) }.boxed()
+        let make = move || async move { shared.judge(shared.send(&call, Some(confirm)).await) };
+        self.runtime().run(make).boxed()
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
@@ -217,7 +227,7 @@ impl Transport for FredTransport {
 
     fn server_time(&self, key: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
         let node = self.shared.node_for(key);
-        async move { node?.time().await }.boxed()
+        self.runtime().run(move || async move { node?.time().await }).boxed()
     }
 
     fn keep_time(&self) -> BoxFuture<'static, ()> {

@@ -18,6 +18,7 @@ mod replicas;
 mod replies;
 mod requests;
 mod rights;
+mod runtimes;
 mod server;
 mod silence;
 mod stage;

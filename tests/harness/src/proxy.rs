@@ -109,6 +109,14 @@ impl Proxy {
         }
     }
 
+    /// From now on the connections that are open swallow everything, and stay open; new ones are honest. So it is after a
+    /// firewall has forgotten them.
+    pub fn forget_connections(&self) {
+        for link in self.shared.links().values() {
+            link.die();
+        }
+    }
+
     /// Every reply takes so much longer from now on.
     pub fn delay_replies(&self, delay: Duration) {
         self.shared.faults().delay = delay;

@@ -30,6 +30,7 @@ pub(super) struct Link {
     cut: watch::Sender<bool>,
     subscribed: AtomicBool,
     torn: AtomicBool,
+    dead: AtomicBool,
     sent: Mutex<Vec<u8>>,
     /// One for each request the server has not answered: who is to be told when its reply is lost, if it is to be.
     unanswered: Mutex<VecDeque<Option<watch::Sender<usize>>>>,
@@ -42,6 +43,15 @@ impl Link {
 
     pub(super) fn is_open(&self) -> bool {
         !*self.cut.borrow()
+    }
+
+    /// From now on nothing comes through it, and it stays open.
+    pub(super) fn die(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
+    fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
     }
 
     /// Whether a blackhole took something from it.
@@ -127,6 +137,9 @@ async fn read_requests(
         while let Some(len) = request_len(&buffer)? {
             let bytes: Vec<u8> = buffer.drain(..len).collect();
             link.remember(&bytes);
+            if link.is_dead() {
+                continue;
+            }
             let fate = shared.faults().judge(&bytes);
             let lose_reply = match fate {
                 Fate::Forwarded => None,
@@ -193,6 +206,9 @@ async fn read_replies(
                     }
                     continue;
                 }
+            }
+            if link.is_dead() {
+                continue;
             }
             let (blackhole, delay) = {
                 let faults = shared.faults();
