@@ -31,7 +31,7 @@ pub struct Share {
 
 impl Share {
     pub(crate) fn new(hold: Arc<Hold>, watched: bool) -> Self {
-        hold.shares.fetch_add(1, Ordering::Relaxed);
+        hold.lease.shares.fetch_add(1, Ordering::Relaxed);
         Self { hold, watched, armed: true, counted: true }
     }
 
@@ -62,7 +62,7 @@ impl Share {
 
     fn uncount(&mut self) {
         if std::mem::take(&mut self.counted) {
-            self.hold.shares.fetch_sub(1, Ordering::Relaxed);
+            self.hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -103,14 +103,19 @@ impl Share {
         if !self.hold.suits(lease, watched, replicas) {
             return Err(self);
         }
+        self.counted = true;
+        self.hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+        // A client that was closed before this has told all holders but this one.
+        if self.hold.entry.engine.check_open().is_err() {
+            self.uncount();
+            return Err(self);
+        }
         match (self.watched, watched) {
             (true, false) => self.hold.lease.unwatch(),
             (false, true) => self.hold.lease.watch(Instant::now() - lease / 3, lease),
             (true, true) | (false, false) => {}
         }
         self.watched = watched;
-        self.counted = true;
-        self.hold.shares.fetch_add(1, Ordering::Relaxed);
         Ok(self)
     }
 

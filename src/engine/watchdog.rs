@@ -58,13 +58,13 @@ impl Watchdog {
         self.fresh.remove(&address(lease));
     }
 
-    /// Tells every holder that its hold is on its own now.
+    /// Tells every holder that its hold is on its own now. What was given back is about to be released.
     pub(crate) fn close(&self) {
         let agenda = self.agenda();
         let fresh = self.fresh.iter().filter_map(|entry| entry.value().upgrade());
         let all: Vec<_> = agenda.iter().chain(fresh).collect();
         drop(agenda);
-        for lease in all {
+        for lease in all.into_iter().filter(|lease| lease.is_wanted()) {
             lease.lose(Loss::Closed);
         }
     }

@@ -38,8 +38,6 @@ pub(crate) struct Hold {
     count: Mutex<u32>,
     /// The same, for a glance.
     shown: AtomicU32,
-    /// How many shares in it were not given back yet.
-    pub(crate) shares: AtomicU32,
     /// The fencing token of a kind that has one.
     token: Option<u64>,
     /// How many replicas had to confirm it, and how many did if they were asked.
@@ -80,9 +78,6 @@ impl Hold {
             lease.watch(sent, lease_time);
         }
         entry.engine.watchdog.add(&lease);
-        if entry.engine.check_open().is_err() {
-            lease.lose(Loss::Closed);
-        }
         entry.held.fetch_add(1, Ordering::Relaxed);
         let hold = Arc::new(Self {
             entry: entry.clone(),
@@ -90,7 +85,6 @@ impl Hold {
             owner,
             count: Mutex::new(1),
             shown: AtomicU32::new(1),
-            shares: AtomicU32::new(0),
             token,
             replicas,
             acknowledged,
@@ -99,7 +93,16 @@ impl Hold {
         if let Some(owner) = owner {
             entry.remember(owner, &hold);
         }
-        Share::new(hold, watched)
+        Self::share(hold, watched)
+    }
+
+    /// One more share in it. Whoever closes the client sees it, or else it is told here.
+    fn share(hold: Arc<Self>, watched: bool) -> Share {
+        let share = Share::new(hold, watched);
+        if share.hold().entry.engine.check_open().is_err() {
+            share.hold().lease.lose(Loss::Closed);
+        }
+        share
     }
 
     pub(crate) fn id(&self) -> &OwnerId {
@@ -116,7 +119,7 @@ impl Hold {
 
     /// Whether anybody still means to hold it.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.shares.load(Ordering::Relaxed) > 0
+        self.lease.is_wanted()
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -151,7 +154,7 @@ impl Hold {
         }
         self.set_count(&mut count, to);
         drop(count);
-        Ok(Some(Share::new(self, watched)))
+        Ok(Some(Self::share(self, watched)))
     }
 
     /// Sees to it that the hold lasts for so long from now on, if it does not last longer.

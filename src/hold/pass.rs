@@ -1,6 +1,6 @@
 //! What a hold has to do with being passed on.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -13,8 +13,7 @@ use crate::{
 impl Hold {
     /// Whether another may have it, now that it was given back.
     pub(crate) fn may_pass(&self) -> bool {
-        let shares = self.shares.load(Ordering::Relaxed);
-        shares == 0 && self.unanswered.is_none() && self.lease.loss().is_none()
+        !self.is_wanted() && self.unanswered.is_none() && self.lease.loss().is_none()
     }
 
     /// Takes it from its owner, if it has one. `false`: the owner is not done with it.

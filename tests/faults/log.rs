@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redisson_lock::Loss;
+use redisson_lock::{Loss, MultiLock};
 
 use crate::stage::{LOCK, Stage, connect, gets_it, sha, soon, waiter};
 use crate::warnings::listen;
@@ -53,4 +53,33 @@ async fn a_waiter_for_a_lock_of_its_own_client_is_told_to_the_log_once() {
     gets_it(turn).await.0.unlock().await.unwrap();
     assert_eq!(warnings.count("this client holds"), 1);
     stage.end([client]).await;
+}
+
+#[tokio::test]
+async fn what_was_given_back_before_the_client_closes_is_not_told_to_be_lost() {
+    let warnings = listen();
+    let stage = Stage::new().await;
+    for round in 0..5 {
+        let client = stage.client().await;
+        let mut me = client.owner();
+        let dropped = [
+            client.lock(LOCK).lock().await.unwrap(),
+            client.fair_lock("fair").lock().lease(Duration::from_secs(60)).await.unwrap(),
+            client.lock("owned").lock().by(&mut me).await.unwrap(),
+        ];
+        let several = MultiLock::all([client.lock("one"), client.lock("other")]);
+        let several = several.lock().await.unwrap();
+        drop((dropped, several));
+        if round == 0 {
+            // One that is still there is lost.
+            let kept = client.lock("kept").lock().await.unwrap();
+            soon("to close", client.close()).await.unwrap();
+            assert_eq!(kept.lost().await, Loss::Closed);
+            assert_eq!(warnings.count("lock lost"), 1);
+            stage.redis().query::<()>(harness::redis::cmd("DEL").arg("kept"));
+        }
+        stage.end([client]).await;
+    }
+    assert_eq!(warnings.count("lock lost"), 1);
+    warnings.assert_without("dropped guard");
 }

@@ -5,7 +5,10 @@ mod tests;
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -43,6 +46,8 @@ pub(crate) struct Lease {
     upheld: bool,
     /// Of a read that was taken under a write of the same owner, that write: they live in one key.
     under: Option<Arc<Lease>>,
+    /// How many of those who hold it have not given it back yet.
+    pub(crate) shares: AtomicU32,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -92,6 +97,7 @@ impl Lease {
             script: protocol.renewal(),
             upheld: protocol.is_upheld(),
             under,
+            shares: AtomicU32::new(0),
             state: Mutex::new(State {
                 trusted_until: sent + trust(lease),
                 leased_until: sent + lease,
@@ -156,6 +162,11 @@ impl Lease {
 
     pub(crate) fn unwatch(&self) {
         self.state().watched -= 1;
+    }
+
+    /// Whether anybody still means to hold it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.shares.load(Ordering::Relaxed) > 0
     }
 
     /// The hold is being released: no renewals, no news from here on.
