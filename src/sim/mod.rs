@@ -6,6 +6,7 @@
 
 mod cancellation;
 mod combined;
+mod handoff;
 mod lost_replies;
 mod majority;
 mod multi;

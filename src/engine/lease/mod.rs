@@ -221,18 +221,15 @@ impl Lease {
         }
     }
 
-    /// Whether one who asks for such a lease now may go on with what is left of this one: not much
-    /// less, and no more than it asked for.
+    /// Whether one who asks for such a lease now may go on with what is left of this one: no more than
+    /// it asked for, and not much less if nobody is to renew it.
     pub(crate) fn suits(&self, lease: Duration, watched: bool) -> bool {
         let state = self.state();
         let now = Instant::now();
         let left = state.trusted_until.saturating_duration_since(now);
         let longest_left = (state.asked + state.longest).saturating_duration_since(now);
-        match state.loss {
-            Some(_) => false,
-            None if watched => left >= lease / 2,
-            None => left >= trust(lease).mul_f64(0.9) && longest_left <= lease,
-        }
+        let least = if watched { lease / 2 } else { trust(lease).mul_f64(0.9) };
+        state.loss.is_none() && left >= least && longest_left <= lease
     }
 
     /// Done when the hold is lost.
