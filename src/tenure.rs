@@ -25,6 +25,10 @@ const GAP: Duration = Duration::from_millis(1);
 /// wake up. Where the server is far, as long as it takes to hear, acquire, release and be heard of.
 const COURTESY: Duration = Duration::from_millis(5);
 
+/// And at most: a call that took longer met a server that stood still, and says nothing of the way. The others
+/// hear of the release before its caller does, so they are ahead also where the way itself is longer.
+const MOST_COURTESY: Duration = Duration::from_millis(100);
+
 /// Where stepping back is in vain, tenures grow up to 2^so much times as long.
 const MOST_VAIN: u32 = 5;
 
@@ -126,7 +130,7 @@ impl Tenure {
     }
 
     /// The lock was released, and so many others told of it. `heard`: the messages on its channel
-    /// before that, if they are listened to. `took`: how long that call took.
+    /// before that, if they are listened to. `took`: how long the one copy took that did it.
     pub(crate) fn released(
         &mut self,
         now: Instant,
@@ -142,7 +146,8 @@ impl Tenure {
         if over && (others > 0 || self.kept) {
             // Our own message comes first.
             let before = heard.map_or(0, |heard| heard + 1);
-            let courtesy = if others == 0 { GAP } else { COURTESY.max(4 * took) };
+            let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
+            let courtesy = if others == 0 { GAP } else { far };
             let until = now + courtesy;
             self.back = Some(Back { until, courtesy, heard: 0, before, enough: others });
         }
@@ -248,6 +253,19 @@ mod tests {
         tenure.won(begun);
         passed(&mut tenure, TURNS);
         assert_eq!(tenure.plan(begun), Plan::Release);
+    }
+
+    #[test]
+    fn a_slow_release_is_no_reason_to_step_back_for_long() {
+        let begun = Instant::now();
+        for (took, courtesy) in [(ms(10), ms(40)), (ms(3_000), MOST_COURTESY)] {
+            let mut tenure = Tenure::default();
+            tenure.won(begun);
+            passed(&mut tenure, TURNS);
+            tenure.released(begun, took, 1, Some(0));
+            assert_eq!(tenure.steps_back(begun, Some(1)), Some(begun + courtesy), "{took:?}");
+            assert_eq!(tenure.steps_back(begun + courtesy, Some(1)), None, "{took:?}");
+        }
     }
 
     #[test]

@@ -246,11 +246,11 @@ impl Hold {
         let give_up = Instant::now() + engine.settings.retry_timeout.min(outlives);
         let heard =
             if to == 0 && self.entry.passes_on { self.entry.heard(self.id()) } else { None };
-        let sent = Instant::now();
         let released = self.lower(to, lost, || give_up).await;
         if to == 0 && self.entry.passes_on {
             let ours = u64::from(heard.is_some());
-            let told = released.as_ref().ok().map(|told| (sent, told.saturating_sub(ours)));
+            let told = released.as_ref().ok();
+            let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
             self.entry.queue.passing.released(&self.lease, told, heard);
         }
         // A count that is too high corrects itself; a lock that is held does not.
@@ -274,13 +274,13 @@ impl Hold {
         released.map(drop)
     }
 
-    /// Says how many were told.
+    /// Says when the copy was sent that did it, and how many were told.
     async fn lower(
         &self,
         to: u32,
         lost: Option<Loss>,
         give_up: impl Fn() -> Instant,
-    ) -> Result<u64, Error> {
+    ) -> Result<(Instant, u64), Error> {
         let engine = &self.entry.engine;
         let mut backoff = Backoff::new();
         let mut may_be_done = false;
@@ -289,13 +289,14 @@ impl Hold {
             if engine.is_closed() {
                 return Err(Error::Closed);
             }
+            let sent = Instant::now();
             let call = self.entry.protocol.release(self.id(), to);
             let answer = engine.call(call, Replicas::None, |_| false).await;
             let error = match answer.and_then(protocol::released) {
-                Ok(Some(told)) => return Ok(told),
+                Ok(Some(told)) => return Ok((sent, told)),
                 // An earlier copy, sent while the hold was trusted, may have done it: the work under
                 // the lock was over in time, whoever freed it.
-                Ok(None) if may_be_done => return Ok(0),
+                Ok(None) if may_be_done => return Ok((sent, 0)),
                 Ok(None) => {
                     let why = lost.unwrap_or_else(|| self.lease.why_gone());
                     self.lease.lose(why);
