@@ -41,8 +41,8 @@ pub(crate) struct Claim {
     state: State,
     /// What it is to take over.
     source: Option<Share>,
-    /// Whether it has done so.
-    swapped: bool,
+    /// Whether it has done so, and if so, whether that was the current hold here.
+    swapped: Option<bool>,
     /// The latest not-after of the copies that were never answered: until then one of them may
     /// still take the lock.
     unanswered: Option<u64>,
@@ -98,7 +98,7 @@ impl Claim {
             stands: false,
             state: State::Nothing,
             source: None,
-            swapped: false,
+            swapped: None,
             unanswered: None,
             _busy: entry.engine.janitor.busy(),
         }
@@ -176,8 +176,7 @@ impl Claim {
         match answer {
             Ok(Attempt::Won { .. }) => {
                 if let Some(source) = self.source.take() {
-                    source.replaced();
-                    self.swapped = true;
+                    self.swapped = Some(source.replaced());
                 }
             }
             Ok(Attempt::Held(_)) => {
@@ -224,10 +223,11 @@ impl Claim {
         let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
         let share = Hold::begin(&self.entry, grant, owner, watched);
         if self.entry.passes_on {
-            let (passing, lease) = (&self.entry.queue.passing, &share.hold().lease);
+            let passing = &self.entry.queue.passing;
             match self.swapped {
-                true => passing.swapped(lease),
-                false => passing.won(lease),
+                Some(true) => passing.swapped(share.hold()),
+                Some(false) => {}
+                None => passing.won(share.hold()),
             }
         }
         share
@@ -279,7 +279,7 @@ async fn undo(
     // The source first: then no copy can pass it on any more.
     let passed = source.is_some();
     match source {
-        Some(source) if granted => source.replaced(),
+        Some(source) if granted => drop(source.replaced()),
         Some(source) => drop(source.free().await),
         None => {}
     }

@@ -1,7 +1,7 @@
 //! A hold that is passed on inside the process: the next local waiter takes over what the one before
 //! it gave back, and the server sees one hold that goes on.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::{
     sync::Notify,
@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use crate::{
-    engine::Lease,
     entry::Entry,
+    hold::Hold,
     share::Share,
     tenure::{Plan, Tenure},
 };
@@ -27,15 +27,36 @@ pub(crate) struct Passing {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Given back here, and not yet taken over.
-    baton: Option<Share>,
+    baton: Slot,
     /// When a hold was last passed on.
     at: Option<Instant>,
     /// Whether somebody sees to it that no baton is forgotten.
     minded: bool,
     /// The hold of this process that was granted last. One before it is surely lost.
-    current: Option<usize>,
+    current: Option<Weak<Hold>>,
     tenure: Tenure,
+}
+
+impl State {
+    fn is_current(&self, hold: &Hold) -> bool {
+        self.current.as_ref().is_some_and(|current| std::ptr::eq(current.as_ptr(), hold))
+    }
+}
+
+/// A hold that was given back here and not yet taken over. Dropping a [`Share`] locks the state: what
+/// leaves the slot has to be dropped after the state is unlocked.
+#[derive(Debug, Default)]
+struct Slot(Option<Share>);
+
+impl Slot {
+    #[must_use = "to be dropped when the state is not locked any more"]
+    fn replace(&mut self, share: Option<Share>) -> Option<Share> {
+        std::mem::replace(&mut self.0, share)
+    }
+
+    fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 impl Passing {
@@ -46,7 +67,7 @@ impl Passing {
     /// What is to become of a hold that is being given back while somebody here waits.
     pub(crate) fn plan(&self, share: &Share) -> Plan {
         let state = self.state();
-        match share.hold().may_pass() && state.current == Some(address(&share.hold().lease)) {
+        match share.hold().may_pass() && state.is_current(share.hold()) {
             true => state.tenure.plan(Instant::now()),
             false => Plan::Release,
         }
@@ -56,18 +77,19 @@ impl Passing {
     /// or if it is not the hold to pass on.
     pub(crate) fn park(&self, share: Share, waits: impl Fn() -> bool) -> Result<(), Share> {
         let entry = share.hold().entry.clone();
-        let first = {
+        let (first, old) = {
             let mut state = self.state();
-            let current = state.current == Some(address(&share.hold().lease));
+            let current = state.is_current(share.hold());
             if !current || entry.engine.check_open().is_err() || !waits() || !share.hold().detach()
             {
                 return Err(share);
             }
-            state.baton = Some(share);
+            let old = state.baton.replace(Some(share));
             state.at = Some(Instant::now());
             state.tenure.passed();
-            !std::mem::replace(&mut state.minded, true)
+            (!std::mem::replace(&mut state.minded, true), old)
         };
+        drop(old);
         self.offered.notify_one();
         if first {
             let janitor = entry.engine.janitor.clone();
@@ -82,7 +104,7 @@ impl Passing {
 
     /// The hold that was left, if there is one.
     pub(crate) fn take(&self) -> Option<Share> {
-        self.state().baton.take()
+        self.state().baton.replace(None)
     }
 
     /// Done when something may have been left, or the lock be free.
@@ -91,21 +113,25 @@ impl Passing {
     }
 
     /// A hold was granted while the lock was free.
-    pub(crate) fn won(&self, lease: &Arc<Lease>) {
+    pub(crate) fn won(&self, hold: &Arc<Hold>) {
         let stale = {
             let mut state = self.state();
-            state.current = Some(address(lease));
+            state.current = Some(Arc::downgrade(hold));
             state.tenure.won(Instant::now());
-            state.baton.take()
+            state.baton.replace(None)
         };
         if let Some(stale) = stale {
             stale.gone();
         }
     }
 
-    /// A hold was swapped for this one.
-    pub(crate) fn swapped(&self, lease: &Arc<Lease>) {
-        self.state().current = Some(address(lease));
+    /// The hold that was current until it was [released](Self::released) was swapped for this one.
+    pub(crate) fn swapped(&self, hold: &Arc<Hold>) {
+        let mut state = self.state();
+        // Or else the lock was found free since then, and this hold is gone.
+        if state.current.is_none() {
+            state.current = Some(Arc::downgrade(hold));
+        }
     }
 
     /// Another process was seen to hold the lock.
@@ -122,17 +148,17 @@ impl Passing {
     }
 
     /// The lock was released on the server by a call sent then, or is surely not held any more; see
-    /// [`Tenure::released`].
+    /// [`Tenure::released`]. `false`: the hold was not the current one.
     pub(crate) fn released(
         &self,
-        lease: &Arc<Lease>,
+        hold: &Hold,
         told: Option<(Instant, u64)>,
         heard: Option<u64>,
-    ) {
+    ) -> bool {
         {
             let mut state = self.state();
-            if state.current != Some(address(lease)) {
-                return;
+            if !state.is_current(hold) {
+                return false;
             }
             state.current = None;
             if let Some((sent, others)) = told {
@@ -141,6 +167,7 @@ impl Passing {
             }
         }
         self.offered.notify_one();
+        true
     }
 
     /// See [`Tenure::steps_back`].
@@ -166,7 +193,8 @@ async fn mind(entry: Arc<Entry>) {
             let mut state = entry.queue.passing.state();
             let idle = state.at.is_none_or(|at| at.elapsed() >= PATIENCE);
             state.minded = !idle && !closing;
-            (state.baton.take_if(|_| idle || closing), !state.minded)
+            let forgotten = if idle || closing { state.baton.replace(None) } else { None };
+            (forgotten, !state.minded)
         };
         if let Some(share) = forgotten {
             let _ = share.free().await;
@@ -175,8 +203,4 @@ async fn mind(entry: Arc<Entry>) {
             return;
         }
     }
-}
-
-fn address(lease: &Arc<Lease>) -> usize {
-    Arc::as_ptr(lease) as usize
 }

@@ -119,11 +119,11 @@ impl Share {
         Ok(self)
     }
 
-    /// Another hold has taken its place on the server.
-    pub(crate) fn replaced(mut self) {
+    /// Another hold has taken its place on the server. Says whether it was the current one here.
+    pub(crate) fn replaced(mut self) -> bool {
         self.armed = false;
         self.uncount();
-        self.hold.replaced();
+        self.hold.replaced()
     }
 
     /// The server has said that it is gone.

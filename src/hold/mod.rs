@@ -251,7 +251,7 @@ impl Hold {
             let ours = u64::from(heard.is_some());
             let told = released.as_ref().ok();
             let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
-            self.entry.queue.passing.released(&self.lease, told, heard);
+            self.entry.queue.passing.released(&self, told, heard);
         }
         // A count that is too high corrects itself; a lock that is held does not.
         if to == 0 && matches!(released, Err(Error::Redis(_))) {

@@ -57,10 +57,10 @@ impl Hold {
         }
     }
 
-    /// Another hold has taken its place on the server.
-    pub(crate) fn replaced(&self) {
+    /// Another hold has taken its place on the server. Says whether it was the current one here.
+    pub(crate) fn replaced(&self) -> bool {
         self.lease.end();
         self.entry.engine.watchdog.remove(&self.lease);
-        self.entry.queue.passing.released(&self.lease, None, None);
+        self.entry.queue.passing.released(self, None, None)
     }
 }

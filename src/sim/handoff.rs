@@ -1,11 +1,16 @@
 //! What a hold takes along, and leaves behind, when it goes from one caller to the next.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use futures::{FutureExt, future::join_all};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, LOCK, Sim, World};
+use crate::Error;
 
 #[tokio::test(start_paused = true)]
 async fn a_watched_hold_does_not_inherit_a_longer_lease() {
@@ -47,4 +52,55 @@ async fn a_free_lock_is_not_left_alone_for_long_after_a_slow_release() {
         assert!(begun.elapsed() < most, "{:?}", begun.elapsed());
         second.unlock().await.unwrap();
     }
+}
+
+#[test]
+fn a_late_swap_and_a_newer_hold_left_to_the_same_waiters_block_no_thread() {
+    let (done, finished) = mpsc::channel();
+    // A thread of its own: it can be left behind when it is blocked.
+    std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        // The swap is heard of about 100 ms after it was asked for.
+        runtime.block_on(async {
+            let world = World::new();
+            for taken in 90..125 {
+                swapped_late(&world, taken).await;
+            }
+        });
+        done.send(()).unwrap();
+    });
+    assert_eq!(finished.recv_timeout(Duration::from_secs(60)), Ok(()), "the thread is blocked");
+}
+
+/// A hold is swapped for an owner's, which is told of it 100 ms later. Meanwhile the key is deleted, and
+/// somebody takes the free lock at `taken` ms and leaves it to those who wait.
+async fn swapped_late(world: &Arc<World>, taken: u64) {
+    let sim = Sim::new(world).await;
+    let lock = sim.client.lock(LOCK);
+    let ms = |n| sleep(Duration::from_millis(n));
+    let first = lock.lock().await.unwrap();
+    sim.network.fail("pass", [Fault::SlowReply(Duration::from_millis(100))]);
+    let swapper = async {
+        let mut me = sim.client.owner();
+        let guard = lock.lock().by(&mut me).await.unwrap();
+        let lost = guard.unlock().await;
+        assert!(matches!(lost, Err(Error::NotHeld { .. })), "{lost:?}");
+    };
+    let waiter = async {
+        ms(5).await;
+        lock.lock().await.unwrap().unlock().await.unwrap();
+    };
+    let meanwhile = async {
+        ms(10).await;
+        first.unlock().await.unwrap();
+        ms(40).await;
+        world.forget(LOCK);
+        ms(taken - 50).await;
+        if let Some(newer) = lock.try_lock().await.unwrap() {
+            newer.unlock().await.unwrap();
+        }
+    };
+    tokio::join!(swapper, waiter, meanwhile);
+    assert!(sim.left().await.is_empty());
 }
