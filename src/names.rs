@@ -37,6 +37,14 @@ pub(crate) fn token(name: &str) -> String {
     tagged("redisson_lock_token", name)
 }
 
+/// The key that lives as long as a holder's read hold: Redisson counts re-entries on from this one.
+pub(crate) fn read_timeout(name: &str, holder: &str) -> String {
+    match name.contains('{') {
+        true => format!("{name}:{holder}:rwlock_timeout:1"),
+        false => format!("{{{name}}}:{holder}:rwlock_timeout:1"),
+    }
+}
+
 /// Whether Redisson misses the hash tag of this name.
 pub(crate) fn is_misread(name: &str) -> bool {
     name.find('{').is_some_and(|open| name[..open].contains('}'))
@@ -57,6 +65,12 @@ mod tests {
     fn a_name_without_a_brace_is_wrapped_in_one() {
         assert_eq!(unlock_channel("order:42"), "redisson_lock__channel:{order:42}");
         assert_eq!(unlock_channel("a}b"), "redisson_lock__channel:{a}b}");
+    }
+
+    #[test]
+    fn a_read_hold_has_a_key_beside_the_lock() {
+        assert_eq!(read_timeout("a", "u:1"), "{a}:u:1:rwlock_timeout:1");
+        assert_eq!(read_timeout("a{b}", "u:1"), "a{b}:u:1:rwlock_timeout:1");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 -- or read by others, or the caller's own to write.
 --
 -- KEYS[1]  lock
+-- KEYS[2]  timeout key of the hold. In a slot that moves it may be no key but
+--          stand before ARGV[1]
 -- ARGV[1]  holder id, used for this one hold and never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
@@ -13,6 +15,9 @@
 --          error WRONGTYPE: the key is a lock of another kind
 --
 -- Repeat   safe: a holder that is already there has its answer, granted
+if not KEYS[2] then
+  KEYS[2] = table.remove(ARGV, 1)
+end
 local ttl = redis.call('pttl', KEYS[1])
 local again = false
 if ttl ~= -2 then
@@ -31,15 +36,19 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
   return {now}
 end
+-- what may be refused comes first: in a slot that moves the key may be elsewhere
+local left = redis.call('pttl', KEYS[2])
+if again and left == -2 then
+  -- refused there: made anew, it would be on both sides
+  redis.call('exists', KEYS[1], KEYS[2])
+end
+if left < tonumber(ARGV[2]) then
+  redis.call('set', KEYS[2], '1', 'px', ARGV[2])
+end
 if ttl == -2 then
   redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], '1')
 elseif not again then
   redis.call('hset', KEYS[1], ARGV[1], '1')
-end
-local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
-local timeout = tag .. ':' .. ARGV[1] .. ':rwlock_timeout:1'
-if redis.call('pttl', timeout) < tonumber(ARGV[2]) then
-  redis.call('set', timeout, '1', 'px', ARGV[2])
 end
 if ttl < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])

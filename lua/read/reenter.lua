@@ -1,6 +1,8 @@
 -- Raise the hold count of a reader that already holds the lock.
 --
 -- KEYS[1]  lock
+-- KEYS[2]  timeout key of the hold. In a slot that moves it may be no key but
+--          stand before ARGV[1]
 -- ARGV[1]  holder id
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
@@ -11,6 +13,9 @@
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   safe: the count is set, not added to, and no TTL ever falls
+if not KEYS[2] then
+  KEYS[2] = table.remove(ARGV, 1)
+end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
@@ -19,13 +24,16 @@ end
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
-redis.call('hset', KEYS[1], ARGV[1], ARGV[4])
-local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
 -- one key for all its re-entries, with the longest lease: a key for each, as
 -- Redisson has them, would be cut off by releases and late copies out of order
-local timeout = tag .. ':' .. ARGV[1] .. ':rwlock_timeout:1'
-if redis.call('pttl', timeout) < tonumber(ARGV[2]) then
-  redis.call('set', timeout, '1', 'px', ARGV[2])
+local left = redis.call('pttl', KEYS[2])
+if left == -2 then
+  -- refused in a slot that moves: made anew, it would be on both sides
+  redis.call('exists', KEYS[1], KEYS[2])
+end
+redis.call('hset', KEYS[1], ARGV[1], ARGV[4])
+if left < tonumber(ARGV[2]) then
+  redis.call('set', KEYS[2], '1', 'px', ARGV[2])
 end
 if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])

@@ -2,6 +2,8 @@
 -- and wake a waiter if no other reader is alive.
 --
 -- KEYS[1]  lock
+-- KEYS[2]  timeout key of the hold. In a slot that moves it may be no key but
+--          stand before ARGV[1]
 -- ARGV[1]  holder id
 -- ARGV[2]  hold count after this release
 -- ARGV[3]  unlock channel
@@ -12,31 +14,52 @@
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
 --          the hold away whatever its count, and a second one finds it gone
+if not KEYS[2] then
+  KEYS[2] = table.remove(ARGV, 1)
+end
+local held = redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if ARGV[2] ~= '0' then
-  if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  if not held then
     return 0
   end
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
   return 1
 end
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+if not held then
+  -- it is left behind when the lock is freed by force
+  redis.call('del', KEYS[2])
   return 0
 end
-local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
-redis.call('del', tag .. ':' .. ARGV[1] .. ':rwlock_timeout:1')
-if redis.call('hget', KEYS[1], 'mode') == 'write' then
-  return 1
+if redis.call('pttl', KEYS[2]) == -2 then
+  -- refused in a slot that moves: there it may be elsewhere
+  redis.call('exists', KEYS[1], KEYS[2])
 end
 -- of those who remain some may have died
-local longest = 0
-local fields = redis.call('hgetall', KEYS[1])
-for i = 1, #fields, 2 do
-  if fields[i] ~= 'mode' then
-    for n = 1, tonumber(fields[i + 1]) do
-      local left = redis.call('pttl', tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
-      longest = math.max(longest, left)
+local longest, unknown = 0, false
+if redis.call('hget', KEYS[1], 'mode') == 'write' then
+  unknown = true
+elseif redis.call('hlen', KEYS[1]) > 2 then
+  local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
+  local fields = redis.call('hgetall', KEYS[1])
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' and fields[i] ~= ARGV[1] then
+      for n = 1, tonumber(fields[i + 1]) do
+        local timeout = tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
+        local left = redis.pcall('pttl', timeout)
+        if type(left) == 'number' and left ~= -2 then
+          longest = math.max(longest, left)
+        elseif redis.pcall('exists', KEYS[1], timeout) ~= 1 then
+          -- refused in a slot that moves: it is not dead that is elsewhere
+          unknown = true
+        end
+      end
     end
   end
+end
+redis.call('hdel', KEYS[1], ARGV[1])
+redis.call('del', KEYS[2])
+if unknown then
+  return 1
 end
 if longest > 0 then
   redis.call('pexpire', KEYS[1], longest)

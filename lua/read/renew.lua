@@ -1,36 +1,53 @@
--- Renew a batch of read holds.
+-- Renew a batch of n read holds.
 --
--- KEYS[i]     lock
--- ARGV[2i-1]  holder id of the hold on KEYS[i]
--- ARGV[2i]    lease, ms
+-- KEYS[i]      lock of the i-th
+-- KEYS[n + i]  its timeout key. In a slot that moves that of one alone may be no
+--              key but stand before ARGV[1]
+-- ARGV[2i-1]   holder id
+-- ARGV[2i]     lease, ms
 --
--- Returns  one integer for each lock
+-- Returns  for each hold
 --          1: renewed
 --          0: the lock is free
 --          -1: the lock is others'
+--          text: the error that it met; it is as it was, or renewed in part
 --
 -- Repeat   safe: no TTL ever falls, and a hold that is gone stays gone. While
 --          its field is there nobody has written since: its timeout key may
 --          have run out, and is set anew
+if not KEYS[2] then
+  KEYS[2] = table.remove(ARGV, 1)
+end
+local function renew(lock, timeout, holder, lease)
+  -- pcall: a key of another type is another's
+  if redis.pcall('hexists', lock, holder) ~= 1 then
+    return redis.call('exists', lock) == 0 and 0 or -1
+  end
+  local left = redis.call('pttl', timeout)
+  if left == -2 then
+    -- refused in a slot that moves: made anew, it would be on both sides
+    redis.call('exists', lock, timeout)
+  end
+  if redis.call('pttl', lock) < tonumber(lease) then
+    redis.call('pexpire', lock, lease)
+  end
+  if left == -2 then
+    redis.call('set', timeout, '1', 'px', lease)
+  elseif left < tonumber(lease) then
+    -- not by SET, which is refused when there is no memory left
+    redis.call('pexpire', timeout, lease)
+  end
+  return 1
+end
 local answers = {}
-for i, key in ipairs(KEYS) do
-  local holder, lease = ARGV[2 * i - 1], ARGV[2 * i]
-  -- pcall: a key of another type must not spoil its neighbours' renewals
-  local held = redis.pcall('hexists', key, holder)
-  if held == 1 then
-    local tag = key:find('{', 1, true) and key or '{' .. key .. '}'
-    local timeout = tag .. ':' .. holder .. ':rwlock_timeout:1'
-    if redis.call('pttl', timeout) < tonumber(lease) then
-      redis.call('set', timeout, '1', 'px', lease)
-    end
-    if redis.call('pttl', key) < tonumber(lease) then
-      redis.call('pexpire', key, lease)
-    end
-    answers[i] = 1
-  elseif redis.call('exists', key) == 0 then
-    answers[i] = 0
+local n = #KEYS / 2
+for i = 1, n do
+  -- pcall: what is refused to one must not spoil its neighbours' renewals
+  local done, answer = pcall(renew, KEYS[i], KEYS[n + i], ARGV[2 * i - 1], ARGV[2 * i])
+  if done then
+    answers[i] = answer
   else
-    answers[i] = -1
+    answers[i] = type(answer) == 'table' and answer.err or tostring(answer)
   end
 end
 return answers

@@ -23,7 +23,8 @@ local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
 local fields = redis.call('hgetall', KEYS[1])
 for i = 1, #fields, 2 do
   for n = 1, tonumber(fields[i + 1]) or 0 do
-    redis.call('del', tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
+    -- pcall: in a slot that moves it may be elsewhere, and ends with its lease
+    redis.pcall('del', tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
   end
 end
 redis.call('del', KEYS[1])

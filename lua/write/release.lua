@@ -12,39 +12,46 @@
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
 --          the hold away whatever its count, and a second one finds it gone
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return 0
+end
 if ARGV[2] ~= '0' then
-  if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-    return 0
-  end
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
   return 1
 end
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
-  return 0
-end
 -- the reads that were taken under it; each has keys with times of their own
-local longest = 0
-if redis.call('hlen', KEYS[1]) > 1 then
+local longest, unknown = 0, false
+if redis.call('hlen', KEYS[1]) > 2 then
   local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
   local fields = redis.call('hgetall', KEYS[1])
   for i = 1, #fields, 2 do
-    if fields[i] ~= 'mode' then
+    if fields[i] ~= 'mode' and fields[i] ~= ARGV[1] then
       for n = 1, tonumber(fields[i + 1]) do
-        local left = redis.call('pttl', tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
-        longest = math.max(longest, left)
+        local timeout = tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
+        local left = redis.pcall('pttl', timeout)
+        if type(left) == 'number' and left ~= -2 then
+          longest = math.max(longest, left)
+        elseif redis.pcall('exists', KEYS[1], timeout) ~= 1 then
+          -- refused in a slot that moves: it is not dead that is elsewhere
+          unknown = true
+        end
       end
     end
   end
 end
-if longest > 0 then
+local read = unknown or longest > 0
+if read then
+  redis.call('hdel', KEYS[1], ARGV[1])
   redis.call('hset', KEYS[1], 'mode', 'read')
-  redis.call('pexpire', KEYS[1], longest)
+  if not unknown then
+    redis.call('pexpire', KEYS[1], longest)
+  end
 else
   redis.call('del', KEYS[1])
 end
 -- 1: all who sleep may go. One of Redisson's writers that is about to fall
 -- asleep misses that; a 0 waits for it.
-if redis.call(ARGV[4], ARGV[3], '1') > 0 and longest <= 0 then
+if redis.call(ARGV[4], ARGV[3], '1') > 0 and not read then
   redis.call(ARGV[4], ARGV[3], '0')
 end
 return 1

@@ -216,9 +216,8 @@ async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut load: V
 /// Whether the call did nothing, and may do better by itself.
 fn may_do_alone(answer: &Answer) -> bool {
     match answer {
+        // A key that another of them had just freed, in a slot that moves, too: the next is made elsewhere.
         Err(WireError::NotNow(_)) => true,
-        // A key that another of them had just freed, in a slot that moves: the next is made elsewhere.
-        Err(WireError::Refused(error)) => error.to_string().contains("a non local key"),
         _ => false,
     }
 }

@@ -163,6 +163,10 @@ async fn renew(
     transport: Arc<dyn Transport>,
     batch: Vec<Due>,
 ) {
+    let put_off = |hold: &Arc<Lease>| {
+        hold.not_renewed(watchdog.lease);
+        watchdog.add(hold);
+    };
     let renew_all = async |batch: &[Due]| -> Result<(), WireError> {
         let sent = Instant::now();
         let give_up = sent + watchdog.timeout;
@@ -171,29 +175,41 @@ async fn renew(
         // Who was told meanwhile that it is lost must not have it renewed.
         let held: Vec<_> = batch.iter().filter(|(hold, _)| hold.loss().is_none()).collect();
         let answers = ask(&transport, &held, give_up).await?;
+        let mut refused = None;
         for ((hold, to), answer) in held.into_iter().zip(answers) {
-            hold.renewed(answer, sent, *to);
+            match answer {
+                Ok(answer) => hold.renewed(answer, sent, *to),
+                Err(error) => {
+                    put_off(hold);
+                    let (_, holds) = refused.get_or_insert((error, 0));
+                    *holds += 1;
+                }
+            }
+        }
+        if let Some((error, holds)) = refused {
+            tracing::warn!(holds, %error, "renewal failed, trying again");
         }
         Ok(())
     };
-    let put_off = |batch: &[Due], error: WireError| {
+    let put_all_off = |batch: &[Due], error: WireError| {
         tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
-        for (hold, _) in batch {
-            hold.not_renewed(watchdog.lease);
-            watchdog.add(hold);
-        }
+        batch.iter().for_each(|(hold, _)| put_off(hold));
     };
     match renew_all(&batch).await {
         Ok(()) => {}
-        Err(error) if batch.len() > 1 && error.is_of_keys_apart() => {
+        // What is refused to one is no reason to let the others go.
+        Err(error)
+            if batch.len() > 1
+                && (error.is_of_keys_apart() || matches!(error, WireError::Refused(_))) =>
+        {
             let each = batch.chunks(1).map(async |one| {
                 if let Err(error) = renew_all(one).await {
-                    put_off(one, error);
+                    put_all_off(one, error);
                 }
             });
             join_all(each).await;
         }
-        Err(error) => put_off(&batch, error),
+        Err(error) => put_all_off(&batch, error),
     }
 }
 
@@ -201,7 +217,7 @@ async fn ask(
     transport: &Arc<dyn Transport>,
     batch: &[&Due],
     give_up: Instant,
-) -> Result<Vec<Renewed>, WireError> {
+) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
     let Some((first, _)) = batch.first() else { return Ok(Vec::new()) };
     let holds = batch.iter().map(|(hold, to)| (&hold.renew, to.as_millis() as u64));
     let call = protocol::renew(first.script, holds);

@@ -248,7 +248,8 @@ pub(crate) fn renew<'a>(
     script: &'static Script,
     holds: impl ExactSizeIterator<Item = (&'a Renew, u64)> + Clone,
 ) -> Invocation {
-    let keys = holds.len();
+    let reads = script.or_with_one_key;
+    let keys = holds.len() * if reads { 2 } else { 1 };
     // All words in one piece of memory: to count the references to each costs more than to copy it.
     let bytes = holds.clone().map(|(hold, _)| hold.key.len() + hold.id.as_bytes().len()).sum();
     let mut text = BytesMut::with_capacity(bytes);
@@ -256,23 +257,28 @@ pub(crate) fn renew<'a>(
         text.extend_from_slice(word);
         Arg::Bytes(text.split().freeze())
     };
-    let mut args = Vec::with_capacity(3 * keys);
+    let mut args = Vec::with_capacity(keys + 2 * holds.len());
     args.extend(holds.clone().map(|(hold, _)| word(&hold.key)));
+    if reads {
+        let timeouts = holds.clone().map(|(hold, _)| read_write::timeout(&hold.key, &hold.id));
+        args.extend(timeouts.map(Arg::Bytes));
+    }
     args.extend(holds.flat_map(|(hold, lease)| [word(hold.id.as_bytes()), Arg::from(lease)]));
     Invocation { script, keys, args }
 }
 
-/// What an answer to [`renew`] means, hold by hold.
-pub(crate) fn renewed(reply: Reply) -> Result<Vec<Renewed>, WireError> {
+/// What an answer to [`renew`] means, hold by hold: a renewal may be refused without its neighbours.
+pub(crate) fn renewed(reply: Reply) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
     let Reply::Array(answers) = &reply else {
         return Err(unexpected(&reply));
     };
     answers
         .iter()
-        .map(|answer| match answer.as_int() {
-            Some(1) => Ok(Renewed::Yes),
-            Some(0) => Ok(Renewed::Gone),
-            Some(-1) => Ok(Renewed::Taken),
+        .map(|answer| match answer {
+            Reply::Int(1) => Ok(Ok(Renewed::Yes)),
+            Reply::Int(0) => Ok(Ok(Renewed::Gone)),
+            Reply::Int(-1) => Ok(Ok(Renewed::Taken)),
+            Reply::Bytes(text) => Ok(Err(WireError::said(&String::from_utf8_lossy(text)))),
             _ => Err(unexpected(&reply)),
         })
         .collect()

@@ -5,17 +5,17 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Line, Protocol, Terms, Wish, reentrant, script};
+use super::{Line, Protocol, Terms, Wish, script};
 use crate::{
     names,
     owner::{Identity, OwnerId},
     wire::{Arg, Invocation, Script},
 };
 
-static READ: Script = script!("read/acquire");
-static REENTER_READ: Script = script!("read/reenter");
-static RELEASE_READ: Script = script!("read/release");
-static RENEW_READ: Script = script!("read/renew");
+static READ: Script = script!("read/acquire").or_with_one_key();
+static REENTER_READ: Script = script!("read/reenter").or_with_one_key();
+static RELEASE_READ: Script = script!("read/release").or_with_one_key();
+static RENEW_READ: Script = script!("read/renew").or_with_one_key();
 static FORCE_UNLOCK_READ: Script = script!("read/force_unlock");
 static WRITE: Script = script!("write/acquire");
 static RELEASE_WRITE: Script = script!("write/release");
@@ -51,6 +51,22 @@ impl Read {
     pub(crate) fn new(name: &str) -> Self {
         Self(Common::new(name))
     }
+
+    fn call<const N: usize>(
+        &self,
+        script: &'static Script,
+        id: &OwnerId,
+        args: [Arg; N],
+    ) -> Invocation {
+        let keys = [Arg::from(&self.0.key), Arg::Bytes(timeout(&self.0.key, id))];
+        let args = keys.into_iter().chain([id.as_bytes().into()]).chain(args).collect();
+        Invocation { script, keys: 2, args }
+    }
+}
+
+/// The timeout key of a read hold.
+pub(super) fn timeout(key: &Bytes, id: &OwnerId) -> Bytes {
+    names::read_timeout(names::text(key), id.as_str()).into()
 }
 
 impl Protocol for Read {
@@ -67,10 +83,10 @@ impl Protocol for Read {
     }
 
     fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation {
-        self.0.call(
+        self.call(
             &READ,
+            id,
             [
-                id.as_bytes().into(),
                 terms.lease.into(),
                 terms.not_after.into(),
                 wish.under.as_ref().map_or("".into(), |id| id.as_bytes().into()),
@@ -79,14 +95,13 @@ impl Protocol for Read {
     }
 
     fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
-        Invocation { script: &REENTER_READ, ..reentrant::reenter(self.key(), id, terms, count) }
+        let args = [terms.lease.into(), terms.not_after.into(), u64::from(count).into()];
+        self.call(&REENTER_READ, id, args)
     }
 
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {
-        self.0.call(
-            &RELEASE_READ,
-            [id.as_bytes().into(), u64::from(count).into(), (&self.0.channel).into(), Arg::Publish],
-        )
+        let args = [u64::from(count).into(), (&self.0.channel).into(), Arg::Publish];
+        self.call(&RELEASE_READ, id, args)
     }
 
     fn renewal(&self) -> &'static Script {

@@ -104,9 +104,9 @@ impl Network {
     pub(super) fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
         let combined = call.script.name == "reentrant/combine";
         let not_after = match call.script.name {
-            "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass" | "read/acquire"
-            | "read/reenter" | "write/acquire" | "fair/force_unlock" => Some(3),
-            "fenced/acquire" | "fenced/pass" => Some(4),
+            "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass" | "write/acquire"
+            | "fair/force_unlock" => Some(3),
+            "fenced/acquire" | "fenced/pass" | "read/acquire" | "read/reenter" => Some(4),
             "fair/acquire" => Some(5),
             "reentrant/force_unlock" | "read/force_unlock" | "write/force_unlock" => Some(1),
             _ => None,

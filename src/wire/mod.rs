@@ -181,6 +181,10 @@ impl WireError {
             }
             _ => text,
         };
+        // A script has met a key that is elsewhere, in a slot that moves.
+        if text.contains("a non local key") {
+            return Self::NotNow(RedisError::new(text));
+        }
         match inner.split_whitespace().next().unwrap_or_default() {
             "WRONGTYPE" => Self::WrongType,
             "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY"
@@ -191,7 +195,7 @@ impl WireError {
 
     /// Whether the call did not run because some of its keys are here and some there, in a slot that moves.
     pub(crate) fn is_of_keys_apart(&self) -> bool {
-        matches!(self, Self::NotNow(error) if error.to_string().contains("TRYAGAIN"))
+        matches!(self, Self::NotNow(error) if is_of_keys_apart(&error.to_string()))
     }
 
     /// As a caller is told of it.
@@ -220,6 +224,10 @@ impl fmt::Display for WireError {
     }
 }
 
+fn is_of_keys_apart(error: &str) -> bool {
+    error.contains("TRYAGAIN") || error.contains("a non local key")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +241,14 @@ mod tests {
         }
         for text in [format!("READONLY {by_7}"), format!("{words}: 12: -READONLY Operation")] {
             assert!(matches!(WireError::said(&text), WireError::NotNow(_)), "{text}");
+        }
+        let elsewhere = "attempted to access a non local key in a cluster node";
+        for text in [
+            format!("ERR Script {elsewhere} script: 3b64a469, on @user_script:26."),
+            format!("{words}:1: @user_script: 1: Lua script {elsewhere}"),
+        ] {
+            let error = WireError::said(&text);
+            assert!(matches!(error, WireError::NotNow(_)) && error.is_of_keys_apart(), "{text}");
         }
         let refused = WireError::said(&format!("{words}:1: ERR unknown"));
         assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");

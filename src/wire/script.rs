@@ -11,12 +11,22 @@ use crate::replicas::Acknowledged;
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) source: &'static str,
+    /// Whether its second key may be its first argument: see [`Script::or_with_one_key`].
+    pub(crate) or_with_one_key: bool,
     sha: OnceLock<Bytes>,
 }
 
 impl Script {
     pub(crate) const fn new(name: &'static str, source: &'static str) -> Self {
-        Self { name, source, sha: OnceLock::new() }
+        Self { name, source, or_with_one_key: false, sha: OnceLock::new() }
+    }
+
+    /// A script of two keys that sees for itself whether the second is missing or elsewhere. With both
+    /// named it is refused in a slot that moves unless both are here; with the first alone it runs
+    /// where that is, and what it then cannot do is refused before it has done anything.
+    pub(crate) const fn or_with_one_key(mut self) -> Self {
+        self.or_with_one_key = true;
+        self
     }
 
     /// The SHA-1 by which the server knows the script, in hex.
@@ -66,6 +76,12 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
+    /// The same with one key, if that can be said.
+    pub(crate) fn with_one_key(&self) -> Option<Self> {
+        let possible = self.keys == 2 && self.script.or_with_one_key;
+        possible.then(|| Self { keys: 1, ..self.clone() })
+    }
+
     /// The key that says which server is asked.
     pub(crate) fn key(&self) -> &[u8] {
         match self.args.first() {

@@ -25,6 +25,7 @@ use super::{
     connection::{Broken, connecting_failed},
     discover::{Discovery, Map},
     follow::follow,
+    is_of_keys_apart,
     node::{Answer, Node, Terms, classify},
     pubsub,
     routes::{Routes, connect_all},
@@ -143,8 +144,18 @@ impl Shared {
         })
     }
 
-    /// Sends one copy, and follows redirects: where one comes from nothing has run.
+    /// Sends one copy, to where the first key is if need be.
     async fn send(&self, call: &Invocation, confirm: Option<Confirm>) -> Answer {
+        let answer = self.send_once(call, confirm).await;
+        let apart = matches!(&answer, Err(error) if is_of_keys_apart(error.details()));
+        match apart.then(|| call.with_one_key()).flatten() {
+            Some(call) => self.send_once(&call, confirm).boxed().await,
+            None => answer,
+        }
+    }
+
+    /// Sends one copy, and follows redirects: where one comes from nothing has run.
+    async fn send_once(&self, call: &Invocation, confirm: Option<Confirm>) -> Answer {
         let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
         let Some(mut node) = self.node_of(call.key()) else {
             self.terms.doubt.notify_one();

@@ -8,6 +8,7 @@ mod comeback;
 mod company;
 mod contest;
 mod failover;
+mod halfway;
 mod progress;
 mod rights;
 mod sentinel;

@@ -39,14 +39,19 @@ const CHANGES: [Change<Rule>; 10] = [
         "redis.call('hset', KEYS[1], 'mode', 'read') mode = 'read'",
     ),
     (Rule::ReleaseRecomputes, "read/release", "redis.call('pexpire', KEYS[1], longest)", ""),
-    (Rule::OneTimeoutKey, "read/reenter", "':rwlock_timeout:1'", "':rwlock_timeout:' .. ARGV[4]"),
+    (
+        Rule::OneTimeoutKey,
+        "read/reenter",
+        "local left = redis.call('pttl', KEYS[2])",
+        "KEYS[2] = KEYS[2]:gsub('1$', ARGV[4])\nlocal left = redis.call('pttl', KEYS[2])",
+    ),
     (
         Rule::WriteModeKeeps,
         "read/release",
         "redis.call('hget', KEYS[1], 'mode') == 'write'",
         "false",
     ),
-    (Rule::RenewalRaises, "read/renew", "redis.call('pttl', key) < tonumber(lease)", "true"),
+    (Rule::RenewalRaises, "read/renew", "redis.call('pttl', lock) < tonumber(lease)", "true"),
     (
         Rule::RenewalSetsAnew,
         "read/renew",
@@ -132,7 +137,13 @@ impl Scripts {
             Verb::TheirRenewal => return fill(&self.theirs(side).renewal, call, WATCHDOG),
             Verb::TheirForce => return fill(&self.theirs(side).force_unlock, call, WATCHDOG),
         };
-        Invocation { script: script.clone(), keys: vec![LOCK.into()], args }
+        let takes_its_key =
+            !matches!(call.verb, Verb::Force { .. } | Verb::PlainLock { .. } | Verb::PlainUnlock);
+        let mut keys = vec![LOCK.into()];
+        if takes_its_key && !id.write {
+            keys.push(format!("{{{LOCK}}}:{id}:rwlock_timeout:1").into());
+        }
+        Invocation { script: script.clone(), keys, args }
     }
 
     fn theirs(&self, side: usize) -> &Overheard {

@@ -30,6 +30,16 @@ impl RedisCluster {
             .unwrap_or_else(|error| panic!("slot {slot} cannot be moved to {to}: {error}"));
     }
 
+    /// Ends it: what is over there already comes back, and the slot stays where it was.
+    ///
+    /// # Panics
+    /// When a node refuses its part in it.
+    pub fn move_back_slot_of(&self, key: &str, to: usize) {
+        let slot = slot(key);
+        self.try_move_back(slot, self.master_of(key), to)
+            .unwrap_or_else(|error| panic!("slot {slot} cannot be brought back: {error}"));
+    }
+
     /// Moves these keys, of a slot that is on its way, and no others.
     ///
     /// # Panics
@@ -64,17 +74,30 @@ impl RedisCluster {
         Ok(target_id.to_owned())
     }
 
+    fn try_move_back(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
+        let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
+        self.migrate_all(slot, &mut target, from)?;
+        for node in [&mut target, &mut source] {
+            cmd("CLUSTER").arg("SETSLOT").arg(slot).arg("STABLE").exec(node)?;
+        }
+        Ok(())
+    }
+
+    fn migrate_all(&self, slot: u16, source: &mut Connection, to: usize) -> RedisResult<()> {
+        loop {
+            let keys: Vec<Vec<u8>> =
+                cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query(source)?;
+            if keys.is_empty() {
+                return Ok(());
+            }
+            self.migrate(source, to, keys)?;
+        }
+    }
+
     fn try_move(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
         let target_id = &self.begin_to_move(slot, from, to)?;
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
-        loop {
-            let keys: Vec<Vec<u8>> =
-                cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query(&mut source)?;
-            if keys.is_empty() {
-                break;
-            }
-            self.migrate(&mut source, to, keys)?;
-        }
+        self.migrate_all(slot, &mut source, to)?;
         set_slot(&mut target, slot, "NODE", target_id)?;
         set_slot(&mut source, slot, "NODE", target_id)?;
         for other in self.masters().into_iter().filter(|&node| node != from && node != to) {

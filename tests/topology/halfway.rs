@@ -1,0 +1,159 @@
+//! A slot that is being moved stands still halfway, with some keys of a lock on either side.
+
+use std::time::Duration;
+
+use harness::{PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually, read_hold_key};
+use redisson_lock::{Client, Config, Error, LockGuard};
+
+const WATCHDOG: Duration = Duration::from_secs(3);
+const RETRY: Duration = Duration::from_secs(1);
+/// No operation takes longer, but one that waits for a lock.
+const BOUND: Duration = Duration::from_secs(15);
+const LONG: Duration = Duration::from_secs(60);
+
+struct Stage {
+    cluster: RedisCluster,
+    clients: Vec<Client>,
+}
+
+impl Stage {
+    async fn new(clients: usize) -> Self {
+        let cluster = RedisCluster::start();
+        let clients = (0..clients).map(async |_| {
+            let [first, others @ ..] = &cluster.addresses()[..] else { panic!("no nodes") };
+            let others: Vec<_> = others.iter().map(|node| format!("node={node}")).collect();
+            let url = format!("redis-cluster://{first}?{}", others.join("&"));
+            let config = Config::from_url(url).unwrap().watchdog(WATCHDOG).retry_timeout(RETRY);
+            Client::connect(config).await.unwrap()
+        });
+        let clients = futures::future::join_all(clients).await;
+        Self { cluster, clients }
+    }
+
+    /// Begins to move the slot of this lock, and moves these keys.
+    fn halfway(&self, name: &str, keys: &[&str]) -> Halfway<'_> {
+        let from = self.cluster.master_of(name);
+        let to = self.cluster.masters().into_iter().find(|&node| node != from);
+        let to = to.expect("another master");
+        self.cluster.begin_to_move_slot_of(name, to);
+        if !keys.is_empty() {
+            self.cluster.move_keys(keys, to);
+        }
+        Halfway { cluster: &self.cluster, name: name.to_owned(), to }
+    }
+
+    async fn end(self) {
+        for client in self.clients {
+            client.close().await.unwrap();
+        }
+        assert_nothing_left(&self.cluster).await;
+    }
+}
+
+/// A slot that stands still.
+struct Halfway<'a> {
+    cluster: &'a RedisCluster,
+    name: String,
+    to: usize,
+}
+
+impl Halfway<'_> {
+    fn goes_on(self) {
+        self.cluster.move_slot_of(&self.name, self.to);
+    }
+}
+
+async fn reads(client: &Client, name: &str) -> LockGuard {
+    client.read_write_lock(name).read().lease(LONG).await.unwrap()
+}
+
+fn timeout_key(name: &str, guard: &LockGuard) -> String {
+    read_hold_key(name, guard.holder(), 1)
+}
+
+async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(BOUND, done).await;
+    done.unwrap_or_else(|_| panic!("{what} takes longer than {BOUND:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_whose_timeout_key_is_elsewhere_is_not_taken_for_dead() {
+    let stage = Stage::new(3).await;
+    let [one, other, writer] = &stage.clients[..] else { unreachable!() };
+    for (name, with_its_key) in [("only the lock", false), ("the lock and one key", true)] {
+        let (leaving, staying) = (reads(one, name).await, reads(other, name).await);
+        let key = timeout_key(name, &leaving);
+        let keys = [name, &key];
+        let halfway = stage.halfway(name, if with_its_key { &keys } else { &keys[..1] });
+        let left = soon("unlock", leaving.unlock()).await;
+        println!("{name}: {left:?}");
+        assert!(!with_its_key || left.is_ok(), "{left:?}");
+        let writing = soon("try_write", stage_write(writer, name)).await;
+        println!("{name}: {writing:?}");
+        staying.check().await.expect("a hold that nobody has ended");
+        assert!(!matches!(writing, Ok(Some(_))), "a writer beside a reader");
+        halfway.goes_on();
+        staying.unlock().await.unwrap();
+        let written = writer.read_write_lock(name).try_write().wait(PATIENCE).await.unwrap();
+        written.expect("a lock that is free").unlock().await.unwrap();
+    }
+    stage.end().await;
+}
+
+async fn stage_write(client: &Client, name: &str) -> Result<Option<LockGuard>, Error> {
+    client.read_write_lock(name).try_write().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_reader_waits_until_its_slot_has_moved() {
+    let stage = Stage::new(2).await;
+    let [one, other] = &stage.clients[..] else { unreachable!() };
+    let name = "nothing moved";
+    let first = reads(one, name).await;
+    let halfway = stage.halfway(name, &[]);
+    let lock = other.read_write_lock(name);
+    let second = tokio::spawn(async move { lock.read().lease(LONG).await });
+    tokio::time::sleep(RETRY / 3).await;
+    assert!(!second.is_finished(), "{:?}", second.await);
+    halfway.goes_on();
+    let second = soon("to be granted", second).await.unwrap().unwrap();
+    for guard in [first, second] {
+        guard.unlock().await.unwrap();
+    }
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unlock_is_not_half_done() {
+    let stage = Stage::new(2).await;
+    let [one, other] = &stage.clients[..] else { unreachable!() };
+    let name = "only a timeout key moved";
+    let guard = reads(one, name).await;
+    let id = guard.holder().to_owned();
+    let halfway = stage.halfway(name, &[&timeout_key(name, &guard)]);
+    let unlocked = soon("unlock", guard.unlock()).await;
+    println!("{unlocked:?}");
+    let fields = stage.cluster.inspector().hash(name);
+    assert!(fields.is_empty() || fields.contains_key(&id), "read, and by nobody: {fields:?}");
+    halfway.goes_on();
+    let written = other.read_write_lock(name).try_write().wait(PATIENCE).await.unwrap();
+    written.expect("a lock that is given back").unlock().await.unwrap();
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_makes_no_second_copy_of_a_key() {
+    let stage = Stage::new(1).await;
+    let name = "renewed";
+    let guard = stage.clients[0].read_write_lock(name).read().await.unwrap();
+    let halfway = stage.halfway(name, &[name]);
+    // More than one renewal, and less than the lease.
+    tokio::time::sleep(WATCHDOG * 3 / 4).await;
+    // Refused (BUSYKEY) when the key is there already.
+    halfway.goes_on();
+    let renewed = || stage.cluster.inspector().pttl(name) > WATCHDOG.as_millis() as i64 / 2;
+    eventually(PATIENCE, "a renewal", || renewed().then_some(())).await;
+    guard.check().await.unwrap();
+    guard.unlock().await.unwrap();
+    stage.end().await;
+}
