@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Error,
     replicas::Replicas,
-    wire::{FredConfig, ShardedPubsub, check_url, server_name},
+    wire::{FredConfig, ShardedPubsub, check_url, server_name, shown},
 };
 
 /// How a client connects and behaves. Reads and writes as plain text by serde, durations as `30s`.
+/// What serde writes has the URL in it with its passwords; `{:?}` shows neither.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -65,7 +66,8 @@ impl Default for Config {
 
 impl Config {
     /// `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS (with one of the
-    /// `tls-*` features), `unix:///path` or `redis+unix:///path` for a Unix socket.
+    /// `tls-*` features), `unix:///path` or `redis+unix:///path` for a Unix socket (with a user
+    /// `unix://user:password@localhost/path`).
     ///
     /// A Redis Cluster: `redis-cluster://[user:password@]host:port[?node=host:port&node=…]`, some of
     /// its nodes. A master that sentinels watch:
@@ -73,8 +75,12 @@ impl Config {
     /// where the hosts are sentinels and the user is that of the master; the sentinels' own by
     /// `&sentinelUsername=…&sentinelPassword=…`. With TLS `rediss-cluster://`, `rediss-sentinel://`.
     ///
+    /// `valkey` may stand for `redis` in all of these. In users and passwords `% / ? # @ : & +` must be
+    /// percent-encoded (`%25`, `%2F`, …).
+    ///
     /// # Errors
-    /// [`Error::Config`] when the URL cannot be read, or needs a feature that is not compiled in.
+    /// [`Error::Config`] when the URL cannot be read, has another scheme or another word behind its `?`,
+    /// or needs a feature that is not compiled in. The error lists what is known, and repeats no secret.
     pub fn from_url(url: impl Into<String>) -> Result<Self, Error> {
         let url = url.into();
         check_url(&url)?;
@@ -89,7 +95,11 @@ impl Config {
     /// names, `Custom` for what a function makes of the address.
     ///
     /// How fred repeats, times out and reconnects is not taken over: its defaults break locks. Such a
-    /// configuration is not written by serde: there is no URL in it.
+    /// configuration is not written by serde: there is no URL in it. `{:?}` of a [`FredConfig`] itself
+    /// shows its passwords, and `FredConfig::from_url` takes an unknown scheme for plain text.
+    ///
+    /// There with one of the `tls-*` features only: without them fred reads `rediss://` as `redis://`, and
+    /// nothing in its configuration tells that TLS was asked for.
     ///
     /// ```
     /// # #[cfg(all(feature = "tls-rustls-ring", not(feature = "tls-rustls")))] {
@@ -104,6 +114,7 @@ impl Config {
     /// let config = Config::from_fred(fred);
     /// # }
     /// ```
+    #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
     pub fn from_fred(config: FredConfig) -> Self {
         Self { url: String::new(), fred: Some(config), ..Self::default() }
     }
@@ -235,19 +246,17 @@ impl Config {
     }
 }
 
-/// Shows no password.
+/// Shows scheme and server, and neither users nor passwords.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = match (&self.fred, self.url.rsplit_once('@')) {
-            (Some(_), _) => "(a fred configuration)".to_owned(),
-            (None, Some((secret, host))) => {
-                let scheme = secret.split_once("://").map_or("", |(scheme, _)| scheme);
-                format!("{scheme}://***@{host}")
+        let server = match &self.fred {
+            Some(fred) => shown(fred),
+            None => {
+                check_url(&self.url).map_or("(a URL that cannot be used)".into(), |url| shown(&url))
             }
-            (None, None) => self.url.clone(),
         };
         f.debug_struct("Config")
-            .field("url", &server)
+            .field("server", &server)
             .field("prefix", &self.prefix)
             .field("watchdog", &self.watchdog)
             .field("command_timeout", &self.command_timeout)
@@ -322,6 +331,6 @@ mod tests {
         let config = Config::from_url("redis://me:secret@h:1/2").unwrap();
         let shown = format!("{config:?}");
         assert!(!shown.contains("secret"), "{shown}");
-        assert!(shown.contains("h:1/2"), "{shown}");
+        assert!(shown.contains("redis://h:1/2"), "{shown}");
     }
 }

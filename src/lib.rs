@@ -156,7 +156,7 @@ pub use crate::wire::native_tls;
 #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
 pub use crate::wire::rustls;
 #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
-pub use crate::wire::{HostMapping, TlsHostMapping};
+pub use crate::wire::{FredConfig, HostMapping, TlsHostMapping};
 pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,
@@ -170,5 +170,5 @@ pub use crate::{
     patience::SpinBackoff,
     read_write::ReadWriteLock,
     replicas::Replicas,
-    wire::{FredConfig, ShardedPubsub},
+    wire::ShardedPubsub,
 };

@@ -31,7 +31,7 @@ pub(crate) use self::{
     clock::ServerClock,
     script::{Arg, Invocation, Reply, Script},
     transport::FredTransport,
-    url::{check_url, server_name},
+    url::{check_url, server_name, shown},
 };
 
 /// What TLS is configured by, in the version that [`FredConfig`] takes.
@@ -47,7 +47,11 @@ pub use fred::native_tls;
 pub use fred::types::config::{HostMapping, TlsHostMapping};
 
 /// fred's own configuration: server, credentials, database and TLS are taken from it.
+#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
 pub type FredConfig = fred::types::config::Config;
+
+#[cfg(not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")))]
+pub(crate) type FredConfig = fred::types::config::Config;
 
 /// Whether messages in a Redis Cluster go by sharded channels (`SPUBLISH`, Redis 7 and later). All who
 /// share a lock must do the same: a waiter on the other sort of channel hears nothing, and looks
