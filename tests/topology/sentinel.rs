@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use harness::{Lang, Sentinel};
+use harness::redis::cmd;
+use harness::{Lang, RedisServer, Sentinel, assert_nothing_left};
+use redisson_lock::{Client, Config, MultiLock};
 
 use crate::failover::{a_master_dies_before_its_replicas_hear_of_a_hold, masters_are_killed};
 use crate::mixes;
@@ -24,4 +26,39 @@ async fn a_hold_is_lost_unless_replicas_confirmed_it(langs: [Lang; 2]) {
 
 fn start() -> Sentinel {
     Sentinel::builder().down_after(DOWN_AFTER).start()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_that_the_same_sentinels_watch_are_as_many_servers() {
+    let sentinel = start();
+    let others = [RedisServer::start(), RedisServer::start()];
+    let names = [Sentinel::MASTER, "second", "third"];
+    for (name, server) in names[1..].iter().zip(&others) {
+        for i in 0..sentinel.sentinels().len() {
+            let mut watch = cmd("SENTINEL");
+            watch.arg("MONITOR").arg(name).arg("127.0.0.1").arg(server.port()).arg(2);
+            watch.exec(&mut sentinel.sentinel(i).client()).unwrap();
+        }
+    }
+    let [first, rest @ ..] = &sentinel.sentinels()[..] else { unreachable!() };
+    let nodes: String = rest.iter().map(|at| format!("&node={at}")).collect();
+    let mut clients = Vec::new();
+    for name in names {
+        let url = format!("redis-sentinel://{first}?sentinelServiceName={name}{nodes}");
+        clients.push(Client::connect(Config::from_url(url).unwrap()).await.unwrap());
+    }
+    let locks = || clients.iter().map(|client| client.lock("nightly"));
+    let guard = MultiLock::majority(locks()).try_lock().await.unwrap().expect("free");
+    assert!(guard.held_members() >= 2);
+    assert!(MultiLock::majority(locks()).try_lock().await.unwrap().is_none());
+    guard.unlock().await.unwrap();
+    let guard = MultiLock::all(locks()).lock().await.unwrap();
+    assert_eq!(guard.held_members(), 3);
+    guard.unlock().await.unwrap();
+    for client in clients {
+        client.close().await.unwrap();
+    }
+    for server in &others {
+        assert_nothing_left(server).await;
+    }
 }
