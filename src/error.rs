@@ -102,7 +102,12 @@ pub struct RedisError {
 
 impl RedisError {
     pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
-        Self { text: text.into() }
+        let text = text.into();
+        // Whoever does not know a command repeats its arguments.
+        match text.split_once(", with args beginning with") {
+            Some((words, _)) => Self { text: words.into() },
+            None => Self { text },
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use fred::{
 use futures::{FutureExt, future::Either};
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::{Arg, FredConfig, Invocation, node::opaque};
+use super::{Arg, FredConfig, Invocation, login::Login, node::opaque};
 use crate::{
     error::{Error, RedisError},
     runtime::{ClientRuntime, RuntimeEnded},
@@ -117,6 +117,16 @@ pub(super) fn connecting_failed(error: FredError) -> Error {
 /// Connects a connection, which may also be closed while it is being connected. What is given ends
 /// when the connection is gone.
 pub(super) async fn init(
+    runtime: &ClientRuntime,
+    client: Client,
+) -> Result<ConnectHandle, FredError> {
+    let login = Login::of(&client);
+    login.try_unheard(runtime, &client).await?;
+    login.judge(begin(runtime, client).await)
+}
+
+/// The same whatever the server says.
+pub(super) async fn begin(
     runtime: &ClientRuntime,
     client: Client,
 ) -> Result<ConnectHandle, FredError> {

@@ -33,7 +33,6 @@ const ASKED: usize = 5;
 pub(super) type Map = Vec<(RangeInclusive<u16>, Address)>;
 
 /// How the servers of a lock are found.
-#[derive(Debug)]
 pub(super) struct Discovery {
     runtime: ClientRuntime,
     base: FredConfig,
@@ -42,7 +41,6 @@ pub(super) struct Discovery {
     sources: Vec<(Address, Option<Client>)>,
 }
 
-#[derive(Debug)]
 enum Kind {
     Cluster,
     Sentinel { service: String },

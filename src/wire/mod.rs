@@ -11,6 +11,7 @@ mod connection;
 mod discover;
 mod follow;
 mod line;
+mod login;
 mod node;
 mod pubsub;
 mod routes;

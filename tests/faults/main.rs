@@ -19,6 +19,7 @@ mod replies;
 mod requests;
 mod rights;
 mod runtimes;
+mod secrets;
 mod server;
 mod silence;
 mod stage;

@@ -1,0 +1,98 @@
+//! What becomes known when a connection logs in.
+//!
+//! A server that does not know AUTH repeats its arguments, the password among them. So what answers it is
+//! never passed on.
+
+use fred::{
+    clients::Client,
+    error::{Error as FredError, ErrorKind},
+    interfaces::ClientLike,
+    types::Value,
+};
+
+use super::connection::{self, Broken, RawAnswer, begin, custom, quit};
+use crate::runtime::ClientRuntime;
+
+/// Of one connection.
+pub(super) struct Login {
+    has_password: bool,
+}
+
+impl Login {
+    pub(super) fn of(client: &Client) -> Self {
+        Self { has_password: client.client_config().password.is_some() }
+    }
+
+    /// Where fred's log is listened to: finds out whether the server refuses to let us in, before fred does.
+    ///
+    /// fred logs at DEBUG what answers its AUTH, but not what answers a command. A server that does not know
+    /// AUTH lets us in without it.
+    pub(super) async fn try_unheard(
+        &self,
+        runtime: &ClientRuntime,
+        client: &Client,
+    ) -> Result<(), FredError> {
+        if !self.has_password || !log::log_enabled!(target: "fred::router", log::Level::Debug) {
+            return Ok(());
+        }
+        let mut config = client.client_config();
+        let name = config.username.take().map(Value::from);
+        let password = config.password.take().map(Value::from);
+        config.database = None;
+        let patience = client.connection_config().connection_timeout;
+        let stranger = connection::client(&config, patience, 4, Broken::IsGone)
+            .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
+        if begin(runtime, stranger.clone()).await.is_err() {
+            // One that lets nobody in without AUTH knows it.
+            return Ok(());
+        }
+        let args: Vec<_> = name.into_iter().chain(password).collect();
+        let answer: RawAnswer = stranger.custom(custom("AUTH"), args).await;
+        quit([stranger]).await;
+        match answer.map_err(in_our_words)?.as_str().as_deref() {
+            Some("OK") => Ok(()),
+            _ => Err(in_our_words(FredError::new(ErrorKind::Auth, ""))),
+        }
+    }
+
+    /// What came of it, in words that may be passed on.
+    pub(super) fn judge<T>(&self, connected: Result<T, FredError>) -> Result<T, FredError> {
+        connected.map_err(|error| if self.has_password { in_our_words(error) } else { error })
+    }
+}
+
+/// What a server says to a client that logs in may repeat the password. Its words are not passed on,
+/// only what they mean.
+fn in_our_words(error: FredError) -> FredError {
+    use ErrorKind::{Backpressure, Canceled, IO, Routing, Timeout, Url};
+    if matches!(error.kind(), IO | Timeout | Canceled | Routing | Backpressure | Url) {
+        // No word of the server's.
+        return error;
+    }
+    #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
+    if *error.kind() == ErrorKind::Tls {
+        return error;
+    }
+    let said = error.details();
+    let says = |words: &str| said.contains(words);
+    let meaning = match said.split_whitespace().next().unwrap_or_default() {
+        "WRONGPASS" => "WRONGPASS the user or the password is wrong",
+        "NOAUTH" => "NOAUTH a password is needed",
+        "NOPERM" if says("'select'") => "NOPERM the user may not run SELECT",
+        "NOPERM" => "NOPERM the user may not do what is needed to connect",
+        "LOADING" => "LOADING the server is loading its data",
+        "MASTERDOWN" => "MASTERDOWN the replica has lost its master",
+        "BUSY" => "BUSY the server runs a script",
+        "DENIED" => "DENIED the server is in protected mode",
+        "ERR" if says("DB index is out of range") => "ERR DB index is out of range",
+        "ERR" if says("max number of clients") => "ERR max number of clients reached",
+        "ERR" if says("unknown command") => "ERR the server does not know AUTH",
+        "ERR" if says("without any password") || says("no password is set") => {
+            "ERR the server has no password"
+        }
+        _ => {
+            "the server refuses the connection (its words may repeat the password, and are not shown)"
+        }
+    };
+    FredError::new(error.kind().clone(), meaning)
+}
