@@ -11,16 +11,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::{
     engine::{Backoff, Busy, Lease, trust},
     entry::Entry,
     error::{Error, Loss},
-    hold::{Grant, Hold},
+    hold::{Grant, Hold, sweep, take_back},
     owner::{OwnerId, OwnerKey},
     patience::Patience,
-    protocol::{self, Attempt, Terms, Wish},
+    protocol::{Attempt, Terms, Wish},
     replicas::{Acknowledged, Replicas},
     share::Share,
     wire::{Flight, Reply, WireError},
@@ -68,6 +68,8 @@ struct Win {
 struct Copy {
     reply: Flight,
     not_after: u64,
+    /// Whether the claim may have stood in the server's line before it.
+    stood: bool,
 }
 
 /// What the server said to an attempt.
@@ -157,8 +159,9 @@ impl Claim {
         // Answered by a number of ms, it is another's.
         let is_due = |reply: &Reply| !matches!(reply, Reply::Int(_));
         let reply = engine.call(call, self.replicas, is_due);
+        let stood = self.stands;
         self.stands |= self.wish.stand;
-        self.state = State::InFlight(Copy { reply, not_after });
+        self.state = State::InFlight(Copy { reply, not_after, stood });
         let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
         let mut acknowledged = None;
         let answer = (&mut copy.reply).await.and_then(|reply| {
@@ -169,10 +172,16 @@ impl Claim {
         self.state = match answer {
             // A script that is refused may have been refused in its middle: to be undone as well.
             Ok(Attempt::Won { token }) => State::Won(Win { sent, token, acknowledged }),
-            Err(WireError::Refused(_)) => State::Won(Win { sent, token: None, acknowledged }),
+            Err(ref error @ WireError::Refused(_)) if !error.did_nothing() => {
+                State::Won(Win { sent, token: None, acknowledged })
+            }
             _ => State::Nothing,
         };
-        self.stands &= !matches!(answer, Ok(Attempt::Won { .. }));
+        self.stands = match &answer {
+            Ok(Attempt::Won { .. }) => false,
+            Err(error) if error.did_nothing() => stood,
+            _ => self.stands,
+        };
         match answer {
             Ok(Attempt::Won { .. }) => {
                 if let Some(source) = self.source.take() {
@@ -187,7 +196,7 @@ impl Claim {
             }
             Ok(Attempt::Late(_)) | Err(_) => {}
         }
-        if let Err(WireError::Unanswered(_)) = answer {
+        if answer.as_ref().is_err_and(WireError::is_unclear) {
             self.unanswered = self.unanswered.max(Some(not_after));
         }
         answer
@@ -253,7 +262,7 @@ async fn undo(
     entry: Arc<Entry>,
     id: OwnerId,
     lease: Duration,
-    stands: bool,
+    mut stands: bool,
     state: State,
     source: Option<Share>,
     mut unanswered: Option<u64>,
@@ -267,12 +276,16 @@ async fn undo(
             let answer = copy.reply.await.map(|reply| reply.split().0);
             match answer.and_then(|reply| entry.protocol.acquired(reply)) {
                 Ok(Attempt::Won { .. }) => (true, true),
-                Err(WireError::Unanswered(_)) => {
+                Err(error) if error.is_unclear() => {
                     unanswered = unanswered.max(Some(copy.not_after));
                     (false, false)
                 }
-                Err(WireError::Refused(_)) => (true, false),
-                Ok(_) | Err(_) => (false, false),
+                Err(error) if error.did_nothing() => {
+                    stands = copy.stood;
+                    (false, false)
+                }
+                Err(error) => (matches!(error, WireError::Refused(_)), false),
+                Ok(_) => (false, false),
             }
         }
     };
@@ -284,51 +297,10 @@ async fn undo(
         None => {}
     }
     if holds || stands || passed {
-        free(&entry, &id, lease).await;
+        take_back(&entry, &id, lease).await;
     }
     if let Some(not_after) = unanswered {
         sweep(entry, id, lease, not_after).await;
-    }
-}
-
-/// Once no copy can take the lock any more, takes away what one may have taken.
-pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_after: u64) {
-    let engine = &entry.engine;
-    let longest = lease.max(engine.settings.retry_timeout);
-    let give_up = Instant::now() + engine.settings.command_timeout + longest;
-    let mut backoff = Backoff::new();
-    // By the server's own word, not by our estimate: a clock may have been set back.
-    while !engine.is_closed() && Instant::now() < give_up {
-        let pause = match engine.transport.server_time(entry.protocol.key()).await {
-            Ok(now) => {
-                if now > not_after {
-                    free(&entry, &id, lease).await;
-                    return;
-                }
-                Duration::from_millis(not_after - now + 1)
-            }
-            Err(_) => backoff.next(),
-        };
-        sleep(pause.min(give_up.saturating_duration_since(Instant::now()))).await;
-    }
-}
-
-/// Takes back a hold, or a place in line, until the server has answered or has dropped it by itself.
-async fn free(entry: &Entry, id: &OwnerId, lease: Duration) {
-    let engine = &entry.engine;
-    let give_up = Instant::now() + lease.max(engine.settings.retry_timeout);
-    let mut backoff = Backoff::new();
-    while !engine.is_closed() {
-        let answer = engine.transport.call(entry.protocol.undo(id)).await;
-        match answer.and_then(protocol::released) {
-            Ok(_) => return,
-            Err(error) => {
-                if let Err(error) = engine.may_retry(error, &mut backoff, give_up).await {
-                    tracing::warn!(lock = entry.name(), holder = ?id, %error, "could not undo");
-                    return;
-                }
-            }
-        }
     }
 }
 

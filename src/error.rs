@@ -35,7 +35,14 @@ pub enum Error {
     Config(String),
     /// Redis could not be reached, did not answer in time, or answered with an error.
     ///
-    /// What an acquisition may still do on the server is undone in the background.
+    /// What an acquisition may still do on the server is undone in the background, and a release goes on
+    /// there, whatever the error.
+    ///
+    /// Before a caller is told, what may pass is waited for, within the bound of its call: no connection,
+    /// no answer, `LOADING`, `BUSY`, `READONLY`, `MASTERDOWN`, `CLUSTERDOWN`, `TRYAGAIN`, `NOREPLICAS`,
+    /// `MISCONF` (it cannot save), `OOM` (it is full) and too many clients. All else is told at once:
+    /// missing rights (`NOPERM`), wrong credentials (`NOAUTH`, `WRONGPASS`), a request that Redis does not
+    /// understand (`ERR`).
     #[error(transparent)]
     Redis(#[from] RedisError),
     /// Too few replicas confirmed the hold in time ([`Config::replicas`](crate::Config::replicas)).

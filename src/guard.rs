@@ -37,7 +37,7 @@ impl LockGuard {
     /// [`Config::pass_on`](crate::Config::pass_on).)
     /// [`Error::Redis`] when the server did not answer within
     /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refused; the release of a lock
-    /// that may still be held goes on in the background until its lease is over.
+    /// that may still be held goes on in the background until its lease is over, whatever the error.
     ///
     /// # Cancel safety
     /// Dropped before its end, the release goes on in the background.

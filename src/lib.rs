@@ -100,6 +100,9 @@
 //! | a future is dropped | what it had acquired, or may yet acquire, is released in the background |
 //! | a message is lost, the subscriber connection breaks | waiters look by themselves, within 3 s |
 //! | the server does not answer | holders are told when trust is over; acquisitions and releases end with [`Error::Redis`] after [`Config::retry_timeout`], questions after [`Config::command_timeout`] |
+//! | the server refuses for a while: it loads, fails over, is full (`OOM`) or cannot save (`MISCONF`) | calls wait for it as for one that does not answer; [`Error::Redis`] names all that is waited for |
+//! | the server refuses for good: a right is missing, credentials are wrong | the caller is told at once |
+//! | a release, a renewal, or the undoing of an acquisition is refused, for whatever reason | it is repeated in the background, at least every 2 s, until the lease is over |
 //! | the server restarts empty | holders are told by their next renewal: [`Loss::Removed`]; without the watchdog, when they ask or their lease ends |
 //! | scripts are flushed | they are sent anew |
 //! | this process is killed | its locks end with their TTL: the watchdog time, or the lease |

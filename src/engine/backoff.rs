@@ -14,6 +14,12 @@ impl Backoff {
         Self::between(Duration::from_millis(5), Duration::from_millis(500))
     }
 
+    /// For what has to be done in the end. Its pauses are as long as it has lasted already, up to 2 s: what
+    /// is over soon is noticed soon, and many that are refused for long do not keep a server busy.
+    pub(crate) fn persistent() -> Self {
+        Self::between(Duration::from_millis(5), Duration::from_secs(2))
+    }
+
     /// Doubles from the one to the other; up to a half of each pause is left to chance.
     pub(crate) fn between(first: Duration, most: Duration) -> Self {
         Self { next: first, most }

@@ -159,17 +159,33 @@ impl Engine {
         })
     }
 
-    /// Whether an operation that began at `begun` may be tried once more, after `error`.
+    /// Whether a call may be made once more for its caller, after `error`; done after a pause.
     pub(crate) async fn may_retry(
         &self,
         error: WireError,
         backoff: &mut Backoff,
         give_up: Instant,
     ) -> Result<(), WireError> {
+        match error {
+            WireError::Unanswered(_) | WireError::NotNow(_) => {
+                self.must_retry(error, backoff, give_up).await
+            }
+            WireError::WrongType | WireError::Refused(_) => Err(error),
+        }
+    }
+
+    /// The same for what takes something away from the server, and so has to be done in the end: it is
+    /// refused today by a full disk or for want of a right, and not for ever.
+    pub(crate) async fn must_retry(
+        &self,
+        error: WireError,
+        backoff: &mut Backoff,
+        give_up: Instant,
+    ) -> Result<(), WireError> {
         let pause = backoff.next();
-        let worth_it = matches!(error, WireError::Unanswered(_) | WireError::NotNow(_));
         let too_late = self.runtime.has_ended() || Instant::now() + pause >= give_up;
-        if !worth_it || too_late {
+        // What is of another type is nothing of ours any more.
+        if matches!(error, WireError::WrongType) || too_late {
             return Err(error);
         }
         sleep(pause).await;

@@ -9,6 +9,7 @@ mod cluster;
 mod confirm;
 mod connection;
 mod discover;
+mod error;
 mod follow;
 mod line;
 mod login;
@@ -26,10 +27,11 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::{error::RedisError, replicas::Replicas, runtime::RuntimeEnded};
+use crate::replicas::Replicas;
 
 pub(crate) use self::{
     clock::ServerClock,
+    error::WireError,
     script::{Arg, Invocation, Reply, Script},
     transport::FredTransport,
     url::{check_url, server_name, shown},
@@ -151,111 +153,4 @@ pub(crate) enum Event {
     Message(String),
     /// Messages may have been missed, and subscriptions be gone.
     Gap,
-}
-
-/// Why a call gave no reply.
-#[derive(Clone, Debug)]
-pub(crate) enum WireError {
-    /// No answer: the call may have run, and may still run.
-    Unanswered(RedisError),
-    /// It did not run, but may the next time: the server is loading, failing over, or busy.
-    NotNow(RedisError),
-    /// The key holds another type. Nothing was changed.
-    WrongType,
-    /// The server refused it for good, or answered what cannot be understood.
-    Refused(RedisError),
-}
-
-impl WireError {
-    pub(crate) fn unanswered(text: &str) -> Self {
-        Self::Unanswered(RedisError::new(text))
-    }
-
-    pub(crate) fn refused(text: impl Into<String>) -> Self {
-        Self::Refused(RedisError::new(text.into()))
-    }
-
-    /// What a server means by an error.
-    pub(crate) fn said(text: &str) -> Self {
-        // Redis 6 puts the number of a line before what a script met, and words before that: "ERR Error
-        // running script (...): @user_script:7: WRONGTYPE ...", or "...: @user_script: 7: -READONLY ...".
-        let before = |c: char| c.is_ascii_digit() || matches!(c, ':' | ' ' | '-');
-        let inner = match text.split_once("@user_script") {
-            Some((words, inner)) if words.is_empty() || words.starts_with("ERR Error running") => {
-                inner.trim_start_matches(before)
-            }
-            _ => text,
-        };
-        // A script has met a key that is elsewhere, in a slot that moves.
-        if text.contains("a non local key") {
-            return Self::NotNow(RedisError::new(text));
-        }
-        match inner.split_whitespace().next().unwrap_or_default() {
-            "WRONGTYPE" => Self::WrongType,
-            "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY"
-            | "MOVED" | "ASK" | "NOREPLICAS" => Self::NotNow(RedisError::new(text)),
-            _ => Self::Refused(RedisError::new(text)),
-        }
-    }
-
-    /// Whether the call did not run because some of its keys are here and some there, in a slot that moves.
-    pub(crate) fn is_of_keys_apart(&self) -> bool {
-        matches!(self, Self::NotNow(error) if is_of_keys_apart(&error.to_string()))
-    }
-
-    /// As a caller is told of it.
-    pub(crate) fn into_error(self, key: &str) -> crate::Error {
-        match self {
-            Self::WrongType => crate::Error::WrongKind { key: key.into() },
-            Self::Unanswered(error) | Self::NotNow(error) | Self::Refused(error) => {
-                crate::Error::Redis(error)
-            }
-        }
-    }
-}
-
-impl From<RuntimeEnded> for WireError {
-    fn from(ended: RuntimeEnded) -> Self {
-        Self::Unanswered(ended.into())
-    }
-}
-
-impl fmt::Display for WireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WrongType => f.write_str("the key holds another type"),
-            Self::Unanswered(error) | Self::NotNow(error) | Self::Refused(error) => error.fmt(f),
-        }
-    }
-}
-
-fn is_of_keys_apart(error: &str) -> bool {
-    error.contains("TRYAGAIN") || error.contains("a non local key")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
-        let words = "ERR Error running script (call to f_3b64a469): @user_script";
-        let by_7 = "Operation script: 3b64a469, on @user_script:1.";
-        for text in [format!("WRONGTYPE {by_7}"), format!("{words}:1: WRONGTYPE Operation")] {
-            assert!(matches!(WireError::said(&text), WireError::WrongType), "{text}");
-        }
-        for text in [format!("READONLY {by_7}"), format!("{words}: 12: -READONLY Operation")] {
-            assert!(matches!(WireError::said(&text), WireError::NotNow(_)), "{text}");
-        }
-        let elsewhere = "attempted to access a non local key in a cluster node";
-        for text in [
-            format!("ERR Script {elsewhere} script: 3b64a469, on @user_script:26."),
-            format!("{words}:1: @user_script: 1: Lua script {elsewhere}"),
-        ] {
-            let error = WireError::said(&text);
-            assert!(matches!(error, WireError::NotNow(_)) && error.is_of_keys_apart(), "{text}");
-        }
-        let refused = WireError::said(&format!("{words}:1: ERR unknown"));
-        assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
-    }
 }

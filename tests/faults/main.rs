@@ -14,6 +14,7 @@ mod kinds;
 mod leaving;
 mod log;
 mod process;
+mod refusals;
 mod replicas;
 mod replies;
 mod requests;

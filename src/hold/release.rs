@@ -1,0 +1,115 @@
+//! The end of a hold.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{Hold, sweep};
+use crate::{
+    engine::Backoff,
+    error::{Error, Loss},
+    protocol,
+    replicas::Replicas,
+};
+
+/// How often a release is tried.
+#[derive(Clone, Copy, Debug)]
+enum Tries {
+    /// As long as an error passes, and until then.
+    Until(Instant),
+    /// Whatever the error, until the server has surely freed the key by itself; since then.
+    ToTheEnd(Instant),
+}
+
+impl Hold {
+    /// Gives one share back; the last one frees the lock, in the background if that takes long.
+    pub(crate) async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
+        let mut count = self.count.lock().await;
+        let to = count.saturating_sub(1);
+        if watched {
+            self.lease.unwatch();
+        }
+        let lost = self.lease.loss();
+        let engine = &self.entry.engine;
+        if to == 0 {
+            self.lease.end();
+            engine.watchdog.remove(&self.lease);
+        }
+        self.set_count(&mut count, to);
+        let outlives = self.lease.outlives();
+        let give_up = Instant::now() + engine.settings.retry_timeout.min(outlives);
+        let heard =
+            if to == 0 && self.entry.passes_on { self.entry.heard(self.id()) } else { None };
+        let released = self.lower(to, lost, Tries::Until(give_up)).await;
+        if to == 0 && self.entry.passes_on {
+            let ours = u64::from(heard.is_some());
+            let told = released.as_ref().ok();
+            let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
+            self.entry.queue.passing.released(&self, told, heard);
+        }
+        // A count that is too high corrects itself; a lock that is held does not.
+        if to == 0 && matches!(released, Err(Error::Redis(_))) {
+            let hold = self.clone();
+            engine.janitor.spawn(async move {
+                let tries = Tries::ToTheEnd(Instant::now());
+                if let Err(Error::Redis(error)) = hold.lower(to, lost, tries).await {
+                    let lock = hold.entry.name();
+                    tracing::warn!(lock, holder = ?hold.id(), %error, "could not release");
+                }
+            });
+        }
+        if to == 0
+            && let Some(not_after) = self.unanswered
+        {
+            let (entry, id) = (self.entry.clone(), self.id().clone());
+            engine.janitor.spawn(sweep(entry, id, outlives, not_after));
+        }
+        released.map(drop)
+    }
+
+    /// Says when the copy was sent that did it, and how many were told.
+    async fn lower(
+        &self,
+        to: u32,
+        lost: Option<Loss>,
+        tries: Tries,
+    ) -> Result<(Instant, u64), Error> {
+        let engine = &self.entry.engine;
+        let mut backoff = match tries {
+            Tries::Until(_) => Backoff::new(),
+            Tries::ToTheEnd(_) => Backoff::persistent(),
+        };
+        let mut may_be_done = false;
+        let mut trusted = self.lease.is_trusted(Instant::now());
+        loop {
+            if engine.is_closed() {
+                return Err(Error::Closed);
+            }
+            let sent = Instant::now();
+            let call = self.entry.protocol.release(self.id(), to);
+            let answer = engine.call(call, Replicas::None, |_| false).await;
+            let error = match answer.and_then(protocol::released) {
+                Ok(Some(told)) => return Ok((sent, told)),
+                // An earlier copy, sent while the hold was trusted, may have done it: the work under
+                // the lock was over in time, whoever freed it.
+                Ok(None) if may_be_done => return Ok((sent, 0)),
+                Ok(None) => {
+                    let why = lost.unwrap_or_else(|| self.lease.why_gone());
+                    self.lease.lose(why);
+                    return Err(Error::NotHeld { why });
+                }
+                Err(error) => error,
+            };
+            may_be_done |= trusted && error.is_unclear();
+            match tries {
+                Tries::Until(give_up) => engine.may_retry(error, &mut backoff, give_up).await,
+                Tries::ToTheEnd(begun) => {
+                    let give_up = self.lease.outlived_at(begun);
+                    engine.must_retry(error, &mut backoff, give_up).await
+                }
+            }
+            .map_err(|error| error.into_error(self.entry.name()))?;
+            trusted = self.lease.is_trusted(Instant::now());
+        }
+    }
+}

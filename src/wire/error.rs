@@ -1,0 +1,239 @@
+//! What a call met that has no reply, and whether it may be made once more.
+//!
+//! # Errors of Redis
+//! An error is waited for when the server may take the same call a little later and nobody has to do
+//! anything at this client. Any other error is final: the caller is told at once. A release, an undo or a
+//! renewal is repeated in the background after either, until there is nothing left that it could change.
+//!
+//! | error | waited for | because |
+//! |---|---|---|
+//! | `LOADING` | yes | the server reads its data and is about to serve |
+//! | `BUSY` | yes | another script runs, and ends or is killed |
+//! | `MASTERDOWN` | yes | a replica waits for its master; its role may change as well |
+//! | `CLUSTERDOWN` | yes | a slot is being given to another node |
+//! | `TRYAGAIN` | yes | some keys of a slot have moved and others not yet |
+//! | `a non local key` | yes | the same, met by a script, perhaps in its middle |
+//! | `MOVED`, `ASK` | yes | the slot has moved again; a new map is on its way. (On one server: final, the URL is wrong) |
+//! | `READONLY` | yes | the master was demoted, and its successor is looked for |
+//! | `NOREPLICAS` | yes | replicas (`min-replicas-to-write`) come back |
+//! | `MISCONF` | yes | the disk is full or fails; saves are tried again by the server itself |
+//! | `OOM` | yes | `maxmemory` is reached; keys expire |
+//! | `ERR max number of clients` | yes | other clients leave |
+//! | no connection | yes | it is made again without end |
+//! | no answer | yes | a call may be sent twice, and counts once |
+//! | `NOPERM`, and what a script may not do | no | somebody has to change the user's rights |
+//! | `NOAUTH`, `WRONGPASS` | no | the credentials are wrong |
+//! | `WRONGTYPE` | no | the key is not a lock of this kind: [`Error::WrongKind`](crate::Error::WrongKind) |
+//! | `CROSSSLOT`, any other `ERR`, what is unknown | no | the same call meets the same error again |
+//!
+//! Redis checks for `MISCONF`, `OOM`, `NOREPLICAS` and `READONLY` before the first write of a script and
+//! their state does not change while it runs: a script that meets one of them has changed nothing. A
+//! missing right or a wrong type may be met in the middle of a script.
+
+use std::fmt;
+
+use crate::{error::RedisError, runtime::RuntimeEnded};
+
+/// Why a call gave no reply.
+#[derive(Clone, Debug)]
+pub(crate) enum WireError {
+    /// No answer: the call may have run, and may still run.
+    Unanswered(RedisError),
+    /// It may be granted the next time: the server is loading, failing over, full, or busy.
+    NotNow(RedisError),
+    /// The key holds another type. Nothing was changed.
+    WrongType,
+    /// The server refused it, perhaps in its middle, and would do so again; or it answered what cannot be
+    /// understood.
+    Refused(RedisError),
+}
+
+impl WireError {
+    pub(crate) fn unanswered(text: &str) -> Self {
+        Self::Unanswered(RedisError::new(text))
+    }
+
+    pub(crate) fn refused(text: impl Into<String>) -> Self {
+        Self::Refused(RedisError::new(text.into()))
+    }
+
+    /// What a server means by an error. See [the table](self#errors-of-redis).
+    pub(crate) fn said(text: &str) -> Self {
+        let error = || RedisError::new(text);
+        if text.starts_with("ERR max number of clients") || is_of_keys_apart(text) {
+            return Self::NotNow(error());
+        }
+        match code(text) {
+            "WRONGTYPE" => Self::WrongType,
+            "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY"
+            | "MOVED" | "ASK" | "NOREPLICAS" | "MISCONF" | "OOM" => Self::NotNow(error()),
+            _ => Self::Refused(error()),
+        }
+    }
+
+    /// Whether the call has surely changed nothing, and never will.
+    pub(crate) fn did_nothing(&self) -> bool {
+        match self {
+            Self::NotNow(error) => !error.to_string().contains(NON_LOCAL_KEY),
+            // What a script meets in its middle names the script. Before that, a user is refused.
+            Self::Refused(error) => {
+                let text = error.to_string();
+                let codes = ["NOPERM", "NOAUTH", "WRONGPASS"];
+                codes.iter().any(|code| text.contains(code)) && !text.contains("user_script")
+            }
+            Self::Unanswered(_) | Self::WrongType => false,
+        }
+    }
+
+    /// Whether the call may have done something, in part or as a whole, and another try is worth it.
+    pub(crate) fn is_unclear(&self) -> bool {
+        match self {
+            Self::Unanswered(_) => true,
+            Self::NotNow(_) => !self.did_nothing(),
+            Self::WrongType | Self::Refused(_) => false,
+        }
+    }
+
+    /// Whether the call did not run because some of its keys are here and some there, in a slot that moves.
+    pub(crate) fn is_of_keys_apart(&self) -> bool {
+        matches!(self, Self::NotNow(error) if is_of_keys_apart(&error.to_string()))
+    }
+
+    /// As a caller is told of it.
+    pub(crate) fn into_error(self, key: &str) -> crate::Error {
+        match self {
+            Self::WrongType => crate::Error::WrongKind { key: key.into() },
+            Self::Unanswered(error) | Self::NotNow(error) | Self::Refused(error) => {
+                crate::Error::Redis(error)
+            }
+        }
+    }
+}
+
+impl From<RuntimeEnded> for WireError {
+    fn from(ended: RuntimeEnded) -> Self {
+        Self::Unanswered(ended.into())
+    }
+}
+
+/// What a script meets, in its middle maybe, that looks for a key of a slot that moves.
+const NON_LOCAL_KEY: &str = "a non local key";
+
+pub(super) fn is_of_keys_apart(error: &str) -> bool {
+    error.contains("TRYAGAIN") || error.contains(NON_LOCAL_KEY)
+}
+
+/// The first word of what a server says, or of what a script has met. Redis 6 puts the number of a line
+/// before that, perhaps twice, and words before it:
+///
+/// ```text
+/// WRONGTYPE Operation against a key ...
+/// OOM command not allowed ... script: d47ed46b, on @user_script:1.
+/// ERR Error running script (call to f_d47ed46b): @user_script:1: WRONGTYPE Operation ...
+/// ERR Error running script (call to f_d47ed46b): @user_script:1: @user_script: 1: -OOM command ...
+/// =[C]: -1: -OOM command not allowed ...
+/// ```
+fn code(text: &str) -> &str {
+    let words = ["ERR Error running script", "@user_script", "=[C]"];
+    let met = match words.iter().any(|words| text.starts_with(words)) {
+        true => text.rsplit_once("@user_script").map_or(text, |(_, met)| met),
+        false => text,
+    };
+    let met = met
+        .trim_start_matches("=[C]")
+        .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ':' | ' ' | '-'));
+    met.split_whitespace().next().unwrap_or_default()
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongType => f.write_str("the key holds another type"),
+            Self::Unanswered(error) | Self::NotNow(error) | Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
+        let words = "ERR Error running script (call to f_3b64a469): @user_script";
+        let by_7 = "Operation script: 3b64a469, on @user_script:1.";
+        for text in [format!("WRONGTYPE {by_7}"), format!("{words}:1: WRONGTYPE Operation")] {
+            assert!(matches!(WireError::said(&text), WireError::WrongType), "{text}");
+        }
+        for text in [format!("READONLY {by_7}"), format!("{words}: 12: -READONLY Operation")] {
+            assert!(matches!(WireError::said(&text), WireError::NotNow(_)), "{text}");
+        }
+        let elsewhere = "attempted to access a non local key in a cluster node";
+        for text in [
+            format!("ERR Script {elsewhere} script: 3b64a469, on @user_script:26."),
+            format!("{words}:1: @user_script: 1: Lua script {elsewhere}"),
+        ] {
+            let error = WireError::said(&text);
+            assert!(matches!(error, WireError::NotNow(_)) && error.is_of_keys_apart(), "{text}");
+            assert!(!error.did_nothing(), "{text}");
+        }
+        let refused = WireError::said(&format!("{words}:1: ERR unknown"));
+        assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
+    }
+
+    /// As servers of these versions have written them.
+    #[test]
+    fn what_passes_is_waited_for_and_what_does_not_is_told() {
+        let by_6 =
+            "ERR Error running script (call to f_d47ed46b): @user_script:1: @user_script: 1:";
+        let by_7 = "script: d47ed46b, on @user_script:1.";
+        for (code, words) in [
+            ("MISCONF", "Redis is configured to save RDB snapshots, but it's currently unable to"),
+            ("MISCONF", "Errors writing to the AOF file: No space left on device"),
+            ("OOM", "command not allowed when used memory > 'maxmemory'."),
+            ("NOREPLICAS", "Not enough good replicas to write."),
+            ("READONLY", "You can't write against a read only replica."),
+        ] {
+            for text in [
+                format!("{code} {words}"),
+                format!("{code} {words} {by_7}"),
+                format!("{by_6} -{code} {words}"),
+                format!("@user_script: 1: -{code} {words}"),
+                format!("=[C]: -1: -{code} {words}"),
+            ] {
+                let error = WireError::said(&text);
+                assert!(matches!(error, WireError::NotNow(_)), "{text}: {error:?}");
+                assert!(error.did_nothing(), "{text}");
+            }
+        }
+        for text in [
+            "LOADING Redis is loading the dataset in memory",
+            "BUSY Redis is busy running a script.",
+            "MASTERDOWN Link with MASTER is down",
+            "CLUSTERDOWN Hash slot not served",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "ERR max number of clients reached",
+        ] {
+            assert!(matches!(WireError::said(text), WireError::NotNow(_)), "{text}");
+        }
+        for text in [
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            "NOAUTH Authentication required.",
+            "WRONGPASS invalid username-password pair or user is disabled.",
+        ] {
+            let error = WireError::said(text);
+            assert!(matches!(error, WireError::Refused(_)), "{text}: {error:?}");
+            assert!(error.did_nothing(), "{text}");
+        }
+        for text in [
+            format!("ERR The user executing the script can't run this command {by_7}"),
+            format!("NOPERM ACL failure in script: User has no permissions {by_7}"),
+            format!("{by_6} The user executing the script can't run this command"),
+            "ERR unknown command".to_owned(),
+        ] {
+            let error = WireError::said(&text);
+            assert!(matches!(error, WireError::Refused(_)), "{text}: {error:?}");
+            assert!(!error.did_nothing(), "{text}");
+        }
+    }
+}
