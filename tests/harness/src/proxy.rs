@@ -117,6 +117,19 @@ impl Proxy {
         }
     }
 
+    /// While on, nothing is read from any client, new ones included: what they send fills the buffers between, until
+    /// their writes block. Nothing is lost.
+    pub fn stop_reading(&self, on: bool) {
+        self.shared.faults().unread = on;
+        self.shared.links().values().for_each(|link| link.read(!on));
+    }
+
+    /// Nothing is read any more from the connections that are open now; new ones are as ever. Ends with
+    /// [`Proxy::heal`].
+    pub fn stop_reading_open(&self) {
+        self.shared.links().values().for_each(|link| link.read(false));
+    }
+
     /// Every reply takes so much longer from now on.
     pub fn delay_replies(&self, delay: Duration) {
         self.shared.faults().delay = delay;
@@ -160,6 +173,7 @@ impl Proxy {
     /// Ends all faults; the connections that are open stay so.
     pub fn heal(&self) {
         self.blackhole(false);
+        self.stop_reading(false);
         self.release_held();
         self.shared.faults().heal();
     }
@@ -195,10 +209,15 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             return;
         };
         while connections.try_join_next().is_some() {}
-        if shared.faults().refuse {
+        let (refuse, unread) = {
+            let faults = shared.faults();
+            (faults.refuse, faults.unread)
+        };
+        if refuse {
             continue;
         }
         let link = Arc::new(Link::default());
+        link.read(!unread);
         shared.links().insert(id, Arc::clone(&link));
         let shared = Arc::clone(&shared);
         connections.spawn(async move {

@@ -28,6 +28,8 @@ const MEMORY: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Link {
     cut: watch::Sender<bool>,
+    /// Nothing is read from the client.
+    unread: watch::Sender<bool>,
     subscribed: AtomicBool,
     torn: AtomicBool,
     dead: AtomicBool,
@@ -39,6 +41,11 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn cut(&self) {
         self.cut.send_replace(true);
+    }
+
+    /// Whether anything is to be read from the client.
+    pub(super) fn read(&self, on: bool) {
+        self.unread.send_replace(!on);
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -133,7 +140,17 @@ async fn read_requests(
     requests: mpsc::UnboundedSender<Forwarded>,
 ) -> io::Result<()> {
     let mut buffer = Vec::new();
-    while client.read_buf(&mut buffer).await? > 0 {
+    let mut unread = link.unread.subscribe();
+    loop {
+        let _ = unread.wait_for(|&unread| !unread).await;
+        let read = tokio::select! {
+            biased;
+            _ = unread.wait_for(|&unread| unread) => continue,
+            read = client.read_buf(&mut buffer) => read?,
+        };
+        if read == 0 {
+            break;
+        }
         while let Some(len) = request_len(&buffer)? {
             let bytes: Vec<u8> = buffer.drain(..len).collect();
             link.remember(&bytes);

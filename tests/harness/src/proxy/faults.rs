@@ -84,6 +84,8 @@ pub(super) enum Fate {
 pub(super) struct Faults {
     pub(super) refuse: bool,
     pub(super) blackhole: bool,
+    /// Nothing is read from new connections.
+    pub(super) unread: bool,
     pub(super) delay: Duration,
     /// How many requests are kept back.
     pub(super) waiting: usize,

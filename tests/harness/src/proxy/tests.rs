@@ -1,3 +1,5 @@
+use std::io::{self, ErrorKind, Write};
+use std::net::TcpStream;
 use std::time::Instant;
 
 use redis::{Connection, RedisResult, cmd};
@@ -24,8 +26,20 @@ impl Stage {
         connection
     }
 
+    fn connect_raw(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.proxy.port())).unwrap()
+    }
+
     fn count(&self, key: &str) -> i64 {
         cmd("GET").arg(key).query::<Option<i64>>(&mut self.server.client()).unwrap().unwrap_or(0)
+    }
+}
+
+/// Writes until nothing more is taken.
+fn fill(socket: &mut TcpStream) -> io::Result<()> {
+    let piece = cmd("ECHO").arg("x".repeat(1 << 16)).get_packed_command();
+    loop {
+        socket.write_all(&piece)?;
     }
 }
 
@@ -135,6 +149,33 @@ async fn a_blackhole_swallows_and_keeps_open() {
     stage.proxy.blackhole(false);
     assert_eq!(stage.count("k"), 0);
     assert_eq!(incr(&mut idle, "k").unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_not_read_fills_the_buffers_and_is_not_lost() {
+    let stage = Stage::new().await;
+    let mut client = stage.connect();
+    stage.proxy.stop_reading(true);
+    let mut new = stage.connect_raw();
+    new.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    let full = fill(&mut new).unwrap_err();
+    assert!(matches!(full.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{full}");
+    drop(new);
+    client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert!(incr(&mut client, "k").unwrap_err().is_timeout());
+    assert_eq!(stage.count("k"), 0);
+    stage.proxy.stop_reading(false);
+    crate::eventually(PATIENCE, "what was not read", || (stage.count("k") == 1).then_some(()))
+        .await;
+
+    stage.proxy.stop_reading_open();
+    assert_eq!(incr(&mut stage.connect(), "new").unwrap(), 1);
+    let mut late = cmd("INCR");
+    late.arg("late");
+    client.send_packed_command(&late.get_packed_command()).unwrap();
+    assert_eq!(stage.count("late"), 0);
+    stage.proxy.heal();
+    crate::eventually(PATIENCE, "the late one", || (stage.count("late") == 1).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
