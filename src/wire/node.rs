@@ -36,6 +36,9 @@ use crate::{
 /// So many timeouts in a row and the connection counts as dead: a black hole sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
+/// So many levels of arrays a reply may have. No script of ours answers more than three.
+const DEEPEST_REPLY: usize = 8;
+
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 pub(super) type Answer = Result<Reply, FredError>;
@@ -205,13 +208,21 @@ impl Drop for Node {
 }
 
 pub(super) fn reply(value: Value) -> Answer {
+    reply_within(DEEPEST_REPLY, value)
+}
+
+fn reply_within(depth: usize, value: Value) -> Answer {
     Ok(match value {
         Value::Null => Reply::Nil,
         Value::Integer(n) => Reply::Int(n),
         Value::String(text) => Reply::Bytes(text.into_inner()),
         Value::Bytes(bytes) => Reply::Bytes(bytes),
+        Value::Array(_) if depth == 0 => {
+            return Err(FredError::new(ErrorKind::Parse, "a reply with too many levels of arrays"));
+        }
         Value::Array(values) => {
-            Reply::Array(values.into_iter().map(reply).collect::<Result<_, _>>()?)
+            let parts = values.into_iter().map(|part| reply_within(depth - 1, part));
+            Reply::Array(parts.collect::<Result<_, _>>()?)
         }
         other => {
             let what = format!("a reply of kind {}", other.kind());
@@ -247,4 +258,21 @@ pub(super) fn opaque(error: &FredError) -> RedisError {
         ErrorKind::Timeout => "no answer in time".to_owned(),
         _ => error.details().to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_has_a_bounded_number_of_levels() {
+        let nested = |levels: usize| {
+            (0..levels).fold(Value::Integer(1), |inner, _| Value::Array(vec![inner]))
+        };
+        assert!(reply(nested(DEEPEST_REPLY)).is_ok());
+        for levels in [DEEPEST_REPLY + 1, 1_000] {
+            let error = reply(nested(levels)).unwrap_err();
+            assert!(matches!(classify(error), WireError::Refused(_)));
+        }
+    }
 }
