@@ -3,17 +3,20 @@
 //! `WAIT` keeps everything waiting that is sent behind it on its connection. So such calls go over
 //! connections of their own, one call at a time on each.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fred::{
     error::{Error as FredError, ErrorKind},
     types::Value,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Confirm, FredConfig, Invocation, Reply, WireError,
-    connection::{self, Broken},
+    connection::{self, Bound, Broken, Session, not_sent, timed_out},
     line::Line,
     node,
 };
@@ -22,20 +25,20 @@ use crate::replicas::{Acknowledged, Replicas};
 /// So many calls to one server may wait for replicas at the same time; others wait for them.
 const MOST: usize = 32;
 
-/// The connections to one server that may be kept waiting.
+/// The connections to one server that may be kept waiting. Each breaks but once.
 pub(super) struct Patient {
     config: FredConfig,
     terms: node::Terms,
     /// The connection beside these.
     commands: Line,
-    idle: Mutex<Vec<Line>>,
+    idle: Mutex<Vec<Arc<Session>>>,
     places: Semaphore,
 }
 
-/// One of them, taken by one call. Given back when the call came to its end in peace.
+/// One of them, taken by one call. Given back when the server has said its last word to that call, else ended.
 struct Taken<'a> {
     patient: &'a Patient,
-    line: Option<Line>,
+    session: Arc<Session>,
     _place: SemaphorePermit<'a>,
 }
 
@@ -45,25 +48,38 @@ impl Patient {
         Self { config, terms, commands, idle, places }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn take(&self) -> Result<Taken<'_>, FredError> {
-        let place = self.places.acquire().await.expect("never closed");
-        let known = std::iter::from_fn(|| self.idle().pop()).find(|line| !line.is_gone());
-        let mut taken = Taken { patient: self, line: known, _place: place };
-        if taken.line.is_none() {
-            let new = Line::new(&self.config, &self.terms, 32)
-                .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
-            taken.line = Some(new.clone());
-            new.connect().await?;
+    /// Waits for a place for half of the time that is left: the other half is for the call itself.
+    async fn take(&self, by: Instant) -> Result<Taken<'_>, FredError> {
+        let now = Instant::now();
+        let half = now + by.saturating_duration_since(now) / 2;
+        let place = timeout_at(half, self.places.acquire()).await;
+        let place = place.map_err(|_| not_sent("too many wait for replicas"))?;
+        let _place = place.expect("never closed");
+        let known = std::iter::from_fn(|| self.idle().pop()).find(|session| !session.is_gone());
+        let session = match known {
+            Some(session) => session,
+            None => self.connect(by).await?,
+        };
+        Ok(Taken { patient: self, session, _place })
+    }
+
+    async fn connect(&self, by: Instant) -> Result<Arc<Session>, FredError> {
+        let node::Terms { runtime, command_timeout, .. } = &self.terms;
+        let (time, broken) = (*command_timeout, Broken::IsGone);
+        let connecting = async {
+            let new = Session::connect(runtime, &self.config, time, 32, broken).await?;
             if self.terms.broken == Broken::IsGone {
                 // While the other is answered, nobody else can have come to its address.
                 self.commands.command("TIME", Vec::new()).await?;
             }
-        }
-        Ok(taken)
+            Ok(new)
+        };
+        let connected = timeout_at(by, connecting).await;
+        connected.unwrap_or_else(|_| Err(not_sent("no connection in time")))
     }
 
     /// Sends one copy of the call and asks replicas for so long.
@@ -72,66 +88,68 @@ impl Patient {
         call: &Invocation,
         asking: bool,
         confirm: Confirm,
+        bound: Bound,
     ) -> node::Answer {
-        let mut taken = self.take().await?;
-        let line = taken.line.clone().expect("just taken");
+        let taken = self.take(bound.by).await?;
+        let session = taken.session.clone();
         let publish = self.terms.publish;
-        let answer = line.ask(connection::evaluate(line.client(), call, asking, publish)).await;
+        let answer = connection::evaluate(session.client(), call, asking, publish, bound);
+        let answer = session.ask(answer).await;
         let reply = match answer.and_then(node::reply) {
             Ok(reply) if (confirm.is_due)(&reply) => reply,
             other => {
-                taken.give_back();
+                taken.heard(&other);
                 return other;
             }
+        };
+        let ask = async |name, args| {
+            let answer = timeout_at(bound.by, session.command(name, args)).await;
+            answer.unwrap_or_else(|_| Err(timed_out()))
         };
         let needed = match confirm.replicas {
             Replicas::None => 0,
             Replicas::AtLeast(least) => least,
             // Without an answer nobody knows how many all are.
-            Replicas::All => connected(line.command("ROLE", Vec::new()).await.map_err(after_all)?),
+            Replicas::All => match ask("ROLE", Vec::new()).await {
+                Ok(role) => connected(role),
+                Err(error) => {
+                    taken.heard(&Err::<(), _>(error.clone()));
+                    return Err(after_all(error));
+                }
+            },
         };
-        let patience = confirm.patience.as_millis() as i64;
-        let said = line.command("WAIT", vec![i64::from(needed).into(), patience.into()]).await;
+        let left = bound.by.saturating_duration_since(Instant::now());
+        let patience = confirm.patience.min(left).as_millis().max(1) as i64;
+        let said = ask("WAIT", vec![i64::from(needed).into(), patience.into()]).await;
+        let said = said.and_then(|said| said.convert::<i64>());
+        taken.heard(&said);
         // The call has run; without an answer nobody is known to have confirmed it.
-        let by = match said.and_then(|said| said.convert::<i64>()) {
-            Ok(by) => {
-                taken.give_back();
-                u32::try_from(by).unwrap_or(0)
-            }
-            Err(error) => {
-                tracing::warn!(%error, "replicas could not be asked");
-                0
-            }
-        };
+        let by = said.unwrap_or_else(|error| {
+            tracing::warn!(%error, "replicas could not be asked");
+            0
+        });
+        let by = u32::try_from(by).unwrap_or(0);
         Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by, needed }))
+    }
+
+    /// None of them is used any more.
+    pub(super) fn give_up(&self) {
+        self.idle().clear();
     }
 
     pub(super) async fn quit(&self) {
         let idle = std::mem::take(&mut *self.idle());
-        connection::quit(idle.iter().map(|line| line.client().clone())).await;
+        connection::quit_all(idle).await;
     }
 }
 
 impl Taken<'_> {
-    fn give_back(&mut self) {
-        if let Some(line) = self.line.take() {
-            self.patient.idle().push(line);
+    /// It can be used again when this is what the server said.
+    fn heard<T>(self, answer: &Result<T, FredError>) {
+        match answer {
+            Err(error) if node::is_of_connection(error) => self.patient.give_up(),
+            _ => self.patient.idle().push(self.session.clone()),
         }
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        let runtime = &self.patient.terms.runtime;
-        connection::quit_later(runtime, self.line.take().map(|line| line.client().clone()));
-    }
-}
-
-impl Drop for Patient {
-    fn drop(&mut self) {
-        let idle = std::mem::take(&mut *self.idle());
-        let clients = idle.iter().map(|line| line.client().clone());
-        connection::quit_later(&self.terms.runtime, clients);
     }
 }
 

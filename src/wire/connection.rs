@@ -3,8 +3,9 @@
 //! Three of fred's defaults would break locks and are always overruled, also in a configuration
 //! the user brings: a command whose connection dies is sent again (here: never), nothing times out
 //! (here: everything does), and nothing reconnects (here: without end, or [it is gone](Broken)).
+//! And a connection is ended by ending the task that carries it: what fred is told it may never hear.
 
-use std::{panic::resume_unwind, time::Duration};
+use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -13,18 +14,28 @@ use fred::{
     interfaces::ClientLike,
     socket2::TcpKeepalive,
     types::{
-        Builder, ClusterHash, ConnectHandle, CustomCommand, RespVersion, Value,
-        config::{ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig},
+        Builder, ClusterHash, CustomCommand, RespVersion, Value,
+        config::{ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig},
     },
 };
-use futures::{FutureExt, future::Either};
-use tokio::{task::JoinHandle, time::timeout};
+use futures::{
+    FutureExt,
+    future::{Either, join_all},
+};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinHandle},
+    time::{Instant, timeout},
+};
 
 use super::{Arg, FredConfig, Invocation, login::Login, node::opaque};
 use crate::{
     error::{Error, RedisError},
     runtime::{ClientRuntime, RuntimeEnded},
 };
+
+/// So begins the error of a call that was not sent, in fred's words too.
+pub(super) const NOT_SENT: &str = "Failed to route command";
 
 /// Commands fred may hold back while it is busy or disconnected; past it callers get an error.
 const QUEUE: usize = 1 << 18;
@@ -44,20 +55,166 @@ pub(super) enum Broken {
 /// What fred answers.
 pub(super) type RawAnswer = Result<Value, FredError>;
 
-/// Closes connections, also while fred is busy connecting them.
-pub(super) async fn quit(clients: impl IntoIterator<Item = Client>) {
-    let closing = clients
-        .into_iter()
-        .map(async |client| timeout(QUIT_TIMEOUT, client.quit()).await.map(drop));
-    futures::future::join_all(closing).await;
+/// Until when a call is to be answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    pub(super) by: Instant,
+    /// All of the usual time is left: fred has a timer for that anyway.
+    pub(super) is_fresh: bool,
 }
 
-/// The same in the background.
-pub(super) fn quit_later(runtime: &ClientRuntime, clients: impl IntoIterator<Item = Client>) {
-    let clients: Vec<_> = clients.into_iter().collect();
-    if !clients.is_empty() {
-        runtime.spawn(async move { quit(clients).await });
+impl Bound {
+    /// So long from now on.
+    pub(super) fn of(time: Duration) -> Self {
+        Self { by: Instant::now() + time, is_fresh: true }
     }
+
+    pub(super) fn until(by: Instant) -> Self {
+        Self { by, is_fresh: false }
+    }
+
+    /// For what is sent after something else: what is left.
+    pub(super) fn rest(self) -> Self {
+        Self::until(self.by)
+    }
+
+    /// What is left for a command. An error, and nothing is sent, when that is nothing.
+    fn left(self) -> Result<Duration, FredError> {
+        let left = self.by.saturating_duration_since(Instant::now());
+        // For fred, no time at all is no bound.
+        if left < Duration::from_millis(1) { Err(not_sent("no time is left")) } else { Ok(left) }
+    }
+}
+
+/// Nothing was sent, for this reason.
+pub(super) fn not_sent(why: &str) -> FredError {
+    FredError::new(ErrorKind::Routing, format!("{NOT_SENT}: {why}"))
+}
+
+/// One connection, from the moment it is there. Dropped, it ends at once; fred's own clients never do.
+pub(super) struct Session {
+    client: Client,
+    /// fred's, which carries it. It may be busy for ever with writing what nobody reads, and deaf to whatever it is
+    /// told. With it the socket goes, and whoever waits for an answer is told that there will be none.
+    task: AbortHandle,
+    has_ended: watch::Receiver<bool>,
+    broken: Broken,
+    since: Instant,
+}
+
+impl Session {
+    /// Connects. May be dropped meanwhile.
+    pub(super) async fn connect(
+        runtime: &ClientRuntime,
+        config: &FredConfig,
+        command_timeout: Duration,
+        events: usize,
+        broken: Broken,
+    ) -> Result<Arc<Self>, FredError> {
+        let login = Login::of(config);
+        login.try_unheard(runtime, config, command_timeout).await?;
+        login.judge(Self::begin(runtime, config, command_timeout, events, broken).await)
+    }
+
+    /// The same whatever the server says.
+    pub(super) async fn begin(
+        runtime: &ClientRuntime,
+        config: &FredConfig,
+        command_timeout: Duration,
+        events: usize,
+        broken: Broken,
+    ) -> Result<Arc<Self>, FredError> {
+        let client = client(config, command_timeout, events, broken)?;
+        let (ended, has_ended) = watch::channel(false);
+        let here = runtime.clone();
+        // In a task of its own: what fred has begun to connect has to be carried to where it can be ended.
+        let connecting = runtime.spawn(async move {
+            let running = client.init().await?;
+            let (task, since) = (running.abort_handle(), Instant::now());
+            here.spawn(async move {
+                let _ = running.await;
+                ended.send_replace(true);
+            });
+            Ok(Arc::new(Self { client, task, has_ended, broken, since }))
+        });
+        finished(connecting).await?
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        *self.has_ended.borrow()
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Done when nothing can be sent over it any more. Does not keep it.
+    pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut has_ended = self.has_ended.clone();
+        async move {
+            let _ = has_ended.wait_for(|has_ended| *has_ended).await;
+        }
+    }
+
+    /// Ends it at once. Whoever waits for an answer is told that there will be none.
+    pub(super) fn abandon(&self) {
+        self.task.abort();
+    }
+
+    /// What its server answers.
+    pub(super) fn ask<'a, T: Send + 'a>(
+        &'a self,
+        answer: impl Future<Output = Result<T, FredError>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, FredError>> + Send + 'a {
+        match self.broken {
+            Broken::Reconnects => Either::Left(answer),
+            Broken::IsGone => Either::Right(self.until_gone(answer).boxed()),
+        }
+    }
+
+    /// An answer, or that there will be none: fred lets those wait for ever who ask when the connection is gone.
+    async fn until_gone<T>(
+        &self,
+        answer: impl Future<Output = Result<T, FredError>>,
+    ) -> Result<T, FredError> {
+        if self.is_gone() {
+            return Err(not_sent("the connection is gone"));
+        }
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = self.end() => Err(FredError::new(ErrorKind::IO, "the connection is gone")),
+        }
+    }
+
+    pub(super) async fn command(&self, name: &'static str, args: Vec<Value>) -> RawAnswer {
+        self.ask(self.client.custom(custom(name), args)).await
+    }
+
+    /// Closes it, with a word to the server if that can be had soon.
+    pub(super) async fn quit(&self) {
+        let goodbye = async {
+            let _ = self.client.quit().await;
+            self.end().await;
+        };
+        let _ = timeout(QUIT_TIMEOUT, goodbye).await;
+        self.abandon();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// Closes connections.
+pub(super) async fn quit_all(sessions: impl IntoIterator<Item = Arc<Session>>) {
+    join_all(sessions.into_iter().map(async |session| session.quit().await)).await;
 }
 
 /// Sends one copy of the call over this connection.
@@ -66,33 +223,49 @@ pub(super) async fn evaluate(
     call: &Invocation,
     asking: bool,
     publish: &'static str,
+    bound: Bound,
 ) -> RawAnswer {
     let script = call.script;
     // What is rare is boxed: each call is as large as all that it may come to.
-    let send = |name, script| {
+    let send = |name, script, bound: Bound| {
         let args = values(script, call, publish);
-        match asking {
-            false => Either::Left(client.custom(custom(name), args)),
-            true => Either::Right(ask(client, name, args).boxed()),
+        match (asking, bound.is_fresh) {
+            (false, true) => Either::Left(client.custom(custom(name), args)),
+            (false, false) => Either::Right(send_within(client, name, args, bound).boxed()),
+            (true, _) => Either::Right(ask(client, name, args, bound).boxed()),
         }
     };
-    match send("EVALSHA", script.sha()).await {
+    match send("EVALSHA", script.sha(), bound).await {
         // The first call of a script on a server, or after a restart or SCRIPT FLUSH.
         Err(error) if error.details().starts_with("NOSCRIPT") => {
             tracing::debug!(script = script.name, "sending the script itself");
-            send("EVAL", Bytes::from_static(script.source.as_bytes())).boxed().await
+            let source = Bytes::from_static(script.source.as_bytes());
+            send("EVAL", source, bound.rest()).boxed().await
         }
         answer => answer,
     }
 }
 
+/// Sends a command that has less than the usual time.
+async fn send_within(
+    client: &Client,
+    name: &'static str,
+    args: Vec<Value>,
+    bound: Bound,
+) -> RawAnswer {
+    let options = Options { timeout: Some(bound.left()?), ..Options::default() };
+    client.with_options(&options).custom(custom(name), args).await
+}
+
 /// Sends a command for a slot that is on its way to this server.
-async fn ask(client: &Client, name: &'static str, args: Vec<Value>) -> RawAnswer {
+async fn ask(client: &Client, name: &'static str, args: Vec<Value>, bound: Bound) -> RawAnswer {
+    let left = bound.left()?;
     // Written together: ASKING counts for the very next command of the connection.
     let pipeline = client.pipeline();
     let _: () = pipeline.custom(custom("ASKING"), Vec::<Value>::new()).await?;
     let _: () = pipeline.custom(custom(name), args).await?;
-    let mut answers = pipeline.try_all::<Value>().await.into_iter();
+    let answers = timeout(left, pipeline.try_all::<Value>()).await;
+    let mut answers = answers.map_err(|_| timed_out())?.into_iter();
     let asked = answers.next().unwrap_or_else(|| Err(FredError::new_canceled()));
     match (asked, answers.next()) {
         // A server that does not listen to ASKING sends elsewhere, and says here why.
@@ -114,28 +287,12 @@ pub(super) fn connecting_failed(error: FredError) -> Error {
     }
 }
 
-/// Connects a connection, which may also be closed while it is being connected. What is given ends
-/// when the connection is gone.
-pub(super) async fn init(
-    runtime: &ClientRuntime,
-    client: Client,
-) -> Result<ConnectHandle, FredError> {
-    let login = Login::of(&client);
-    login.try_unheard(runtime, &client).await?;
-    login.judge(begin(runtime, client).await)
-}
-
-/// The same whatever the server says.
-pub(super) async fn begin(
-    runtime: &ClientRuntime,
-    client: Client,
-) -> Result<ConnectHandle, FredError> {
-    // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
-    finished(runtime.spawn(async move { client.init().await })).await?
+pub(super) fn timed_out() -> FredError {
+    FredError::new(ErrorKind::Timeout, "no answer in time")
 }
 
 /// What came of a task that does not panic: nothing, when its runtime has ended.
-pub(super) async fn finished<T>(task: JoinHandle<T>) -> Result<T, FredError> {
+async fn finished<T>(task: JoinHandle<T>) -> Result<T, FredError> {
     task.await.map_err(|error| match error.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
         Err(_) => FredError::new(ErrorKind::Canceled, RedisError::from(RuntimeEnded).to_string()),
@@ -143,12 +300,12 @@ pub(super) async fn finished<T>(task: JoinHandle<T>) -> Result<T, FredError> {
 }
 
 /// A connection, not yet connected.
-pub(super) fn client(
+fn client(
     config: &FredConfig,
     command_timeout: Duration,
     events: usize,
     broken: Broken,
-) -> Result<Client, Error> {
+) -> Result<Client, FredError> {
     let performance = PerformanceConfig {
         default_command_timeout: command_timeout,
         broadcast_channel_capacity: events,
@@ -172,7 +329,9 @@ pub(super) fn client(
     if broken == Broken::Reconnects {
         builder.set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2));
     }
-    builder.build().map_err(|error| Error::Config(error.details().into()))
+    let config_error =
+        |error: FredError| FredError::new(ErrorKind::Config, error.details().to_owned());
+    builder.build().map_err(config_error)
 }
 
 fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value> {

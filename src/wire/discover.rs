@@ -1,11 +1,9 @@
 //! Asks a cluster's nodes, or the sentinels, who serves what.
 
-use std::{collections::HashMap, ops::RangeInclusive, time::Duration};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use fred::{
-    clients::Client,
     error::{Error as FredError, ErrorKind},
-    interfaces::ClientLike,
     types::{Value, config::ServerConfig},
 };
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -14,7 +12,7 @@ use tokio::time::timeout;
 use super::{
     FredConfig,
     cluster::{ALL_SLOTS, Address, Claim, View, merge, read_nodes},
-    connection::{Broken, client, custom, init, quit, quit_later},
+    connection::{Broken, Session, quit_all, timed_out},
     node::opaque,
     tls::server_at,
 };
@@ -38,7 +36,9 @@ pub(super) struct Discovery {
     base: FredConfig,
     kind: Kind,
     /// Who may be asked, the ones that answered last first, each with a connection once it has one.
-    sources: Vec<(Address, Option<Client>)>,
+    sources: Vec<(Address, Option<Arc<Session>>)>,
+    /// Who may be asked whatever others say.
+    configured: Vec<Address>,
 }
 
 enum Kind {
@@ -56,9 +56,10 @@ impl Discovery {
             }
             _ => return None,
         };
-        let sources =
-            hosts.iter().map(|server| (Address::new(&*server.host, server.port), None)).collect();
-        Some(Self { runtime: runtime.clone(), base: config.clone(), kind, sources })
+        let configured: Vec<_> =
+            hosts.iter().map(|server| Address::new(&*server.host, server.port)).collect();
+        let sources = configured.iter().map(|address| (address.clone(), None)).collect();
+        Some(Self { runtime: runtime.clone(), base: config.clone(), kind, sources, configured })
     }
 
     pub(super) fn is_cluster(&self) -> bool {
@@ -100,9 +101,9 @@ impl Discovery {
         let mut asking: FuturesUnordered<_> = self
             .sources
             .drain(..count)
-            .map(|(address, client)| async move {
-                let answer =
-                    timeout(PATIENCE, ask_one(runtime, base, kind, &address, client)).await;
+            .map(|(address, session)| async move {
+                let asking = ask_one(runtime, base, kind, &address, session);
+                let answer = timeout(PATIENCE, asking).await;
                 (address, answer.unwrap_or_else(|_| Err(timed_out())))
             })
             .collect();
@@ -116,9 +117,9 @@ impl Discovery {
             let Ok(Some((address, answer))) = timeout(patience, asking.next()).await else { break };
             silent.retain(|other| *other != address);
             match answer {
-                Ok((view, client)) => {
+                Ok((view, session)) => {
                     views.push(view);
-                    good.push((address, Some(client)));
+                    good.push((address, Some(session)));
                 }
                 Err(error) => {
                     last = error;
@@ -127,6 +128,9 @@ impl Discovery {
             }
         }
         drop(asking);
+        if !views.is_empty() {
+            silent.retain(|address| is_known(address, &self.configured, &views));
+        }
         self.sources.splice(..0, good);
         self.sources.extend(silent.into_iter().map(|address| (address, None)));
         for address in views.iter().flat_map(|view| &view.nodes) {
@@ -140,9 +144,9 @@ impl Discovery {
 
     /// Whether the cluster has sharded channels: then Redisson publishes there.
     pub(super) async fn has_sharded_channels(&self) -> Result<bool, Error> {
-        let known = self.sources.iter().find_map(|(_, client)| client.as_ref());
-        let client = known.expect("one of them has answered");
-        match command(client, "PUBSUB", &["SHARDNUMSUB"]).await {
+        let known = self.sources.iter().find_map(|(_, session)| session.as_ref());
+        let session = known.expect("one of them has answered");
+        match command(session, "PUBSUB", &["SHARDNUMSUB"]).await {
             Ok(_) => Ok(true),
             Err(error) if error.details().starts_with("NOPERM") => Err(Error::Config(format!(
                 "whether to use sharded channels is found out by PUBSUB SHARDNUMSUB, which is not \
@@ -155,23 +159,14 @@ impl Discovery {
     }
 
     pub(super) async fn quit(&mut self) {
-        quit(self.sources.drain(..).filter_map(|(_, client)| client)).await;
+        quit_all(self.sources.drain(..).filter_map(|(_, session)| session)).await;
     }
 }
 
-impl Drop for Discovery {
-    fn drop(&mut self) {
-        quit_later(&self.runtime, self.sources.drain(..).filter_map(|(_, client)| client));
-    }
-}
-
-/// A client that is not needed any more.
-struct Spare<'a>(&'a ClientRuntime, Option<Client>);
-
-impl Drop for Spare<'_> {
-    fn drop(&mut self) {
-        quit_later(self.0, self.1.take());
-    }
+/// Whether there is reason to ask it again, though it does not answer.
+fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
+    let named = views.iter().flat_map(|view| &view.nodes);
+    configured.contains(address) || named.into_iter().any(|other| other.is_called(address))
 }
 
 async fn ask_one(
@@ -179,37 +174,35 @@ async fn ask_one(
     base: &FredConfig,
     kind: &Kind,
     address: &Address,
-    known: Option<Client>,
-) -> Result<(View, Client), FredError> {
+    known: Option<Arc<Session>>,
+) -> Result<(View, Arc<Session>), FredError> {
     // Whoever does not answer is asked over a new connection the next time.
-    let mut spare = Spare(runtime, known);
-    if spare.1.is_none() {
-        let config = match kind {
-            Kind::Cluster => config_at(base, address),
-            Kind::Sentinel { .. } => of_sentinel(base, address),
-        };
-        let new = client(&config, PATIENCE, 32, Broken::Reconnects)
-            .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
-        spare.1 = Some(new.clone());
-        init(runtime, new).await?;
-    }
-    let client = spare.1.as_ref().expect("just made");
+    let session = match known {
+        Some(session) => session,
+        None => {
+            let config = match kind {
+                Kind::Cluster => config_at(base, address),
+                Kind::Sentinel { .. } => of_sentinel(base, address),
+            };
+            Session::connect(runtime, &config, PATIENCE, 32, Broken::Reconnects).await?
+        }
+    };
     let view = match kind {
         Kind::Cluster => {
-            let text: String = command(client, "CLUSTER", &["NODES"]).await?.convert()?;
+            let text: String = command(&session, "CLUSTER", &["NODES"]).await?.convert()?;
             read_nodes(&text, address, base.uses_tls())
         }
         Kind::Sentinel { service } => {
-            let master = command(client, "SENTINEL", &["MASTER", service]).await?;
-            let others = command(client, "SENTINEL", &["SENTINELS", service]).await?;
+            let master = command(&session, "SENTINEL", &["MASTER", service]).await?;
+            let others = command(&session, "SENTINEL", &["SENTINELS", service]).await?;
             read_master(master, others)?
         }
     };
-    Ok((view, spare.1.take().expect("just used")))
+    Ok((view, session))
 }
 
-async fn command(client: &Client, name: &'static str, args: &[&str]) -> Result<Value, FredError> {
-    client.custom(custom(name), args.iter().map(|arg| Value::from(*arg)).collect::<Vec<_>>()).await
+async fn command(session: &Session, name: &'static str, args: &[&str]) -> Result<Value, FredError> {
+    session.command(name, args.iter().map(|arg| Value::from(*arg)).collect()).await
 }
 
 /// What they say, taken together. An error when no more is known than who is about to be replaced.
@@ -262,10 +255,6 @@ fn of_sentinel(base: &FredConfig, address: &Address) -> FredConfig {
 /// The server has answered, and does not know the command.
 fn is_refusal(error: &FredError) -> bool {
     !matches!(error.kind(), ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled)
-}
-
-fn timed_out() -> FredError {
-    FredError::new(ErrorKind::Timeout, "no answer in time")
 }
 
 #[cfg(test)]

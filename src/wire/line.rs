@@ -1,130 +1,199 @@
-//! A connection of a node, which may be gone for good when it breaks.
+//! A connection of a node, and what takes its place when it is given up.
+//!
+//! Whoever does not answer any more is connected to anew, and the old connection is ended then and there: it may be
+//! busy with writing what nobody reads.
 //!
 //! A master that was killed, replaced, and started again takes itself for a master until the sentinels get to
 //! it: empty, and used by nobody else. So behind sentinels nothing is sent over a connection that was made
-//! again without having asked them.
+//! again without having asked them: there the whole node is replaced.
 
-use std::{future::Future, sync::Arc};
-
-use fred::{
-    clients::Client,
-    error::{Error as FredError, ErrorKind},
-    interfaces::ClientLike,
-    types::Value,
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
 };
-use futures::{FutureExt, future::Either};
-use tokio::sync::{Notify, watch};
+
+use fred::{error::Error as FredError, types::Value};
+use futures::{FutureExt, future::BoxFuture};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout_at},
+};
 
 use super::{
-    FredConfig,
-    connection::{self, Broken, RawAnswer, custom},
+    Event, FredConfig,
+    connection::{Broken, RawAnswer, Session, not_sent},
     node::Terms,
+    pubsub,
 };
-use crate::{error::Error, runtime::ClientRuntime};
+
+/// The pauses between tries to connect again: they double from the one to the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-pub(super) struct Line {
-    runtime: ClientRuntime,
-    client: Client,
-    /// `None`: fred connects again.
-    end: Option<Arc<End>>,
+pub(super) struct Line(Arc<Slot>);
+
+struct Slot {
+    config: FredConfig,
+    terms: Terms,
+    sort: Sort,
+    state: watch::Sender<State>,
 }
 
-/// Of a connection that breaks but once.
-struct End {
-    has_come: watch::Sender<bool>,
-    doubt: Arc<Notify>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Commands,
+    /// Whose events go to the sink.
+    Subscriber,
 }
 
-impl End {
-    fn comes(&self) {
-        if !self.has_come.send_replace(true) {
-            self.doubt.notify_one();
-        }
-    }
-}
-
-/// An answer, or that there will be none: fred lets those wait for ever who ask when the connection is gone.
-async fn until<T>(
-    end: Arc<End>,
-    answer: impl Future<Output = Result<T, FredError>>,
-) -> Result<T, FredError> {
-    let mut has_come = end.has_come.subscribe();
-    if *has_come.borrow() {
-        let text = "Failed to route command: the connection is gone";
-        return Err(FredError::new(ErrorKind::Routing, text));
-    }
-    tokio::select! {
-        biased;
-        answer = answer => answer,
-        _ = has_come.wait_for(|has_come| *has_come) => {
-            Err(FredError::new(ErrorKind::IO, "the connection is gone"))
-        }
-    }
+enum State {
+    /// Not yet, or being made again.
+    Pending,
+    Up(Arc<Session>),
+    /// For good: another node is to take its place.
+    Gone,
+    Closed,
 }
 
 impl Line {
     /// Not yet connected.
-    pub(super) fn new(config: &FredConfig, terms: &Terms, events: usize) -> Result<Self, Error> {
-        let client = connection::client(config, terms.command_timeout, events, terms.broken)?;
-        let end = match terms.broken {
-            Broken::Reconnects => None,
-            Broken::IsGone => Some(Arc::new(End {
-                has_come: watch::Sender::new(false),
-                doubt: terms.doubt.clone(),
-            })),
-        };
-        Ok(Self { runtime: terms.runtime.clone(), client, end })
+    pub(super) fn new(config: FredConfig, terms: Terms, sort: Sort) -> Self {
+        Self(Arc::new(Slot { config, terms, sort, state: watch::Sender::new(State::Pending) }))
     }
 
     pub(super) async fn connect(&self) -> Result<(), FredError> {
-        let running = connection::init(&self.runtime, self.client.clone()).await?;
-        if let Some(end) = self.end.clone() {
-            self.runtime.spawn(async move {
-                let _ = running.await;
-                end.comes();
-            });
+        let Slot { config, terms, sort, state } = &*self.0;
+        let events = match sort {
+            Sort::Commands => 32,
+            Sort::Subscriber => 4096,
+        };
+        let (runtime, time) = (&terms.runtime, terms.command_timeout);
+        let session = Session::connect(runtime, config, time, events, terms.broken).await?;
+        if *sort == Sort::Subscriber {
+            pubsub::forward(session.client(), terms);
         }
+        let is_open = state.send_if_modified(|state| {
+            let is_open = !matches!(state, State::Closed);
+            if is_open {
+                *state = State::Up(session.clone());
+            }
+            is_open
+        });
+        if !is_open {
+            session.quit().await;
+            return Err(FredError::new_canceled());
+        }
+        runtime.spawn(outlive(Arc::downgrade(&self.0), session.end()));
         Ok(())
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
+    /// The connection, if it is there.
+    pub(super) fn session(&self) -> Option<Arc<Session>> {
+        match &*self.0.state.borrow() {
+            State::Up(session) => Some(session.clone()),
+            _ => None,
+        }
+    }
+
+    /// The connection, as soon as it is there.
+    pub(super) async fn wait(&self, by: Instant) -> Result<Arc<Session>, FredError> {
+        let mut state = self.0.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, State::Pending));
+        let Ok(settled) = timeout_at(by, settled).await else {
+            return Err(not_sent("there is no connection"));
+        };
+        match settled.as_deref() {
+            Ok(State::Up(session)) => Ok(session.clone()),
+            _ => Err(not_sent("the connection is gone")),
+        }
+    }
+
+    /// The same, within the usual time.
+    pub(super) async fn wait_long(&self) -> Result<Arc<Session>, FredError> {
+        match self.session() {
+            Some(session) => Ok(session),
+            None => self.wait(Instant::now() + self.0.terms.command_timeout).boxed().await,
+        }
     }
 
     /// Whether nothing can be sent over it any more.
     pub(super) fn is_gone(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| *end.has_come.borrow())
-    }
-
-    /// What its server answers.
-    pub(super) fn ask<'a, T: Send + 'a>(
-        &self,
-        answer: impl Future<Output = Result<T, FredError>> + Send + 'a,
-    ) -> impl Future<Output = Result<T, FredError>> + Send + 'a {
-        match self.end.clone() {
-            None => Either::Left(answer),
-            Some(end) => Either::Right(until(end, answer).boxed()),
-        }
+        matches!(*self.0.state.borrow(), State::Gone | State::Closed)
     }
 
     pub(super) async fn command(&self, name: &'static str, args: Vec<Value>) -> RawAnswer {
-        self.ask(self.client.custom(custom(name), args)).await
+        self.wait_long().await?.command(name, args).await
     }
 
-    /// Nobody answers: ends it, and connects again if that is its way.
-    pub(super) async fn give_up(&self) {
-        let client = self.client.clone();
-        match &self.end {
-            None => {
-                let _ = client.force_reconnection().await;
+    /// Nobody answers: ends it. Another one is made, unless it is for others to say where.
+    pub(super) fn give_up(&self) {
+        let mut given_up = None;
+        self.0.state.send_if_modified(|state| {
+            if let State::Up(session) = state {
+                given_up = Some(session.clone());
+                *state = self.0.without();
             }
-            Some(_) if self.is_gone() => {}
-            Some(end) => {
-                end.comes();
-                // It may be busy with writing what nobody takes.
-                self.runtime.spawn(async move { client.force_reconnection().await });
-            }
+            given_up.is_some()
+        });
+        if let Some(session) = given_up {
+            session.abandon();
         }
     }
+
+    /// Closes it for good.
+    pub(super) async fn quit(&self) {
+        let state = self.0.state.send_replace(State::Closed);
+        if let State::Up(session) = state {
+            session.quit().await;
+        }
+    }
+}
+
+impl Slot {
+    /// What it is when its connection has ended.
+    fn without(&self) -> State {
+        match self.terms.broken {
+            Broken::Reconnects => State::Pending,
+            Broken::IsGone => State::Gone,
+        }
+    }
+}
+
+/// Makes another one when a connection has ended, unless the line is gone.
+fn outlive(
+    slot: Weak<Slot>,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> BoxFuture<'static, ()> {
+    async move {
+        end.await;
+        let Some(line) = slot.upgrade().map(Line) else { return };
+        line.0.state.send_if_modified(|state| {
+            let is_up = matches!(state, State::Up(_));
+            if is_up {
+                *state = line.0.without();
+            }
+            is_up
+        });
+        line.0.terms.doubt.notify_one();
+        let mut pause = FIRST_PAUSE;
+        let mut line = Some(line);
+        // Nobody but this task connects it again.
+        while let Some(again) = line.filter(|line| !line.is_gone()) {
+            match again.connect().await {
+                Ok(()) => {
+                    if again.0.sort == Sort::Subscriber {
+                        (again.0.terms.sink)(Event::Gap);
+                    }
+                    return;
+                }
+                Err(error) => tracing::debug!(%error, "cannot connect again yet"),
+            }
+            drop(again);
+            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            line = slot.upgrade().map(Line);
+        }
+    }
+    .boxed()
 }

@@ -3,14 +3,17 @@
 //! A server that does not know AUTH repeats its arguments, the password among them. So what answers it is
 //! never passed on.
 
+use std::time::Duration;
+
 use fred::{
-    clients::Client,
     error::{Error as FredError, ErrorKind},
-    interfaces::ClientLike,
     types::Value,
 };
 
-use super::connection::{self, Broken, RawAnswer, begin, custom, quit};
+use super::{
+    FredConfig,
+    connection::{Broken, Session},
+};
 use crate::runtime::ClientRuntime;
 
 /// Of one connection.
@@ -19,8 +22,8 @@ pub(super) struct Login {
 }
 
 impl Login {
-    pub(super) fn of(client: &Client) -> Self {
-        Self { has_password: client.client_config().password.is_some() }
+    pub(super) fn of(config: &FredConfig) -> Self {
+        Self { has_password: config.password.is_some() }
     }
 
     /// Where fred's log is listened to: finds out whether the server refuses to let us in, before fred does.
@@ -30,25 +33,22 @@ impl Login {
     pub(super) async fn try_unheard(
         &self,
         runtime: &ClientRuntime,
-        client: &Client,
+        config: &FredConfig,
+        patience: Duration,
     ) -> Result<(), FredError> {
         if !self.has_password || !log::log_enabled!(target: "fred::router", log::Level::Debug) {
             return Ok(());
         }
-        let mut config = client.client_config();
+        let mut config = config.clone();
         let name = config.username.take().map(Value::from);
         let password = config.password.take().map(Value::from);
         config.database = None;
-        let patience = client.connection_config().connection_timeout;
-        let stranger = connection::client(&config, patience, 4, Broken::IsGone)
-            .map_err(|error| FredError::new(ErrorKind::Config, error.to_string()))?;
-        if begin(runtime, stranger.clone()).await.is_err() {
-            // One that lets nobody in without AUTH knows it.
-            return Ok(());
-        }
+        let stranger = Session::begin(runtime, &config, patience, 4, Broken::IsGone).await;
+        // One that lets nobody in without AUTH knows it.
+        let Ok(stranger) = stranger else { return Ok(()) };
         let args: Vec<_> = name.into_iter().chain(password).collect();
-        let answer: RawAnswer = stranger.custom(custom("AUTH"), args).await;
-        quit([stranger]).await;
+        let answer = stranger.command("AUTH", args).await;
+        stranger.quit().await;
         match answer.map_err(in_our_words)?.as_str().as_deref() {
             Some("OK") => Ok(()),
             _ => Err(in_our_words(FredError::new(ErrorKind::Auth, ""))),

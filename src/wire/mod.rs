@@ -89,7 +89,12 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends one copy of the call, at the first poll.
     fn call(&self, call: Invocation) -> Flight;
 
-    /// The same, and asks replicas to confirm it: the reply is a [`Reply::Confirmed`] then. Keeps no other
+    /// The same, for an answer until this moment. (Else that is up to the transport.)
+    fn call_by(&self, call: Invocation, _by: Instant) -> Flight {
+        self.call(call)
+    }
+
+    /// Sends one copy, and asks replicas to confirm it: the reply is a [`Reply::Confirmed`] then. Keeps no other
     /// caller waiting.
     fn call_confirmed(&self, call: Invocation, _confirm: Confirm) -> Flight {
         self.call(call)

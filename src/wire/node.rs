@@ -8,24 +8,23 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use fred::{
-    clients::Client,
     error::{Error as FredError, ErrorKind},
-    interfaces::ClientLike,
-    types::Value,
+    types::{Value, config::ServerConfig},
 };
+use futures::FutureExt;
 use tokio::sync::Notify;
 
 use super::{
     Confirm, FredConfig, Invocation, Reply, ServerClock, WireError,
     confirm::Patient,
-    connection::{Broken, RawAnswer, connecting_failed, evaluate, finished, quit, quit_later},
-    line::Line,
+    connection::{Bound, Broken, NOT_SENT, RawAnswer, connecting_failed, evaluate},
+    line::{Line, Sort},
     pubsub,
 };
 use crate::{
@@ -38,6 +37,10 @@ const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
 /// So many levels of arrays a reply may have. No script of ours answers more than three.
 const DEEPEST_REPLY: usize = 8;
+
+/// A connection to a server that only reads is given up, for its name may lead elsewhere by now: once in so
+/// long at most.
+const READ_ONLY_PAUSE: Duration = Duration::from_secs(1);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -68,19 +71,15 @@ pub(super) struct Node {
     pub(super) subscriber: Line,
     pub(super) clock: ServerClock,
     patient: Patient,
+    server: ServerConfig,
     terms: Terms,
     /// Commands in a row that had no answer in time.
     timeouts: AtomicU32,
-    /// New connections were asked for and are not there yet. fred would make one more for each time
-    /// it is asked, over healthy ones.
-    reconnecting: AtomicBool,
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node")
-            .field("server", &self.commands.client().client_config().server)
-            .finish()
+        f.debug_struct("Node").field("server", &self.server).finish()
     }
 }
 
@@ -95,36 +94,42 @@ impl Node {
     /// Connects both connections, and takes the server's time. Events of the subscriber go to the
     /// sink until it is quit.
     pub(super) async fn connect(config: FredConfig, terms: Terms) -> Result<Arc<Self>, Error> {
-        let commands = Line::new(&config, &terms, 32)?;
-        let subscriber = Line::new(&config, &terms, 4096)?;
-        pubsub::forward(&subscriber, &terms);
-        let runtime = terms.runtime.clone();
-        let node = Self {
+        let commands = Line::new(config.clone(), terms.clone(), Sort::Commands);
+        let subscriber = Line::new(config.clone(), terms.clone(), Sort::Subscriber);
+        for line in [&commands, &subscriber] {
+            line.connect().await.map_err(connecting_failed)?;
+        }
+        let node = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            server: config.server.clone(),
             patient: Patient::new(config, terms.clone(), commands.clone()),
             commands,
             subscriber,
             clock: ServerClock::new(0),
             terms,
             timeouts: AtomicU32::new(0),
-            reconnecting: AtomicBool::new(false),
-        };
-        // In a task of its own: fred cannot quit what has begun to connect and is not yet running.
-        let connecting = runtime.spawn(async move {
-            for line in [&node.commands, &node.subscriber] {
-                line.connect().await.map_err(connecting_failed)?;
-            }
-            let node = Arc::new(node);
-            node.time().await.map_err(|error| error.into_error(""))?;
-            Ok(node)
         });
-        finished(connecting).await.map_err(connecting_failed)?
+        node.time().await.map_err(|error| error.into_error(""))?;
+        Ok(node)
     }
 
     /// Sends one copy of the call. `asking`: the slot is on its way to this server.
-    pub(super) async fn call(self: &Arc<Self>, call: &Invocation, asking: bool) -> Answer {
-        let client = self.commands.client();
-        let answer = self.commands.ask(evaluate(client, call, asking, self.terms.publish)).await;
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        call: &Invocation,
+        asking: bool,
+        mut bound: Bound,
+    ) -> Answer {
+        let session = match self.commands.session() {
+            Some(session) => session,
+            None => {
+                bound = bound.rest();
+                self.commands.wait(bound.by).boxed().await?
+            }
+        };
+        let publish = self.terms.publish;
+        let answer = evaluate(session.client(), call, asking, publish, bound);
+        let answer = session.ask(answer).await;
         self.note(&answer);
         answer.and_then(reply)
     }
@@ -135,10 +140,11 @@ impl Node {
         call: &Invocation,
         asking: bool,
         confirm: Confirm,
+        bound: Bound,
     ) -> Answer {
-        let answer = self.patient.call(call, asking, confirm).await;
-        if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
-            self.timed_out();
+        let answer = self.patient.call(call, asking, confirm, bound.rest()).await;
+        if let Err(error) = &answer {
+            self.note_error(error);
         }
         answer
     }
@@ -159,30 +165,41 @@ impl Node {
         Ok(now)
     }
 
-    fn note(self: &Arc<Self>, answer: &RawAnswer) {
+    fn note(&self, answer: &RawAnswer) {
         match answer {
-            Err(error) if *error.kind() == ErrorKind::Timeout => self.timed_out(),
-            _ => self.timeouts.store(0, Ordering::Relaxed),
+            Ok(_) => self.timeouts.store(0, Ordering::Relaxed),
+            Err(error) => self.note_error(error),
+        }
+    }
+
+    fn note_error(&self, error: &FredError) {
+        if *error.kind() == ErrorKind::Timeout {
+            return self.timed_out();
+        }
+        self.timeouts.store(0, Ordering::Relaxed);
+        let since = || self.commands.session().map(|session| session.age());
+        if is_read_only(error) && since().is_some_and(|age| age >= READ_ONLY_PAUSE) {
+            tracing::warn!("redis takes no writes, reconnecting");
+            self.give_up();
         }
     }
 
     /// A command had no answer in time.
-    pub(super) fn timed_out(self: &Arc<Self>) {
+    pub(super) fn timed_out(&self) {
         self.terms.doubt.notify_one();
         let row = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
-        if row < TIMEOUTS_UNTIL_RECONNECT || self.reconnecting.swap(true, Ordering::Relaxed) {
-            return;
+        if row == TIMEOUTS_UNTIL_RECONNECT {
+            self.timeouts.store(0, Ordering::Relaxed);
+            tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
+            self.give_up();
         }
-        tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
-        let lines = [self.commands.clone(), self.subscriber.clone()];
-        let this = Arc::downgrade(self);
-        self.terms.runtime.spawn(async move {
-            futures::future::join_all(lines.iter().map(Line::give_up)).await;
-            if let Some(this) = this.upgrade() {
-                this.timeouts.store(0, Ordering::Relaxed);
-                this.reconnecting.store(false, Ordering::Relaxed);
-            }
-        });
+    }
+
+    /// Has all connections made anew.
+    fn give_up(&self) {
+        self.commands.give_up();
+        self.subscriber.give_up();
+        self.patient.give_up();
     }
 
     /// Whether another has to take its place, at the same server or elsewhere.
@@ -190,21 +207,34 @@ impl Node {
         self.commands.is_gone() || self.subscriber.is_gone()
     }
 
-    fn both(&self) -> [Client; 2] {
-        [self.commands.client().clone(), self.subscriber.client().clone()]
-    }
-
     /// Closes the connections; what is under way ends without an answer.
     pub(super) async fn quit(&self) {
-        tokio::join!(quit(self.both()), self.patient.quit());
+        tokio::join!(self.commands.quit(), self.subscriber.quit(), self.patient.quit());
     }
 }
 
-/// fred closes nothing by itself, not even connections that nobody has a handle to.
-impl Drop for Node {
-    fn drop(&mut self) {
-        quit_later(&self.terms.runtime, self.both());
-    }
+/// Whether the server says that it is no master.
+pub(super) fn is_read_only(error: &FredError) -> bool {
+    error.details().contains("READONLY")
+}
+
+/// Whether the connection is gone, or may be: there is or will be no answer over it.
+pub(super) fn is_of_connection(error: &FredError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Routing
+    ) || is_of_ended_task(error)
+        || is_deaf(error)
+}
+
+/// fred's task was ended with the call in hand.
+fn is_of_ended_task(error: &FredError) -> bool {
+    *error.kind() == ErrorKind::Unknown && error.details() == "channel closed"
+}
+
+/// fred's task had been ended before.
+fn is_deaf(error: &FredError) -> bool {
+    matches!(error.details(), "Failed to send command to router." | "Client is not initialized.")
 }
 
 pub(super) fn reply(value: Value) -> Answer {
@@ -242,9 +272,11 @@ pub(super) fn classify(error: FredError) -> WireError {
         }
         _ => {}
     }
-    if details.starts_with("Failed to route command") {
+    if details.starts_with(NOT_SENT) || is_deaf(&error) {
         // There was no connection: it never left.
         WireError::NotNow(opaque(&error))
+    } else if is_of_ended_task(&error) {
+        WireError::unanswered("the connection is gone")
     } else if details.contains("Too many failed write attempts") {
         // A command of a connection that is gone may have run.
         WireError::Unanswered(opaque(&error))

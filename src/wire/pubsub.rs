@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use fred::interfaces::{EventInterface, PubsubInterface};
+use fred::{
+    clients::Client,
+    error::{Error as FredError, ErrorKind},
+    interfaces::{EventInterface, PubsubInterface},
+};
 use futures::future::try_join_all;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{
     Event, WireError,
+    connection::Session,
     line::Line,
     node::{Terms, classify},
 };
@@ -18,8 +23,8 @@ pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 /// Passes on all that the connection hears, until the client is gone, and that it broke.
 ///
 /// fred's own `on_message` ends for good at the first lagged broadcast; here that is a gap.
-pub(super) fn forward(line: &Line, terms: &Terms) {
-    let (client, sink, doubt) = (line.client(), terms.sink.clone(), terms.doubt.clone());
+pub(super) fn forward(client: &Client, terms: &Terms) {
+    let (sink, doubt) = (terms.sink.clone(), terms.doubt.clone());
     let mut messages = client.message_rx();
     let mut reconnects = client.reconnect_rx();
     let mut errors = client.error_rx();
@@ -56,14 +61,15 @@ pub(super) async fn subscribe(
     channels: Vec<String>,
     sharded: bool,
 ) -> Result<(), WireError> {
+    let session = line.wait_long().await.map_err(classify)?;
     if sharded {
         // One channel in each: they need not share a slot, and each has an answer of its own.
         let asked =
-            channels.into_iter().map(|channel| line.command("SSUBSCRIBE", vec![channel.into()]));
+            channels.into_iter().map(|channel| session.command("SSUBSCRIBE", vec![channel.into()]));
         return try_join_all(asked).await.map(drop).map_err(classify);
     }
-    line.ask(line.client().subscribe(channels)).await.map_err(classify)?;
-    ping(line).await
+    session.ask(session.client().subscribe(channels)).await.map_err(classify)?;
+    ping(&session).await.map_err(classify)
 }
 
 pub(super) async fn unsubscribe(
@@ -71,31 +77,33 @@ pub(super) async fn unsubscribe(
     channels: Vec<String>,
     sharded: bool,
 ) -> Result<(), WireError> {
+    let session = line.wait_long().await.map_err(classify)?;
     if sharded {
         for channel in channels {
-            line.ask(line.client().sunsubscribe(channel)).await.map_err(classify)?;
+            session.ask(session.client().sunsubscribe(channel)).await.map_err(classify)?;
         }
     } else {
-        line.ask(line.client().unsubscribe(channels)).await.map_err(classify)?;
+        session.ask(session.client().unsubscribe(channels)).await.map_err(classify)?;
     }
-    ping(line).await
+    ping(&session).await.map_err(classify)
 }
 
 pub(super) async fn probe(line: &Line) -> Result<(), WireError> {
-    let alive = ping(line).await;
-    if alive.is_err() {
-        line.give_up().await;
+    let session = line.wait_long().await.map_err(classify)?;
+    let alive = ping(&session).await;
+    if matches!(&alive, Err(error) if *error.kind() == ErrorKind::Timeout) {
+        line.give_up();
     }
-    alive
+    alive.map_err(classify)
 }
 
 /// fred answers SUBSCRIBE before it has written it and drops the server's confirmation; the answer
-/// to a PING behind it is the confirmation. Never two at a time: a refused SUBSCRIBE is an
-/// answer too many, and it is this PING that must get it.
-async fn ping(line: &Line) -> Result<(), WireError> {
-    match line.command("PING", Vec::new()).await {
+/// to a PING behind it, on the same connection, is the confirmation. Never two at a time: a refused
+/// SUBSCRIBE is an answer too many, and it is this PING that must get it.
+async fn ping(session: &Session) -> Result<(), FredError> {
+    match session.command("PING", Vec::new()).await {
         // A server that cannot save answers every PING so, and serves subscribers all the same.
         Err(error) if error.details().starts_with("MISCONF") => Ok(()),
-        answer => answer.map(drop).map_err(classify),
+        answer => answer.map(drop),
     }
 }

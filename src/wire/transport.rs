@@ -22,11 +22,11 @@ use super::{
     Confirm, Flight, FredConfig, Invocation, Reply, ShardedPubsub, Transport, WireError,
     channels::{Homes, Places},
     cluster::{ALL_SLOTS, Address},
-    connection::{Broken, connecting_failed},
+    connection::{Bound, Broken, connecting_failed},
     discover::{Discovery, Map},
     error::is_of_keys_apart,
     follow::follow,
-    node::{Answer, Node, Terms, classify},
+    node::{Answer, Node, Terms, classify, is_of_connection, is_read_only},
     pubsub,
     routes::{Routes, connect_all},
 };
@@ -144,18 +144,23 @@ impl Shared {
         })
     }
 
-    /// Sends one copy, to where the first key is if need be.
-    async fn send(&self, call: &Invocation, confirm: Option<Confirm>) -> Answer {
-        let answer = self.send_once(call, confirm).await;
+    /// Sends one copy, to where the first key is if need be. All that comes of it has one bound.
+    async fn send(&self, call: &Invocation, confirm: Option<Confirm>, bound: Bound) -> Answer {
+        let answer = self.send_once(call, confirm, bound).await;
         let apart = matches!(&answer, Err(error) if is_of_keys_apart(error.details()));
         match apart.then(|| call.with_one_key()).flatten() {
-            Some(call) => self.send_once(&call, confirm).boxed().await,
+            Some(call) => self.send_once(&call, confirm, bound.rest()).boxed().await,
             None => answer,
         }
     }
 
     /// Sends one copy, and follows redirects: where one comes from nothing has run.
-    async fn send_once(&self, call: &Invocation, confirm: Option<Confirm>) -> Answer {
+    async fn send_once(
+        &self,
+        call: &Invocation,
+        confirm: Option<Confirm>,
+        mut bound: Bound,
+    ) -> Answer {
         let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
         let Some(mut node) = self.node_of(call.key()) else {
             self.terms.doubt.notify_one();
@@ -164,16 +169,12 @@ impl Shared {
         let mut asking = false;
         for _ in 0..REDIRECTS {
             let answer = match confirm {
-                None => node.call(call, asking).await,
-                Some(confirm) => node.call_confirmed(call, asking, confirm).boxed().await,
+                None => node.call(call, asking, bound).await,
+                Some(confirm) => node.call_confirmed(call, asking, confirm, bound).boxed().await,
             };
             let Err(error) = &answer else { return answer };
             if !matches!(error.kind(), ErrorKind::Cluster) {
-                let gone = matches!(
-                    error.kind(),
-                    ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Routing
-                );
-                if gone || error.details().contains("READONLY") {
+                if is_of_connection(error) || is_read_only(error) {
                     self.terms.doubt.notify_one();
                 }
                 return answer;
@@ -185,6 +186,7 @@ impl Shared {
                 asking = words.next() == Some("ASK");
                 Address::parse(words.nth(1)?, asked)
             });
+            bound = bound.rest();
             match target.and_then(|target| routes.at(&target).cloned()) {
                 Some(next) => node = next,
                 None => return answer,
@@ -208,13 +210,26 @@ impl Shared {
 impl Transport for FredTransport {
     fn call(&self, call: Invocation) -> Flight {
         let shared = self.shared.clone();
-        let make = move || async move { shared.judge(shared.send(&call, None).await) };
+        let make = move || async move {
+            let bound = Bound::of(shared.terms.command_timeout);
+            shared.judge(shared.send(&call, None, bound).await)
+        };
+        self.runtime().run(make).boxed()
+    }
+
+    fn call_by(&self, call: Invocation, by: Instant) -> Flight {
+        let shared = self.shared.clone();
+        let bound = Bound::until(by);
+        let make = move || async move { shared.judge(shared.send(&call, None, bound).await) };
         self.runtime().run(make).boxed()
     }
 
     fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight {
         let shared = self.shared.clone();
-        let make = move || async move { shared.judge(shared.send(&call, Some(confirm)).await) };
+        let make = move || async move {
+            let bound = Bound::of(shared.terms.command_timeout);
+            shared.judge(shared.send(&call, Some(confirm), bound).await)
+        };
         self.runtime().run(make).boxed()
     }
 
@@ -332,7 +347,7 @@ mod tests {
     use super::*;
 
     fn size_of_future<'a, F: Future>(
-        _: impl FnOnce(&'a Shared, &'a Invocation, Option<Confirm>) -> F,
+        _: impl FnOnce(&'a Shared, &'a Invocation, Option<Confirm>, Bound) -> F,
     ) -> usize {
         size_of::<F>()
     }

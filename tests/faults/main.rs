@@ -24,4 +24,5 @@ mod secrets;
 mod server;
 mod silence;
 mod stage;
+mod stalled;
 mod warnings;
