@@ -11,7 +11,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     engine::{Backoff, Busy, Lease, trust},
@@ -123,7 +123,15 @@ impl Claim {
         let mut sent = begun;
         loop {
             entry.engine.check_open()?;
-            let error = match self.send(sent).await {
+            let give_up = patience.give_up(begun, &entry.engine.settings);
+            let answer = match sent == begun {
+                true => self.send(sent).await,
+                // The first copy has had its time, and this one has what is left.
+                false => timeout_at(give_up, self.send(sent))
+                    .await
+                    .unwrap_or_else(|_| Err(WireError::unanswered("no answer in time"))),
+            };
+            let error = match answer {
                 Ok(Attempt::Won { .. }) => return self.judge(),
                 Ok(Attempt::Held(ttl)) => {
                     return Ok(Verdict::Held(ttl.map(Duration::from_millis)));
@@ -134,7 +142,6 @@ impl Claim {
                 }
                 Err(error) => error,
             };
-            let give_up = patience.give_up(begun, &entry.engine.settings);
             entry
                 .engine
                 .may_retry(error, &mut backoff, give_up)

@@ -88,6 +88,13 @@ impl Entry {
         self.engine.transport.call(call).await.map_err(|error| error.into_error(self.name()))
     }
 
+    /// The same, for an answer until this moment.
+    pub(crate) async fn ask_by(&self, call: Invocation, by: Instant) -> Result<Reply, Error> {
+        self.engine.check_open()?;
+        let answer = self.engine.transport.call_by(call, by).await;
+        answer.map_err(|error| error.into_error(self.name()))
+    }
+
     /// How many messages came on the channel of holder `id`, if it is listened to.
     pub(crate) fn heard(&self, id: &OwnerId) -> Option<u64> {
         self.engine.wakeups.heard(&self.protocol.channel(id)?)

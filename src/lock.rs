@@ -217,9 +217,10 @@ impl<G> Lock<G> {
     /// Dropped before its end, the lock may or may not have been freed.
     pub async fn force_unlock(&self) -> Result<bool, Error> {
         let entry = self.entry()?;
+        let by = Instant::now() + entry.engine.settings.command_timeout;
         for _ in 0..2 {
             let not_after = entry.not_after(Instant::now());
-            let reply = entry.ask(entry.protocol.force_unlock(not_after)).await?;
+            let reply = entry.ask_by(entry.protocol.force_unlock(not_after), by).await?;
             match protocol::forced(reply).map_err(|error| error.into_error(entry.name()))? {
                 Forced::Freed => return Ok(true),
                 Forced::NobodyHeld => return Ok(false),

@@ -11,7 +11,10 @@ use std::{
 
 use dashmap::DashMap;
 use futures::FutureExt;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
 
 use crate::{
     protocol::{combine, combined, is_combinable},
@@ -37,6 +40,8 @@ pub(crate) struct Combiner {
     transport: Arc<dyn Transport>,
     /// The client's own. A caller's may end, or just not be polled any more.
     runtime: ClientRuntime,
+    /// How long a call may take, with the time in which it gathers.
+    timeout: Duration,
     /// Elsewhere than in a cluster, where one script stays within one slot.
     home: Option<Arc<Lane>>,
     by_slot: DashMap<u16, Arc<Lane>>,
@@ -58,13 +63,19 @@ struct Traffic {
 #[derive(Debug)]
 struct Gathered {
     call: Invocation,
+    /// Until when it is to be answered.
+    by: Instant,
     answer: oneshot::Sender<Answer>,
 }
 
 impl Combiner {
-    pub(crate) fn new(transport: Arc<dyn Transport>, runtime: ClientRuntime) -> Self {
+    pub(crate) fn new(
+        transport: Arc<dyn Transport>,
+        runtime: ClientRuntime,
+        timeout: Duration,
+    ) -> Self {
         let home = (!transport.is_cluster()).then(Arc::default);
-        Self { transport, runtime, home, by_slot: DashMap::new() }
+        Self { transport, runtime, timeout, home, by_slot: DashMap::new() }
     }
 
     /// Sends one copy of the call, at the first poll, alone or in company.
@@ -74,12 +85,14 @@ impl Combiner {
         }
         let lane = self.lane(call.key());
         let (transport, runtime) = (self.transport.clone(), self.runtime.clone());
+        let timeout = self.timeout;
         async move {
             if let Some(_one) = One::of(&lane) {
                 return transport.call(call).await;
             }
             let (answer, answered) = oneshot::channel();
-            lane.traffic().gathered.push_back(Gathered { call, answer });
+            let by = Instant::now() + timeout;
+            lane.traffic().gathered.push_back(Gathered { call, by, answer });
             Carrier::start(lane, transport, runtime);
             // Whoever carries it goes with its runtime only.
             answered.await.unwrap_or_else(|_| Err(RuntimeEnded.into()))
@@ -195,18 +208,20 @@ impl Drop for Carrier {
 /// Sends them and gives each its answer.
 async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut load: Vec<Gathered>) {
     if load.len() == 1 {
-        let Gathered { call, answer } = load.remove(0);
-        let _ = answer.send(transport.call(call).await);
+        let Gathered { call, by, answer } = load.remove(0);
+        let _ = answer.send(transport.call_by(call, by).await);
         return;
     }
+    // Of the one that came first.
+    let by = load[0].by;
     let (calls, answers): (Vec<_>, Vec<_>) =
-        load.into_iter().map(|Gathered { call, answer }| (call, answer)).unzip();
-    let reply = transport.call(combine(&calls)).await;
+        load.into_iter().map(|Gathered { call, answer, .. }| (call, answer)).unzip();
+    let reply = transport.call_by(combine(&calls), by).await;
     for ((call, answer), reply) in calls.iter().zip(answers).zip(each(reply, calls.len())) {
         match reply {
             Some(reply) => drop(answer.send(reply)),
             None => {
-                let alone = transport.call(call.clone());
+                let alone = transport.call_by(call.clone(), by);
                 runtime.spawn(async move { drop(answer.send(alone.await)) });
             }
         }

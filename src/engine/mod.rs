@@ -80,7 +80,7 @@ impl Engine {
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
             silence: Silence::default(),
-            combiner: Combiner::new(transport.clone(), runtime.clone()),
+            combiner: Combiner::new(transport.clone(), runtime.clone(), settings.command_timeout),
             state: watch::Sender::new(State::Open),
             settings,
             transport,

@@ -69,13 +69,15 @@ impl Bound {
         Self { by: Instant::now() + time, is_fresh: true }
     }
 
-    pub(super) fn until(by: Instant) -> Self {
-        Self { by, is_fresh: false }
+    /// Until then. What is almost the usual time is taken for all of it.
+    pub(super) fn until(by: Instant, usual: Duration) -> Self {
+        let is_fresh = by.saturating_duration_since(Instant::now()) > usual - usual / 16;
+        Self { by, is_fresh }
     }
 
     /// For what is sent after something else: what is left.
     pub(super) fn rest(self) -> Self {
-        Self::until(self.by)
+        Self { is_fresh: false, ..self }
     }
 
     /// What is left for a command. An error, and nothing is sent, when that is nothing.

@@ -219,8 +219,10 @@ impl Transport for FredTransport {
 
     fn call_by(&self, call: Invocation, by: Instant) -> Flight {
         let shared = self.shared.clone();
-        let bound = Bound::until(by);
-        let make = move || async move { shared.judge(shared.send(&call, None, bound).await) };
+        let make = move || async move {
+            let bound = Bound::until(by, shared.terms.command_timeout);
+            shared.judge(shared.send(&call, None, bound).await)
+        };
         self.runtime().run(make).boxed()
     }
 
