@@ -4,11 +4,13 @@
 //! relies on exact times, for the machine may be busy: they count, compare, and bound generously.
 
 mod blocking;
+mod bounds;
 mod cancellation;
 mod clocks;
 mod combined;
 mod connecting;
 mod connections;
+mod demoted;
 mod input;
 mod kinds;
 mod leaving;

@@ -1,13 +1,13 @@
 //! Replicas that are to confirm a hold, and do not.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use harness::redis::{Value, cmd};
 use harness::{PATIENCE, RedisServer, Servers, assert_nothing_left, eventually};
 use redisson_lock::{Client, Config, Error, Replicas};
 
-use crate::stage::{LOCK, assert_redis_error, connect, soon};
+use crate::stage::{LOCK, SOON, Stage, assert_redis_error, connect, gets_through, soon, within};
 
 /// Long enough for a replica that is alive.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -120,6 +120,66 @@ async fn a_server_that_does_not_say_how_many_there_are_confirms_nothing() {
     assert_redis_error(refused);
     // Behind the release of what was taken all the same.
     soon("a lock", lock.lock()).await.unwrap().unlock().await.unwrap();
+    end(&master, client).await;
+}
+
+/// As after a firewall has forgotten what was open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_wait_for_replicas_are_replaced_when_they_are_dead() {
+    let stage = Stage::new().await;
+    let short = Duration::from_secs(1);
+    let config = stage.config().command_timeout(short).retry_timeout(short);
+    let client = connect(config.replica_timeout(short / 2)).await;
+    let confirmed = |i: usize| client.lock(format!("{LOCK}:{i}")).replicas(Replicas::All);
+    let locks: Vec<_> = (0..12).map(confirmed).collect();
+    let take_all = || join_all(locks.iter().map(async |lock| lock.lock().await?.unlock().await));
+    take_all().await.into_iter().for_each(|taken| taken.unwrap());
+
+    stage.proxy.forget_connections();
+    let begun = Instant::now();
+    let plain = async {
+        gets_through(&client).await;
+        begun.elapsed()
+    };
+    let replicated = async {
+        while locks[0].lock().await.is_err() {}
+        begun.elapsed()
+    };
+    let both = async { tokio::join!(plain, replicated) };
+    let (plain, replicated) = within(2 * SOON, "to get through", both).await;
+    println!("after a freeze: plain {plain:?}, with replicas {replicated:?}");
+    assert!(replicated < plain + 4 * short, "{plain:?}, {replicated:?}");
+    // All of them, not only one.
+    take_all().await.into_iter().for_each(|taken| taken.unwrap());
+    stage.nothing_held().await;
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_ask_for_replicas_of_a_server_that_hangs_are_answered_in_time() {
+    const MANY: usize = 300;
+    let master = RedisServer::start();
+    let client =
+        connect(config(&master).command_timeout(TIMEOUT).replica_timeout(TIMEOUT / 2)).await;
+    let lock = |i: usize| client.lock(format!("{LOCK}:{i}")).replicas(Replicas::All);
+    for round in ["new", "used"] {
+        master.pause();
+        let begun = Instant::now();
+        let asking = (0..MANY).map(async |i| (lock(i).try_lock().await.map(drop), begun.elapsed()));
+        let answers = within(3 * SOON, "for all answers", join_all(asking)).await;
+        master.resume();
+        let longest = answers.iter().map(|(_, took)| *took).max().unwrap();
+        println!("{round} connections: the longest of {MANY} took {longest:?}");
+        answers.into_iter().for_each(|(answer, _)| assert_redis_error(answer));
+        assert!(longest < 2 * TIMEOUT, "{longest:?}");
+        let free = async || while lock(0).is_locked().await.is_err() {};
+        soon("to get through", free()).await;
+        let taken = join_all((0..40).map(async |i| lock(i).lock().await?.unlock().await));
+        soon("to take them", taken).await.into_iter().for_each(|taken| taken.unwrap());
+    }
+    let inspector = master.inspector();
+    let gone = || inspector.keys().is_empty().then_some(());
+    eventually(PATIENCE, "an end of all holds", gone).await;
     end(&master, client).await;
 }
 

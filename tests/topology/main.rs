@@ -13,6 +13,7 @@ mod progress;
 mod rights;
 mod sentinel;
 mod size;
+mod stalled;
 
 /// The same test for every mix of contenders.
 macro_rules! mixes {

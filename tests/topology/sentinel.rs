@@ -1,9 +1,10 @@
 //! Behind sentinels.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use harness::redis::cmd;
-use harness::{Lang, RedisServer, Sentinel, assert_nothing_left};
+use harness::{Lang, PATIENCE, RedisServer, Sentinel, assert_nothing_left, eventually};
 use redisson_lock::{Client, Config, MultiLock};
 
 use crate::failover::{a_master_dies_before_its_replicas_hear_of_a_hold, masters_are_killed};
@@ -22,6 +23,41 @@ async fn a_master_is_killed_under_contention(langs: [Lang; 2]) {
 
 async fn a_hold_is_lost_unless_replicas_confirmed_it(langs: [Lang; 2]) {
     a_master_dies_before_its_replicas_hear_of_a_hold(start, langs).await;
+}
+
+/// A sentinel that is gone and that no other names any more. Its address may be anybody's by now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_that_is_gone_for_good_is_forgotten() {
+    let mut servers = Sentinel::start();
+    let [first, second, gone] = &servers.sentinels()[..] else { panic!("three sentinels") };
+    let service = Sentinel::MASTER;
+    let url = format!("redis-sentinel://{first}?sentinelServiceName={service}&node={second}");
+    let client = Client::connect(Config::from_url(&url).unwrap()).await.unwrap();
+    let clients = || {
+        let mut list = cmd("CLIENT");
+        let list: String = list.arg("LIST").query(&mut servers.sentinel(2).client()).unwrap();
+        list.matches("name=fred").count()
+    };
+    eventually(PATIENCE, "it to be asked", || (clients() > 0).then_some(())).await;
+
+    servers.kill_sentinel(2);
+    let impostor = TcpListener::bind(gone).expect("its port");
+    impostor.set_nonblocking(true).unwrap();
+    for sentinel in 0..2 {
+        let mut sentinel = servers.sentinel(sentinel).client();
+        cmd("SENTINEL").arg("RESET").arg(service).exec(&mut sentinel).unwrap();
+    }
+    let asked = || std::iter::from_fn(|| impostor.accept().ok()).count();
+    // It is asked every second, as long as it is.
+    let mut quiet = 0;
+    eventually(PATIENCE, "it to be forgotten", || {
+        quiet = if asked() == 0 { quiet + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(100));
+        (quiet > 40).then_some(())
+    })
+    .await;
+    client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    client.close().await.unwrap();
 }
 
 fn start() -> Sentinel {

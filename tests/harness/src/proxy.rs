@@ -4,6 +4,7 @@ mod connection;
 mod faults;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    upstream: u16,
+    /// The port of the server to which new connections lead.
+    upstream: AtomicU16,
     faults: Mutex<Faults>,
     /// Requests with this needle are kept back while it is there.
     held: watch::Sender<Option<Needle>>,
@@ -49,7 +51,7 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free loopback port");
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared {
-            upstream,
+            upstream: upstream.into(),
             faults: Mutex::default(),
             held: watch::Sender::new(None),
             links: Mutex::default(),
@@ -91,6 +93,11 @@ impl Proxy {
     pub fn cut_matching(&self, needle: impl Into<Needle>) -> usize {
         let needle = needle.into();
         self.cut_where(|link| link.has_sent(&needle))
+    }
+
+    /// New connections lead to the server on this loopback port; those that are open stay where they are.
+    pub fn lead_to(&self, upstream: u16) {
+        self.shared.upstream.store(upstream, Ordering::Relaxed);
     }
 
     /// While on, a new connection is closed at once.

@@ -87,6 +87,11 @@ impl Sentinel {
         self.servers[node].kill();
     }
 
+    /// Kills a sentinel (SIGKILL).
+    pub fn kill_sentinel(&mut self, sentinel: usize) {
+        self.sentinels[sentinel].kill();
+    }
+
     /// Starts a server again, empty; kills it first if it still runs. The sentinels make a replica of a former master
     /// after some ten seconds: [`Self::settled`].
     pub fn restart(&mut self, node: usize) {

@@ -102,7 +102,8 @@ enum Outgoing {
 
 /// Carries a connection to its end.
 pub(super) async fn run(shared: &Shared, link: &Link, client: TcpStream) {
-    let Ok(server) = TcpStream::connect(("127.0.0.1", shared.upstream)).await else {
+    let upstream = shared.upstream.load(Ordering::Relaxed);
+    let Ok(server) = TcpStream::connect(("127.0.0.1", upstream)).await else {
         return;
     };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));

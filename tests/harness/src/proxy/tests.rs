@@ -179,6 +179,16 @@ async fn what_is_not_read_fills_the_buffers_and_is_not_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn new_connections_may_lead_elsewhere() {
+    let (stage, other) = (Stage::new().await, RedisServer::start());
+    let mut old = stage.connect();
+    incr(&mut old, "k").unwrap();
+    stage.proxy.lead_to(other.port());
+    assert_eq!(incr(&mut stage.connect(), "k").unwrap(), 1);
+    assert_eq!(incr(&mut old, "k").unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn delayed_replies_take_their_time() {
     let stage = Stage::new().await;
     let mut client = stage.connect();

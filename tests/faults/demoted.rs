@@ -1,0 +1,57 @@
+//! A master that became a replica and keeps its connections, while its name leads elsewhere.
+
+use std::time::Instant;
+
+use harness::redis::cmd;
+use harness::{PATIENCE, RedisServer, eventually};
+
+use crate::stage::{LOCK, Stage, connect, gets_it, renewed, soon, waiter};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_leads_to_another_master_by_now_is_followed() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let held = client.lock("held").lock().await.unwrap();
+    let other = RedisServer::start();
+    become_replica(&other, Some(&stage.server)).await;
+
+    become_replica(&other, None).await;
+    stage.proxy.lead_to(other.port());
+    become_replica(&stage.server, Some(&other)).await;
+    let demoted = Instant::now();
+    let guard = soon("a lock", client.lock("new").lock()).await.unwrap();
+    println!("demoted: a lock after {:?}", demoted.elapsed());
+    guard.unlock().await.unwrap();
+    renewed(&held).await;
+    held.unlock().await.unwrap();
+
+    // Messages come from there, too.
+    let far = connect(redisson_lock::Config::from_url(other.url()).unwrap()).await;
+    let guard = far.lock(LOCK).lock().await.unwrap();
+    let turn = waiter(&client, LOCK);
+    let channel = harness::lock_channel(LOCK);
+    let inspector = other.inspector();
+    let listens = || (inspector.subscribers(&channel) == 1).then_some(());
+    eventually(PATIENCE, "a listener", listens).await;
+    guard.unlock().await.unwrap();
+    let (guard, _) = gets_it(turn).await;
+    guard.unlock().await.unwrap();
+    assert_eq!(inspector.keys().len(), 0);
+    stage.end([client, far]).await;
+}
+
+/// Makes it a replica that has everything, or a master.
+async fn become_replica(server: &RedisServer, of: Option<&RedisServer>) {
+    let inspector = server.inspector();
+    let (host, port) = match of {
+        Some(master) => ("127.0.0.1".to_owned(), master.port().to_string()),
+        None => ("NO".to_owned(), "ONE".to_owned()),
+    };
+    inspector.query::<()>(cmd("REPLICAOF").arg(host).arg(port));
+    let state = if of.is_some() { "master_link_status:up" } else { "role:master" };
+    eventually(PATIENCE, state, || {
+        let info: String = inspector.query(cmd("INFO").arg("replication"));
+        info.contains(state).then_some(())
+    })
+    .await;
+}
