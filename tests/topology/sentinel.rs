@@ -36,7 +36,7 @@ async fn a_sentinel_that_is_gone_for_good_is_forgotten() {
     let clients = || {
         let mut list = cmd("CLIENT");
         let list: String = list.arg("LIST").query(&mut servers.sentinel(2).client()).unwrap();
-        list.matches("name=fred").count()
+        list.matches("cmd=sentinel").count()
     };
     eventually(PATIENCE, "it to be asked", || (clients() > 0).then_some(())).await;
 
@@ -48,7 +48,7 @@ async fn a_sentinel_that_is_gone_for_good_is_forgotten() {
         cmd("SENTINEL").arg("RESET").arg(service).exec(&mut sentinel).unwrap();
     }
     let asked = || std::iter::from_fn(|| impostor.accept().ok()).count();
-    // It is asked every second, as long as it is.
+    // Whom it asks at all the client asks every second.
     let mut quiet = 0;
     eventually(PATIENCE, "it to be forgotten", || {
         quiet = if asked() == 0 { quiet + 1 } else { 0 };
