@@ -69,7 +69,9 @@ impl Line {
             Sort::Subscriber => 4096,
         };
         let (runtime, time) = (&terms.runtime, terms.command_timeout);
-        let session = Session::connect(runtime, config, time, events, terms.broken).await?;
+        let connecting = Session::connect(runtime, config, time, events, terms.broken);
+        // Boxed, as whatever is rare and deep: types are nested through all of a caller's program.
+        let session = connecting.boxed().await?;
         if *sort == Sort::Subscriber {
             pubsub::forward(session.client(), terms);
         }

@@ -71,7 +71,7 @@ impl FredTransport {
         let (doubt, broken) = (Arc::new(Notify::new()), Broken::Reconnects);
         let mut terms = Terms { runtime, command_timeout, publish: "publish", sink, doubt, broken };
         let Some(mut discovery) = Discovery::new(&config, &terms.runtime) else {
-            let node = Node::connect(config, terms.clone()).await?;
+            let node = Node::connect(config, terms.clone()).boxed().await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
             return Ok(Self::new(terms, false, false, routes));
