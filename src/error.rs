@@ -88,6 +88,9 @@ pub enum Loss {
     Taken,
     /// [`Client::close`](crate::Client::close) ended the renewals.
     Closed,
+    /// Perhaps it did not end too soon. It was being released, the answer was lost, and when Redis was asked
+    /// again the hold was gone: released by the first request, or removed before that.
+    Unknown,
 }
 
 impl fmt::Display for Loss {
@@ -97,6 +100,9 @@ impl fmt::Display for Loss {
             Self::Removed => "the key was removed before the lease ended",
             Self::Taken => "another holds it by now",
             Self::Closed => "the client was closed",
+            Self::Unknown => {
+                "the answer to its release was lost, and whether it was held until then is unknown"
+            }
         })
     }
 }

@@ -35,6 +35,14 @@ impl LockGuard {
     /// [`Error::NotHeld`] when the lock had been lost: others may have held it since. (A hold that goes to
     /// the next caller of this process a few ms after the server confirmed it is not asked after:
     /// [`Config::pass_on`](crate::Config::pass_on).)
+    ///
+    /// The same with [`Loss::Unknown`] when an answer was lost: the release was sent again and found
+    /// nothing, and that may be the work of the first request, or of somebody else before it. The lock is
+    /// free, or another's. A hold that the watchdog renews counts as released then if Redis confirmed it less
+    /// than half of [`Config::watchdog`](crate::Config::watchdog) before; of one with a lease Redis has said
+    /// nothing since it was granted, so it is not guessed. A storage that must know is to be asked by a
+    /// [token](FencedGuard::token).
+    ///
     /// [`Error::Redis`] when the server did not answer within
     /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refused; the release of a lock
     /// that may still be held goes on in the background until its lease is over, whatever the error.

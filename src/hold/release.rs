@@ -21,16 +21,25 @@ enum Tries {
     ToTheEnd(Instant),
 }
 
+/// What was known of a hold when its release began.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    lost: Option<Loss>,
+    /// Whether renewals would have told of a loss.
+    was_renewed: bool,
+}
+
 impl Hold {
     /// Gives one share back; the last one frees the lock, in the background if that takes long.
     pub(crate) async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
         let mut count = self.count.lock().await;
         let to = count.saturating_sub(1);
+        let engine = &self.entry.engine;
+        let was_renewed = self.lease.was_renewed(Instant::now(), engine.settings.watchdog);
         if watched {
             self.lease.unwatch();
         }
-        let lost = self.lease.loss();
-        let engine = &self.entry.engine;
+        let before = Before { lost: self.lease.loss(), was_renewed };
         if to == 0 {
             self.lease.end();
             engine.watchdog.remove(&self.lease);
@@ -40,7 +49,7 @@ impl Hold {
         let give_up = Instant::now() + engine.settings.retry_timeout.min(outlives);
         let heard =
             if to == 0 && self.entry.passes_on { self.entry.heard(self.id()) } else { None };
-        let released = self.lower(to, lost, Tries::Until(give_up)).await;
+        let released = self.lower(to, before, Tries::Until(give_up)).await;
         if to == 0 && self.entry.passes_on {
             let ours = u64::from(heard.is_some());
             let told = released.as_ref().ok();
@@ -52,7 +61,7 @@ impl Hold {
             let hold = self.clone();
             engine.janitor.spawn(async move {
                 let tries = Tries::ToTheEnd(Instant::now());
-                if let Err(Error::Redis(error)) = hold.lower(to, lost, tries).await {
+                if let Err(Error::Redis(error)) = hold.lower(to, before, tries).await {
                     let lock = hold.entry.name();
                     tracing::warn!(lock, holder = ?hold.id(), %error, "could not release");
                 }
@@ -68,12 +77,7 @@ impl Hold {
     }
 
     /// Says when the copy was sent that did it, and how many were told.
-    async fn lower(
-        &self,
-        to: u32,
-        lost: Option<Loss>,
-        tries: Tries,
-    ) -> Result<(Instant, u64), Error> {
+    async fn lower(&self, to: u32, before: Before, tries: Tries) -> Result<(Instant, u64), Error> {
         let engine = &self.entry.engine;
         let mut backoff = match tries {
             Tries::Until(_) => Backoff::new(),
@@ -90,11 +94,14 @@ impl Hold {
             let answer = engine.call(call, Replicas::None, |_| false).await;
             let error = match answer.and_then(protocol::released) {
                 Ok(Some(told)) => return Ok((sent, told)),
-                // An earlier copy, sent while the hold was trusted, may have done it: the work under
-                // the lock was over in time, whoever freed it.
-                Ok(None) if may_be_done => return Ok((sent, 0)),
+                // An earlier copy, sent while the hold was trusted, may have done it, and nobody can tell
+                // whether somebody else had done so before.
+                Ok(None) if may_be_done => match before.was_renewed {
+                    true => return Ok((sent, 0)),
+                    false => return Err(Error::NotHeld { why: Loss::Unknown }),
+                },
                 Ok(None) => {
-                    let why = lost.unwrap_or_else(|| self.lease.why_gone());
+                    let why = before.lost.unwrap_or_else(|| self.lease.why_gone());
                     self.lease.lose(why);
                     return Err(Error::NotHeld { why });
                 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use harness::Access;
 
 use super::{Fault, Sim, World};
-use crate::{Error, Loss};
+use crate::{Config, Error, Loss};
 
 const LOCK: &str = "once";
 
@@ -116,14 +116,57 @@ async fn unanswered_renewals_are_no_loss_until_trust_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_sent_in_time_is_one_though_only_a_late_copy_is_answered() {
-    let sim = Sim::new(&World::new()).await;
-    // Trusted for 47.5 ms from when it was sent: 6 ms before it was granted.
-    let lease = Duration::from_millis(50);
-    let guard = sim.client.lock(LOCK).lock().lease(lease).await.unwrap();
-    sleep(Duration::from_millis(35)).await;
-    sim.network.fail("release", [Fault::LoseReply]);
+    let watchdog = |config: Config| config.watchdog(Duration::from_millis(400));
+    let sim = Sim::with(&World::new(), watchdog).await;
+    sim.network.fail("renew", [Fault::LoseReply; 100]);
+    let guard = sim.client.lock(LOCK).lock().await.unwrap();
+    sleep(Duration::from_millis(150)).await;
+    // Trust is over before the second one's reply comes.
+    let slow = Fault::SlowReply(Duration::from_millis(250));
+    sim.network.fail("release", [Fault::LoseReply, slow]);
+    let begun = Instant::now();
     let released = guard.unlock().await;
     assert!(released.is_ok(), "{released:?}");
+    assert!(begun.elapsed() > Duration::from_millis(250), "{:?}", begun.elapsed());
+    assert!(sim.left().await.is_empty());
+}
+
+/// Whoever freed it, there was nobody to tell its holder.
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_answer_is_lost_is_not_taken_for_one_unless_a_renewal_would_have_told() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let long = Duration::from_secs(60);
+    for removed in [false, true] {
+        // Nobody renews the one, and the other was renewed too long ago.
+        let leased = lock.lock().lease(long).await.unwrap();
+        sim.network.fail("renew", [Fault::LoseReply; 1000]);
+        let unseen = sim.client.lock("unseen").lock().await.unwrap();
+        sleep(Duration::from_secs(20)).await;
+        sim.network.heal();
+        for (guard, name) in [(leased, LOCK), (unseen, "unseen")] {
+            if removed {
+                sim.world.forget(name);
+            }
+            sim.network.fail("release", [Fault::LoseReply]);
+            let released = guard.unlock().await;
+            assert!(
+                matches!(released, Err(Error::NotHeld { why: Loss::Unknown })),
+                "{name}, removed: {removed}: {released:?}"
+            );
+        }
+        // With an answer it is known.
+        let leased = lock.lock().lease(long).await.unwrap();
+        if removed {
+            sim.world.forget(LOCK);
+        }
+        let released = leased.unlock().await;
+        let expected = match removed {
+            true => matches!(released, Err(Error::NotHeld { why: Loss::Removed })),
+            false => released.is_ok(),
+        };
+        assert!(expected, "removed: {removed}: {released:?}");
+    }
     assert!(sim.left().await.is_empty());
 }
 

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use futures::future::{join_all, join3};
+use harness::redis::cmd;
+use redisson_lock::{Client, Loss};
 
 use crate::stage::{
-    LOCK, SHORT, Stage, assert_redis_error, connect, gets_it, renewed, sha, soon, waiter, warm_up,
-    why_not_held,
+    LOCK, SHORT, Stage, WATCHDOG, assert_redis_error, connect, gets_it, renewed, sha, soon, waiter,
+    warm_up, why_not_held,
 };
 
 /// So many times a reply is lost, by several clients at a time.
@@ -58,6 +60,30 @@ async fn a_release_whose_answer_is_lost_has_released() {
     }))
     .await;
     stage.end(clients).await;
+}
+
+/// It was the only word its holder would have had of it: nobody renews a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_does_not_hide_from_a_holder_with_a_lease_that_its_hold_may_have_been_lost() {
+    let stage = Stage::new().await;
+    let (client, other) = (stage.client().await, stage.far_client().await);
+    warm_up(&client).await;
+    for (kind, script) in [("plain", "reentrant"), ("fair", "fair"), ("write", "write")] {
+        let lock = |client: &Client| match kind {
+            "plain" => client.lock(LOCK),
+            "fair" => client.fair_lock(LOCK),
+            _ => client.read_write_lock(LOCK).write_lock().clone(),
+        };
+        lock(&client).lock().await.unwrap().unlock().await.unwrap();
+        let guard = lock(&client).lock().lease(WATCHDOG).await.unwrap();
+        stage.redis().query::<()>(cmd("DEL").arg(LOCK));
+        lock(&other).lock().await.unwrap().unlock().await.unwrap();
+        let lost = stage.proxy.lose_next_reply([&*sha(&format!("{script}/release")), LOCK]);
+        let unlocked = soon("to unlock", guard.unlock()).await;
+        assert_eq!(lost.count(), 1);
+        assert_eq!(why_not_held(unlocked), Loss::Unknown, "{kind}");
+    }
+    stage.end([client, other]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -55,6 +55,8 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     trusted_until: Instant,
+    /// When the last request was sent that the server has granted.
+    confirmed: Instant,
     /// When the last lease ends that the server was asked for: no later than it does there.
     leased_until: Instant,
     /// The longest lease the key was asked for, and when one was asked for last.
@@ -100,6 +102,7 @@ impl Lease {
             shares: AtomicU32::new(0),
             state: Mutex::new(State {
                 trusted_until: sent + trust(lease),
+                confirmed: sent,
                 leased_until: sent + lease,
                 longest: lease,
                 asked: sent,
@@ -122,7 +125,15 @@ impl Lease {
     pub(crate) fn confirm(&self, sent: Instant, lease: Duration) {
         let mut state = self.state();
         state.trusted_until = state.trusted_until.max(sent + trust(lease));
+        state.confirmed = state.confirmed.max(sent);
         state.leased_until = state.leased_until.max(sent + lease);
+    }
+
+    /// Whether the server has said lately that the hold is there. While renewals are answered, it says so
+    /// every third of the watchdog's time.
+    pub(crate) fn was_renewed(&self, now: Instant, watchdog: Duration) -> bool {
+        let state = self.state();
+        (state.watched > 0 || self.upheld) && now <= state.confirmed + watchdog / 2
     }
 
     /// The server is about to be asked to keep the key for so long: whether it answers or not, it
