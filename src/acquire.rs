@@ -131,14 +131,15 @@ pub(crate) async fn take<G: Guard>(
     let mut under = None;
     if let Some(owner) = owner {
         if let Some(hold) = entry.hold_of(owner) {
-            if G::HAS_TOKEN && hold.token().is_none() {
+            let lacks_token = G::HAS_TOKEN && hold.token().is_none();
+            if lacks_token && hold.is_wanted() {
                 return Err(Error::Invalid(
                     "the owner's hold was taken by a kind of lock that has no tokens".into(),
                 ));
             }
             if !entry.kind.is_reentrant() {
                 must_not_wait_for(&hold, entry)?;
-            } else {
+            } else if !lacks_token {
                 let reenter = hold.reenter(lease, watched, patience, replicas);
                 if let Some(share) = engine.janitor.finish(reenter).await? {
                     return Ok(Some(share));

@@ -146,11 +146,16 @@ impl Hold {
         if *count == 0 {
             return Ok(None);
         }
-        if let Some(why) = self.lease.loss() {
-            return Err(Error::NotHeld { why });
-        }
         let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
-        let sent = self.raise(to, lease_time, give_up, replicas).await?;
+        let raised = match self.lease.loss() {
+            Some(why) => Err(Error::NotHeld { why }),
+            None => self.raise(to, lease_time, give_up, replicas).await,
+        };
+        let sent = match raised {
+            // Its owner gave it back, lost as it was.
+            Err(Error::NotHeld { .. }) if !self.is_wanted() => return Ok(None),
+            raised => raised?,
+        };
         if watched {
             self.lease.watch(sent, lease_time);
         }

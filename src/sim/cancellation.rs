@@ -226,6 +226,57 @@ async fn an_owner_that_would_wait_for_itself_is_told_and_one_that_gives_back_is_
     assert!(sim.left().await.is_empty());
 }
 
+/// What it gave back is on its way, and nothing to it any more.
+#[tokio::test(start_paused = true)]
+async fn an_owner_takes_anew_what_it_gave_back_lost() {
+    let world = World::new();
+    for (kind, told) in KINDS.iter().flat_map(|kind| [true, false].map(|told| (kind, told))) {
+        for after in 0..15 {
+            let sim = Sim::new(&world).await;
+            let what = format!("{}, told: {told}, dropped {after} ms before", kind.name);
+            let lock = (kind.lock)(&sim.client);
+            let mut me = sim.client.owner();
+            let guard = lock.lock().by(&mut me).await.unwrap();
+            assert!(lock.force_unlock().await.unwrap(), "{what}");
+            if told {
+                guard.check().await.unwrap_err();
+            }
+            drop(guard);
+            sleep(Duration::from_millis(after)).await;
+            let again = timeout(30 * ONE_WAY, lock.lock().by(&mut me).into_future()).await;
+            let again = again.unwrap_or_else(|_| panic!("{what}: waits for nothing"));
+            let again = again.unwrap_or_else(|error| panic!("{what}: {error}"));
+            again.check().await.unwrap();
+            again.unlock().await.unwrap();
+            let left = sim.left().await;
+            assert!(left.is_empty(), "{what}: left {left:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_takes_by_another_kind_what_it_gave_back_by_one() {
+    let world = World::new();
+    for after in 0..15 {
+        let sim = Sim::new(&world).await;
+        let mut me = sim.client.owner();
+        let plain = sim.client.lock(LOCK).lock().by(&mut me).await.unwrap();
+        drop(plain);
+        sleep(Duration::from_millis(after)).await;
+        let fenced = sim.client.fenced_lock(LOCK);
+        let fenced = timeout(30 * ONE_WAY, fenced.lock().by(&mut me).into_future()).await;
+        let fenced = fenced.unwrap_or_else(|_| panic!("after {after} ms: waits for nothing"));
+        let fenced = fenced.unwrap_or_else(|error| panic!("after {after} ms: {error}"));
+        fenced.unlock().await.unwrap();
+        // One that it holds is in the way.
+        let plain = sim.client.lock(LOCK).lock().by(&mut me).await.unwrap();
+        let fenced = sim.client.fenced_lock(LOCK).lock().by(&mut me).await;
+        assert!(matches!(fenced, Err(Error::Invalid(_))), "{fenced:?}");
+        plain.unlock().await.unwrap();
+        assert!(sim.left().await.is_empty(), "after {after} ms");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn readers_who_waited_for_a_writer_get_in_together() {
     let world = World::new();
