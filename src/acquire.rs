@@ -25,7 +25,7 @@ pub(crate) type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>>
 
 /// An acquisition that waits for the lock, begun by awaiting it. See [`Lock::lock`].
 #[derive(Debug)]
-#[must_use = "nothing is acquired until it is awaited"]
+#[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct Acquire<'a, G = LockGuard> {
     lock: &'a Lock<G>,
     owner: Option<&'a mut Owner>,
@@ -59,7 +59,8 @@ impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
         let Self { lock, owner, lease } = self;
         Box::pin(async move {
             let owner = owner.map(|owner| owner.key());
-            let share = take(lock, owner, lease, Patience::Forever).await?;
+            let share = take(lock, owner, lease, Patience::Forever).await;
+            let share = share.map_err(lock.told("acquiring"))?;
             Ok(G::from_share(share.expect("waits until it is granted")))
         })
     }
@@ -68,7 +69,7 @@ impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
 /// An acquisition that waits for a limited time or not at all, begun by awaiting it. See
 /// [`Lock::try_lock`].
 #[derive(Debug)]
-#[must_use = "nothing is acquired until it is awaited"]
+#[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct TryAcquire<'a, G = LockGuard> {
     lock: &'a Lock<G>,
     owner: Option<&'a mut Owner>,
@@ -110,7 +111,8 @@ impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
         Box::pin(async move {
             let patience = Patience::of(wait)?;
             let owner = owner.map(|owner| owner.key());
-            Ok(take(lock, owner, lease, patience).await?.map(G::from_share))
+            let share = take(lock, owner, lease, patience).await;
+            Ok(share.map_err(lock.told("acquiring"))?.map(G::from_share))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! [`Client`]: where locks come from.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crate::{
     config::Config,
@@ -22,10 +22,19 @@ use crate::{
 /// are there. Tasks of other runtimes may use it while that one is running; when theirs ends, what they had
 /// begun is finished or undone on the client's own. When the client's own runtime has ended, every
 /// call fails with an [`Error::Redis`] that says so, and locks that are still held end with their leases.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     engine: Arc<Engine>,
     entries: Arc<Entries>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("id", &self.id())
+            .field("server", &self.engine.settings.server)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -56,8 +65,9 @@ impl Client {
         };
         let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
         let runtime = ClientRuntime::current();
+        let transport = FredTransport::connect(fred, timeout, sharded, sink, runtime.clone());
         let transport =
-            FredTransport::connect(fred, timeout, sharded, sink, runtime.clone()).await?;
+            transport.await.map_err(|error| error.about("connecting", None, &settings.server))?;
         let engine = Engine::start(settings, Arc::new(transport), wakeups, runtime);
         Ok(Self::on(engine))
     }
@@ -166,6 +176,7 @@ impl Client {
     }
 
     /// This client's id on the wire: a UUID, made anew by each connect.
+    #[must_use]
     pub fn id(&self) -> &str {
         self.engine.identity.client()
     }
@@ -187,6 +198,7 @@ impl Client {
     /// Dropped before its end, the client refuses new work, but its connections stay open until
     /// all handles are gone.
     pub async fn close(&self) -> Result<(), Error> {
-        self.engine.close().await
+        let closed = self.engine.close().await;
+        closed.map_err(|error| error.about("closing", None, &self.engine.settings.server))
     }
 }

@@ -54,6 +54,11 @@ impl Entry {
         &self.owned.name
     }
 
+    /// What a caller is told of an error it met with this lock.
+    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+        move |error| error.about(doing, Some(self.name()), &self.engine.settings.server)
+    }
+
     /// The hold this owner has on the lock.
     pub(crate) fn hold_of(&self, owner: OwnerKey) -> Option<Arc<Hold>> {
         self.hold_on(self.kind.side(), owner)

@@ -22,10 +22,20 @@ use crate::{
 /// done outside a runtime. To know that the lock is free, or
 /// to learn that it had been lost, [`unlock`](LockGuard::unlock);
 /// [`Client::close`](crate::Client::close) waits for what is queued.
-#[derive(Debug)]
-#[must_use = "the lock is released as soon as the guard is dropped"]
+#[must_use = "the lock is released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]
 pub struct LockGuard {
     share: Share,
+}
+
+/// Which lock, who holds it, and for how long it may still be trusted.
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("lock", &self.share.hold().entry.name())
+            .field("holder", &self.holder())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
 }
 
 impl LockGuard {
@@ -50,7 +60,8 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped before its end, the release goes on in the background.
     pub async fn unlock(self) -> Result<(), Error> {
-        self.share.release().await
+        let entry = self.share.hold().entry.clone();
+        self.share.release().await.map_err(entry.told("releasing"))
     }
 
     /// Waits until the hold is lost, and says why. For ever, while it is not.
@@ -97,12 +108,14 @@ impl LockGuard {
     }
 
     /// How long the hold may be trusted if no renewal succeeds any more. Asks nobody.
+    #[must_use]
     pub fn remaining(&self) -> Duration {
         self.share.hold().lease.trusted_for()
     }
 
     /// Whether the hold can be trusted at this moment. Asks nobody; see
     /// [`check`](LockGuard::check).
+    #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
@@ -115,33 +128,48 @@ impl LockGuard {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
-        self.share.hold().check().await
+        let hold = self.share.hold();
+        hold.check().await.map_err(hold.entry.told("checking"))
     }
 
     /// How many replicas had confirmed the hold when it was granted. `None`: they were not asked; see
     /// [`Config::replicas`](crate::Config::replicas).
+    #[must_use]
     pub fn acknowledged(&self) -> Option<u32> {
         self.share.hold().acknowledged()
     }
 
     /// How many guards there are of this hold: more than one where an owner took the lock again.
+    #[must_use]
     pub fn hold_count(&self) -> u32 {
         self.share.hold().count()
     }
 
     /// Under what name the hold stands on the server: `<client uuid>:<number>`, a writer's with
     /// `:write` behind it. A hold that is passed on as it is keeps its name.
+    #[must_use]
     pub fn holder(&self) -> &str {
         self.share.hold().id().as_str()
     }
 }
 
 /// A hold on a [`FencedLock`](crate::FencedLock): a [`LockGuard`] with a token.
-#[derive(Debug)]
-#[must_use = "the lock is released as soon as the guard is dropped"]
+#[must_use = "the lock is released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]
 pub struct FencedGuard {
     guard: LockGuard,
     token: FencingToken,
+}
+
+/// As [`LockGuard`], with the token.
+impl fmt::Debug for FencedGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FencedGuard")
+            .field("lock", &self.guard.share.hold().entry.name())
+            .field("holder", &self.holder())
+            .field("remaining", &self.remaining())
+            .field("token", &self.token.value())
+            .finish_non_exhaustive()
+    }
 }
 
 impl FencedGuard {
@@ -150,6 +178,7 @@ impl FencedGuard {
     /// through the end of their lease.
     ///
     /// All guards of one owner's hold have the token of the outermost.
+    #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
     }

@@ -21,6 +21,7 @@ use crate::{
 /// A name that cannot be used is reported by the first call that would send something.
 ///
 /// `G` is what its holder gets.
+#[must_use = "a lock is not held until it is acquired: `let guard = lock.lock().await?`"]
 pub struct Lock<G = LockGuard> {
     entry: Result<Arc<Entry>, Error>,
     manner: Manner,
@@ -79,6 +80,14 @@ impl<G> Lock<G> {
     #[must_use]
     pub fn replicas(self, replicas: Replicas) -> Self {
         Self { manner: Manner { replicas: Some(replicas), ..self.manner }, ..self }
+    }
+
+    /// What a caller is told of an error it met with this lock.
+    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+        move |error| match &self.entry {
+            Ok(entry) => entry.told(doing)(error),
+            Err(_) => error,
+        }
     }
 
     pub(crate) fn entry(&self) -> Result<&Arc<Entry>, Error> {
@@ -193,7 +202,7 @@ impl<G> Lock<G> {
     /// The same with both sides of a read/write lock.
     pub(crate) async fn inspect_all(&self) -> Result<Inspection, Error> {
         let entry = self.entry()?;
-        let reply = entry.ask(entry.protocol.inspect()).await?;
+        let reply = entry.ask(entry.protocol.inspect()).await.map_err(entry.told("inspecting"))?;
         let snapshot =
             protocol::inspected(reply).map_err(|error| error.into_error(entry.name()))?;
         Ok(Inspection::new(snapshot, entry.kind, entry.engine.identity.client()))
@@ -220,7 +229,8 @@ impl<G> Lock<G> {
         let by = Instant::now() + entry.engine.settings.command_timeout;
         for _ in 0..2 {
             let not_after = entry.not_after(Instant::now());
-            let reply = entry.ask_by(entry.protocol.force_unlock(not_after), by).await?;
+            let reply = entry.ask_by(entry.protocol.force_unlock(not_after), by).await;
+            let reply = reply.map_err(entry.told("force-unlocking"))?;
             match protocol::forced(reply).map_err(|error| error.into_error(entry.name()))? {
                 Forced::Freed => return Ok(true),
                 Forced::NobodyHeld => return Ok(false),
@@ -228,8 +238,8 @@ impl<G> Lock<G> {
                 Forced::Late(now) => entry.observe(now),
             }
         }
-        Err(crate::wire::WireError::unanswered("the answers come too late")
-            .into_error(entry.name()))
+        let late = crate::wire::WireError::unanswered("the answers come too late");
+        Err(entry.told("force-unlocking")(late.into_error(entry.name())))
     }
 
     /// The lock's key on the server, prefix included.
@@ -252,8 +262,8 @@ impl Lock<FencedGuard> {
     pub async fn token(&self) -> Result<Option<FencingToken>, Error> {
         let entry = self.entry()?;
         let call = entry.protocol.token().expect("a fenced lock has tokens");
-        let token = protocol::token(entry.ask(call).await?)
-            .map_err(|error| error.into_error(entry.name()))?;
+        let reply = entry.ask(call).await.map_err(entry.told("reading the token of"))?;
+        let token = protocol::token(reply).map_err(|error| error.into_error(entry.name()))?;
         Ok((token > 0).then(|| FencingToken::new(token)))
     }
 }

@@ -1,6 +1,6 @@
 //! [`ReadWriteLock`]: the two sides of one lock.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crate::{
     acquire::{Acquire, TryAcquire},
@@ -33,10 +33,22 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
+#[must_use = "a lock is not held until it is acquired: `let guard = lock.read().await?`, or `write`"]
 pub struct ReadWriteLock {
     read: Lock,
     write: Lock,
+}
+
+impl fmt::Debug for ReadWriteLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lock = f.debug_struct("ReadWriteLock");
+        match self.read.name() {
+            Ok(name) => lock.field("name", &name),
+            Err(error) => lock.field("error", &error),
+        }
+        .finish_non_exhaustive()
+    }
 }
 
 impl ReadWriteLock {

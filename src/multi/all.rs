@@ -94,7 +94,10 @@ impl Taking<'_> {
         let (locks, Terms { owner, lease, patience }) = (self.locks, self.terms);
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
         let mut tries: FuturesUnordered<_> = missing
-            .map(|i| async move { (i, take_one(&locks[i], owner, lease, patience.glance()).await) })
+            .map(|i| async move {
+                let tried = take_one(&locks[i], owner, lease, patience.glance()).await;
+                (i, tried.map_err(locks[i].told("acquiring")))
+            })
             .collect();
         let mut refused: Option<usize> = None;
         while let Some((i, tried)) = tries.next().await {
@@ -113,7 +116,7 @@ impl Taking<'_> {
             Ok(share) => self.held[i] = share,
             // Of a part of the time: whether the server answers in the whole, the next wait tells.
             Err(Error::Redis(_)) if patience.deadline() != whole.deadline() => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(self.locks[i].told("acquiring")(error)),
         }
         Ok(self.held[i].is_some())
     }

@@ -1,6 +1,7 @@
 //! [`MultiGuard`]: holds on several locks, and the one promise they make together.
 
 use std::{
+    fmt,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
@@ -27,20 +28,36 @@ use crate::{
 ///
 /// It is held while enough of the locks are: all of them, or, of
 /// [`MultiLock::majority`](crate::MultiLock::majority), more than half. What is lost stays lost.
-#[derive(Debug)]
-#[must_use = "the locks are released as soon as the guard is dropped"]
+#[must_use = "the locks are released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]
 pub struct MultiGuard {
     members: Arc<Members>,
 }
 
 /// The holds of one guard.
-#[derive(Debug)]
 pub(super) struct Members {
     /// So many have to be held.
     need: usize,
     /// `None`: they are being released.
     shares: Mutex<Option<Vec<Share>>>,
     joined: Notify,
+}
+
+/// Which locks, how many of them are held, and for how long that may still be trusted.
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let locks: Vec<_> = match &*self.members.shares() {
+            Some(shares) => {
+                shares.iter().map(|share| share.hold().entry.name().to_owned()).collect()
+            }
+            None => Vec::new(),
+        };
+        f.debug_struct("MultiGuard")
+            .field("locks", &locks)
+            .field("held", &self.held_members())
+            .field("needed", &self.members.need)
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
 }
 
 impl MultiGuard {
@@ -66,7 +83,11 @@ impl MultiGuard {
     /// Dropped before its end, the release goes on in the background.
     pub async fn unlock(self) -> Result<(), Error> {
         let shares = self.members.shares().take().unwrap_or_default();
-        enough(shares.into_iter().map(Share::release), self.members.need).await
+        let releases = shares.into_iter().map(async |share| {
+            let entry = share.hold().entry.clone();
+            share.release().await.map_err(entry.told("releasing"))
+        });
+        enough(releases, self.members.need).await
     }
 
     /// Waits until the guard is lost, and says why one of its locks was. For ever, while it is not.
@@ -117,6 +138,7 @@ impl MultiGuard {
     /// How long the guard may be trusted if no renewal succeeds any more. Asks nobody.
     ///
     /// All locks: as long as the one that ends first. A majority: as long as a majority of them.
+    #[must_use]
     pub fn remaining(&self) -> Duration {
         let mut left: Vec<_> =
             self.members.leases().iter().map(|lease| lease.trusted_for()).collect();
@@ -126,6 +148,7 @@ impl MultiGuard {
 
     /// Whether the guard can be trusted at this moment. Asks nobody; see
     /// [`check`](MultiGuard::check).
+    #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
@@ -133,6 +156,7 @@ impl MultiGuard {
     /// How many of the locks are held, as far as is known. Asks nobody.
     ///
     /// A majority may grow for a moment after it was granted: servers that answer late join it.
+    #[must_use]
     pub fn held_members(&self) -> usize {
         held(&self.members.leases())
     }
@@ -149,7 +173,8 @@ impl MultiGuard {
             Some(shares) => shares.iter().map(|share| share.hold().clone()).collect(),
             None => Vec::new(),
         };
-        let checks = holds.iter().map(|hold| hold.check());
+        let checks =
+            holds.iter().map(async |hold| hold.check().await.map_err(hold.entry.told("checking")));
         enough(checks, self.members.need).await
     }
 }

@@ -209,7 +209,8 @@ impl Asked {
             let answer = async move {
                 let runtime = lock.entry()?.engine.runtime.clone();
                 let glance = Patience::Glance(Some(end));
-                runtime.run(|| take_one(&lock, owner, lease, glance)).await
+                let taken = runtime.run(|| take_one(&lock, owner, lease, glance)).await;
+                taken.map_err(lock.told("acquiring"))
             };
             answer.map(move |answer| (i, answer)).boxed()
         };

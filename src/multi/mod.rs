@@ -88,6 +88,7 @@ const GIVE_BACK: Duration = Duration::from_millis(100);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "the locks are not held until they are acquired: `let guard = locks.lock().await?`"]
 pub struct MultiLock {
     locks: Arc<[Lock]>,
     rule: Rule,
@@ -187,7 +188,7 @@ impl MultiLock {
 
 /// An acquisition that waits for the locks, begun by awaiting it. See [`MultiLock::lock`].
 #[derive(Debug)]
-#[must_use = "nothing is acquired until it is awaited"]
+#[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct MultiAcquire<'a> {
     lock: MultiLock,
     owner: Option<&'a mut Owner>,
@@ -226,7 +227,7 @@ impl<'a> IntoFuture for MultiAcquire<'a> {
 /// An acquisition that waits for a limited time or not at all, begun by awaiting it. See
 /// [`MultiLock::try_lock`].
 #[derive(Debug)]
-#[must_use = "nothing is acquired until it is awaited"]
+#[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct MultiTryAcquire<'a> {
     lock: MultiLock,
     owner: Option<&'a mut Owner>,

@@ -177,9 +177,13 @@ pub(crate) fn shown(config: &FredConfig) -> String {
 /// The address of the server, the database on it and, of several that are found at one address, its
 /// name there.
 pub(crate) fn server_name(config: &FredConfig) -> String {
+    let database = config.database.unwrap_or(0);
+    if let ServerConfig::Unix { path } = &config.server {
+        return format!("{}/{database}", path.display());
+    }
     let mut hosts: Vec<_> = config.server.hosts().iter().map(ToString::to_string).collect();
     hosts.sort_unstable();
-    let name = format!("{}/{}", hosts.join(","), config.database.unwrap_or(0));
+    let name = format!("{}/{database}", hosts.join(","));
     match &config.server {
         ServerConfig::Sentinel { service_name, .. } => format!("{name}?{service_name}"),
         _ => name,

@@ -28,3 +28,4 @@ mod silence;
 mod stage;
 mod stalled;
 mod warnings;
+mod words;
