@@ -22,6 +22,7 @@ use crate::{
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[must_use = "a configuration does nothing by itself: `Client::connect(config).await?`"]
 pub struct Config {
     url: String,
     #[serde(skip)]
@@ -120,7 +121,6 @@ impl Config {
     }
 
     /// What stands before every lock's name, as Redisson's `NameMapper` may put it. Default: nothing.
-    #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -132,21 +132,18 @@ impl Config {
     /// Where Redisson peers read the same read/write lock, a third of this must be well below their
     /// `lockWatchdogTimeout`: a renewal of theirs cuts the key's TTL down to that, for all readers,
     /// and the next one of ours raises it again.
-    #[must_use]
     pub fn watchdog(mut self, watchdog: Duration) -> Self {
         self.watchdog = watchdog;
         self
     }
 
     /// How long one command may take. Default: 3 s.
-    #[must_use]
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
 
     /// How long a call goes on trying while Redis cannot be reached. Default: 10 s.
-    #[must_use]
     pub fn retry_timeout(mut self, timeout: Duration) -> Self {
         self.retry_timeout = timeout;
         self
@@ -156,7 +153,6 @@ impl Config {
     /// most, it costs the others when its process dies at the head of the line. A waiter shows itself
     /// every 3/10 of it, so a peer's clock that is ahead by more than 7/10 may cost it its place.
     /// The same for all clients of a lock. Default: 10 s; where clocks are not kept by NTP, 30 s.
-    #[must_use]
     pub fn fair_wait(mut self, wait: Duration) -> Self {
         self.fair_wait = wait;
         self
@@ -164,14 +160,12 @@ impl Config {
 
     /// The `fairLockWaitTimeout` of the Redisson peers: a place in line is kept through so much for
     /// each of their waiters before it. Default: 300 s, as Redisson's.
-    #[must_use]
     pub fn redisson_fair_wait(mut self, wait: Duration) -> Self {
         self.redisson_fair_wait = wait;
         self
     }
 
     /// Whether messages in a Redis Cluster go by sharded channels. Default: as Redisson decides.
-    #[must_use]
     pub fn sharded_pubsub(mut self, sharded: ShardedPubsub) -> Self {
         self.sharded_pubsub = sharded;
         self
@@ -179,7 +173,6 @@ impl Config {
 
     /// How many replicas must confirm a hold before it is granted; a lock may say otherwise
     /// ([`Lock::replicas`](crate::Lock::replicas)). Default: none.
-    #[must_use]
     pub fn replicas(mut self, replicas: Replicas) -> Self {
         self.replicas = replicas;
         self
@@ -187,7 +180,6 @@ impl Config {
 
     /// How long replicas may take to confirm, less than
     /// [`command_timeout`](Config::command_timeout). Redisson: `slavesSyncTimeout`. Default: 1 s.
-    #[must_use]
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.replica_timeout = timeout;
         self
@@ -200,7 +192,6 @@ impl Config {
     ///
     /// Plain, non-reentrant and fenced locks are passed on; fair, read/write and spin locks never.
     /// Default: yes.
-    #[must_use]
     pub fn pass_on(mut self, pass_on: bool) -> Self {
         self.pass_on = pass_on;
         self

@@ -154,6 +154,11 @@ mod sim;
 mod tenure;
 mod wire;
 
+/// Its pieces of code compile, or do not, as it says.
+#[cfg(doctest)]
+#[doc = include_str!("must_use.md")]
+struct MustUse;
+
 #[cfg(feature = "tls-native")]
 pub use crate::wire::native_tls;
 #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]

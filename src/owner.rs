@@ -27,6 +27,7 @@ use uuid::Uuid;
 ///
 /// Dropping an owner releases nothing: the guards do.
 #[derive(Debug)]
+#[must_use = "an owner holds nothing by itself: lend it to acquisitions, `lock.lock().by(&mut owner)`"]
 pub struct Owner {
     key: OwnerKey,
 }

@@ -80,6 +80,7 @@ pub(crate) struct Manner {
 /// Pauses lie between 100 µs and 60 s, and the first is not above the longest: others are refused
 /// with [`Error::Invalid`](crate::Error::Invalid) by the acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "pauses do nothing by themselves: `client.spin_lock_with(name, pauses)`"]
 pub struct SpinBackoff {
     pub(crate) first: Duration,
     pub(crate) most: Duration,
