@@ -8,22 +8,22 @@ use redisson_lock::{Client, Config, Error, LockGuard};
 const WATCHDOG: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_secs(1);
 /// No operation takes longer, but one that waits for a lock.
-const BOUND: Duration = Duration::from_secs(15);
+pub(crate) const BOUND: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_secs(60);
 
-struct Stage {
-    cluster: RedisCluster,
-    clients: Vec<Client>,
+pub(crate) struct Stage {
+    pub(crate) cluster: RedisCluster,
+    pub(crate) clients: Vec<Client>,
 }
 
 impl Stage {
-    async fn new(clients: usize) -> Self {
+    pub(crate) async fn new(clients: usize, watchdog: Duration) -> Self {
         let cluster = RedisCluster::start();
         let clients = (0..clients).map(async |_| {
             let [first, others @ ..] = &cluster.addresses()[..] else { panic!("no nodes") };
             let others: Vec<_> = others.iter().map(|node| format!("node={node}")).collect();
             let url = format!("redis-cluster://{first}?{}", others.join("&"));
-            let config = Config::from_url(url).unwrap().watchdog(WATCHDOG).retry_timeout(RETRY);
+            let config = Config::from_url(url).unwrap().watchdog(watchdog).retry_timeout(RETRY);
             Client::connect(config).await.unwrap()
         });
         let clients = futures::future::join_all(clients).await;
@@ -31,7 +31,7 @@ impl Stage {
     }
 
     /// Begins to move the slot of this lock, and moves these keys.
-    fn halfway(&self, name: &str, keys: &[&str]) -> Halfway<'_> {
+    pub(crate) fn halfway(&self, name: &str, keys: &[&str]) -> Halfway<'_> {
         let from = self.cluster.master_of(name);
         let to = self.cluster.masters().into_iter().find(|&node| node != from);
         let to = to.expect("another master");
@@ -42,7 +42,7 @@ impl Stage {
         Halfway { cluster: &self.cluster, name: name.to_owned(), to }
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         for client in self.clients {
             client.close().await.unwrap();
         }
@@ -51,15 +51,20 @@ impl Stage {
 }
 
 /// A slot that stands still.
-struct Halfway<'a> {
+pub(crate) struct Halfway<'a> {
     cluster: &'a RedisCluster,
     name: String,
     to: usize,
 }
 
 impl Halfway<'_> {
-    fn goes_on(self) {
+    /// Refused when a key that is to follow is there already.
+    pub(crate) fn goes_on(self) {
         self.cluster.move_slot_of(&self.name, self.to);
+    }
+
+    pub(crate) fn turns_back(self) {
+        self.cluster.move_back_slot_of(&self.name, self.to);
     }
 }
 
@@ -71,14 +76,14 @@ fn timeout_key(name: &str, guard: &LockGuard) -> String {
     read_hold_key(name, guard.holder(), 1)
 }
 
-async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(BOUND, done).await;
     done.unwrap_or_else(|_| panic!("{what} takes longer than {BOUND:?}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_whose_timeout_key_is_elsewhere_is_not_taken_for_dead() {
-    let stage = Stage::new(3).await;
+    let stage = Stage::new(3, WATCHDOG).await;
     let [one, other, writer] = &stage.clients[..] else { unreachable!() };
     for (name, with_its_key) in [("only the lock", false), ("the lock and one key", true)] {
         let (leaving, staying) = (reads(one, name).await, reads(other, name).await);
@@ -88,7 +93,7 @@ async fn a_reader_whose_timeout_key_is_elsewhere_is_not_taken_for_dead() {
         let left = soon("unlock", leaving.unlock()).await;
         println!("{name}: {left:?}");
         assert!(!with_its_key || left.is_ok(), "{left:?}");
-        let writing = soon("try_write", stage_write(writer, name)).await;
+        let writing = soon("try_write", tries_to_write(writer, name)).await;
         println!("{name}: {writing:?}");
         staying.check().await.expect("a hold that nobody has ended");
         assert!(!matches!(writing, Ok(Some(_))), "a writer beside a reader");
@@ -100,13 +105,13 @@ async fn a_reader_whose_timeout_key_is_elsewhere_is_not_taken_for_dead() {
     stage.end().await;
 }
 
-async fn stage_write(client: &Client, name: &str) -> Result<Option<LockGuard>, Error> {
+async fn tries_to_write(client: &Client, name: &str) -> Result<Option<LockGuard>, Error> {
     client.read_write_lock(name).try_write().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_reader_waits_until_its_slot_has_moved() {
-    let stage = Stage::new(2).await;
+    let stage = Stage::new(2, WATCHDOG).await;
     let [one, other] = &stage.clients[..] else { unreachable!() };
     let name = "nothing moved";
     let first = reads(one, name).await;
@@ -125,7 +130,7 @@ async fn a_second_reader_waits_until_its_slot_has_moved() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unlock_is_not_half_done() {
-    let stage = Stage::new(2).await;
+    let stage = Stage::new(2, WATCHDOG).await;
     let [one, other] = &stage.clients[..] else { unreachable!() };
     let name = "only a timeout key moved";
     let guard = reads(one, name).await;
@@ -143,13 +148,12 @@ async fn an_unlock_is_not_half_done() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_makes_no_second_copy_of_a_key() {
-    let stage = Stage::new(1).await;
+    let stage = Stage::new(1, WATCHDOG).await;
     let name = "renewed";
     let guard = stage.clients[0].read_write_lock(name).read().await.unwrap();
     let halfway = stage.halfway(name, &[name]);
     // More than one renewal, and less than the lease.
     tokio::time::sleep(WATCHDOG * 3 / 4).await;
-    // Refused (BUSYKEY) when the key is there already.
     halfway.goes_on();
     let renewed = || stage.cluster.inspector().pttl(name) > WATCHDOG.as_millis() as i64 / 2;
     eventually(PATIENCE, "a renewal", || renewed().then_some(())).await;

@@ -9,6 +9,7 @@ mod company;
 mod contest;
 mod failover;
 mod halfway;
+mod kinds;
 mod progress;
 mod rights;
 mod sentinel;

@@ -30,7 +30,8 @@ impl RedisCluster {
             .unwrap_or_else(|error| panic!("slot {slot} cannot be moved to {to}: {error}"));
     }
 
-    /// Ends it: what is over there already comes back, and the slot stays where it was.
+    /// Ends it: what is over there already comes back, and the slot stays where it was. Meanwhile, for some
+    /// milliseconds, such keys are missing to all: no server sends anybody there then.
     ///
     /// # Panics
     /// When a node refuses its part in it.
@@ -76,11 +77,12 @@ impl RedisCluster {
 
     fn try_move_back(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
+        let stable = |node: &mut Connection| {
+            cmd("CLUSTER").arg("SETSLOT").arg(slot).arg("STABLE").exec(node)
+        };
+        stable(&mut source)?;
         self.migrate_all(slot, &mut target, from)?;
-        for node in [&mut target, &mut source] {
-            cmd("CLUSTER").arg("SETSLOT").arg(slot).arg("STABLE").exec(node)?;
-        }
-        Ok(())
+        stable(&mut target)
     }
 
     fn migrate_all(&self, slot: u16, source: &mut Connection, to: usize) -> RedisResult<()> {
