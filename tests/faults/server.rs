@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
-use harness::{PATIENCE, eventually};
+use harness::{PATIENCE, eventually, read_hold_key};
 use redisson_lock::{Error, Loss};
 
 use crate::stage::{
@@ -181,4 +181,38 @@ async fn refusals(stage: &Stage, count: usize) {
         (refused?.parse::<usize>().expect("a count") >= count).then_some(())
     })
     .await;
+}
+
+/// Without memory SET is refused, and PEXPIRE is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn read_holds_are_renewed_by_a_server_that_has_no_memory_left() {
+    let stage = Stage::new().await;
+    let client = connect(stage.config().watchdog(SHORT)).await;
+    let names = ["order:1", "order:2", "order:3"];
+    let mut guards = Vec::new();
+    for name in names {
+        guards.push(client.read_write_lock(name).read().await.unwrap());
+    }
+    // One that cannot be renewed there is: its timeout key is gone, and nothing but that is to be written.
+    let unlucky = read_hold_key(names[0], guards[0].holder(), 1);
+    let () = stage.redis().query(cmd("PEXPIRE").arg(names[0]).arg(600_000));
+    let full =
+        |bytes: &str| stage.redis().query::<()>(cmd("CONFIG").arg(&["SET", "maxmemory", bytes]));
+    full("1");
+    let refused =
+        stage.redis().try_query::<()>(cmd("SET").arg("a").arg("b")).expect_err("no memory");
+    assert_eq!(refused.code(), Some("OOM"));
+    let () = stage.redis().query(cmd("DEL").arg(unlucky));
+    tokio::time::sleep(2 * SHORT).await;
+    for (guard, name) in guards.iter().zip(names).skip(1) {
+        assert!(guard.is_held(), "{name} is lost");
+        guard.check().await.unwrap();
+        assert!(stage.redis().pttl(&read_hold_key(name, guard.holder(), 1)) > 0);
+    }
+    full("0");
+    // Given back, also what the last of them has lost.
+    for guard in guards {
+        drop(guard);
+    }
+    stage.end([client]).await;
 }
