@@ -115,6 +115,7 @@ impl Session {
     ) -> Result<Arc<Self>, FredError> {
         let login = Login::of(config);
         login.try_unheard(runtime, config, command_timeout).await?;
+        let broken = login.broken(broken);
         login.judge(Self::begin(runtime, config, command_timeout, events, broken).await)
     }
 

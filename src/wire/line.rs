@@ -23,7 +23,7 @@ use super::{
     Event, FredConfig,
     connection::{Broken, RawAnswer, Session, not_sent},
     node::Terms,
-    pubsub,
+    pubsub, server_name,
 };
 
 /// The pauses between tries to connect again: they double from the one to the other.
@@ -185,6 +185,7 @@ fn outlive(
             match again.connect().await {
                 Ok(()) => {
                     if again.0.sort == Sort::Subscriber {
+                        pubsub::tell_of_return(&server_name(&again.0.config));
                         (again.0.terms.sink)(Event::Gap);
                     }
                     return;

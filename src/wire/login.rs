@@ -26,6 +26,16 @@ impl Login {
         Self { has_password: config.password.is_some() }
     }
 
+    /// Whether somebody reads in fred's log what answers an AUTH of fred's.
+    fn is_overheard(&self) -> bool {
+        self.has_password && log::log_enabled!(target: "fred::router", log::Level::Debug)
+    }
+
+    /// What becomes of the connection: fred does not connect it again where it is overheard.
+    pub(super) fn broken(&self, wanted: Broken) -> Broken {
+        if self.is_overheard() { Broken::IsGone } else { wanted }
+    }
+
     /// Where fred's log is listened to: finds out whether the server refuses to let us in, before fred does.
     ///
     /// fred logs at DEBUG what answers its AUTH, but not what answers a command. A server that does not know
@@ -36,7 +46,7 @@ impl Login {
         config: &FredConfig,
         patience: Duration,
     ) -> Result<(), FredError> {
-        if !self.has_password || !log::log_enabled!(target: "fred::router", log::Level::Debug) {
+        if !self.is_overheard() {
             return Ok(());
         }
         let mut config = config.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fred::{
     clients::Client,
     error::{Error as FredError, ErrorKind},
-    interfaces::{EventInterface, PubsubInterface},
+    interfaces::{ClientLike, EventInterface, PubsubInterface},
 };
 use futures::future::try_join_all;
 use tokio::sync::broadcast::error::RecvError;
@@ -15,6 +15,7 @@ use super::{
     connection::Session,
     line::Line,
     node::{Terms, classify},
+    server_name,
 };
 
 /// Takes the events of a subscriber connection. Must not block.
@@ -25,10 +26,12 @@ pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 /// fred's own `on_message` ends for good at the first lagged broadcast; here that is a gap.
 pub(super) fn forward(client: &Client, terms: &Terms) {
     let (sink, doubt) = (terms.sink.clone(), terms.doubt.clone());
+    let server = server_name(&client.client_config());
     let mut messages = client.message_rx();
     let mut reconnects = client.reconnect_rx();
     let mut errors = client.error_rx();
     terms.runtime.spawn(async move {
+        let mut lost = false;
         loop {
             let event = tokio::select! {
                 message = messages.recv() => match message {
@@ -42,18 +45,31 @@ pub(super) fn forward(client: &Client, terms: &Terms) {
                 broken = errors.recv() => match broken {
                     Err(RecvError::Closed) => return,
                     _ => {
+                        // fred tells of each try to connect again, too.
+                        if !std::mem::replace(&mut lost, true) {
+                            tracing::warn!(server, "the connection to redis is lost");
+                        }
                         doubt.notify_one();
                         continue;
                     }
                 },
                 reconnected = reconnects.recv() => match reconnected {
-                    Ok(_) | Err(RecvError::Lagged(_)) => Event::Gap,
+                    Ok(_) | Err(RecvError::Lagged(_)) => {
+                        lost = false;
+                        tell_of_return(&server);
+                        Event::Gap
+                    }
                     Err(RecvError::Closed) => return,
                 },
             };
             sink(event);
         }
     });
+}
+
+/// A connection that was lost, or given up, is there again.
+pub(super) fn tell_of_return(server: &str) {
+    tracing::info!(server, "redis is connected to again");
 }
 
 pub(super) async fn subscribe(

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use harness::{PATIENCE, eventually};
 use redisson_lock::{Loss, MultiLock};
 
-use crate::stage::{LOCK, Stage, connect, gets_it, sha, soon, waiter};
-use crate::warnings::listen;
+use crate::stage::{LOCK, Stage, connect, gets_it, gets_through, sha, soon, waiter};
+use crate::warnings::{listen, listen_to_everything};
 
 #[tokio::test]
 async fn a_loss_is_told_to_the_log_once_and_so_are_renewals_that_fail() {
@@ -82,4 +83,42 @@ async fn what_was_given_back_before_the_client_closes_is_not_told_to_be_lost() {
     }
     assert_eq!(warnings.count("lock lost"), 1);
     warnings.assert_without("dropped guard");
+}
+
+#[tokio::test]
+async fn closing_in_peace_warns_of_nothing() {
+    let log = listen_to_everything();
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
+    client.close().await.unwrap();
+    // What is done when the last handle is gone, too.
+    drop(client);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    log.assert_without("WARN");
+    log.assert_without("ERROR");
+    stage.end([]).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_and_back_is_told_to_the_log_in_a_line_each() {
+    let log = listen_to_everything();
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let server = stage.proxy.url().replace("redis://", "");
+    log.assert_without("is lost");
+    for times in 1..=2 {
+        assert!(stage.proxy.cut_all() >= 2);
+        let back = "redis is connected to again";
+        eventually(PATIENCE, "the connection to be back", || {
+            (log.count(back) == times).then_some(())
+        })
+        .await;
+        assert_eq!(log.count("the connection to redis is lost"), times);
+        log.eventually_has(&["INFO", back, &server]).await;
+        log.eventually_has(&["WARN", "the connection to redis is lost", &server]).await;
+        gets_through(&client).await;
+    }
+    stage.end([client]).await;
+    assert_eq!(log.count("the connection to redis is lost"), 2);
 }

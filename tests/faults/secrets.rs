@@ -14,7 +14,7 @@ use harness::{PATIENCE, RedisServer, eventually};
 use redisson_lock::{Client, Config, Error};
 
 use crate::stage::{LOCK, SOON, within};
-use crate::warnings::{Warnings, listen, listen_to_everything};
+use crate::warnings::{Warnings, listen_to_everything};
 
 /// So many credentials in each form of URL.
 const MANY: usize = 1_000;
@@ -72,8 +72,7 @@ async fn a_node_that_repeats_a_password_makes_nobody_tell_it() {
 
 #[tokio::test]
 async fn a_server_that_forgets_auth_while_it_is_connected_to_makes_nobody_tell_the_password() {
-    // What fred itself logs at DEBUG when it connects again is its own.
-    let log = listen();
+    let log = listen_to_everything();
     let forms = ["redis://{user}:{password}@{host}", "redis-cluster://{user}:{password}@{host}"];
     for form in forms {
         let secrets = Secrets::new();
