@@ -4,6 +4,11 @@
 //! in the order are given back, and only then is it waited for: whoever waits holds only what
 //! comes before that in the order. All callers of ours have the same order. Redisson's have that in
 //! which they were written, so a wait that holds something is bounded, and starts over holding nothing.
+//!
+//! Of several callers who try the same free locks at once, each may be granted a part. The one that is
+//! granted the first lock keeps it. All others are refused it, give back what they hold as soon as they know,
+//! and hold nothing while they wait for it. So what the one is missing is free a moment later: it tries
+//! that again at once, before it waits and before it gives up.
 
 use std::time::Duration;
 
@@ -28,13 +33,18 @@ const LAST_ROUND: Duration = Duration::from_millis(1_500);
 /// order of all callers.
 pub(super) async fn take(locks: &[Lock], terms: Terms) -> Result<Option<Vec<Share>>, Error> {
     let held = locks.iter().map(|_| None).collect();
-    Taking { locks, terms, held, round: FIRST_ROUND }.run().await
+    Taking { locks, terms, held, early: Vec::new(), round: FIRST_ROUND }.run().await
 }
+
+/// How often whoever holds the first ones tries the others again before it waits for them.
+const TRIES_AGAIN: usize = 2;
 
 struct Taking<'a> {
     locks: &'a [Lock],
     terms: Terms,
     held: Vec<Option<Share>>,
+    /// Which of them were held before the others were tried last.
+    early: Vec<bool>,
     round: Duration,
 }
 
@@ -42,10 +52,13 @@ impl Taking<'_> {
     async fn run(mut self) -> Result<Option<Vec<Share>>, Error> {
         let deadline = self.terms.patience.deadline();
         let mut round_end = self.round_end();
+        let mut refused = match self.is_in_line() {
+            true => Some(0),
+            false => self.try_again_and_again().await?,
+        };
         loop {
-            let early: Vec<_> = self.held.iter().map(Option::is_some).collect();
-            let Some(refused) = self.try_missing().await? else {
-                match self.prolong(&early).await {
+            let Some(missing) = refused else {
+                match self.prolong().await {
                     Ok(()) => return Ok(Some(self.held.into_iter().flatten().collect())),
                     // A short lease will be over the next time as well; a lock that was taken away
                     // may not.
@@ -57,28 +70,61 @@ impl Taking<'_> {
                 }
                 self.give_back().await;
                 round_end = self.round_end();
+                refused = self.try_again_and_again().await?;
                 continue;
             };
             if self.terms.patience.is_now() {
                 self.give_back().await;
                 return Ok(None);
             }
-            self.held[refused..].fill_with(|| None);
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
-            if self.wait_for(refused, Patience::Until(until)).await? {
+            let over = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+            if self.wait_for(missing, Patience::Until(until)).await? {
+                refused = self.try_again_and_again().await?;
                 continue;
             }
+            if over() && missing > 0 {
+                // The last moment, in which it may have been given back.
+                refused = self.try_missing().await?;
+                if refused.is_none() {
+                    continue;
+                }
+            }
             self.give_back().await;
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if over() {
                 return Ok(None);
             }
             // Somebody may hold it who wants what we held: now it is free.
-            if !self.wait_for(refused, self.terms.patience).await? {
+            if !self.wait_for(missing, self.terms.patience).await? {
                 return Ok(None);
             }
             self.round = (2 * self.round).min(LAST_ROUND);
             round_end = self.round_end();
+            refused = self.try_again_and_again().await?;
         }
+    }
+
+    /// Whether it is known that the first one is not free: others here wait for it or hold it. Who
+    /// is refused it would only take the others from whoever gets it.
+    fn is_in_line(&self) -> bool {
+        let (first, Terms { owner, patience, .. }) = (self.locks[0].entry(), self.terms);
+        let Ok(entry) = first else { return false };
+        !patience.is_now()
+            && !entry.queue.is_open()
+            && owner.is_none_or(|owner| entry.hold_of(owner).is_none())
+    }
+
+    /// Tries all that are not held, and again while the first ones are held. What stands behind the
+    /// first that was refused is not held then.
+    async fn try_again_and_again(&mut self) -> Result<Option<usize>, Error> {
+        let mut refused = self.try_missing().await?;
+        for _ in 0..TRIES_AGAIN {
+            if refused.is_none_or(|refused| refused == 0) {
+                break;
+            }
+            refused = self.try_missing().await?;
+        }
+        Ok(refused)
     }
 
     /// Until when some may be held while another is waited for; not the same for any two callers.
@@ -89,8 +135,10 @@ impl Taking<'_> {
         Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Tries all that are not held, at the same time. The first in the order that was refused.
+    /// Tries all that are not held, at the same time. The first in the order that was refused: what
+    /// stands behind it is given back.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
+        self.early = self.held.iter().map(Option::is_some).collect();
         let (locks, Terms { owner, lease, patience }) = (self.locks, self.terms);
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
         let mut tries: FuturesUnordered<_> = missing
@@ -101,9 +149,16 @@ impl Taking<'_> {
             .collect();
         let mut refused: Option<usize> = None;
         while let Some((i, tried)) = tries.next().await {
-            self.held[i] = tried?;
-            if self.held[i].is_none() {
+            let share = tried?;
+            if share.is_none() {
                 refused = Some(refused.map_or(i, |first| first.min(i)));
+            }
+            self.held[i] = share;
+            let Some(first) = refused.filter(|_| !patience.is_now()) else { continue };
+            // Others may need them: at once, whoever has yet to answer.
+            self.held[first..].fill_with(|| None);
+            if first == 0 {
+                break;
             }
         }
         Ok(refused)
@@ -123,9 +178,9 @@ impl Taking<'_> {
 
     /// A fixed lease counts from when the last was taken: those taken early get as much of it.
     /// Nothing may have been lost on the way.
-    async fn prolong(&self, early: &[bool]) -> Result<(), Error> {
+    async fn prolong(&self) -> Result<(), Error> {
         if let Some(lease) = self.terms.lease {
-            let early = self.held.iter().zip(early).filter(|(_, early)| **early);
+            let early = self.held.iter().zip(&self.early).filter(|(_, early)| **early);
             let shares = early.filter_map(|(share, _)| share.as_ref());
             try_join_all(shares.map(|share| share.prolong(lease, self.terms.patience))).await?;
         }

@@ -32,6 +32,9 @@ const GIVE_BACK: Duration = Duration::from_millis(100);
 /// each lock (more each time, 1.5 s at most; never more than a third of the lease), gives all back and goes on holding
 /// nothing. (So ends a place in a fair lock's line, too.)
 ///
+/// Of several callers who try the same free locks at once, one gets them: whoever is granted the first keeps it,
+/// and tries the others again (twice, at once) that somebody else was granted and gives back.
+///
 /// A fixed lease counts from when the last lock was taken: those taken before it are prolonged to it.
 ///
 /// # Majority

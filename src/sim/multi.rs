@@ -155,6 +155,44 @@ async fn two_callers_who_name_the_same_locks_differently_never_wait_for_each_oth
     }
 }
 
+/// Each server hears another of the callers first: three have a part each.
+#[tokio::test(start_paused = true)]
+async fn of_many_who_try_free_locks_at_once_one_gets_them() {
+    const CALLERS: usize = 10;
+    let worlds = worlds();
+    let mut callers = Vec::new();
+    for _ in 0..CALLERS {
+        callers.push(sims(&worlds).await);
+    }
+    // Not at all, and for no longer than one round trip, two, and three.
+    for wait in [0, 6, 12, 18].map(ms) {
+        let mut nobody = Vec::new();
+        for round in 0..60 {
+            let tries = callers.iter().enumerate().map(async |(caller, sims)| {
+                for (server, sim) in sims.iter().enumerate() {
+                    let slow = |least| Fault::SlowRequest(ms(fastrand::u64(least..=4)));
+                    let first = if caller == server { Fault::SlowRequest(ms(0)) } else { slow(1) };
+                    sim.network.heal();
+                    sim.network.fail("acquire", [first, slow(0), slow(0), slow(0)]);
+                }
+                let multi = MultiLock::all(locks(sims));
+                multi.try_lock().wait(wait).lease(ms(5_000)).await.unwrap()
+            });
+            let guards: Vec<_> = join_all(tries).await.into_iter().flatten().collect();
+            match guards.len() {
+                0 => nobody.push(round),
+                1 => {}
+                several => panic!("{several} hold them"),
+            }
+            drop(guards);
+            for sims in &callers {
+                assert_eq!(left(sims).await, [""; 0]);
+            }
+        }
+        assert_eq!(nobody, [0; 0], "rounds in which nobody got them in {wait:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_who_takes_them_in_another_order_as_redisson_does_gets_what_it_waits_for() {
     let worlds = worlds();

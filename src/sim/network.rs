@@ -48,6 +48,8 @@ pub(super) enum Fault {
     Linger(Duration),
     /// Its reply takes so much longer.
     SlowReply(Duration),
+    /// It gets there so much later.
+    SlowRequest(Duration),
 }
 
 impl Network {
@@ -177,6 +179,9 @@ impl Transport for Link {
             // A task of its own: once sent, it runs whoever still listens.
             tokio::spawn(async move {
                 sleep(ONE_WAY).await;
+                if let Some(Fault::SlowRequest(slow)) = fault {
+                    sleep(slow).await;
+                }
                 match fault {
                     Some(Fault::LoseRequest) => return,
                     Some(Fault::Linger(late)) => {
@@ -185,7 +190,8 @@ impl Transport for Link {
                         let _ = network.run(&call);
                         return;
                     }
-                    Some(Fault::LoseReply | Fault::SlowReply(_)) | None => {}
+                    Some(Fault::LoseReply | Fault::SlowReply(_) | Fault::SlowRequest(_)) | None => {
+                    }
                 }
                 let reply = network.run(&call);
                 sleep(ONE_WAY).await;
