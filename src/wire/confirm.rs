@@ -157,6 +157,12 @@ impl Taken<'_> {
 fn after_all(error: FredError) -> FredError {
     match node::classify(error.clone()) {
         WireError::NotNow(_) => FredError::new(ErrorKind::IO, error.details().to_owned()),
+        WireError::Refused(_) => {
+            // Its code would say that nothing has run.
+            let words = error.details().split_once(' ').map_or("", |(_, words)| words);
+            let text = format!("how many replicas there are is not told: {words}");
+            FredError::new(ErrorKind::Unknown, text)
+        }
         _ => error,
     }
 }

@@ -1,11 +1,13 @@
 //! Behind sentinels.
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use harness::redis::cmd;
-use harness::{Lang, PATIENCE, RedisServer, Sentinel, assert_nothing_left, eventually};
+use harness::{Lang, PATIENCE, Proxy, RedisServer, Sentinel, assert_nothing_left, eventually};
 use redisson_lock::{Client, Config, MultiLock};
+use tokio::time::timeout;
 
 use crate::failover::{a_master_dies_before_its_replicas_hear_of_a_hold, masters_are_killed};
 use crate::mixes;
@@ -57,6 +59,52 @@ async fn a_sentinel_that_is_gone_for_good_is_forgotten() {
     })
     .await;
     client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// The address that the sentinels tell stays, and what it leads to changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_leads_to_another_master_by_now_is_connected_to_anew() {
+    let servers = Sentinel::builder().replicas(1).start();
+    let service = Sentinel::MASTER;
+    let (master, heir) = (servers.master(), 1 - servers.master());
+    let proxy = Proxy::start(servers.node(master).port()).await;
+    for sentinel in 0..3 {
+        let mut sentinel = servers.sentinel(sentinel).client();
+        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
+        let (host, port) = ("127.0.0.1", proxy.port());
+        let watch = &mut cmd("SENTINEL");
+        watch.arg("MONITOR").arg(service).arg(host).arg(port).arg(2).exec(&mut sentinel).unwrap();
+    }
+    let url = format!("redis-sentinel://{}?sentinelServiceName={service}", servers.sentinels()[0]);
+    let client = Client::connect(Config::from_url(&url).unwrap()).await.unwrap();
+    let lock = client.lock("lock");
+    let begun = Instant::now();
+    let took = async |what| {
+        let begun = Instant::now();
+        let taken = async { lock.lock().await?.unlock().await };
+        timeout(PATIENCE / 2, taken).await.expect("an answer").expect("a lock");
+        println!("{what}: a lock after {:?}", begun.elapsed());
+    };
+    took("at first").await;
+
+    proxy.stop_reading_open();
+    let crowd = (0..2_000).map(|n| {
+        let lock = client.lock(format!("{n}:{}", "x".repeat(6 << 10)));
+        tokio::spawn(async move { lock.is_locked().await.is_ok() })
+    });
+    timeout(PATIENCE, join_all(crowd)).await.expect("all answers");
+    took("nobody reads").await;
+    proxy.heal();
+
+    let replicate = |node: usize, of: [&str; 2]| {
+        cmd("REPLICAOF").arg(&of).exec(&mut servers.node(node).client()).unwrap();
+    };
+    replicate(heir, ["NO", "ONE"]);
+    proxy.lead_to(servers.node(heir).port());
+    replicate(master, ["127.0.0.1", &servers.node(heir).port().to_string()]);
+    assert!(begun.elapsed() > Duration::from_secs(1));
+    took("demoted").await;
     client.close().await.unwrap();
 }
 
