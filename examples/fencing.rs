@@ -37,7 +37,7 @@ async fn main() -> Result<()> {
         is_held.recv()?;
 
         let guard = lock.lock().await?; // waits until the sleeper's lease has ended
-        let written = storage.write(guard.token(), "by the new holder")?;
+        let written = storage.write(guard.token(), guard.holder(), "by the new holder")?;
         println!("round {round}: the new holder, token {}: {written}", guard.token());
         guard.unlock().await?;
 
@@ -66,14 +66,15 @@ fn sleep_while_holding(
         thread::sleep(3 * LEASE); // not tokio's: nothing of this runtime goes on
         let token = guard.token();
         // It has not looked at its guard since it woke up: it does not know better.
-        let written = storage.write(token, "by the sleeper")?;
+        let written = storage.write(token, guard.holder(), "by the sleeper")?;
         assert!(guard.unlock().await.is_err(), "the lock was lost long ago");
         client.close().await?;
         Ok((token, written))
     })
 }
 
-/// Two storages that keep the greatest token they have seen, and refuse a smaller one.
+/// Two storages that keep the greatest token they have seen and whose it was. They refuse a smaller one, and an
+/// equal one from another holder: after a failover of Redis two holders may have the same token.
 #[derive(Clone)]
 struct Storage {
     sql: Arc<Mutex<rusqlite::Connection>>,
@@ -90,29 +91,34 @@ impl Storage {
     fn open(url: &str) -> Result<Self> {
         let sql = rusqlite::Connection::open_in_memory()?;
         sql.execute_batch(
-            "CREATE TABLE ledger (id INTEGER PRIMARY KEY, entry TEXT, token INTEGER NOT NULL);
-             INSERT INTO ledger VALUES (1, NULL, 0);",
+            "CREATE TABLE ledger (id INTEGER PRIMARY KEY, entry TEXT, token INTEGER NOT NULL, holder TEXT);
+             INSERT INTO ledger VALUES (1, NULL, 0, NULL);",
         )?;
         Ok(Self { sql: Arc::new(Mutex::new(sql)), redis: redis::Client::open(url)? })
     }
 
-    fn write(&self, token: FencingToken, entry: &str) -> Result<Written> {
+    fn write(&self, token: FencingToken, holder: &str, entry: &str) -> Result<Written> {
         // The comparison and the write are one statement: nothing comes in between.
         let rows = self.sql.lock().expect("nobody panics here").execute(
-            "UPDATE ledger SET entry = ?1, token = ?2 WHERE id = 1 AND token <= ?2",
-            (entry, token.value()),
+            "UPDATE ledger SET entry = ?1, token = ?2, holder = ?3
+             WHERE id = 1 AND (token < ?2 OR (token = ?2 AND holder = ?3))",
+            (entry, token.value(), holder),
         )?;
         let redis: bool = redis::cmd("EVAL")
             .arg(
-                "if tonumber(redis.call('hget', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then
+                "local last, whose = unpack(redis.call('hmget', KEYS[1], 'token', 'holder'))
+                 local token = tonumber(ARGV[1])
+                 last = tonumber(last or 0)
+                 if token < last or (token == last and whose ~= ARGV[2]) then
                      return 0
                  end
-                 redis.call('hset', KEYS[1], 'token', ARGV[1], 'entry', ARGV[2])
+                 redis.call('hset', KEYS[1], 'token', ARGV[1], 'holder', ARGV[2], 'entry', ARGV[3])
                  return 1",
             )
             .arg(1)
             .arg("ledger:storage")
             .arg(token.value())
+            .arg(holder)
             .arg(entry)
             .query(&mut self.redis.get_connection()?)?;
         Ok(Written { sql: rows == 1, redis })

@@ -108,18 +108,22 @@ impl Client {
     }
 
     /// The fenced lock of that name, `getFencedLock` in Redisson: as [`lock`](Client::lock), and each
-    /// hold has a [token](crate::FencedGuard::token) greater than all before it, whatever happened to
-    /// them.
+    /// hold has a [token](crate::FencedGuard::token) greater than all before it, as long as the server
+    /// keeps its data.
     ///
-    /// The tokens stand in a key of their own, which is never deleted: a server that loses it begins
-    /// anew at 1. (A re-entry of Redisson's counts up, too; one of ours has the token of its outer hold.)
+    /// The tokens are counted in a key of their own, which has no TTL and is never deleted from here. A server
+    /// that loses it (evicted under `allkeys-*`, flushed, restarted without its data) begins anew at 1, and
+    /// after a failover two holders may have the same token: what a storage must refuse stands
+    /// [there](crate::FencedGuard::token). (A re-entry of Redisson's counts up, too; one of ours has the
+    /// token of its outer hold.)
     ///
     /// # Examples
     /// ```no_run
-    /// # struct Storage; impl Storage { async fn write(&self, token: u64, row: &str) {} }
+    /// # struct Storage; impl Storage { async fn write(&self, token: u64, holder: &str, row: &str) {} }
     /// # async fn f(client: redisson_lock::Client, storage: Storage) -> Result<(), redisson_lock::Error> {
     /// let guard = client.fenced_lock("ledger").lock().await?;
-    /// storage.write(guard.token().value(), "row").await; // refuses a token smaller than its last
+    /// // Refuses a token smaller than its last, or equal and from another holder.
+    /// storage.write(guard.token().value(), guard.holder(), "row").await;
     /// guard.unlock().await?;
     /// # Ok(())
     /// # }

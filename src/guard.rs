@@ -20,8 +20,12 @@ use crate::{
 /// Dropping never blocks: the release is queued and sent in the background, at once but not
 /// before `drop` returns: a `try_lock` right behind it may still find the lock held. It can also be
 /// done outside a runtime. To know that the lock is free, or
-/// to learn that it had been lost, [`unlock`](LockGuard::unlock);
-/// [`Client::close`](crate::Client::close) waits for what is queued.
+/// to learn that it had been lost, [`unlock`](LockGuard::unlock).
+///
+/// **A program that ends does not wait for what is queued.** A guard that is dropped at the end of `main` is
+/// most often not released: its runtime ends before the release is sent, and the lock stays for the rest of
+/// its lease, 30 s with the default watchdog. [`unlock`](LockGuard::unlock) the guard, or drop it and then
+/// await [`Client::close`](crate::Client::close), which waits for what is queued.
 #[must_use = "the lock is released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]
 pub struct LockGuard {
     share: Share,
@@ -173,9 +177,16 @@ impl fmt::Debug for FencedGuard {
 }
 
 impl FencedGuard {
-    /// The number of this hold, greater than that of every hold before it. A storage that is told it
-    /// with each write, and refuses a smaller one than it has seen, is safe from holders that slept
-    /// through the end of their lease.
+    /// The number of this hold, greater than that of every hold before it, as long as the server keeps
+    /// its counter. A storage that is told it with each write is safe from holders that slept through the
+    /// end of their lease, if it refuses
+    /// - a token smaller than the last it has seen,
+    /// - and one that is equal, but comes from another [holder](LockGuard::holder).
+    ///
+    /// A failover may forget the last tokens that were given out: then the next holder is given one that
+    /// another has. A server that evicts the counter (`maxmemory-policy allkeys-*`), is flushed or comes
+    /// back without its data begins anew at 1: the storage then refuses everybody until the counter is
+    /// past its last token again, or someone sets it there.
     ///
     /// All guards of one owner's hold have the token of the outermost.
     #[must_use]

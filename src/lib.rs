@@ -12,6 +12,7 @@
 //! let guard = lock.lock().await?; // waits; renewed while the guard lives
 //! // ... the critical section ...
 //! guard.unlock().await?; // or drop it: then the release is sent in the background
+//! client.close().await?; // waits for what is sent in the background: a `main` that ends does not
 //! # Ok(())
 //! # }
 //! ```
@@ -76,7 +77,8 @@
 //! # The trust window
 //! A hold is trusted until *(the moment the last confirmed request was **sent**) + lease − (1 % of the
 //! lease + 2 ms)*, on the monotonic clock. The server counted its TTL from a later moment, so
-//! trust ends before the key does, by 302 ms or more for the 30 s of the default watchdog.
+//! trust ends before the key does, by 302 ms or more for the 30 s of the default watchdog. (Redis counts a
+//! TTL by the wall clock of its machine: [set forward](#what-this-does-not-promise), it ends keys early.)
 //! [`LockGuard::lost`] tells at that moment at the latest; [`LockGuard::while_held`] stops the work.
 //!
 //! A lock taken without a lease is leased for [`Config::watchdog`] and renewed every third of it, in
@@ -104,6 +106,7 @@
 //! | the server refuses for good: a right is missing, credentials are wrong | the caller is told at once |
 //! | a release, a renewal, or the undoing of an acquisition is refused, for whatever reason | it is repeated in the background, at least every 2 s, until the lease is over |
 //! | the server restarts empty | holders are told by their next renewal: [`Loss::Removed`]; without the watchdog, when they ask or their lease ends |
+//! | the server evicts a lock's key for want of memory, or its clock is set forward | as when it restarts empty; until the holder is told, another may hold the lock |
 //! | scripts are flushed | they are sent anew |
 //! | this process is killed | its locks end with their TTL: the watchdog time, or the lease |
 //! | this process sleeps past its lease | it is told when it wakes; what it writes before it looks is not protected |
@@ -113,6 +116,15 @@
 //!   guard and the write, the process may stop for longer than the lease. Where that must not
 //!   happen, the storage has to refuse the stale writer: by the [token](FencedGuard::token) of a fenced
 //!   lock (`examples/fencing.rs`), or a version column.
+//! - **A token is no better than the server that counts.** Its counter is a key like others: a server that
+//!   evicts it, or comes back without it, begins anew at 1, and after a failover two holders may have
+//!   [the same token](FencedGuard::token).
+//! - **A server that evicts keys frees locks**: under `volatile-*` policies they are the first to go, for they
+//!   have a TTL. Set `maxmemory-policy noeviction`; a client that finds another one, and is allowed to ask
+//!   (`INFO memory`), says so to the log when it connects.
+//! - **A server's clock that is set forward frees locks early**, of every kind: TTLs go by wall clock. So
+//!   does a promoted replica whose clock is ahead. Holders are told by their next renewal, or when they ask.
+//!   Let clocks be slewed, not stepped.
 //! - **A failover may lose a lock.** Redis replicates asynchronously: a promoted replica may not
 //!   know of the last acquisition, and grants it again. A [majority](MultiLock::majority) of
 //!   independent servers does not depend on one, but on time all the more.
@@ -123,8 +135,12 @@
 //! # Logging
 //! By `tracing`. `warn`: a lock lost and why; a renewal that fails; a dropped guard whose release
 //! failed; a wait that is long, or for a lock this client itself holds; waiters that poll because they
-//! cannot subscribe; messages that were missed; a server that does not answer. `info`: subscriptions
-//! renewed after a gap.
+//! cannot subscribe; messages that were missed; a server that does not answer; a connection that is lost; a
+//! server that may evict locks. `info`: a connection that is back; subscriptions renewed after a gap.
+//!
+//! Lines name locks and holders. No line has a password in it. fred writes to the `log` crate, under targets
+//! that begin with `fred`; most programs can do without (`fred=off`). Its feature `network-logs`, turned on
+//! by whatever part of a program, writes all that is sent, passwords included.
 
 mod acquire;
 mod claim;
@@ -158,6 +174,11 @@ mod wire;
 #[cfg(doctest)]
 #[doc = include_str!("must_use.md")]
 struct MustUse;
+
+/// Its pieces of code compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(feature = "tls-native")]
 pub use crate::wire::native_tls;

@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 /// was confirmed when the first one got it.
 ///
 /// A release that the new master missed keeps the lock until its lease ends; nobody has it then. Where two
-/// holders must not be, see [`fenced_lock`](crate::Client::fenced_lock).
+/// holders must not write, the storage has to refuse one of them by its
+/// [token](crate::FencedGuard::token). After a failover two may have the same token: the storage tells them
+/// apart by who holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Replicas {

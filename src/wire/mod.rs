@@ -10,6 +10,7 @@ mod confirm;
 mod connection;
 mod discover;
 mod error;
+mod eviction;
 mod follow;
 mod line;
 mod login;

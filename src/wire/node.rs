@@ -24,8 +24,9 @@ use super::{
     Confirm, FredConfig, Invocation, Reply, ServerClock, WireError,
     confirm::Patient,
     connection::{Bound, Broken, NOT_SENT, RawAnswer, connecting_failed, evaluate},
+    eviction::look_for_eviction,
     line::{Line, Sort},
-    pubsub,
+    pubsub, server_name,
 };
 use crate::{
     error::{Error, RedisError},
@@ -94,6 +95,7 @@ impl Node {
     /// Connects both connections, and takes the server's time. Events of the subscriber go to the
     /// sink until it is quit.
     pub(super) async fn connect(config: FredConfig, terms: Terms) -> Result<Arc<Self>, Error> {
+        let name = server_name(&config);
         let commands = Line::new(config.clone(), terms.clone(), Sort::Commands);
         let subscriber = Line::new(config.clone(), terms.clone(), Sort::Subscriber);
         for line in [&commands, &subscriber] {
@@ -110,6 +112,7 @@ impl Node {
             timeouts: AtomicU32::new(0),
         });
         node.time().await.map_err(|error| error.into_error(""))?;
+        look_for_eviction(&node.terms, &node.commands, name);
         Ok(node)
     }
 

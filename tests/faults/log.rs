@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use harness::{PATIENCE, eventually};
-use redisson_lock::{Loss, MultiLock};
+use harness::redis::cmd;
+use harness::{PATIENCE, RedisServer, eventually};
+use redisson_lock::{Client, Config, Loss, MultiLock};
 
 use crate::stage::{LOCK, Stage, connect, gets_it, gets_through, sha, soon, waiter};
 use crate::warnings::{listen, listen_to_everything};
@@ -121,4 +122,47 @@ async fn a_connection_that_is_lost_and_back_is_told_to_the_log_in_a_line_each() 
     }
     stage.end([client]).await;
     assert_eq!(log.count("the connection to redis is lost"), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_may_evict_locks_is_told_to_the_log_once() {
+    let warnings = listen();
+    let builder = RedisServer::builder().arg("--maxmemory").arg("100mb");
+    let stage = Stage::with(builder.arg("--maxmemory-policy").arg("allkeys-lru")).await;
+    let client = stage.client().await;
+    let server = stage.proxy.url().replace("redis://", "");
+    warnings.eventually_has(&["may evict locks", "allkeys-lru", "noeviction", &server]).await;
+    use_it(&client).await;
+    stage.end([client]).await;
+    assert_eq!(warnings.count("may evict locks"), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_said_of_eviction_where_there_is_none_or_nobody_may_ask() {
+    let warnings = listen();
+    let builder = RedisServer::builder().arg("--maxmemory-policy").arg("allkeys-lru");
+    let stage = Stage::with(builder).await;
+    let unlimited = stage.client().await;
+    use_it(&unlimited).await;
+    let set = |name: &str, value: &str| {
+        stage.redis().query::<()>(cmd("CONFIG").arg(&["SET", name, value]));
+    };
+    set("maxmemory", "100mb");
+    set("maxmemory-policy", "noeviction");
+    let careful = stage.client().await;
+    use_it(&careful).await;
+    set("maxmemory-policy", "allkeys-lru");
+    let rules = ["SETUSER", "service", "on", ">secret", "~*", "&*", "+@all", "-info"];
+    stage.redis().query::<()>(cmd("ACL").arg(&rules));
+    let url = stage.proxy.url().replace("redis://", "redis://service:secret@");
+    let connecting = Client::connect(Config::from_url(url).unwrap());
+    let stranger = soon("to connect", connecting).await.unwrap();
+    use_it(&stranger).await;
+    stage.end([unlimited, careful, stranger]).await;
+    warnings.assert_without("may evict locks");
+}
+
+/// What was asked before on the same connection is answered then.
+async fn use_it(client: &Client) {
+    client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
 }

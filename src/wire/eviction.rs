@@ -1,0 +1,55 @@
+//! Whether a server may throw locks away.
+
+use fred::types::Value;
+use futures::FutureExt;
+
+use super::{line::Line, node::Terms};
+
+/// Has a look at it in the background. Nothing waits for it, and who may not ask is told nothing.
+pub(super) fn look_for_eviction(terms: &Terms, commands: &Line, server: String) {
+    let commands = commands.clone();
+    let look = async move {
+        let answer = commands.command("INFO", vec![Value::from_static_str("memory")]).await;
+        let Ok(Some(info)) = answer.map(|info| info.as_string()) else { return };
+        if let Some(policy) = evicting(&info) {
+            tracing::warn!(
+                server,
+                policy,
+                "redis may evict locks when its memory is full: set maxmemory-policy noeviction"
+            );
+        }
+    };
+    terms.runtime.spawn(look.boxed());
+}
+
+/// By what policy it evicts keys, if it does.
+fn evicting(info: &str) -> Option<&str> {
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+    };
+    // Without a limit nothing is ever evicted.
+    if field("maxmemory")? == "0" {
+        return None;
+    }
+    field("maxmemory_policy").filter(|policy| *policy != "noeviction")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_and_a_policy_make_an_eviction() {
+        let info = |limit, policy| {
+            format!(
+                "# Memory\r\nused_memory:1\r\nmaxmemory:{limit}\r\nmaxmemory_human:1M\r\nmaxmemory_policy:{policy}\r\n"
+            )
+        };
+        assert_eq!(evicting(&info("1048576", "allkeys-lru")), Some("allkeys-lru"));
+        assert_eq!(evicting(&info("1048576", "volatile-ttl")), Some("volatile-ttl"));
+        assert_eq!(evicting(&info("1048576", "noeviction")), None);
+        assert_eq!(evicting(&info("0", "allkeys-lru")), None);
+        assert_eq!(evicting(""), None);
+        assert_eq!(evicting("maxmemory:5"), None);
+    }
+}
