@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
--- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped
+-- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped;
+--          behind the point, in 1024ths, when a waiter of ours was last seen
 -- ARGV[1]  holder id, used for this one hold and never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
@@ -14,8 +15,8 @@
 -- ARGV[8]  publish command: publish or spublish
 --
 -- Returns  nil: granted
---          integer: another's turn; nothing happens by itself for so many ms
---          (-1: without bound)
+--          integer: another's turn; nothing that concerns this waiter happens
+--          by itself for so many ms (-1: without bound)
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   safe: a holder that is already there has its answer, granted, and
@@ -35,108 +36,166 @@ if ttl ~= -2 and redis.call('hexists', lock, me) == 1 then
   return nil
 end
 
+-- what a grant of Redisson's may take from the deadlines of all behind: at
+-- least so much, that a deadline tells how many of them are counted in it
+local theirs = math.max(tonumber(ARGV[5]), 2 * wait)
+local step = math.ceil(wait / 32)
+
 -- thread ids of 2^62 and up, which are of 19 digits all
 local function is_ours(holder)
   return holder:sub(-20, -20) == ':' and holder:sub(-19) >= '4611686018427387904'
 end
 
-local function wait_of(holder)
-  return is_ours(holder) and wait or tonumber(ARGV[5])
+-- a deadline of ours that tells that its waiter was seen now
+local function seen(deadline)
+  local mark = math.floor(now / step) % 1023 + 1
+  return string.format('%.10f', math.floor(deadline) + mark / 1024)
 end
 
-local function move(holder, by)
-  -- only one that is there: whoever lost it is given a new one at the head
-  redis.call('zadd', deadlines, 'xx', 'incr', string.format('%.0f', by), holder)
+-- for how long this one keeps its place, if it is not seen
+local function kept_for(holder, deadline)
+  local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
+  if mark == 0 or not is_ours(holder) then
+    return left
+  end
+  local unseen = (math.floor(now / step) + 1 - mark) % 1023
+  if unseen > 1023 - 64 then
+    -- a mark of the future: a clock was set back
+    unseen = 0
+  end
+  return math.min(left, (33 - unseen) * step - now % step)
+end
+
+-- whether a deadline of ours outlasts the grants before it, and the next turn;
+-- at its waiter's last turn it did: if that is not long ago, what is left is
+-- `theirs` for each of Redisson's before it, and a rest
+local function is_settled(holder, deadline)
+  local rest = (math.floor(deadline) - now - 1) % theirs + 1
+  return rest >= wait * 4 / 5 and kept_for(holder, deadline) > wait / 4
+end
+
+-- Gives all of ours in line the deadline they need: `wait` from now, and what
+-- the grants of Redisson's waiters before them may take. Redisson's keep their
+-- distance from the one of ours before them. Returns whether I stand in line,
+-- and what one behind the last needs.
+local function settle()
+  local need, before, moved, found = now + wait, 0, 0, false
+  for _, holder in ipairs(redis.call('lrange', queue, 0, -1)) do
+    local deadline = tonumber(redis.call('zscore', deadlines, holder))
+    if is_ours(holder) then
+      local due = math.max(need, before)
+      moved = due - math.floor(deadline or due)
+      if holder == me or not deadline then
+        redis.call('zadd', deadlines, seen(due), holder)
+      elseif moved ~= 0 then
+        redis.call('zadd', deadlines, string.format('%.10f', deadline + moved), holder)
+      end
+      found = found or holder == me
+    else
+      if not deadline or moved ~= 0 then
+        deadline = deadline and deadline + moved or math.max(need, before) + theirs
+        redis.call('zadd', deadlines, string.format('%.10f', deadline), holder)
+      end
+      need, before = need + theirs, math.max(before, math.ceil(deadline))
+    end
+  end
+  return found, math.max(need, before)
+end
+
+local function tell(holder)
+  redis.call(ARGV[8], ARGV[7] .. ':' .. holder, '0')
 end
 
 -- drop who has not been seen for too long
 local dropped = false
 local head = redis.call('lindex', queue, 0)
-local deadline
-while head do
+local deadline, kept
+while head and head ~= me do
   deadline = tonumber(redis.call('zscore', deadlines, head))
   if not deadline then
     -- without one it would stand there for ever
-    deadline = now + wait_of(head)
-    redis.call('zadd', deadlines, string.format('%.0f', deadline), head)
+    deadline = tonumber(seen(now + (is_ours(head) and wait or ARGV[5])))
+    redis.call('zadd', deadlines, string.format('%.10f', deadline), head)
   end
-  if deadline > now then
+  kept = kept_for(head, deadline)
+  if kept > 0 then
     break
   end
   redis.call('lpop', queue)
   redis.call('zrem', deadlines, head)
   dropped = true
-  if is_ours(head) then
-    -- those of ours next to it were not to outlast it: they may be as dead
-    for _, holder in ipairs(redis.call('lrange', queue, 0, -1)) do
-      if not is_ours(holder) then
-        break
-      end
-      move(holder, -wait)
-    end
-  end
   head = redis.call('lindex', queue, 0)
 end
 
 if ttl == -2 and (not head or head == me) then
   if head then
+    local had = tonumber(redis.call('zscore', deadlines, me))
+    if had and math.floor(had) > now + wait then
+      -- nobody behind has to wait any more for what was not used of it
+      settle()
+    end
     redis.call('lpop', queue)
     redis.call('zrem', deadlines, me)
-    -- nobody behind has to wait any more for what I had left
-    local left = math.min(wait, deadline - now)
-    for _, holder in ipairs(redis.call('lrange', queue, 0, -1)) do
-      move(holder, -left)
-    end
+    head = redis.call('lindex', queue, 0)
   end
   redis.call('hset', lock, me, '1')
   redis.call('pexpire', lock, lease)
+  -- the next in line may have to look before it looks by itself
+  local place = tonumber(lease) < wait * 3 / 10 and 0
+  while place and head do
+    deadline = tonumber(redis.call('zscore', deadlines, head))
+    if not deadline or kept_for(head, deadline) > 0 then
+      tell(head)
+      break
+    end
+    place = place + 1
+    head = redis.call('lindex', queue, place)
+  end
   return nil
 end
 
-if head and head ~= me then
-  -- one of ours that heads the line shows itself more often than every `wait`
-  if deadline > now + wait and is_ours(head) then
-    deadline = now + wait
-    redis.call('zadd', deadlines, string.format('%.0f', deadline), head)
-  end
-  if ttl == -2 and dropped then
-    redis.call(ARGV[8], ARGV[7] .. ':' .. head, '0')
-  end
+if ttl == -2 and dropped then
+  tell(head)
 end
 
-if ARGV[6] == '1' then
-  -- a grant takes its waiter's wait from the deadlines of all behind: mine must
-  -- outlast the grants of all before me
-  local need, before, place = now + wait, nil, nil
-  local line = redis.call('lrange', queue, 0, -1)
-  for i, holder in ipairs(line) do
-    if holder == me then
-      place = i
-      break
-    end
-    need = need + wait_of(holder)
-    before = holder
-  end
-  if before then
-    need = math.max(need, (tonumber(redis.call('zscore', deadlines, before)) or 0) + wait)
-  end
-  if not place then
-    -- first what can fail: deadlines of another type
-    redis.call('zadd', deadlines, string.format('%.0f', need), me)
-    redis.call('rpush', queue, me)
+local stands = ARGV[6] == '1'
+if stands then
+  local had = tonumber(redis.call('zscore', deadlines, me))
+  local last = not had and redis.call('lindex', queue, -1)
+  -- the first of ours may have more than it needs: those behind it, too
+  local first = head == me and had or deadline
+  local is_level = not head or not is_ours(head) or not first or math.floor(first) <= now + wait
+  if
+    had
+    and is_level
+    and is_settled(me, had)
+    and redis.call('llen', queue) == redis.call('zcard', deadlines)
+  then
+    -- nothing has changed but that I was seen
+    redis.call('zadd', deadlines, seen(had), me)
   else
-    local had = tonumber(redis.call('zscore', deadlines, me)) or need
-    -- a little earlier will do until my next turn, and spares those behind
-    if need < had or need - had > wait / 5 then
-      redis.call('zadd', deadlines, string.format('%.0f', need), me)
-      for i = place + 1, need > had and #line or place do
-        move(line[i], need - had)
-      end
+    local tail = last and is_ours(last) and tonumber(redis.call('zscore', deadlines, last))
+    local found, need = false, nil
+    if not had and is_level and tail and is_settled(last, tail) then
+      need = tail
+    else
+      found, need = settle()
     end
+    if not found then
+      -- first what can fail: deadlines of another type
+      redis.call('zadd', deadlines, seen(need), me)
+      redis.call('rpush', queue, me)
+      head = head or me
+    end
+  end
+  -- who is behind the second has time until its next turn
+  if head ~= me and redis.call('lindex', queue, 1) ~= me then
+    return -1
   end
 end
 
-if ttl == -2 then
-  return head and head ~= me and math.max(0, deadline - now) or 0
+if ttl ~= -2 then
+  return ttl
 end
-return ttl
+-- Redisson does not tell the next in line for how long it is to hold the lock
+return math.ceil(is_ours(head) and kept or math.min(kept, wait / 40))

@@ -2,10 +2,12 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
--- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped
+-- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped;
+--          behind the point, in 1024ths, when a waiter of ours was last seen
 -- ARGV[1]  not-after: server time in ms past which this copy does nothing
--- ARGV[2]  unlock channel; with `:<holder id>` behind it a waiter's own
--- ARGV[3]  publish command: publish or spublish
+-- ARGV[2]  wait: how long a waiter of ours keeps its place unseen, ms
+-- ARGV[3]  unlock channel; with `:<holder id>` behind it a waiter's own
+-- ARGV[4]  publish command: publish or spublish
 --
 -- Returns  1: freed
 --          0: nobody held it
@@ -22,12 +24,27 @@ if redis.call('hlen', KEYS[1]) == 0 then
   return 0
 end
 redis.call('del', KEYS[1])
+
+-- how long it keeps its place, if it is not seen; as in acquire
+local function kept_for(holder, deadline)
+  local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
+  if mark == 0 or holder:sub(-20, -20) ~= ':' or holder:sub(-19) < '4611686018427387904' then
+    return left
+  end
+  local step = math.ceil(ARGV[2] / 32)
+  local unseen = (math.floor(now / step) + 1 - mark) % 1023
+  if unseen > 1023 - 64 then
+    unseen = 0
+  end
+  return math.min(left, (33 - unseen) * step - now % step)
+end
+
 local waiter, place = redis.call('lindex', KEYS[2], 0), 0
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
-  if not deadline or deadline > now then
-    -- its turn drops those before it, and lets their neighbours go with them
-    redis.call(ARGV[3], ARGV[2] .. ':' .. waiter, '0')
+  if not deadline or kept_for(waiter, deadline) > 0 then
+    -- its turn drops those before it
+    redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
     return 1
   end
   place = place + 1

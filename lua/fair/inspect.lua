@@ -2,7 +2,9 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
--- KEYS[3]  their deadlines, server time in ms
+-- KEYS[3]  their deadlines, server time in ms; behind the point, in 1024ths,
+--          when a waiter of ours was last seen
+-- ARGV[1]  wait: how long a waiter of ours keeps its place unseen, ms
 --
 -- Returns  {pttl, {holder, count, ...}, {waiter, ms, ...}}: pttl in ms, -1
 --          without expiry, -2 when the lock is free; waiters in order, each
@@ -12,10 +14,25 @@
 -- Repeat   safe: reads only
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- how long it keeps its place, if it is not seen; as in acquire
+local function kept_for(holder, deadline)
+  local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
+  if mark == 0 or holder:sub(-20, -20) ~= ':' or holder:sub(-19) < '4611686018427387904' then
+    return left
+  end
+  local step = math.ceil(ARGV[1] / 32)
+  local unseen = (math.floor(now / step) + 1 - mark) % 1023
+  if unseen > 1023 - 64 then
+    unseen = 0
+  end
+  return math.min(left, (33 - unseen) * step - now % step)
+end
+
 local waiters = {}
 for _, waiter in ipairs(redis.call('lrange', KEYS[2], 0, -1)) do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
   waiters[#waiters + 1] = waiter
-  waiters[#waiters + 1] = deadline and string.format('%.0f', deadline - now) or ''
+  waiters[#waiters + 1] = deadline and string.format('%.0f', kept_for(waiter, deadline)) or ''
 end
 return {redis.call('pttl', KEYS[1]), redis.call('hgetall', KEYS[1]), waiters}

@@ -3,11 +3,13 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
--- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped
+-- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped;
+--          behind the point, in 1024ths, when a waiter of ours was last seen
 -- ARGV[1]  holder id
 -- ARGV[2]  hold count after this release
--- ARGV[3]  unlock channel; with `:<holder id>` behind it a waiter's own
--- ARGV[4]  publish command: publish or spublish
+-- ARGV[3]  wait: how long a waiter of ours keeps its place unseen, ms
+-- ARGV[4]  unlock channel; with `:<holder id>` behind it a waiter's own
+-- ARGV[5]  publish command: publish or spublish
 --
 -- Returns  1: released
 --          0: the hold is gone
@@ -30,11 +32,26 @@ if not waiter then
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- how long it keeps its place, if it is not seen; as in acquire
+local function kept_for(holder, deadline)
+  local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
+  if mark == 0 or holder:sub(-20, -20) ~= ':' or holder:sub(-19) < '4611686018427387904' then
+    return left
+  end
+  local step = math.ceil(ARGV[3] / 32)
+  local unseen = (math.floor(now / step) + 1 - mark) % 1023
+  if unseen > 1023 - 64 then
+    unseen = 0
+  end
+  return math.min(left, (33 - unseen) * step - now % step)
+end
+
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
-  if not deadline or deadline > now then
-    -- its turn drops those before it, and lets their neighbours go with them
-    redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
+  if not deadline or kept_for(waiter, deadline) > 0 then
+    -- its turn drops those before it
+    redis.call(ARGV[5], ARGV[4] .. ':' .. waiter, '0')
     return 1
   end
   place = place + 1

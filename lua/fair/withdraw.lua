@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
--- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped
+-- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped;
+--          behind the point, in 1024ths, when a waiter of ours was last seen
 -- ARGV[1]  holder id
 -- ARGV[2]  wait: how long a waiter of ours keeps its place unseen, ms
 -- ARGV[3]  unlock channel; with `:<holder id>` behind it a waiter's own
@@ -16,37 +17,34 @@
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = redis.call('hdel', KEYS[1], ARGV[1]) == 1
-local place
-local line = redis.call('lrange', KEYS[2], 0, -1)
-for i, holder in ipairs(line) do
-  if holder == ARGV[1] then
-    place = i
-    break
-  end
-end
-if place then
-  -- nobody behind has to wait any more for what I had left after the one before me
-  local deadline = tonumber(redis.call('zscore', KEYS[3], ARGV[1])) or now
-  local before = place > 1 and tonumber(redis.call('zscore', KEYS[3], line[place - 1])) or now
-  local left = math.min(tonumber(ARGV[2]), deadline - math.max(now, before))
-  for i = place + 1, left > 0 and #line or place do
-    redis.call('zadd', KEYS[3], 'xx', 'incr', string.format('%.0f', -left), line[i])
-  end
-  redis.call('lrem', KEYS[2], 1, ARGV[1])
-end
+local stood = redis.call('lrem', KEYS[2], 1, ARGV[1]) == 1
 redis.call('zrem', KEYS[3], ARGV[1])
-if not held and not place then
+if not held and not stood then
   return 0
 end
 if redis.call('exists', KEYS[1]) == 1 then
   return 1
 end
-local waiter
-waiter, place = redis.call('lindex', KEYS[2], 0), 0
+
+-- how long it keeps its place, if it is not seen; as in acquire
+local function kept_for(holder, deadline)
+  local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
+  if mark == 0 or holder:sub(-20, -20) ~= ':' or holder:sub(-19) < '4611686018427387904' then
+    return left
+  end
+  local step = math.ceil(ARGV[2] / 32)
+  local unseen = (math.floor(now / step) + 1 - mark) % 1023
+  if unseen > 1023 - 64 then
+    unseen = 0
+  end
+  return math.min(left, (33 - unseen) * step - now % step)
+end
+
+local waiter, place = redis.call('lindex', KEYS[2], 0), 0
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
-  if not deadline or deadline > now then
-    -- its turn drops those before it, and lets their neighbours go with them
+  if not deadline or kept_for(waiter, deadline) > 0 then
+    -- its turn drops those before it
     redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
     return 1
   end

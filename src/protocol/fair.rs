@@ -85,7 +85,13 @@ impl Protocol for Fair {
     fn release(&self, id: &OwnerId, count: u32) -> Invocation {
         self.call(
             &RELEASE,
-            [id.as_bytes().into(), u64::from(count).into(), (&self.channel).into(), Arg::Publish],
+            [
+                id.as_bytes().into(),
+                u64::from(count).into(),
+                self.wait.into(),
+                (&self.channel).into(),
+                Arg::Publish,
+            ],
         )
     }
 
@@ -97,10 +103,13 @@ impl Protocol for Fair {
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {
-        self.call(&FORCE_UNLOCK, [not_after.into(), (&self.channel).into(), Arg::Publish])
+        self.call(
+            &FORCE_UNLOCK,
+            [not_after.into(), self.wait.into(), (&self.channel).into(), Arg::Publish],
+        )
     }
 
     fn inspect(&self) -> Invocation {
-        self.call(&INSPECT, [])
+        self.call(&INSPECT, [self.wait.into()])
     }
 }

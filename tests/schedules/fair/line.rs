@@ -1,13 +1,13 @@
 //! Who holds the lock and who stands in line, as the server showed it: the judge of what the scripts do.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use harness::redis::Value;
 
 use super::call::{Call, Verb, is_ours, unwire};
 use super::scripts::CHANNEL;
-use super::state::State;
-use super::{HEARTBEAT, SKEW, WAIT, World};
+use super::state::{State, mark, mark_of};
+use super::{HEARTBEAT, SKEW, THEIR_WAIT, WAIT, World};
 use crate::reentrant::Id;
 use crate::sim::{Kind, Ms};
 
@@ -25,6 +25,8 @@ pub(super) struct Line {
     judges_theirs: bool,
     /// Who stands in line, since when.
     places: Vec<(Id, Ms)>,
+    /// When each waiter of ours last had its turn.
+    seen: HashMap<Id, Ms>,
     ousted: HashSet<Id>,
     /// The lock is free, and this has been the head since then.
     idle: Option<(Id, Ms)>,
@@ -82,6 +84,11 @@ impl Line {
     ) {
         let before = std::mem::replace(&mut self.state, State::seen(world));
         world.say(|| format!("        server: {}", self.state.shown()));
+        if let Verb::Acquire { stands: true, not_after, .. } = call.verb
+            && world.now() <= not_after
+        {
+            self.seen.insert(call.id, world.now());
+        }
         self.check_places(call, &before, living, world);
         self.check_holders(call, answer, &before, world);
         if let (Verb::TheirLock { .. }, Value::Int(..0)) = (call.verb, answer) {
@@ -115,7 +122,8 @@ impl Line {
         };
         let base = since.max(seen);
         let end = if is_ours(head) {
-            base + WAIT
+            // However many died at the same time; times are kept in steps.
+            base.max(self.seen.get(&head).map_or(0, |seen| seen + WAIT + WAIT / 25))
         } else {
             base.max(self.state.deadlines.get(&head).map_or(0, |deadline| *deadline as Ms))
         };
@@ -207,79 +215,82 @@ impl Line {
         }
     }
 
-    /// Who is granted or withdraws takes what it had left from those behind, and a dropped waiter of ours its `wait` from those
-    /// of ours next to it; nothing else brings a deadline nearer, but for a head of ours.
+    /// A turn gives whom it moves of ours what it needs, and moves those of Redisson's behind it as far; nothing else moves a
+    /// deadline.
     fn check_deadlines(&self, call: &Call, before: &State, world: &mut World<'_>) {
         let now = world.now() as f64;
-        let place = |queue: &[Id], id: Id| queue.iter().position(|other| *other == id);
-        let stood = place(&before.queue, call.id);
+        let mut wrong =
+            |what: String| world.violation(Kind::WrongDeadline, format!("{call} {what}"));
+        let Verb::Acquire { stands, not_after, .. } = call.verb else {
+            for (id, deadline) in &self.state.deadlines {
+                if before.deadlines.get(id).is_some_and(|had| had != deadline) {
+                    wrong(format!("moves the deadline of {id}"));
+                }
+            }
+            return;
+        };
         let granted =
             self.state.holders.contains_key(&call.id) && !before.holders.contains_key(&call.id);
-        let acquires = matches!(call.verb, Verb::Acquire { .. });
-        let dropped = |id: Id| if acquires { self.shift_of_drops(id, call, before) } else { 0.0 };
-        let left = match stood {
-            Some(_) if granted => before.deadlines[&call.id] + dropped(call.id) - now,
-            Some(stood) if call.verb == Verb::Withdraw => {
-                let ahead =
-                    stood.checked_sub(1).map_or(now, |i| before.deadlines[&before.queue[i]]);
-                before.deadlines[&call.id] - ahead.max(now)
+        let had_left = before.deadlines.get(&call.id).map_or(0.0, |had| had - now - WAIT as f64);
+        let turn = stands && !self.state.holders.contains_key(&call.id) && now <= not_after as f64;
+        // How far the last one of ours was moved.
+        let mut moved = if granted { -had_left.max(0.0) } else { 0.0 };
+        let (mut need, mut latest) = (now + WAIT as f64, 0.0_f64);
+        for (place, id) in self.state.queue.iter().enumerate() {
+            let Some(has) = self.state.deadlines.get(id).copied() else { continue };
+            let had = before.deadlines.get(id).copied();
+            if !is_ours(*id) {
+                if had.is_some_and(|had| (had + moved - has).abs() > NEARLY) {
+                    wrong(format!(
+                        "moves the deadline of {id} from {had:.1?} to {has:.1}, not by {moved:.1}"
+                    ));
+                }
+                (need, latest) = (need + THEIR_WAIT as f64, latest.max(has));
+                continue;
             }
-            _ => 0.0,
-        };
-        let left = left.clamp(0.0, WAIT as f64);
-        let turn = acquires && !granted;
-        let stands = place(&self.state.queue, call.id);
-        let mine = |state: &State| state.deadlines.get(&call.id).copied();
-        let raised = mine(&self.state)
-            .zip(mine(before))
-            .map_or(0.0, |(has, had)| (has - had - dropped(call.id)).max(0.0));
-        for (id, deadline) in &self.state.deadlines {
-            let Some(had) = before.deadlines.get(id).filter(|_| *id != call.id) else { continue };
-            let mut expected = had + dropped(*id);
-            if place(&before.queue, *id) > stood && stood.is_some() {
-                expected -= left;
+            let due = need.max(latest);
+            moved = had.map_or(0.0, |had| has - had);
+            if moved.abs() > NEARLY && (has - due).abs() > NEARLY {
+                wrong(format!("moves the deadline of {id} to {has:.1}, not to {due:.1}"));
             }
-            let may_show = turn && self.state.queue.first() == Some(id) && is_ours(*id);
-            if may_show && *deadline < expected - NEARLY {
-                expected = now + WAIT as f64;
+            if had.is_some_and(|had| mark(had) != mark(has)) && *id != call.id {
+                wrong(format!("says that {id} was seen"));
             }
-            if turn && stands.is_some() && place(&self.state.queue, *id) > stands {
-                expected += raised;
+            if turn && *id == call.id {
+                if has < due - (WAIT / 5) as f64 - NEARLY {
+                    wrong(format!("has a deadline at {has:.1}, and needs {due:.1}"));
+                }
+                if mark(has) != mark_of(now as Ms) {
+                    wrong("does not say that it was seen".to_string());
+                }
             }
-            if (deadline - expected).abs() >= NEARLY {
-                let what = format!(
-                    "{call} moves the deadline of {id} from {had:.0} to {deadline:.0}, not to {expected:.0}"
-                );
-                world.violation(Kind::WrongDeadline, what);
+            if turn && place == 0 && has > due + NEARLY {
+                wrong(format!("leaves {id} until {has:.1}, longer than to {due:.1}"));
             }
         }
-    }
-
-    /// How far the drop of those at the head, by this acquisition, brings this one's deadline nearer.
-    fn shift_of_drops(&self, id: Id, call: &Call, before: &State) -> f64 {
-        let place = |queue: &[Id], id: Id| queue.iter().position(|other| *other == id);
-        let now_at = |id: Id| place(&self.state.queue, id);
-        // The caller itself, when it was not seen for too long, stands in line again, behind all others.
-        let gone = |other: &Id| match now_at(*other) {
-            None => *other != call.id,
-            Some(at) => *other == call.id && now_at(id).is_some_and(|mine| mine < at),
-        };
-        let Some(place) = place(&before.queue, id) else { return 0.0 };
-        let next_to_it = before.queue[..place].iter().rev().take_while(|_| is_ours(id));
-        let shifts = next_to_it.take_while(|other| is_ours(**other)).filter(|other| gone(other));
-        -(WAIT as f64) * shifts.count() as f64
     }
 
     /// Whoever frees the lock, or makes it another's turn while it is free, tells that one.
     fn check_wakes(&self, call: &Call, before: &State, world: &mut World<'_>) {
         // Ours leave who is overdue to the next turn; by its clock, Redisson drops it.
-        let now = if call.verb.is_theirs() { 0.0 } else { world.now() as f64 };
+        let now = (!call.verb.is_theirs()).then(|| world.now());
         let Some(head) = self.state.next(now) else { return };
-        let news = !before.holders.is_empty() || before.next(now) != Some(head);
+        let dropped = matches!(call.verb, Verb::Acquire { .. })
+            && before.queue.first() != self.state.queue.first();
+        let news = !before.holders.is_empty() || before.next(now) != Some(head) || dropped;
         let mut messages = world.server.messages().iter();
-        let mut told = || messages.any(|message| whose(&message.channel) == Some(*head));
-        if self.is_free() && news && *head != call.id && !told() {
+        let told = messages.any(|message| whose(&message.channel) == Some(*head));
+        if self.is_free() && news && *head != call.id && !told {
             let what = format!("{call} leaves it to {head}, and does not say so");
+            world.violation(Kind::NotWoken, what);
+        }
+        let granted =
+            self.state.holders.contains_key(&call.id) && !before.holders.contains_key(&call.id);
+        if let Verb::Acquire { lease: ..HEARTBEAT, .. } = call.verb
+            && granted
+            && !told
+        {
+            let what = format!("{call} is granted for a short time, and does not say so to {head}");
             world.violation(Kind::NotWoken, what);
         }
     }

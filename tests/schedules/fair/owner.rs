@@ -10,7 +10,10 @@ use crate::sim::{Ms, StepId};
 const MAX_COPIES: usize = 3;
 const MAX_COUNT: u32 = 3;
 
-/// A process with one logical thread.
+/// Those of one process, who die together.
+const PROCESS: [Name; 2] = ['C', 'D'];
+
+/// A logical thread.
 #[derive(Debug)]
 pub(super) struct Owner {
     pub(super) name: Name,
@@ -162,9 +165,13 @@ impl Fair {
                 self.call(id, Verb::Renew { lease }, world.step(), world);
             }
             Deed::Die => {
-                let claim = self.owner(who).claim.take();
-                self.dead.extend(claim.map(|claim| claim.id));
-                self.dead.extend(self.janitor.dismiss(|id| id.owner == who));
+                let dies =
+                    |name: Name| name == who || PROCESS.contains(&who) && PROCESS.contains(&name);
+                for owner in self.owners.iter_mut().filter(|owner| dies(owner.name)) {
+                    let claim = owner.claim.take();
+                    self.dead.extend(claim.map(|claim| claim.id));
+                }
+                self.dead.extend(self.janitor.dismiss(|id| dies(id.owner)));
             }
         }
     }

@@ -19,18 +19,23 @@ pub(crate) enum Rule {
     Ttl,
     /// Only the head of the line is granted. Left out: whoever comes first when the lock is free.
     HeadOnly,
-    /// My deadline outlasts the grants of all before me. Left out: it is `wait` from now.
+    /// My deadline outlasts the grants of Redisson's before me. Left out: it is `wait` from now.
     CountsGrants,
-    /// When my deadline is raised, those behind me are raised with me.
-    RaisesBehind,
-    /// One of ours that heads the line has `wait` from now, however late its deadline.
-    HeadShows,
-    /// A grant takes from all behind what I had left of my wait.
-    GrantSubtracts,
-    /// Giving up takes from all behind what I had left of my wait.
-    WithdrawalSubtracts,
-    /// One of ours that is dropped takes its wait from those of ours next to it.
-    DropTakesAlong,
+    /// My deadline is raised before it passes.
+    LooksAhead,
+    /// When a deadline of ours is moved, those of Redisson's behind it are moved with it.
+    KeepsDistance,
+    /// One of ours that heads the line has `wait` from now and no more, and those behind come down with it.
+    HeadIsLevel,
+    /// So it does when it is granted.
+    GrantLevels,
+    /// A turn that changes nothing tells that its waiter was seen.
+    Marks,
+    /// Who has not been seen for `wait` is dropped at the head of the line, however late its deadline. Left out: for three times
+    /// as long.
+    UnseenGo,
+    /// A grant tells the next in line, when it may be over before that looks by itself.
+    GrantTells,
     /// Who withdraws is in neither the queue nor the deadlines. Left out: its deadline stays.
     LeavesBoth,
     /// A release wakes the head of the line.

@@ -20,7 +20,7 @@ const FORCE_UNLOCK: &str = include_str!("../../../lua/fair/force_unlock.lua");
 const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
 
-const CHANGES: [Change<Rule>; 14] = [
+const CHANGES: [Change<Rule>; 16] = [
     (Rule::FreeOnly, "acquire", "if ttl == -2 and (not head", "if (not head"),
     (
         Rule::Ttl,
@@ -34,14 +34,21 @@ const CHANGES: [Change<Rule>; 14] = [
         "(not head or head == me) then\n  if head then",
         "true then\n  if head == me then",
     ),
-    (Rule::CountsGrants, "acquire", "need = need + wait_of(holder)", ""),
-    (Rule::RaisesBehind, "acquire", "need > had and #line or place", "place"),
-    (Rule::HeadShows, "acquire", "if deadline > now + wait and", "if false and"),
-    (Rule::GrantSubtracts, "acquire", "move(holder, -left)", "move(holder, 0)"),
-    (Rule::DropTakesAlong, "acquire", "move(holder, -wait)", "move(holder, 0)"),
-    (Rule::WithdrawalSubtracts, "withdraw", "string.format('%.0f', -left)", "'0'"),
+    (Rule::CountsGrants, "acquire", "need, before = need + theirs,", "need, before = need,"),
+    (
+        Rule::LooksAhead,
+        "acquire",
+        "rest >= wait * 4 / 5 and kept_for(holder, deadline) > wait / 4",
+        "true",
+    ),
+    (Rule::KeepsDistance, "acquire", "if not deadline or moved ~= 0 then", "if not deadline then"),
+    (Rule::HeadIsLevel, "acquire", "math.floor(first) <= now + wait", "true"),
+    (Rule::GrantLevels, "acquire", "math.floor(had) > now + wait", "false"),
+    (Rule::Marks, "acquire", "    redis.call('zadd', deadlines, seen(had), me)\n", ""),
+    (Rule::UnseenGo, "acquire", "(33 - unseen) * step", "(99 - unseen) * step"),
+    (Rule::GrantTells, "acquire", "tonumber(lease) < wait * 3 / 10 and 0", "false"),
     (Rule::LeavesBoth, "withdraw", "redis.call('zrem', KEYS[3], ARGV[1])\n", ""),
-    (Rule::ReleaseWakes, "release", "redis.call(ARGV[4],", "tostring("),
+    (Rule::ReleaseWakes, "release", "redis.call(ARGV[5],", "tostring("),
     (Rule::WithdrawalWakes, "withdraw", "redis.call(ARGV[4],", "tostring("),
     (Rule::DropWakes, "acquire", "if ttl == -2 and dropped then", "if false then"),
     (
@@ -105,16 +112,18 @@ impl Scripts {
             Verb::Reenter { count, lease, not_after } => {
                 (&self.reenter, vec![id, Arg::Lease(lease), Arg::NotAfter(not_after), text(count)])
             }
-            Verb::Release { count } => {
-                (&self.release, vec![id, text(count), text(CHANNEL), text(PUBLISH)])
-            }
+            Verb::Release { count } => (
+                &self.release,
+                vec![id, text(count), Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)],
+            ),
             Verb::Withdraw => {
                 (&self.withdraw, vec![id, Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)])
             }
             Verb::Renew { lease } => (&self.renew, vec![id, Arg::Lease(lease)]),
-            Verb::Force { not_after } => {
-                (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
-            }
+            Verb::Force { not_after } => (
+                &self.force,
+                vec![Arg::NotAfter(not_after), Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)],
+            ),
             Verb::TheirLock { lease, wait } => {
                 return fill(&self.theirs().lock, call, lease.unwrap_or(WATCHDOG), wait);
             }

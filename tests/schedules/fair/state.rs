@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::WAIT;
 use super::World;
-use super::call::unwire;
+use super::call::{is_ours, unwire};
 use super::scripts::{DEADLINES, QUEUE};
 use crate::LOCK;
 use crate::reentrant::Id;
-use crate::sim::Ms;
+use crate::sim::{EPOCH_MS, Ms, REAL_MS_PER_MS};
 
 /// What the server keeps.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -33,9 +34,15 @@ impl State {
         }
     }
 
-    /// Whose turn it is, as of this moment.
-    pub(super) fn next(&self, now: f64) -> Option<&Id> {
-        self.queue.iter().find(|id| self.deadlines.get(id).is_none_or(|deadline| *deadline > now))
+    /// Whose turn it is, as of this moment; of Redisson's scripts, who heads the line.
+    pub(super) fn next(&self, now: Option<Ms>) -> Option<&Id> {
+        let keeps = |id: &Id, now: Ms| {
+            let deadline = self.deadlines.get(id);
+            deadline.is_none_or(|deadline| {
+                *deadline > now as f64 + 1e-6 && !is_unseen(*id, *deadline, now)
+            })
+        };
+        self.queue.iter().find(|id| now.is_none_or(|now| keeps(id, now)))
     }
 
     /// Whether this waiter stands in line still, before all who stood behind it.
@@ -65,4 +72,25 @@ impl State {
         }
         shown
     }
+}
+
+/// The 1024ths of a real millisecond behind a deadline: when its waiter was last seen, for one of ours.
+pub(super) fn mark(deadline: f64) -> u64 {
+    ((deadline * REAL_MS_PER_MS as f64).rem_euclid(1.0) * 1024.0).round() as u64 % 1024
+}
+
+/// The mark of one that is seen now.
+pub(super) fn mark_of(now: Ms) -> u64 {
+    steps(now) % 1023 + 1
+}
+
+fn steps(now: Ms) -> u64 {
+    (EPOCH_MS.unsigned_abs() + now * REAL_MS_PER_MS) / (WAIT * REAL_MS_PER_MS).div_ceil(32)
+}
+
+/// Whether one of ours has not been seen for `wait`.
+fn is_unseen(id: Id, deadline: f64, now: Ms) -> bool {
+    let mark = mark(deadline);
+    let unseen = (steps(now) + 1 + 1023 - mark) % 1023;
+    is_ours(id) && mark > 0 && (33..=1023 - 64).contains(&unseen)
 }

@@ -3,7 +3,7 @@
 use harness::RedisServer;
 
 use super::{Fair, Rule, overhear};
-use crate::fuzz::{Fuzz, is_found, is_found_near, run_all, tell_how_often};
+use crate::fuzz::{Fuzz, is_found, is_found_by, is_found_near, run_all, tell_how_often};
 use crate::sim::{Kind, Rules};
 
 #[test]
@@ -49,12 +49,39 @@ fn fair_a_grant_to_whoever_comes_breaks_the_order() {
 
 #[test]
 fn fair_a_deadline_that_does_not_count_grants_costs_the_place() {
-    is_found_near::<Fair>(770, Rule::CountsGrants, Kind::Evicted);
+    is_found_with_redisson(
+        "fair_a_deadline_that_does_not_count_grants_costs_the_place",
+        Rule::CountsGrants,
+        Kind::Evicted,
+    );
 }
 
 #[test]
-fn fair_a_raise_that_leaves_those_behind_makes_their_time_short() {
-    is_found::<Fair>(Rule::RaisesBehind, Kind::WrongDeadline);
+fn fair_a_deadline_that_is_not_raised_costs_the_place() {
+    is_found::<Fair>(Rule::LooksAhead, Kind::Evicted);
+}
+
+#[test]
+fn fair_a_waiter_that_does_not_say_that_it_was_there_loses_its_place() {
+    is_found::<Fair>(Rule::Marks, Kind::Evicted);
+}
+
+#[test]
+fn fair_a_raise_that_leaves_redisson_behind_makes_its_time_short() {
+    is_found_with_redisson(
+        "fair_a_raise_that_leaves_redisson_behind_makes_its_time_short",
+        Rule::KeepsDistance,
+        Kind::WrongDeadline,
+    );
+}
+
+/// With Redisson's waiters beside ours; nothing, when there is no Java.
+fn is_found_with_redisson(test: &str, rule: Rule, kind: Kind) {
+    let redis = RedisServer::builder().unix_socket().start();
+    let Some(theirs) = overhear(&redis, test) else { return };
+    let mut fuzz = Fuzz::<Fair>::new(&redis, Rules::without(rule));
+    fuzz.scripts.theirs = Some(theirs);
+    is_found_by(&mut fuzz, 0, rule, kind);
 }
 
 /// For the record: what Redisson's own scripts do with nobody else there, and what its asynchronous give-up does to all.
@@ -75,23 +102,31 @@ fn fair_redisson_is_counted() {
 }
 
 #[test]
-fn fair_a_dead_head_with_a_late_deadline_holds_up_the_others() {
-    is_found::<Fair>(Rule::HeadShows, Kind::DeadAtHead);
+fn fair_each_of_several_that_died_together_holds_up_the_others() {
+    is_found::<Fair>(Rule::UnseenGo, Kind::DeadAtHead);
 }
 
 #[test]
-fn fair_a_grant_that_subtracts_nothing_lets_deadlines_drift() {
-    is_found::<Fair>(Rule::GrantSubtracts, Kind::WrongDeadline);
+fn fair_a_head_keeps_what_redissons_grants_did_not_use() {
+    is_found_with_redisson(
+        "fair_a_head_keeps_what_redissons_grants_did_not_use",
+        Rule::HeadIsLevel,
+        Kind::WrongDeadline,
+    );
 }
 
 #[test]
-fn fair_a_withdrawal_that_subtracts_nothing_lets_deadlines_drift() {
-    is_found::<Fair>(Rule::WithdrawalSubtracts, Kind::WrongDeadline);
+fn fair_a_grant_leaves_to_those_behind_what_redissons_grants_did_not_use() {
+    is_found_with_redisson(
+        "fair_a_grant_leaves_to_those_behind_what_redissons_grants_did_not_use",
+        Rule::GrantLevels,
+        Kind::WrongDeadline,
+    );
 }
 
 #[test]
-fn fair_one_that_is_dropped_and_takes_nothing_along_leaves_a_dead_process_in_line() {
-    is_found::<Fair>(Rule::DropTakesAlong, Kind::WrongDeadline);
+fn fair_a_short_lease_of_which_the_next_is_not_told() {
+    is_found::<Fair>(Rule::GrantTells, Kind::NotWoken);
 }
 
 #[test]

@@ -16,7 +16,9 @@ mod world;
 pub(crate) use network::Progress;
 pub(crate) use rules::{Change, Rules};
 pub(crate) use schedule::{Closing, Model, Sim, Step};
-pub(crate) use server::{Arg, Invocation, Script, Seen, Server, text, virtual_ms};
+pub(crate) use server::{
+    Arg, EPOCH_MS, Invocation, REAL_MS_PER_MS, Script, Seen, Server, text, virtual_ms,
+};
 pub(crate) use shrink::shrink;
 pub(crate) use violation::{Kind, Violation};
 pub(crate) use world::World;

@@ -13,9 +13,9 @@ use harness::redis::{self, ConnectionLike, Value, cmd, from_redis_value, pipe};
 
 use super::Ms;
 
-const REAL_MS_PER_MS: u64 = 1_000_000;
+pub(crate) const REAL_MS_PER_MS: u64 = 1_000_000;
 /// Server time, in real ms, when the virtual clock is at 0.
-const EPOCH_MS: i64 = 1_000_000_000_000;
+pub(crate) const EPOCH_MS: i64 = 1_000_000_000_000;
 const FAR_FUTURE: i64 = (1 << 53) - 1;
 
 /// What stands before a script of ours: TIME is what the last argument says, in ms.
