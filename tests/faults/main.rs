@@ -11,6 +11,7 @@ mod combined;
 mod connecting;
 mod connections;
 mod demoted;
+mod fair;
 mod input;
 mod kinds;
 mod leaving;
