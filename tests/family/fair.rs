@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use harness::redis::cmd;
 use harness::{
     Inspector, Lang, PATIENCE, Party, Peer, PeerArgs, Pending, RedisServer, assert_nothing_left,
-    eventually, java_or_skip,
+    deadlines_key, eventually, java_or_skip,
 };
 use serde_json::{Value, json};
 
@@ -196,5 +196,44 @@ async fn a_jvm_whose_clock_is_wrong_by_ten_minutes_costs_order_and_nothing_else(
         java.kill().await;
     }
     rust.close().await.expect("a clean end");
+    assert_nothing_left(&server).await;
+}
+
+/// Among JVMs alone it would be 330 s at most: its own wait, and what the hold it waited for had left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redissons_waiters_did_not_use_is_not_kept_for_a_dead_one_behind_them() {
+    const NAME: &str = "what_redissons_waiters_did_not_use_is_not_kept_for_a_dead_one_behind_them";
+    const SHORT: Duration = Duration::from_secs(40);
+    let server = RedisServer::start();
+    let args = PeerArgs::redis(server.url());
+    let Some(java) = java_or_skip(NAME, &args).await else { return };
+    let (rust, doomed) = (peer(Lang::Rust, &args).await, peer(Lang::Java, &args).await);
+    let redis = server.inspector();
+    let holder = rust.party("holder", "fair", LOCK);
+    holder.lock().await;
+    let mut line = Vec::new();
+    for (number, peer) in [&java, &java, &rust].into_iter().enumerate() {
+        let party = peer.party(format!("waiter {number}"), "fair", LOCK);
+        let turn = if number < 2 { party.start_try_lock(SHORT) } else { party.start_lock() };
+        eventually(PATIENCE, "a place", || (length(&redis) == number + 1).then_some(())).await;
+        line.push((party, turn));
+    }
+    Waiter::arrive(&doomed, 3, Fate::Dies, &redis).await;
+    doomed.kill().await;
+    holder.unlock().await;
+    for (party, turn) in line {
+        turn.granted_within(LIMIT).await;
+        party.unlock().await;
+    }
+    let dead = tail(&redis).expect("a place that is kept");
+    let deadline: f64 = redis.query(cmd("ZSCORE").arg(deadlines_key(LOCK)).arg(dead));
+    let (seconds, _): (f64, f64) = redis.query(&cmd("TIME"));
+    let kept = deadline / 1e3 - seconds;
+    println!("the lock is free, and the place of a dead JVM's is kept for {kept:.0} s");
+    assert!((250.0..330.0).contains(&kept), "{kept}");
+    redis.query::<()>(cmd("DEL").arg(QUEUE).arg(deadlines_key(LOCK)));
+    for peer in [rust, java] {
+        peer.close().await.expect("a clean end");
+    }
     assert_nothing_left(&server).await;
 }
