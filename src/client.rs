@@ -93,7 +93,7 @@ impl Client {
     /// come, first served, across processes and languages, by the server's clock.
     ///
     /// Waiters stand in a line on the server. One that is cancelled leaves it at once. One whose
-    /// process dies keeps its place for [`Config::fair_wait`] at most once it is its turn (one of
+    /// process dies keeps its place for [`Config::fair_wait`] after it was last seen (one of
     /// Redisson's for `fairLockWaitTimeout`, 5 min by default). [`Lock::inspect`] shows the line.
     ///
     /// A fair lock is slower than a plain one: nobody takes it out of turn.

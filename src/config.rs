@@ -149,10 +149,15 @@ impl Config {
         self
     }
 
-    /// How long a waiter of ours keeps its place in a fair lock's line if it is not seen: so long, at
-    /// most, it costs the others when its process dies at the head of the line. A waiter shows itself
-    /// every 3/10 of it, so a peer's clock that is ahead by more than 7/10 may cost it its place.
-    /// The same for all clients of a lock. Default: 10 s; where clocks are not kept by NTP, 30 s.
+    /// How long a waiter of ours keeps its place in a fair lock's line if it is not seen. Default:
+    /// 10 s; where clocks are not kept by NTP, 30 s. All clients of a lock must have the same.
+    ///
+    /// When a process dies, its waiters cost the others so long, and 3/10 more at most, until the
+    /// next in line looks. It is counted from when they were last seen, once for all of them,
+    /// wherever they stood; the same holds for places that a failover brings back.
+    ///
+    /// A waiter shows itself every 3/10 of it. A peer of Redisson's whose clock is ahead by more than
+    /// half of it may cost our waiters their places.
     pub fn fair_wait(mut self, wait: Duration) -> Self {
         self.fair_wait = wait;
         self

@@ -36,7 +36,7 @@
 //! | [`Client`] method | re-entry by the same [`Owner`] | order of waiters | woken by | what a crash costs the others | what Redisson does otherwise |
 //! |---|---|---|---|---|---|
 //! | [`lock`](Client::lock) | yes | none between processes | a message; each process wakes its first waiter | the lease of the hold (30 s with the watchdog) | re-entry and partial release may shorten the TTL |
-//! | [`fair_lock`](Client::fair_lock) | yes | arrival at the server | a message to the next in line alone | a holder: its lease; waiters: [`Config::fair_wait`] (10 s), once for neighbours in line | goes by its clients' clocks; a dead waiter costs 5 min; one that is interrupted stays in line for so long |
+//! | [`fair_lock`](Client::fair_lock) | yes | arrival at the server | a message to the next in line alone | a holder: its lease; the waiters of a process: [`Config::fair_wait`] (10 s, at most 13), once for all of them | goes by its clients' clocks; a dead waiter costs 5 min; one that is interrupted stays in line for so long |
 //! | [`read_write_lock`](Client::read_write_lock), read | yes; also under the owner's own write | none; readers share | a message after a write; all go at once | its own lease, whatever other readers do | its renewals shorten the TTL that all readers share (ours raise it again) |
 //! | the same, write | yes; [`Error::WouldDeadlock`] for an owner that reads | none: it waits for a moment without readers | a message | its lease, or that of a read under it if longer | re-entry adds a whole lease to the TTL; a reader that asks to write waits for ever; going over to reading tells no waiting reader; a writer about to fall asleep misses the message and waits for the TTL |
 //! | [`fenced_lock`](Client::fenced_lock) | yes, with the token of the outer hold | none | as `lock` | as `lock` | a re-entry gets a new token; `lockAndGetToken(lease)` ignores its lease |
@@ -55,7 +55,7 @@
 //! [with it](MultiLock#what-a-majority-gives-and-what-not).
 //!
 //! **Fair locks and clocks.** The line goes by the server's clock. Redisson's peers bring their own: one
-//! whose clock is ahead by more than 7/10 of [`Config::fair_wait`] may put our waiters out of line (they
+//! whose clock is ahead by more than half of [`Config::fair_wait`] may put our waiters out of line (they
 //! stand in line again, at its end); one whose clock is behind by more than its own
 //! `fairLockWaitTimeout` is put out itself. Exclusion does not depend on it. [`Config::redisson_fair_wait`]
 //! must be no shorter than the longest wait the Redisson peers use.

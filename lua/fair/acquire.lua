@@ -188,12 +188,12 @@ if stands then
       head = head or me
     end
   end
-  -- who is behind the second has time until its next turn
-  if head ~= me and redis.call('lindex', queue, 1) ~= me then
-    return -1
-  end
 end
 
+if stands and head ~= me and redis.call('lindex', queue, 1) ~= me then
+  -- behind the second: a lease that ends is not for me, a dead head may be
+  return ttl == -2 and kept or -1
+end
 if ttl ~= -2 then
   return ttl
 end

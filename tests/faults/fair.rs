@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
-use harness::{Inspector, RedisServer, assert_nothing_left, eventually, queue_key};
+use harness::{Inspector, RedisServer, assert_nothing_left, deadlines_key, eventually, queue_key};
 use redisson_lock::{Client, Config};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -82,6 +82,37 @@ async fn a_process_that_is_gone_costs_its_wait_once_wherever_its_waiters_stood()
     assert!(took < 3 * WAIT, "{took:?}");
     lost.shutdown().await;
     stage.end([gone, client]).await;
+}
+
+/// A replica that becomes the master may not have heard that waiters left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn places_that_a_failover_brings_back_cost_one_wait_together() {
+    const GHOSTS: usize = 6;
+    let stage = Stage::new().await;
+    let config = Config::from_url(stage.server.url()).unwrap().fair_wait(WAIT);
+    let clients = [connect(config.clone()).await, connect(config).await];
+    let held = clients[0].fair_lock(LOCK).lock().await.unwrap();
+    let mut waiters = JoinSet::new();
+    for number in 0..GHOSTS {
+        let lock = clients[number % 2].fair_lock(LOCK);
+        waiters.spawn(async move { drop(lock.lock().await) });
+        in_line(stage.redis(), number + 1).await;
+    }
+    let keys = [queue_key(LOCK), deadlines_key(LOCK)];
+    let dumps = keys.each_ref().map(|key| stage.redis().query::<Vec<u8>>(cmd("DUMP").arg(key)));
+    waiters.shutdown().await;
+    in_line(stage.redis(), 0).await;
+    for (key, dump) in keys.iter().zip(dumps) {
+        stage.redis().query::<()>(cmd("RESTORE").arg(key).arg(0).arg(dump));
+    }
+    held.unlock().await.unwrap();
+    let begun = Instant::now();
+    let guard = within(LIMIT, "for the lock", clients[0].fair_lock(LOCK).lock()).await.unwrap();
+    let took = begun.elapsed();
+    println!("the lock was free after {took:?} behind {GHOSTS}, each with a place for {WAIT:?}");
+    assert!(took < 3 * WAIT, "{took:?}");
+    guard.unlock().await.unwrap();
+    stage.end(clients).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
