@@ -14,6 +14,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
+    answers::Answers,
     engine::{Backoff, Busy, Lease, trust},
     entry::Entry,
     error::{Error, Loss},
@@ -110,13 +111,19 @@ impl Claim {
         &self.id
     }
 
-    /// The next attempt takes over this hold.
-    pub(crate) fn take_over(&mut self, source: Share) {
+    /// The next attempt takes over this hold. It is not renewed meanwhile: this claim may not be polled.
+    pub(crate) fn take_over(&mut self, mut source: Share) {
+        source.unwatch();
         self.source = Some(source);
     }
 
-    /// Asks for the lock; again and again, while there is no answer, as long as `patience` allows.
-    pub(crate) async fn attempt(&mut self, patience: Patience) -> Result<Verdict, Error> {
+    /// Asks for the lock; again and again, while there is no answer, as long as `patience` allows. A `line`
+    /// for which it asks hears of each answer.
+    pub(crate) async fn attempt(
+        &mut self,
+        patience: Patience,
+        line: Option<&Answers>,
+    ) -> Result<Verdict, Error> {
         let entry = self.entry.clone();
         let mut backoff = Backoff::new();
         let begun = Instant::now();
@@ -124,6 +131,7 @@ impl Claim {
         loop {
             entry.engine.check_open()?;
             let give_up = patience.give_up(begun, &entry.engine.settings);
+            let open = line.map(Answers::ask);
             let answer = match sent == begun {
                 true => self.send(sent).await,
                 // The first copy has had its time, and this one has what is left.
@@ -131,6 +139,9 @@ impl Claim {
                     .await
                     .unwrap_or_else(|_| Err(WireError::unanswered("no answer in time"))),
             };
+            if let Some(open) = open {
+                open.answered(answer.as_ref().err(), entry.name(), self.replicas);
+            }
             let error = match answer {
                 Ok(Attempt::Won { .. }) => return self.judge(),
                 Ok(Attempt::Held(ttl)) => {
@@ -239,12 +250,7 @@ impl Claim {
         let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
         let share = Hold::begin(&self.entry, grant, owner, watched);
         if self.entry.passes_on {
-            let passing = &self.entry.queue.passing;
-            match self.swapped {
-                Some(true) => passing.swapped(share.hold()),
-                Some(false) => {}
-                None => passing.won(share.hold()),
-            }
+            self.entry.queue.passing.granted(share.hold(), self.swapped);
         }
         share
     }

@@ -12,7 +12,7 @@ use crate::{
     owner::OwnerKey,
     patience::{Patience, SpinBackoff},
     protocol::Line,
-    queue::Queue,
+    queue::{self, Queue, Turn},
     share::{Share, Terms},
 };
 
@@ -44,86 +44,183 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
     // The others may be waiting for the very hold under which it wants to read.
     let at_once = now_or_never || under.is_some();
     let mut claim = Claim::new(entry, lease, !now_or_never, under, replicas);
-    let won = |claim: Claim| Ok(Some(claim.into_share(owner, watched)));
     // Where the server keeps the line, nobody stands in ours.
-    let (heartbeat, queue) = match line {
-        Line::Servers { heartbeat } => (Some(heartbeat), &Queue::default()),
-        Line::Ours | Line::Shared => (None, &entry.queue),
+    let queue = match line {
+        Line::Servers { .. } => &Queue::default(),
+        Line::Ours | Line::Shared => &entry.queue,
     };
+    let mut seen_held = false;
     if at_once || queue.is_open() {
-        match claim.attempt(patience).await? {
-            Verdict::Won => return won(claim),
+        match claim.attempt(patience, None).await? {
+            Verdict::Won => return Ok(Some(claim.into_share(owner, watched))),
             Verdict::Held(_) if now_or_never => return Ok(None),
-            Verdict::Held(_) => {}
+            Verdict::Held(_) => seen_held = true,
         }
     }
     let deadline = patience.deadline();
     let channel = entry.protocol.channel(claim.id()).map(Cow::into_owned);
-    let mut pauses = Backoff::between(backoff.first, backoff.most);
-    let mut worry = Worry::new();
-    let mut turn = loop {
-        let Some(entered) = within(deadline, queue.enter()).await else { return Ok(None) };
-        match entered? {
-            Some(turn) => break turn,
-            None if claim.attempt(patience).await? == Verdict::Won => return won(claim),
-            None => {}
-        }
+    let pauses = Backoff::between(backoff.first, backoff.most);
+    let worry = Worry::new();
+    let mut waiter = Waiter {
+        entry,
+        queue,
+        terms,
+        is_owner: owner.is_some(),
+        patience,
+        line,
+        channel,
+        first_pause: backoff.first,
+        pauses,
+        claim,
+        seen_held,
+        worry,
     };
-    if entry.passes_on {
-        within(deadline, turn.linger()).await;
-    }
+    let mind = || engine.janitor.spawn(queue::mind(entry.clone()));
     loop {
-        if let Some(channel) = &channel
-            && !turn.is_offered()
-            && within(deadline, turn.listen(&engine.wakeups, channel)).await.is_none()
-        {
-            return Ok(None);
+        let Some(entered) = within(deadline, queue.enter(replicas, mind)).await else { break };
+        let mut turn = entered?;
+        let led = match &mut turn {
+            Some(turn) => turn.sign().of(waiter.lead(turn)).await?,
+            None => waiter.try_beside_others().await?,
+        };
+        match led {
+            Led::Won => return Ok(Some(waiter.claim.into_share(owner, watched))),
+            Led::Took(share) => return Ok(Some(share)),
+            Led::TimedOut => break,
+            Led::Lost => {}
         }
-        if let Some(baton) = turn.take() {
-            // An owner's hold has a name of its own.
-            let taken = if owner.is_none() { baton.take_over(&terms) } else { Err(baton) };
-            match taken {
-                Ok(share) => return Ok(Some(share)),
-                Err(baton) => claim.take_over(baton),
-            }
-            if claim.attempt(patience).await? == Verdict::Won {
-                turn.held_for(Some(lease), heartbeat);
-                return won(claim);
-            }
-            turn.look();
+    }
+    let until = deadline.map_or_else(Instant::now, |end| end + engine.settings.command_timeout);
+    let held = queue.is_held(waiter.seen_held, replicas, until).await?;
+    match held || waiter.attempt().await? != Verdict::Won {
+        true => Ok(None),
+        false => Ok(Some(waiter.claim.into_share(owner, watched))),
+    }
+}
+
+/// One who stands in line.
+struct Waiter<'a> {
+    entry: &'a Arc<Entry>,
+    queue: &'a Queue,
+    terms: Terms,
+    /// Whether it is an owner: its hold has a name of its own.
+    is_owner: bool,
+    patience: Patience,
+    line: Line,
+    channel: Option<String>,
+    first_pause: Duration,
+    pauses: Backoff,
+    claim: Claim,
+    /// Whether the server has told it that the lock is held.
+    seen_held: bool,
+    worry: Worry,
+}
+
+/// What has come of a turn.
+enum Led {
+    /// The claim has won.
+    Won,
+    /// A hold that was left here goes on as it is.
+    Took(Share),
+    TimedOut,
+    /// The turn went to another.
+    Lost,
+}
+
+impl Waiter<'_> {
+    /// Contends at the head of the line.
+    async fn lead(&mut self, turn: &mut Turn<'_>) -> Result<Led, Error> {
+        let engine = &self.entry.engine;
+        let deadline = self.patience.deadline();
+        if self.entry.passes_on {
+            within(deadline, turn.linger()).await;
         }
-        if turn.must_look() {
-            turn.arm();
-            let begun = Instant::now();
-            match claim.attempt(patience).await {
-                Ok(Verdict::Won) => {
-                    match line {
-                        Line::Shared => turn.open(),
-                        _ if channel.is_some() => turn.held_for(Some(lease), heartbeat),
-                        _ => turn.rest(backoff.first),
-                    }
-                    return won(claim);
+        while !turn.is_lost() {
+            if let Some(channel) = &self.channel
+                && !turn.is_offered()
+                && within(deadline, turn.listen(&engine.wakeups, channel)).await.is_none()
+            {
+                return Ok(Led::TimedOut);
+            }
+            if let Some(baton) = turn.take() {
+                let taken = if self.is_owner { Err(baton) } else { baton.take_over(&self.terms) };
+                match taken {
+                    Ok(share) => return Ok(Led::Took(share)),
+                    Err(baton) => self.claim.take_over(baton),
                 }
-                Ok(Verdict::Held(ttl)) if channel.is_some() => turn.held_for(ttl, heartbeat),
-                Ok(Verdict::Held(_)) => turn.rest(pauses.next()),
-                Err(error) => {
-                    // Those behind are not as impatient, and have leases of their own.
-                    let full_try = begun + engine.settings.retry_timeout;
-                    let impatient = deadline.is_some_and(|deadline| deadline < full_try);
-                    match error {
-                        Error::NotHeld { .. } => {}
-                        Error::Redis(_) if impatient => {}
-                        _ => turn.fail(error.clone()),
-                    }
-                    return Err(error);
+                if self.attempt().await? == Verdict::Won {
+                    turn.held_for(Some(self.terms.lease), self.heartbeat());
+                    return Ok(Led::Won);
                 }
+                turn.look();
+            }
+            if turn.must_look() && self.look(turn).await? {
+                return Ok(Led::Won);
+            }
+            tokio::select! {
+                waited = within(deadline, turn.news()) => {
+                    if waited.is_none() {
+                        return Ok(Led::TimedOut);
+                    }
+                }
+                why = engine.closing() => return Err(why),
+            }
+            self.worry.tell(self.entry);
+        }
+        Ok(Led::Lost)
+    }
+
+    /// Asks the server for the lock, and notes what those behind are to know. Says whether it was granted.
+    async fn look(&mut self, turn: &mut Turn<'_>) -> Result<bool, Error> {
+        turn.arm();
+        let begun = Instant::now();
+        match self.attempt().await {
+            Ok(Verdict::Won) => {
+                match self.line {
+                    Line::Shared => turn.open(),
+                    _ if self.channel.is_none() => turn.rest(self.first_pause),
+                    _ => turn.held_for(Some(self.terms.lease), self.heartbeat()),
+                }
+                return Ok(true);
+            }
+            Ok(Verdict::Held(ttl)) if self.channel.is_some() => {
+                turn.held_for(ttl, self.heartbeat());
+            }
+            Ok(Verdict::Held(_)) => turn.rest(self.pauses.next()),
+            Err(error) => {
+                // Those behind are not as impatient, and have leases of their own.
+                let full_try = begun + self.entry.engine.settings.retry_timeout;
+                let impatient = self.patience.deadline().is_some_and(|end| end < full_try);
+                match error {
+                    Error::NotHeld { .. } => {}
+                    Error::Redis(_) if impatient => {}
+                    _ => turn.fail(error.clone(), self.terms.replicas),
+                }
+                return Err(error);
             }
         }
-        tokio::select! {
-            waited = within(deadline, turn.news()) => if waited.is_none() { return Ok(None) },
-            why = engine.closing() => return Err(why),
+        Ok(false)
+    }
+
+    /// Tries once, the line being open.
+    async fn try_beside_others(&mut self) -> Result<Led, Error> {
+        match self.attempt().await? {
+            Verdict::Won => Ok(Led::Won),
+            Verdict::Held(_) => Ok(Led::Lost),
         }
-        worry.tell(entry);
+    }
+
+    async fn attempt(&mut self) -> Result<Verdict, Error> {
+        let verdict = self.claim.attempt(self.patience, Some(&self.queue.answers)).await?;
+        self.seen_held |= verdict != Verdict::Won;
+        Ok(verdict)
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        match self.line {
+            Line::Servers { heartbeat } => Some(heartbeat),
+            Line::Ours | Line::Shared => None,
+        }
     }
 }
 

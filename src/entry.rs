@@ -20,7 +20,8 @@ use crate::{
     owner::{OwnerId, OwnerKey},
     protocol::{Kind, Protocol, Side},
     queue::Queue,
-    wire::{Invocation, Reply},
+    replicas::Replicas,
+    wire::{Invocation, Reply, WireError},
 };
 
 /// One lock of one client.
@@ -47,6 +48,13 @@ impl Entry {
     /// The lock's server has just told its time.
     pub(crate) fn observe(&self, now: u64) {
         self.engine.transport.observe(self.protocol.key(), now);
+    }
+
+    /// Tells those who wait here that the server has answered, or how it failed to.
+    pub(crate) fn say(&self, failure: Option<&WireError>) {
+        if !self.queue.is_empty() {
+            self.queue.answers.say(failure, self.name(), Replicas::None);
+        }
     }
 
     /// The lock's key, for people to read.

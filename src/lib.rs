@@ -143,6 +143,7 @@
 //! by whatever part of a program, writes all that is sent, passwords included.
 
 mod acquire;
+mod answers;
 mod claim;
 mod client;
 mod config;
@@ -150,6 +151,7 @@ mod contend;
 mod engine;
 mod entry;
 mod error;
+mod fifo;
 mod guard;
 mod hold;
 mod inspection;

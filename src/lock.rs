@@ -111,6 +111,9 @@ impl<G> Lock<G> {
     /// May be dropped at any time: whatever was or may yet be acquired is released in the
     /// background. The place in line is lost.
     ///
+    /// A future that is neither polled nor dropped for a second or two loses its place in line to
+    /// those behind it, and stands in line anew, at the end, when it is polled again.
+    ///
     /// # Examples
     /// ```no_run
     /// # use std::time::Duration;
@@ -127,10 +130,11 @@ impl<G> Lock<G> {
     }
 
     /// Acquires the lock if it is free, or becomes free within [`wait`](TryAcquire::wait). `None`:
-    /// it did not.
+    /// it did not, by the server's last word.
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock).
+    /// As [`lock`](Lock::lock). [`Error::Redis`] also when the wait ends while the server has not
+    /// answered, or after it has failed to: then it is not known whether the lock is free.
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock).

@@ -3,10 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     entry::Entry,
@@ -21,8 +18,6 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(crate) struct Passing {
     state: Mutex<State>,
-    /// Tells the head of the queue that there is something for it.
-    offered: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -90,7 +85,6 @@ impl Passing {
             (!std::mem::replace(&mut state.minded, true), old)
         };
         drop(old);
-        self.offered.notify_one();
         if first {
             let janitor = entry.engine.janitor.clone();
             janitor.spawn(mind(entry));
@@ -107,13 +101,16 @@ impl Passing {
         self.state().baton.replace(None)
     }
 
-    /// Done when something may have been left, or the lock be free.
-    pub(crate) async fn offered(&self) {
-        self.offered.notified().await;
+    /// A hold was granted: while the lock was free, or in the place of one that was the current one or not.
+    pub(crate) fn granted(&self, hold: &Arc<Hold>, swapped: Option<bool>) {
+        match swapped {
+            Some(true) => self.swapped(hold),
+            Some(false) => {}
+            None => self.won(hold),
+        }
     }
 
-    /// A hold was granted while the lock was free.
-    pub(crate) fn won(&self, hold: &Arc<Hold>) {
+    fn won(&self, hold: &Arc<Hold>) {
         let stale = {
             let mut state = self.state();
             state.current = Some(Arc::downgrade(hold));
@@ -126,7 +123,7 @@ impl Passing {
     }
 
     /// The hold that was current until it was [released](Self::released) was swapped for this one.
-    pub(crate) fn swapped(&self, hold: &Arc<Hold>) {
+    fn swapped(&self, hold: &Arc<Hold>) {
         let mut state = self.state();
         // Or else the lock was found free since then, and this hold is gone.
         if state.current.is_none() {
@@ -166,13 +163,26 @@ impl Passing {
                 state.tenure.released(now, now - sent, others, heard);
             }
         }
-        self.offered.notify_one();
         true
     }
 
     /// See [`Tenure::steps_back`].
     pub(crate) fn steps_back(&self, heard: Option<u64>) -> Option<Instant> {
         self.state().tenure.steps_back(Instant::now(), heard)
+    }
+
+    /// Whether somebody here holds the lock, and means to.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.current().is_some_and(|hold| hold.is_wanted() && hold.lease.is_trusted(Instant::now()))
+    }
+
+    /// Whether the server is about to say what becomes of a hold that was given back here.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.current().is_some_and(|hold| !hold.is_wanted()) && !self.is_offered()
+    }
+
+    fn current(&self) -> Option<Arc<Hold>> {
+        self.state().current.as_ref()?.upgrade()
     }
 
     /// Whether this process holds the lock, and will say when it does not any more.

@@ -77,7 +77,7 @@ impl Share {
     /// Leaves it to the next who waits here. It comes back when there is none.
     fn park(self) -> Result<(), Self> {
         let entry = self.hold.entry.clone();
-        entry.queue.passing.park(self, || !entry.queue.is_empty())
+        entry.queue.park(self)
     }
 
     /// Passes it on, if it is there and others need not have it first.
@@ -117,6 +117,13 @@ impl Share {
         }
         self.watched = watched;
         Ok(self)
+    }
+
+    /// Whoever has it now does not want it renewed: what it is swapped for is another hold.
+    pub(crate) fn unwatch(&mut self) {
+        if std::mem::take(&mut self.watched) {
+            self.hold.lease.unwatch();
+        }
     }
 
     /// Another hold has taken its place on the server. Says whether it was the current one here.

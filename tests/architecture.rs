@@ -9,7 +9,7 @@ use std::{
 const LAYERS: &[&[&str]] = &[
     &["names", "owner", "error", "replicas", "runtime"],
     &["wire"],
-    &["config", "patience", "protocol", "tenure"],
+    &["answers", "config", "fifo", "patience", "protocol", "tenure"],
     &["engine"],
     &["entry", "queue", "passing", "hold", "share", "claim"],
     &["contend"],

@@ -47,7 +47,9 @@ impl Hold {
         if watched {
             self.lease.asked(sent, lease);
         }
-        match engine.transport.call(call).await.and_then(protocol::extended) {
+        let answer = engine.transport.call(call).await.and_then(protocol::extended);
+        self.entry.say(answer.as_ref().err());
+        match answer {
             Ok(Extended::Yes(listening)) => {
                 self.lease.confirm(sent, lease);
                 // Who cannot be seen may be there.
@@ -61,6 +63,6 @@ impl Hold {
     pub(crate) fn replaced(&self) -> bool {
         self.lease.end();
         self.entry.engine.watchdog.remove(&self.lease);
-        self.entry.queue.passing.released(self, None, None)
+        self.entry.queue.released(self, None, None)
     }
 }

@@ -54,7 +54,7 @@ impl Hold {
             let ours = u64::from(heard.is_some());
             let told = released.as_ref().ok();
             let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
-            self.entry.queue.passing.released(&self, told, heard);
+            self.entry.queue.released(&self, told, heard);
         }
         // A count that is too high corrects itself; a lock that is held does not.
         if to == 0 && matches!(released, Err(Error::Redis(_))) {
@@ -92,7 +92,9 @@ impl Hold {
             let sent = Instant::now();
             let call = self.entry.protocol.release(self.id(), to);
             let answer = engine.call(call, Replicas::None, |_| false).await;
-            let error = match answer.and_then(protocol::released) {
+            let answer = answer.and_then(protocol::released);
+            self.entry.say(answer.as_ref().err());
+            let error = match answer {
                 Ok(Some(told)) => return Ok((sent, told)),
                 // An earlier copy, sent while the hold was trusted, may have done it, and nobody can tell
                 // whether somebody else had done so before.

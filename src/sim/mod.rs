@@ -13,6 +13,7 @@ mod multi;
 mod network;
 mod passing;
 mod renewals;
+mod waiters;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},

@@ -42,6 +42,8 @@ struct State {
 pub(super) enum Fault {
     /// It never gets there.
     LoseRequest,
+    /// It never gets there either, and its sender waits for so long until it gives up.
+    Silent(Duration),
     /// It runs, and nobody hears of it.
     LoseReply,
     /// It runs so much later than its sender hears that there is no answer.
@@ -184,6 +186,7 @@ impl Transport for Link {
                 }
                 match fault {
                     Some(Fault::LoseRequest) => return,
+                    Some(Fault::Silent(time)) => return sleep(time).await,
                     Some(Fault::Linger(late)) => {
                         drop(answer);
                         sleep(late).await;

@@ -28,5 +28,6 @@ mod server;
 mod silence;
 mod stage;
 mod stalled;
+mod waiters;
 mod warnings;
 mod words;

@@ -1,0 +1,277 @@
+//! Those who stand in line: the ones that nobody polls, and what all are told when the server is silent.
+
+use std::{cell::RefCell, pin::Pin, time::Duration};
+
+use futures::{FutureExt, future::join_all};
+use tokio::time::{sleep, timeout};
+
+use super::{Fault, LOCK, ONE_WAY, Sim, World};
+use crate::{Error, Lock, LockGuard};
+
+/// So long nobody waits for one who is not polled.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Far longer than a test takes.
+const SILENT: Fault = Fault::Silent(Duration::from_secs(3));
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<LockGuard, Error>> + Send + 'a>>;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Waits for the lock, and is left alone after so long.
+async fn left_alone(lock: &Lock, after: Duration) -> Waiting<'_> {
+    let mut waiting: Waiting = lock.lock().into_future();
+    assert!(timeout(after, &mut waiting).await.is_err());
+    waiting
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_nobody_polls_keeps_nobody_waiting_behind_it() {
+    let world = World::new();
+    for after in (0..30).chain([200, 2_900, 3_050, 4_000]) {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let alone = left_alone(&lock, ms(after) + Duration::from_micros(500)).await;
+        let behind = join_all((0..3).map(|_| async {
+            let guard = timeout(2 * SOON, lock.lock().into_future()).await;
+            guard.expect("its turn").unwrap().unlock().await.unwrap();
+        }));
+        let release = async {
+            sleep(ms(50)).await;
+            held.unlock().await.unwrap();
+        };
+        let both = async { tokio::join!(behind, release) };
+        assert!(timeout(SOON, both).await.is_ok(), "left alone after {after} ms");
+        // It is none the worse for it.
+        let late = timeout(SOON, alone).await.expect("its turn").unwrap();
+        late.unlock().await.unwrap();
+        let left = sim.left().await;
+        assert!(left.is_empty(), "left alone after {after} ms, left {left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_nobody_polls_cost_one_pause_and_a_hold_left_to_them_goes_to_the_next() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let mut alone = Vec::new();
+    for after in 0..20 {
+        alone.push(left_alone(&lock, ms(after)).await);
+    }
+    let behind = async {
+        let guard = lock.lock().await.unwrap();
+        guard.unlock().await.unwrap();
+    };
+    let release = async {
+        sleep(ms(50)).await;
+        held.unlock().await.unwrap();
+    };
+    let both = async { tokio::join!(behind, release) };
+    assert!(timeout(SOON, both).await.is_ok(), "one after the other is waited for");
+    for waiting in alone {
+        timeout(SOON, waiting).await.expect("its turn").unwrap().unlock().await.unwrap();
+    }
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lone_waiter_that_nobody_polls_does_not_keep_newcomers_out() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.lock(LOCK);
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let alone = left_alone(&lock, ms(100)).await;
+    held.unlock().await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let newcomer = timeout(SOON, lock.lock().into_future()).await.expect("its turn").unwrap();
+    newcomer.unlock().await.unwrap();
+    drop(alone);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_that_are_polled_keep_their_order_however_long_they_wait() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.lock(LOCK);
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let served = RefCell::new(Vec::new());
+    let waiters = join_all((0..5).map(|n| {
+        let (lock, served) = (&lock, &served);
+        async move {
+            sleep(ms(n)).await;
+            let guard = lock.lock().await.unwrap();
+            served.borrow_mut().push(n);
+            guard.unlock().await.unwrap();
+        }
+    }));
+    let release = async {
+        sleep(Duration::from_secs(600)).await;
+        held.unlock().await.unwrap();
+    };
+    tokio::join!(waiters, release);
+    assert_eq!(*served.borrow(), [0, 1, 2, 3, 4]);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_a_waiter_swaps_is_not_renewed_when_nobody_polls_it() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let mut me = sim.client.owner();
+    let mut alone: Waiting = lock.lock().by(&mut me).into_future();
+    assert!(timeout(ms(20), &mut alone).await.is_err());
+    // The swap never gets there.
+    sim.network.fail("pass", [Fault::LoseRequest]);
+    held.unlock().await.unwrap();
+    assert!((&mut alone).now_or_never().is_none());
+    sleep(ms(100)).await;
+    let calls = sim.network.calls();
+    sleep(Duration::from_secs(29)).await;
+    assert_eq!(sim.network.calls(), calls, "the lock would be kept for ever");
+    drop(alone);
+    assert!(sim.left().await.is_empty());
+}
+
+/// Fifty at once try to get the lock, which another process holds, for so long.
+async fn fifty_try(sim: &Sim, wait: Duration) -> Vec<Result<Option<LockGuard>, Error>> {
+    let lock = sim.client.lock(LOCK);
+    join_all((0..50).map(|n| {
+        let lock = &lock;
+        async move {
+            sleep(ms(n)).await;
+            lock.try_lock().wait(wait).await
+        }
+    }))
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_is_not_reported_as_a_lock_that_is_held() {
+    let world = World::new();
+    // With one who waits longer at the head of the line, and without.
+    for (wait, patient) in [1, 30, 400, 2_000, 5_000]
+        .into_iter()
+        .flat_map(|wait| [(ms(wait), false), (ms(wait), true)])
+    {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let silence = async {
+            sleep(ms(100)).await;
+            for script in ["acquire", "combine"] {
+                sim.network.fail(script, vec![SILENT; 1_000]);
+            }
+            // The head looks again, and hears nothing.
+            sleep(ms(3_500)).await;
+            for answer in fifty_try(&sim, wait).await {
+                assert!(matches!(answer, Err(Error::Redis(_))), "waited {wait:?}: {answer:?}");
+            }
+        };
+        let head = async { if patient { Some(lock.lock().await) } else { None } };
+        let (head, ()) = tokio::join!(head, silence);
+        assert!(head.is_none_or(|head| head.is_err()));
+        sim.network.heal();
+        held.unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_its_own_process_could_not_give_back_is_not_reported_as_held() {
+    let world = World::new();
+    for wait in [ms(30), ms(400), ms(2_000)] {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.lock(LOCK);
+        let held = lock.lock().await.unwrap();
+        for script in ["acquire", "combine", "release", "extend"] {
+            sim.network.fail(script, vec![SILENT; 1_000]);
+        }
+        let unlock = async {
+            sleep(ms(5)).await;
+            let _ = held.unlock().await;
+        };
+        let tries = async {
+            sleep(ms(10)).await;
+            fifty_try(&sim, wait).await
+        };
+        let (answers, ()) = tokio::join!(tries, unlock);
+        for answer in answers {
+            assert!(matches!(answer, Err(Error::Redis(_))), "waited {wait:?}: {answer:?}");
+        }
+        sim.network.heal();
+        sim.left().await;
+        world.forget(LOCK);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_seen_held_is_reported_so_however_short_the_wait() {
+    let world = World::new();
+    for wait in (1..30).chain([400, 2_000, 5_000]).map(ms) {
+        // Held by another process, and by this one.
+        for own in [false, true] {
+            let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+            let holder = if own { &sim } else { &other };
+            let held = holder.client.lock(LOCK).lock().await.unwrap();
+            for answer in fifty_try(&sim, wait).await {
+                assert!(matches!(answer, Ok(None)), "waited {wait:?}: {answer:?}");
+            }
+            held.unlock().await.unwrap();
+            assert!(sim.left().await.is_empty());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_whose_wait_ends_in_a_busy_crowd_are_told_that_the_lock_is_held() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let crowd = join_all((0..8).map(|_| async {
+        for _ in 0..300 {
+            let guard = lock.lock().await.unwrap();
+            sleep(ms(1)).await;
+            guard.unlock().await.unwrap();
+        }
+    }));
+    let tries = join_all((0..200).map(|n| {
+        let lock = &lock;
+        async move {
+            sleep(ms(7 * n)).await;
+            let guard = lock.try_lock().wait(ONE_WAY * (n as u32 % 5 + 1) / 2).await.unwrap();
+            if let Some(guard) = guard {
+                guard.unlock().await.unwrap();
+            }
+        }
+    }));
+    tokio::join!(crowd, tries);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_dropped_while_it_asks_leaves_no_doubt_about_the_server() {
+    let world = World::new();
+    for cut in 0..20 {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let mut dropped = Box::pin(lock.lock().into_future());
+        assert!((&mut dropped).now_or_never().is_none());
+        let tries = join_all((0..3).map(|_| lock.try_lock().wait(ms(1_500)).into_future()));
+        let cut = async {
+            sleep(ms(cut)).await;
+            drop(dropped);
+        };
+        let (answers, ()) = tokio::join!(tries, cut);
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(None))), "{answers:?}");
+        held.unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}
