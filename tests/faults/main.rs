@@ -28,6 +28,7 @@ mod server;
 mod silence;
 mod stage;
 mod stalled;
+mod turmoil;
 mod waiters;
 mod warnings;
 mod words;
