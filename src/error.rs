@@ -77,7 +77,8 @@ impl Error {
             Self::Redis(error) if error.about.is_none() => {
                 let lock = lock.map(Into::into);
                 // The usual database goes without saying.
-                let server = server.strip_suffix("/0").unwrap_or(server).into();
+                let server =
+                    server.strip_suffix("/0").unwrap_or(server).replacen("/0?", "?", 1).into();
                 let about = Some(Arc::new(About { doing, lock, server }));
                 Self::Redis(RedisError { about, ..error })
             }

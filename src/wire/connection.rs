@@ -28,9 +28,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Arg, FredConfig, Invocation, login::Login, node::opaque};
+use super::{Arg, FredConfig, Invocation, login::Login};
 use crate::{
-    error::{Error, RedisError},
+    error::RedisError,
     runtime::{ClientRuntime, RuntimeEnded},
 };
 
@@ -280,14 +280,6 @@ async fn ask(client: &Client, name: &'static str, args: Vec<Value>, bound: Bound
 
 pub(super) fn custom(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
-}
-
-/// Why a first connection failed, as a caller is told of it.
-pub(super) fn connecting_failed(error: FredError) -> Error {
-    match error.kind() {
-        ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
-        _ => Error::Redis(opaque(&error)),
-    }
 }
 
 pub(super) fn timed_out() -> FredError {

@@ -13,8 +13,9 @@ use fred::{
 use super::{
     FredConfig,
     connection::{Broken, Session},
+    node::opaque,
 };
-use crate::runtime::ClientRuntime;
+use crate::{error::Error, runtime::ClientRuntime};
 
 /// Of one connection.
 pub(super) struct Login {
@@ -71,6 +72,17 @@ impl Login {
     }
 }
 
+/// Why a first connection failed, as a caller is told of it.
+pub(super) fn connecting_failed(error: FredError) -> Error {
+    match error.kind() {
+        ErrorKind::Config if error.details().contains("cluster support disabled") => {
+            Error::Config("this server is no Redis Cluster: use a redis:// URL".into())
+        }
+        ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
+        _ => Error::Redis(opaque(&error)),
+    }
+}
+
 /// What a server says to a client that logs in may repeat the password. Its words are not passed on,
 /// only what they mean.
 fn in_our_words(error: FredError) -> FredError {
@@ -95,6 +107,7 @@ fn in_our_words(error: FredError) -> FredError {
         "BUSY" => "BUSY the server runs a script",
         "DENIED" => "DENIED the server is in protected mode",
         "ERR" if says("DB index is out of range") => "ERR DB index is out of range",
+        "ERR" if says("cluster support disabled") => "ERR cluster support disabled",
         "ERR" if says("max number of clients") => "ERR max number of clients reached",
         "ERR" if says("unknown command") => "ERR the server does not know AUTH",
         "ERR" if says("without any password") || says("no password is set") => {

@@ -23,9 +23,10 @@ use tokio::sync::Notify;
 use super::{
     Confirm, FredConfig, Invocation, Reply, ServerClock, WireError,
     confirm::Patient,
-    connection::{Bound, Broken, NOT_SENT, RawAnswer, connecting_failed, evaluate},
+    connection::{Bound, Broken, NOT_SENT, RawAnswer, evaluate},
     eviction::look_for_eviction,
     line::{Line, Sort},
+    login::connecting_failed,
     pubsub, server_name,
 };
 use crate::{

@@ -107,6 +107,18 @@ async fn databases_keep_locks_apart_but_not_messages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_server_that_is_taken_for_a_cluster_says_so() {
+    let open = RedisServer::start();
+    let shut = RedisServer::builder().arg("--requirepass").arg("secret").start();
+    for (login, server) in [("", &open), (":secret@", &shut)] {
+        let result = connect(format!("redis-cluster://{login}127.0.0.1:{}", server.port())).await;
+        let is_told =
+            matches!(&result, Err(Error::Config(why)) if why.contains("use a redis:// URL"));
+        assert!(is_told, "{result:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_does_not_exist_is_told() {
     let server = RedisServer::builder().arg("--databases").arg("2").start();
     let result = connect(format!("{}/7", server.url())).await;
