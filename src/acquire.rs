@@ -140,7 +140,7 @@ pub(crate) async fn take<G: Guard>(
                 ));
             }
             if !entry.kind.is_reentrant() {
-                must_not_wait_for(&hold, entry)?;
+                must_not_wait_for(&hold, entry).await?;
             } else if !lacks_token {
                 let reenter = hold.reenter(lease, watched, patience, replicas);
                 if let Some(share) = engine.janitor.finish(reenter).await? {
@@ -148,7 +148,7 @@ pub(crate) async fn take<G: Guard>(
                 }
             }
         }
-        under = beside(entry, owner)?;
+        under = beside(entry, owner).await?;
     }
     let terms = Terms { lease, watched, replicas };
     contend(entry, Ask { terms, owner, patience, under, backoff }).await
@@ -156,24 +156,29 @@ pub(crate) async fn take<G: Guard>(
 
 /// What the owner holds of the other side of a read/write lock: under a write it may read, over a
 /// read it must not wait to write.
-fn beside(entry: &Entry, owner: OwnerKey) -> Result<Option<Arc<Lease>>, Error> {
+async fn beside(entry: &Entry, owner: OwnerKey) -> Result<Option<Arc<Lease>>, Error> {
     match entry.kind.side() {
         Side::Whole => Ok(None),
         Side::Read => Ok(entry.hold_on(Side::Write, owner).map(|hold| hold.lease.clone())),
         Side::Write => {
-            let reads = entry.hold_on(Side::Read, owner);
-            reads.map_or(Ok(None), |hold| must_not_wait_for(&hold, entry).map(|()| None))
+            if let Some(reads) = entry.hold_on(Side::Read, owner) {
+                must_not_wait_for(&reads, entry).await?;
+            }
+            Ok(None)
         }
     }
 }
 
-/// Refuses an owner that would wait for a hold of its own. One that is being given back it may
-/// wait for.
-fn must_not_wait_for(hold: &Hold, entry: &Entry) -> Result<(), Error> {
-    match hold.lease.loss() {
-        _ if !hold.is_wanted() => Ok(()),
-        Some(why) => Err(Error::NotHeld { why }),
-        None => Err(Error::WouldDeadlock { key: entry.name().into() }),
+/// Refuses an owner that would wait for a hold of its own. It may wait for one that is being given
+/// back, and need not wait for one that is lost: the server is asked, for nobody may have noticed.
+async fn must_not_wait_for(hold: &Hold, entry: &Entry) -> Result<(), Error> {
+    if !hold.is_wanted() {
+        return Ok(());
+    }
+    match hold.check().await {
+        Ok(()) if hold.is_wanted() => Err(Error::WouldDeadlock { key: entry.name().into() }),
+        Ok(()) | Err(Error::NotHeld { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

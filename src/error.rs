@@ -21,7 +21,7 @@ pub enum Error {
         key: String,
     },
     /// The owner waits for itself: it holds a lock that cannot be entered again, or wants to write
-    /// while it reads. Nothing was sent.
+    /// while it reads. The server has said that it still holds it.
     #[error("the owner holds {key:?} already, and would wait for itself")]
     WouldDeadlock {
         /// The lock's key.

@@ -19,6 +19,8 @@ use crate::{
 ///   first: this is how one goes from writing to reading and lets no other writer in between.
 /// - An owner that reads cannot ask to write: it would wait for itself, and
 ///   [`Error::WouldDeadlock`] says so at once. (Redisson waits for ever there.)
+/// - A read hold lasts for the longest lease that its owner has asked for, also when the re-entry
+///   with that lease was given back. (Redisson then goes back to the lease of the outer one.)
 /// - There is no order: while readers come and go without a gap, a writer waits.
 ///
 /// # Examples

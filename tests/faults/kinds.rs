@@ -245,6 +245,33 @@ async fn a_reader_and_a_writer_are_told_when_their_side_is_broken_open() {
     stage.end([client]).await;
 }
 
+/// Nobody has noticed yet: the watchdog asks every ten seconds, and of a lease never.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_does_not_wait_for_a_hold_of_its_own_that_was_removed() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let mut me = client.owner();
+    let both = client.read_write_lock(LOCK);
+    let pairs = [
+        (both.read_lock().clone(), both.write_lock().clone()),
+        (client.non_reentrant_lock(LOCK), client.non_reentrant_lock(LOCK)),
+        (client.non_reentrant_fair_lock(LOCK), client.non_reentrant_fair_lock(LOCK)),
+    ];
+    for (first, second) in pairs {
+        let outer = first.lock().by(&mut me).await.unwrap();
+        let again = second.try_lock().by(&mut me).await;
+        assert!(matches!(again, Err(Error::WouldDeadlock { .. })), "it is held: {again:?}");
+        let keys = stage.redis().keys();
+        let () = stage.redis().query(cmd("DEL").arg(keys));
+        let inner = second.lock().by(&mut me).await.expect("what nobody holds any more");
+        assert_eq!(why_not_held(outer.unlock().await), Loss::Removed);
+        assert!(inner.is_held());
+        inner.check().await.unwrap();
+        inner.unlock().await.unwrap();
+    }
+    stage.end([client]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_grow_across_expiry_force_and_a_restart_that_keeps_data() {
     let server = RedisServer::builder().arg("--appendonly").arg("yes").arg("--appendfsync");
