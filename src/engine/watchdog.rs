@@ -16,7 +16,7 @@ use super::{Agenda, Engine, Lease, Look};
 use crate::{
     error::Loss,
     protocol::{self, Renewed},
-    wire::{Transport, WireError},
+    wire::{Invocation, Reply, Transport, WireError},
 };
 
 /// So many holds are renewed by one script call, as Redisson does: it bounds how long the server
@@ -225,11 +225,33 @@ async fn ask(
         transport.given_up(&first.renew.key);
         WireError::unanswered("no answer in time")
     })??;
-    let answers = protocol::renewed(reply)?;
+    let mut answers = protocol::renewed(reply)?;
+    if let ([Err(error)], [(hold, to)]) = (&answers[..], batch)
+        && error.is_of_keys_apart()
+        && let Some(calls) = protocol::renew_apart(hold.script, &hold.renew, to.as_millis() as u64)
+    {
+        let error = error.clone();
+        answers = vec![ask_each(transport, calls, give_up).await.unwrap_or(Err(error))];
+    }
     if answers.len() != batch.len() {
         return Err(WireError::refused("renewals were answered in part"));
     }
     Ok(answers)
+}
+
+/// What becomes of a hold whose keys are asked for one by one. `None`: it cannot be said.
+async fn ask_each(
+    transport: &Arc<dyn Transport>,
+    [lock, beside]: [Invocation; 2],
+    give_up: Instant,
+) -> Option<Result<Renewed, WireError>> {
+    let held = timeout_at(give_up, transport.call(lock)).await.ok()?;
+    let held = held.and_then(protocol::renewed).ok()?.pop()?;
+    if !matches!(held, Ok(Renewed::Yes)) {
+        return Some(held);
+    }
+    let lives = timeout_at(give_up, transport.call(beside)).await.ok()?.ok()?;
+    (lives == Reply::Int(1)).then_some(held)
 }
 
 fn address(lease: &Arc<Lease>) -> usize {

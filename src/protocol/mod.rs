@@ -267,6 +267,19 @@ pub(crate) fn renew<'a>(
     Invocation { script, keys, args }
 }
 
+/// Renews a hold whose two keys are apart, each where it is: the hold itself, and then what lives
+/// beside it. `None`: such a hold has one key.
+pub(crate) fn renew_apart(
+    script: &'static Script,
+    hold: &Renew,
+    lease: u64,
+) -> Option<[Invocation; 2]> {
+    script.or_with_one_key.then(|| {
+        let lock = renew(&reentrant::RENEW, std::iter::once((hold, lease)));
+        [lock, read_write::renew_apart(&hold.key, &hold.id, lease)]
+    })
+}
+
 /// What an answer to [`renew`] means, hold by hold: a renewal may be refused without its neighbours.
 pub(crate) fn renewed(reply: Reply) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
     let Reply::Array(answers) = &reply else {

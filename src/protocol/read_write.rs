@@ -16,6 +16,7 @@ static READ: Script = script!("read/acquire").or_with_one_key();
 static REENTER_READ: Script = script!("read/reenter").or_with_one_key();
 static RELEASE_READ: Script = script!("read/release").or_with_one_key();
 static RENEW_READ: Script = script!("read/renew").or_with_one_key();
+static RENEW_READ_APART: Script = script!("read/renew_apart");
 static FORCE_UNLOCK_READ: Script = script!("read/force_unlock");
 static WRITE: Script = script!("write/acquire");
 static RELEASE_WRITE: Script = script!("write/release");
@@ -62,6 +63,12 @@ impl Read {
         let args = keys.into_iter().chain([id.as_bytes().into()]).chain(args).collect();
         Invocation { script, keys: 2, args }
     }
+}
+
+/// Renews the timeout key of a read hold, and nothing else.
+pub(super) fn renew_apart(key: &Bytes, id: &OwnerId, lease: u64) -> Invocation {
+    let args = vec![Arg::Bytes(timeout(key, id)), lease.into()];
+    Invocation { script: &RENEW_READ_APART, keys: 1, args }
 }
 
 /// The timeout key of a read hold.

@@ -1,12 +1,14 @@
 //! A slot that is being moved stands still halfway, with some keys of a lock on either side.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use harness::redis::cmd;
 use harness::{PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually, read_hold_key};
 use redisson_lock::{Client, Config, Error, LockGuard};
 
 const WATCHDOG: Duration = Duration::from_secs(3);
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_secs(2);
 /// No operation takes longer, but one that waits for a lock.
 pub(crate) const BOUND: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_secs(60);
@@ -32,22 +34,26 @@ impl Stage {
 
     /// Begins to move the slot of this lock, and moves these keys.
     pub(crate) fn halfway(&self, name: &str, keys: &[&str]) -> Halfway<'_> {
-        let from = self.cluster.master_of(name);
-        let to = self.cluster.masters().into_iter().find(|&node| node != from);
-        let to = to.expect("another master");
-        self.cluster.begin_to_move_slot_of(name, to);
-        if !keys.is_empty() {
-            self.cluster.move_keys(keys, to);
-        }
-        Halfway { cluster: &self.cluster, name: name.to_owned(), to }
+        halfway(&self.cluster, name, keys)
     }
 
     pub(crate) async fn end(self) {
         for client in self.clients {
-            client.close().await.unwrap();
+            // What was refused may still be tried again: it is on the server that nothing is to be left.
+            drop(client.close().await);
         }
         assert_nothing_left(&self.cluster).await;
     }
+}
+
+fn halfway<'a>(cluster: &'a RedisCluster, name: &str, keys: &[&str]) -> Halfway<'a> {
+    let from = cluster.master_of(name);
+    let to = cluster.masters().into_iter().find(|&node| node != from).expect("another master");
+    cluster.begin_to_move_slot_of(name, to);
+    if !keys.is_empty() {
+        cluster.move_keys(keys, to);
+    }
+    Halfway { cluster, name: name.to_owned(), to }
 }
 
 /// A slot that stands still.
@@ -58,6 +64,19 @@ pub(crate) struct Halfway<'a> {
 }
 
 impl Halfway<'_> {
+    /// A hash, on whatever side it is.
+    pub(crate) fn hash(&self, key: &str) -> BTreeMap<String, String> {
+        let mut target = self.cluster.node(self.to).client();
+        let () = cmd("ASKING").query(&mut target).unwrap();
+        let there: BTreeMap<_, _> = cmd("HGETALL").arg(key).query(&mut target).unwrap();
+        let mut source = self.cluster.client_of(key);
+        match there.is_empty() {
+            // Sent over there when there is none.
+            true => cmd("HGETALL").arg(key).query(&mut source).unwrap_or_default(),
+            false => there,
+        }
+    }
+
     /// Refused when a key that is to follow is there already.
     pub(crate) fn goes_on(self) {
         self.cluster.move_slot_of(&self.name, self.to);
@@ -159,5 +178,32 @@ async fn a_renewal_makes_no_second_copy_of_a_key() {
     eventually(PATIENCE, "a renewal", || renewed().then_some(())).await;
     guard.check().await.unwrap();
     guard.unlock().await.unwrap();
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_whose_keys_are_apart_is_renewed() {
+    let stage = Stage::new(1, WATCHDOG).await;
+    let mut guards = Vec::new();
+    for name in ["renewed here", "renewed there"] {
+        guards.push((name, stage.clients[0].read_write_lock(name).read().await.unwrap()));
+    }
+    let halves: Vec<_> = guards
+        .iter()
+        .zip([true, false])
+        .map(|((name, guard), lock)| match lock {
+            true => stage.halfway(name, &[name]),
+            false => stage.halfway(name, &[&timeout_key(name, guard)]),
+        })
+        .collect();
+    tokio::time::sleep(2 * WATCHDOG).await;
+    for (name, guard) in &guards {
+        assert!(guard.is_held(), "{name}: lost");
+        guard.check().await.unwrap();
+    }
+    halves.into_iter().for_each(Halfway::goes_on);
+    for (_, guard) in guards {
+        guard.unlock().await.unwrap();
+    }
     stage.end().await;
 }
