@@ -137,7 +137,9 @@ impl Config {
         self
     }
 
-    /// How long one command may take. Default: 3 s.
+    /// How long one call to Redis may take, with all that is sent for it: a script that the server does
+    /// not know yet, and redirects in a cluster. After three calls in a row without an answer the connections
+    /// are replaced. Default: 3 s.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self

@@ -95,8 +95,7 @@ async fn a_peer_that_reads_again_is_found_at_once() {
 async fn connections_that_are_replaced_leave_nothing_behind() {
     const TIMES: usize = 20;
     let stage = Stage::new().await;
-    let short = Duration::from_millis(150);
-    let client = connect(stage.config().command_timeout(short).retry_timeout(short)).await;
+    let client = connect(stage.config().command_timeout(Duration::from_millis(400))).await;
     warm_up(&client).await;
     stage.proxy.connected(2).await;
     let tasks = || Handle::current().metrics().num_alive_tasks();
