@@ -267,7 +267,7 @@ impl Lock<FencedGuard> {
         let entry = self.entry()?;
         let call = entry.protocol.token().expect("a fenced lock has tokens");
         let reply = entry.ask(call).await.map_err(entry.told("reading the token of"))?;
-        let token = protocol::token(reply).map_err(|error| error.into_error(entry.name()))?;
+        let token = protocol::token(&reply).map_err(|error| error.into_error(entry.name()))?;
         Ok((token > 0).then(|| FencingToken::new(token)))
     }
 }

@@ -25,9 +25,11 @@ if now > tonumber(ARGV[3]) then
 end
 if not taken then
   -- first what can fail: a token counter of another type
-  local token = redis.call('incr', KEYS[2])
+  redis.call('incr', KEYS[2])
   -- a leased multi lock of Redisson's lets the counter expire: not with us
   redis.call('persist', KEYS[2])
+  -- not what incr says: to Lua, whole numbers are exact up to 2^53 only
+  local token = redis.call('get', KEYS[2])
   -- theirs in first: a key that is empty for a moment loses its TTL
   redis.call('hset', KEYS[1], ARGV[1], '1')
   redis.call('hdel', KEYS[1], ARGV[4])
@@ -37,4 +39,4 @@ end
 if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])
 end
-return {1, tonumber(redis.call('get', KEYS[2]) or redis.call('incr', KEYS[2]))}
+return {1, redis.call('get', KEYS[2]) or redis.call('incr', KEYS[2])}

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  token counter
 --
--- Returns  integer: the token; 0 when there never was one
+-- Returns  the token; 0 when there never was one
 --
 -- Repeat   safe: reads only
-return tonumber(redis.call('get', KEYS[1]) or 0)
+return redis.call('get', KEYS[1]) or 0

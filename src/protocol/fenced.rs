@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Attempt, Protocol, Reentrant, Terms, Wish, late, script, unexpected};
+use super::{Attempt, Protocol, Reentrant, Terms, Wish, late, script, token, unexpected};
 use crate::{
     names,
     owner::OwnerId,
@@ -53,10 +53,9 @@ impl Protocol for Fenced {
     fn acquired(&self, reply: Reply) -> Result<Attempt, WireError> {
         match &reply {
             Reply::Int(pttl) => Ok(Attempt::Held(u64::try_from(*pttl).ok())),
-            Reply::Array(answer) if answer.len() == 2 => answer[1]
-                .as_int()
-                .and_then(|token| Some(Attempt::Won { token: Some(token.try_into().ok()?) }))
-                .ok_or_else(|| unexpected(&reply)),
+            Reply::Array(answer) if answer.len() == 2 => {
+                token(&answer[1]).map(|token| Attempt::Won { token: Some(token) })
+            }
             _ => late(&reply).map(Attempt::Late).ok_or_else(|| unexpected(&reply)),
         }
     }

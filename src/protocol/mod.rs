@@ -327,10 +327,10 @@ fn pairs(reply: &Reply) -> Option<Vec<(String, String)>> {
     items.chunks(2).map(pair).collect()
 }
 
-/// What an answer to [`Protocol::token`] means.
-pub(crate) fn token(reply: Reply) -> Result<u64, WireError> {
-    let token = reply.as_int().and_then(|token| token.try_into().ok());
-    token.ok_or_else(|| unexpected(&reply))
+/// What an answer to [`Protocol::token`] means. It is a text: no number of Lua's is as exact.
+pub(crate) fn token(reply: &Reply) -> Result<u64, WireError> {
+    let token = reply.as_text().and_then(|token| token.parse().ok());
+    token.ok_or_else(|| unexpected(reply))
 }
 
 /// The server's time in `{now}`, the answer of a script that came too late.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{Lang, PeerArgs, PeerError, RedisServer, assert_nothing_left, java_or_skip};
+use redisson_lock::{Client, Config};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -119,4 +120,30 @@ fn check(holds: &mut [Hold]) -> usize {
 fn a_token_that_is_too_small_would_be_noticed() {
     let early = Hold { asked: 1, granted: 5, token: 8 };
     check(&mut [early, Hold { asked: 6, granted: 9, token: 7 }]);
+}
+
+/// Which an operator may do, so that they grow on after a loss of all data: by a clock, say.
+#[tokio::test]
+async fn tokens_that_begin_high_grow_strictly_too() {
+    for first in [(1_u64 << 53) - 3, 1_700_000_000_000_000_000, i64::MAX as u64 - 8] {
+        let server = RedisServer::start();
+        server.inspector().query::<()>(cmd("SET").arg(TOKENS).arg(first));
+        let client = Client::connect(Config::from_url(server.url()).unwrap()).await.unwrap();
+        let lock = client.fenced_lock(LOCK);
+        for token in first + 1..first + 4 {
+            let guard = lock.lock().await.unwrap();
+            assert_eq!(guard.token().value(), token);
+            assert_eq!(lock.token().await.unwrap(), Some(guard.token()));
+            guard.unlock().await.unwrap();
+        }
+        // From hand to hand.
+        let guard = lock.lock().await.unwrap();
+        let mut next = std::pin::pin!(lock.lock().into_future());
+        assert!(futures::poll!(&mut next).is_pending());
+        guard.unlock().await.unwrap();
+        let next = next.await.unwrap();
+        assert_eq!(next.token().value(), first + 5);
+        next.unlock().await.unwrap();
+        client.close().await.unwrap();
+    }
 }
