@@ -117,9 +117,8 @@ impl Passing {
             state.tenure.won(Instant::now());
             state.baton.replace(None)
         };
-        if let Some(stale) = stale {
-            stale.gone();
-        }
+        // One of the two is lost. If the grant was heard of late, that may be this one: so the other is released.
+        drop(stale);
     }
 
     /// The hold that was current until it was [released](Self::released) was swapped for this one.

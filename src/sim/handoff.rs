@@ -104,3 +104,31 @@ async fn swapped_late(world: &Arc<World>, taken: u64) {
     tokio::join!(swapper, waiter, meanwhile);
     assert!(sim.left().await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_left_to_a_slow_waiter_is_given_back_when_a_late_grant_comes_between() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let ms = |n| sleep(Duration::from_millis(n));
+    sim.network.fail("acquire", [Fault::SlowReply(Duration::from_millis(100))]);
+    let late = async {
+        let guard = lock.try_lock().await.unwrap().expect("granted, and then deleted");
+        ms(50).await;
+        let lost = guard.unlock().await;
+        assert!(matches!(lost, Err(Error::NotHeld { .. })), "{lost:?}");
+    };
+    let meanwhile = async {
+        ms(10).await;
+        world.forget(LOCK);
+        ms(75).await;
+        let newer = lock.try_lock().await.unwrap().expect("a free lock");
+        let mut waiter = pin!(lock.lock().into_future());
+        assert!((&mut waiter).now_or_never().is_none());
+        // It is left to the waiter, which is not polled.
+        newer.unlock().await.unwrap();
+        ms(30).await;
+    };
+    tokio::join!(late, meanwhile);
+    assert!(sim.left().await.is_empty());
+}
