@@ -26,8 +26,9 @@ if ARGV[2] ~= '0' then
   return 1
 end
 if not held then
-  -- it is left behind when the lock is freed by force
-  redis.call('del', KEYS[2])
+  -- it is left behind when the lock is freed by force. pcall: in a slot that
+  -- moves it may be elsewhere, and ends with its lease
+  redis.pcall('del', KEYS[2])
   return 0
 end
 if redis.call('pttl', KEYS[2]) == -2 then

@@ -149,9 +149,11 @@ impl Shared {
     async fn send(&self, call: &Invocation, confirm: Option<Confirm>, bound: Bound) -> Answer {
         let answer = self.send_once(call, confirm, bound).await;
         let apart = matches!(&answer, Err(error) if is_of_keys_apart(error.details()));
-        match apart.then(|| call.with_one_key()).flatten() {
-            Some(call) => self.send_once(&call, confirm, bound.rest()).boxed().await,
-            None => answer,
+        let Some(call) = apart.then(|| call.with_one_key()).flatten() else { return answer };
+        match self.send_once(&call, confirm, bound.rest()).boxed().await {
+            // As the first time, before it has done anything: see there.
+            Err(error) if is_of_keys_apart(error.details()) => answer,
+            other => other,
         }
     }
 

@@ -207,3 +207,20 @@ async fn a_hold_whose_keys_are_apart_is_renewed() {
     }
     stage.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_whose_hold_is_gone_is_told_so_halfway() {
+    let stage = Stage::new(2, WATCHDOG).await;
+    let [one, other] = &stage.clients[..] else { unreachable!() };
+    let name = "gone";
+    let (gone, staying) = (reads(one, name).await, reads(other, name).await);
+    let inspector = stage.cluster.inspector();
+    inspector.query::<()>(cmd("HDEL").arg(name).arg(gone.holder()));
+    inspector.query::<()>(cmd("DEL").arg(timeout_key(name, &gone)));
+    let halfway = stage.halfway(name, &[]);
+    let unlocked = soon("unlock", gone.unlock()).await;
+    assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
+    halfway.goes_on();
+    staying.unlock().await.unwrap();
+    stage.end().await;
+}
