@@ -46,22 +46,25 @@ local function is_ours(holder)
   return holder:sub(-20, -20) == ':' and holder:sub(-19) >= '4611686018427387904'
 end
 
--- a deadline of ours that tells that its waiter was seen now
-local function seen(deadline)
-  local mark = math.floor(now / step) % 1023 + 1
+-- a deadline of ours that tells that its waiter was seen so many steps ago
+local function seen(deadline, steps)
+  local mark = (math.floor(now / step) - (steps or 0)) % 1023 + 1
   return string.format('%.10f', math.floor(deadline) + mark / 1024)
+end
+
+-- how many steps ago a waiter of ours was seen, if its deadline tells
+local function steps_unseen(deadline)
+  local mark = deadline % 1 * 1024
+  local unseen = mark > 0 and (math.floor(now / step) + 1 - mark) % 1023 or 0
+  -- a mark of the future: a clock was set back
+  return unseen <= 1023 - 64 and unseen or 0, mark > 0
 end
 
 -- for how long this one keeps its place, if it is not seen
 local function kept_for(holder, deadline)
-  local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
-  if mark == 0 or not is_ours(holder) then
+  local left, unseen, tells = math.floor(deadline) - now, steps_unseen(deadline)
+  if not tells or not is_ours(holder) then
     return left
-  end
-  local unseen = (math.floor(now / step) + 1 - mark) % 1023
-  if unseen > 1023 - 64 then
-    -- a mark of the future: a clock was set back
-    unseen = 0
   end
   return math.min(left, (33 - unseen) * step - now % step)
 end
@@ -87,6 +90,9 @@ local function settle()
       moved = due - math.floor(deadline or due)
       if holder == me or not deadline then
         redis.call('zadd', deadlines, seen(due), holder)
+      elseif steps_unseen(deadline) > 512 then
+        -- marks come round, and the dead must not come back
+        redis.call('zadd', deadlines, seen(due, 256), holder)
       elseif moved ~= 0 then
         redis.call('zadd', deadlines, string.format('%.10f', deadline + moved), holder)
       end

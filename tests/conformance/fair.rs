@@ -23,6 +23,7 @@ scenarios! {
     a_free_lock_with_a_line_is_not_for_passers_by: FAIR;
     a_forced_unlock_wakes_the_head_alone: ONLY_FAIR;
     a_release_tells_the_head_alone: ONLY_FAIR;
+    a_lease_that_runs_out_is_the_turn_of_the_next: ONLY_FAIR, in Mix::A_IS_RUST;
     an_unlock_of_a_free_fair_lock: ONLY_FAIR;
     the_line_is_seen_across_languages: ONLY_FAIR, in Mix::WITH_RUST;
 }
@@ -213,6 +214,22 @@ async fn a_release_tells_the_head_alone(pair: &Pair) {
     assert_eq!(heard, [vec!["0".to_owned()], vec![]]);
     one.unlock().await;
     twos_turn.granted_within(PROMPT).await;
+    two.unlock().await;
+}
+
+/// Redisson does not tell the next in line for how long a waiter of its has the lock.
+async fn a_lease_that_runs_out_is_the_turn_of_the_next(pair: &Pair) {
+    const LEASE: Duration = Duration::from_millis(500);
+    let holder = pair.b("holder");
+    holder.lock().await;
+    let one = pair.a("one");
+    let ones_turn = one.start_try_lock_for(WATCHDOG, LEASE);
+    pair.standing(1).await;
+    let (two, twos_turn) = stand(pair, pair.b("two"), 2).await;
+    holder.unlock().await;
+    ones_turn.granted_within(PROMPT).await;
+    twos_turn.granted_within(LEASE + PROMPT).await;
+    assert_eq!(one.unlock_refused().await, "not_held");
     two.unlock().await;
 }
 

@@ -84,6 +84,39 @@ async fn a_process_that_is_gone_costs_its_wait_once_wherever_its_waiters_stood()
     stage.end([gone, client]).await;
 }
 
+/// When a waiter was last seen is kept in steps whose numbers come round after 32 times its wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_has_been_gone_for_long_is_not_taken_for_one_that_is_there() {
+    let wait = WAIT / 3;
+    let stage = Stage::new().await;
+    let gone = connect(stage.config().fair_wait(wait)).await;
+    let client = connect(Config::from_url(stage.server.url()).unwrap().fair_wait(wait)).await;
+    let held = client.fair_lock(LOCK).lock().await.unwrap();
+    let wait_for = |client: &Client| {
+        let lock = client.fair_lock(LOCK);
+        tokio::spawn(async move { lock.lock().await })
+    };
+    // At the head of the line it would be dropped long before that.
+    let first = wait_for(&client);
+    in_line(stage.redis(), 1).await;
+    let lost = wait_for(&gone);
+    in_line(stage.redis(), 2).await;
+    let next = wait_for(&client);
+    in_line(stage.redis(), 3).await;
+    stage.proxy.blackhole(true);
+    sleep(wait * 32).await;
+    held.unlock().await.unwrap();
+    let begun = Instant::now();
+    within(LIMIT, "for the first", first).await.unwrap().unwrap().unlock().await.unwrap();
+    let guard = within(LIMIT, "for the lock", next).await.unwrap().unwrap();
+    let took = begun.elapsed();
+    println!("granted {took:?} after the unlock");
+    assert!(took < wait, "{took:?}");
+    guard.unlock().await.unwrap();
+    lost.abort();
+    stage.end([gone, client]).await;
+}
+
 /// A replica that becomes the master may not have heard that waiters left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_that_a_failover_brings_back_cost_one_wait_together() {

@@ -6,7 +6,7 @@ use harness::redis::Value;
 
 use super::call::{Call, Verb, is_ours, unwire};
 use super::scripts::CHANNEL;
-use super::state::{State, mark, mark_of};
+use super::state::{State, is_unseen, mark, mark_of};
 use super::{HEARTBEAT, SKEW, THEIR_WAIT, WAIT, World};
 use crate::reentrant::Id;
 use crate::sim::{Kind, Ms};
@@ -253,7 +253,8 @@ impl Line {
             if moved.abs() > NEARLY && (has - due).abs() > NEARLY {
                 wrong(format!("moves the deadline of {id} to {has:.1}, not to {due:.1}"));
             }
-            if had.is_some_and(|had| mark(had) != mark(has)) && *id != call.id {
+            let unseen = is_unseen(*id, has, now as Ms);
+            if had.is_some_and(|had| mark(had) != mark(has)) && *id != call.id && !unseen {
                 wrong(format!("says that {id} was seen"));
             }
             if turn && *id == call.id {

@@ -89,7 +89,7 @@ fn steps(now: Ms) -> u64 {
 }
 
 /// Whether one of ours has not been seen for `wait`.
-fn is_unseen(id: Id, deadline: f64, now: Ms) -> bool {
+pub(super) fn is_unseen(id: Id, deadline: f64, now: Ms) -> bool {
     let mark = mark(deadline);
     let unseen = (steps(now) + 1 + 1023 - mark) % 1023;
     is_ours(id) && mark > 0 && (33..=1023 - 64).contains(&unseen)
