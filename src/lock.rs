@@ -77,7 +77,6 @@ impl<G> Lock<G> {
     /// The same lock, whose holds so many replicas have to confirm, whatever
     /// [`Config::replicas`](crate::Config::replicas) says. An acquisition that too few confirm in time
     /// fails with [`Error::NotReplicated`], and what was taken is released.
-    #[must_use]
     pub fn replicas(self, replicas: Replicas) -> Self {
         Self { manner: Manner { replicas: Some(replicas), ..self.manner }, ..self }
     }
