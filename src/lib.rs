@@ -128,6 +128,9 @@
 //! - **A failover may lose a lock.** Redis replicates asynchronously: a promoted replica may not
 //!   know of the last acquisition, and grants it again. A [majority](MultiLock::majority) of
 //!   independent servers does not depend on one, but on time all the more.
+//! - **A failover may bring a released lock back.** A promoted replica that has not heard of the last
+//!   release keeps the lock for what is left of its lease, and everybody waits so long
+//!   ([`Lock::force_unlock`] ends it). A shorter [`Config::watchdog`] or lease shortens it.
 //! - **No order between processes** but by fair locks, and no upper bound on a wait but the one you set.
 //! - **A suspended machine's monotonic clock may stand still** (Linux does not count suspend): after
 //!   a suspend, trust may be counted too long, until the next renewal.
