@@ -18,6 +18,7 @@ mod node;
 mod pubsub;
 mod routes;
 mod script;
+mod send;
 mod tls;
 mod transport;
 mod url;

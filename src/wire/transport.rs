@@ -1,4 +1,4 @@
-//! The [`Transport`] over fred: which server serves a key, and what to do when another does.
+//! The [`Transport`] over fred: which server serves a key.
 
 use std::{
     sync::{
@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fred::{
-    error::{Error as FredError, ErrorKind},
-    util::redis_keyslot,
-};
+use fred::util::redis_keyslot;
 use futures::{
     FutureExt,
     future::{BoxFuture, join_all, try_join_all},
@@ -19,15 +16,14 @@ use futures::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Confirm, Flight, FredConfig, Invocation, Reply, ShardedPubsub, Transport, WireError,
+    Confirm, Flight, FredConfig, Invocation, ShardedPubsub, Transport, WireError,
     channels::{Homes, Places},
-    cluster::{ALL_SLOTS, Address},
+    cluster::ALL_SLOTS,
     connection::{Bound, Broken},
     discover::{Discovery, Map},
-    error::is_of_keys_apart,
     follow::follow,
     login::connecting_failed,
-    node::{Answer, Node, Terms, classify, is_of_connection, is_read_only},
+    node::{Node, Terms},
     pubsub,
     routes::{Routes, connect_all},
 };
@@ -35,9 +31,6 @@ use crate::{
     error::{Error, RedisError},
     runtime::ClientRuntime,
 };
-
-/// A call is passed on so many times by servers that send it elsewhere.
-const REDIRECTS: usize = 4;
 
 /// One client's way to its servers.
 #[derive(Clone, Debug)]
@@ -47,7 +40,7 @@ pub(crate) struct FredTransport {
 
 pub(super) struct Shared {
     pub(super) terms: Terms,
-    is_cluster: bool,
+    pub(super) is_cluster: bool,
     sharded: bool,
     pub(super) routes: RwLock<Arc<Routes>>,
     homes: Homes,
@@ -134,7 +127,7 @@ impl Shared {
         if self.is_cluster { redis_keyslot(key) } else { 0 }
     }
 
-    fn node_of(&self, key: &[u8]) -> Option<Arc<Node>> {
+    pub(super) fn node_of(&self, key: &[u8]) -> Option<Arc<Node>> {
         self.routes().of(self.slot(key)).cloned()
     }
 
@@ -142,70 +135,6 @@ impl Shared {
         self.node_of(key).ok_or_else(|| {
             self.terms.doubt.notify_one();
             WireError::NotNow(RedisError::new("no server is known that serves this key"))
-        })
-    }
-
-    /// Sends one copy, to where the first key is if need be. All that comes of it has one bound.
-    async fn send(&self, call: &Invocation, confirm: Option<Confirm>, bound: Bound) -> Answer {
-        let answer = self.send_once(call, confirm, bound).await;
-        let apart = matches!(&answer, Err(error) if is_of_keys_apart(error.details()));
-        let Some(call) = apart.then(|| call.with_one_key()).flatten() else { return answer };
-        match self.send_once(&call, confirm, bound.rest()).boxed().await {
-            // As the first time, before it has done anything: see there.
-            Err(error) if is_of_keys_apart(error.details()) => answer,
-            other => other,
-        }
-    }
-
-    /// Sends one copy, and follows redirects: where one comes from nothing has run.
-    async fn send_once(
-        &self,
-        call: &Invocation,
-        confirm: Option<Confirm>,
-        mut bound: Bound,
-    ) -> Answer {
-        let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
-        let Some(mut node) = self.node_of(call.key()) else {
-            self.terms.doubt.notify_one();
-            return Err(no_server());
-        };
-        let mut asking = false;
-        for _ in 0..REDIRECTS {
-            let answer = match confirm {
-                None => node.call(call, asking, bound).await,
-                Some(confirm) => node.call_confirmed(call, asking, confirm, bound).boxed().await,
-            };
-            let Err(error) = &answer else { return answer };
-            if !matches!(error.kind(), ErrorKind::Cluster) {
-                if is_of_connection(error) || is_read_only(error) {
-                    self.terms.doubt.notify_one();
-                }
-                return answer;
-            }
-            self.terms.doubt.notify_one();
-            let routes = self.routes();
-            let target = routes.address_of(&node).and_then(|asked| {
-                let mut words = error.details().split_whitespace();
-                asking = words.next() == Some("ASK");
-                Address::parse(words.nth(1)?, asked)
-            });
-            bound = bound.rest();
-            match target.and_then(|target| routes.at(&target).cloned()) {
-                Some(next) => node = next,
-                None => return answer,
-            }
-        }
-        Err(no_server())
-    }
-
-    fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
-        answer.map_err(|error| match classify(error) {
-            WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
-                WireError::Refused(RedisError::new(
-                    "this server is one of a Redis Cluster: use a redis-cluster:// URL",
-                ))
-            }
-            error => error,
         })
     }
 }
@@ -339,28 +268,5 @@ impl Transport for FredTransport {
             join_all(shared.routes().nodes.iter().map(async |(_, node)| node.quit().await)).await;
         }
         .boxed()
-    }
-}
-
-fn is_redirect(error: &RedisError) -> bool {
-    let text = error.to_string();
-    text.contains("MOVED ") || text.contains("ASK ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn size_of_future<'a, F: Future>(
-        _: impl FnOnce(&'a Shared, &'a Invocation, Option<Confirm>, Bound) -> F,
-    ) -> usize {
-        size_of::<F>()
-    }
-
-    /// It is built and moved for every call: what is rare is not to be part of it. Of this, 5 KB are fred's.
-    #[test]
-    fn a_call_under_way_is_little_more_than_what_fred_needs() {
-        let size = size_of_future(Shared::send);
-        assert!(size < 6 << 10, "{size} bytes");
     }
 }
