@@ -80,7 +80,7 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         let Some(entered) = within(deadline, queue.enter(replicas, mind)).await else { break };
         let mut turn = entered?;
         let led = match &mut turn {
-            Some(turn) => turn.sign().of(waiter.lead(turn)).await?,
+            Some(turn) => waiter.lead(turn).await?,
             None => waiter.try_beside_others().await?,
         };
         match led {
@@ -148,7 +148,7 @@ impl Waiter<'_> {
                     Ok(share) => return Ok(Led::Took(share)),
                     Err(baton) => self.claim.take_over(baton),
                 }
-                if self.attempt().await? == Verdict::Won {
+                if turn.sign().of(self.attempt()).await? == Verdict::Won {
                     turn.held_for(Some(self.terms.lease), self.heartbeat());
                     return Ok(Led::Won);
                 }
@@ -174,7 +174,7 @@ impl Waiter<'_> {
     async fn look(&mut self, turn: &mut Turn<'_>) -> Result<bool, Error> {
         turn.arm();
         let begun = Instant::now();
-        match self.attempt().await {
+        match turn.sign().of(self.attempt()).await {
             Ok(Verdict::Won) => {
                 match self.line {
                     Line::Shared => turn.open(),

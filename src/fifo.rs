@@ -111,7 +111,7 @@ impl<T: Default> Fifo<T> {
         Poll::Pending
     }
 
-    /// Whether the ticket's is the first, which has shown by asking that it is polled.
+    /// Whether the ticket's is the first, which shows by asking that it is polled.
     pub(crate) fn sign(&self, ticket: Ticket, context: &mut Context<'_>) -> bool {
         let mut state = self.state();
         let first = state.find(ticket) == Some(0);
@@ -121,18 +121,14 @@ impl<T: Default> Fifo<T> {
         first
     }
 
-    pub(crate) fn is_first(&self, ticket: Ticket) -> bool {
-        self.state().find(ticket) == Some(0)
-    }
-
-    /// Ready when there is news for the first, or when the ticket's is not the first any more.
-    pub(crate) fn poll_nudged(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready when there is news for the first, or when the ticket's is not the first any more; says which.
+    pub(crate) fn poll_nudged(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state();
         let first = state.find(ticket) == Some(0);
         if first {
             state.places[0].seen(context.waker());
         }
-        if !first || std::mem::take(&mut state.nudged) { Poll::Ready(()) } else { Poll::Pending }
+        if !first || std::mem::take(&mut state.nudged) { Poll::Ready(first) } else { Poll::Pending }
     }
 
     /// There is news for the first, whoever that is by then.

@@ -5,7 +5,11 @@
 
 mod turn;
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -69,7 +73,7 @@ impl Queue {
         mind: impl Fn(),
     ) -> Result<Option<Turn<'_>>, Error> {
         let entered = Instant::now();
-        let mut place = Place { queue: self, ticket: None };
+        let mut place = Place { queue: self, ticket: None, lost: AtomicBool::new(false) };
         let head = poll_fn(|context| self.fifo.poll_first(&mut place.ticket, context, &mind)).await;
         // From here on it leaves what was left to it.
         let turn = Turn { head, place };

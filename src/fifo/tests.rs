@@ -74,7 +74,7 @@ fn one_that_gives_no_sign_loses_its_place_and_stands_in_line_anew() {
     let tick = fifo.tick(false);
     assert!(tick.put_out && !tick.over);
     assert_eq!(second.poll(&fifo), Poll::Ready(0));
-    assert!(!fifo.is_first(first.ticket.unwrap()) && !first.sign(&fifo));
+    assert!(!first.sign(&fifo));
     assert!(first.poll(&fifo).is_pending(), "behind the others");
     assert!(!second.leave(&fifo, None));
     assert!(third.poll(&fifo).is_ready());

@@ -1,6 +1,14 @@
 //! The right of the head to ask the server, and what it knows.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -55,16 +63,15 @@ impl Sign<'_> {
 }
 
 impl<'a> Turn<'a> {
-    /// What polls the head has to be wrapped in this: it loses its turn if others wait and it does not
-    /// show for a while that it is polled.
+    /// What the head awaits has to be wrapped in this, unless it ends with a nudge: it loses its turn if
+    /// others wait and it does not show for a while that it is polled.
     pub(crate) fn sign(&self) -> Sign<'a> {
         Sign { queue: self.place.queue, ticket: self.place.ticket }
     }
 
-    /// Whether it is not the head any more, and has to stand in line anew.
+    /// Whether it was found not to be the head any more, and has to stand in line anew.
     pub(crate) fn is_lost(&self) -> bool {
-        let fifo = &self.place.queue.fifo;
-        self.place.ticket.is_none_or(|ticket| !fifo.is_first(ticket))
+        self.place.lost.load(Ordering::Relaxed)
     }
 
     /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
@@ -184,6 +191,8 @@ pub(super) struct Place<'a> {
     pub(super) queue: &'a Queue,
     /// `None`: not in line.
     pub(super) ticket: Option<Ticket>,
+    /// Whether it was found that others were let past it.
+    pub(super) lost: AtomicBool,
 }
 
 impl Place<'_> {
@@ -191,7 +200,8 @@ impl Place<'_> {
     /// free; or when it is not the head any more.
     async fn nudged(&self) {
         let Some(ticket) = self.ticket else { return };
-        poll_fn(|context| self.queue.fifo.poll_nudged(ticket, context)).await;
+        let first = poll_fn(|context| self.queue.fifo.poll_nudged(ticket, context)).await;
+        self.lost.store(!first, Ordering::Relaxed);
     }
 
     fn leave(&mut self, head: Option<Head>) {
