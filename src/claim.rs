@@ -111,6 +111,15 @@ impl Claim {
         &self.id
     }
 
+    /// For one who is not going to ask for a while: a copy that may yet take the lock is undone in the
+    /// background, and the claim goes on under another id.
+    pub(crate) fn part_with_unanswered(&mut self) {
+        if self.unanswered.is_some() {
+            let Self { entry, lease, wish, under, replicas, .. } = &*self;
+            *self = Self::new(entry, *lease, wish.stand, under.clone(), *replicas);
+        }
+    }
+
     /// The next attempt takes over this hold. It is not renewed meanwhile: this claim may not be polled.
     pub(crate) fn take_over(&mut self, mut source: Share) {
         source.unwatch();

@@ -77,6 +77,10 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
     };
     let mind = || engine.janitor.spawn(queue::mind(entry.clone()));
     loop {
+        // Those before it would wait for what it does not know that it has. In the server's line it keeps its place.
+        if !matches!(line, Line::Servers { .. }) {
+            waiter.claim.part_with_unanswered();
+        }
         let Some(entered) = within(deadline, queue.enter(replicas, mind)).await else { break };
         let mut turn = entered?;
         let led = match &mut turn {

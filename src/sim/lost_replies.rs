@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use harness::Access;
 
@@ -63,6 +63,30 @@ async fn a_copy_that_lands_after_the_release_is_swept_away() {
     guard.unlock().await.unwrap();
     sleep(2 * late).await;
     assert!(sim.holder(LOCK).is_some(), "the late copy is what this test is about");
+    assert!(sim.left().await.is_empty());
+}
+
+/// It stands behind another of its process, and does not ask.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_lands_while_its_sender_waits_in_line_is_swept_away() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let (lock, ms) = (sim.client.lock(LOCK), |n| sleep(Duration::from_millis(n)));
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let lease = Duration::from_secs(3_600);
+    let first = async { lock.lock().await.unwrap().unlock().await.unwrap() };
+    let second = async {
+        ms(1).await;
+        sim.network.fail("acquire", [Fault::Linger(Duration::from_millis(100))]);
+        lock.lock().lease(lease).await.unwrap().unlock().await.unwrap();
+    };
+    let release = async {
+        // The copy comes before anybody who is told of it.
+        ms(100).await;
+        held.unlock().await.unwrap();
+    };
+    let all = async { tokio::join!(first, second, release) };
+    timeout(Duration::from_secs(10), all).await.expect("nobody holds the lock");
     assert!(sim.left().await.is_empty());
 }
 
