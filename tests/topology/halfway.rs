@@ -1,11 +1,17 @@
 //! A slot that is being moved stands still halfway, with some keys of a lock on either side.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
-use harness::{PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually, read_hold_key};
+use harness::{
+    Lang, PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually, read_hold_key,
+};
 use redisson_lock::{Client, Config, Error, LockGuard};
+use serde_json::Value;
+
+use crate::contest::Contest;
+use crate::mixes;
 
 const WATCHDOG: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_secs(2);
@@ -223,4 +229,65 @@ async fn a_reader_whose_hold_is_gone_is_told_so_halfway() {
     halfway.goes_on();
     staying.unlock().await.unwrap();
     stage.end().await;
+}
+
+mixes! {
+    a_reader_leaves_while_the_key_of_another_is_elsewhere;
+}
+
+/// Redisson's read/write scripts name keys that are never there: in a slot that moves all of them are refused (`TRYAGAIN`)
+/// until it has moved. Its `unlock` fails after some seconds (and the lock is still held then), its renewals fail, and its
+/// `tryLock` has no answer as long as the slot stands still.
+async fn a_reader_leaves_while_the_key_of_another_is_elsewhere(langs: [Lang; 2]) {
+    let cluster = RedisCluster::start();
+    let Some(contest) = Contest::new(&cluster, langs).await else { return };
+    let inspector = cluster.inspector();
+    for (leaver, stayer) in [(0, 1), (1, 0)] {
+        let name = &format!("left by {leaver}");
+        let [leaving, staying] = [leaver, stayer].map(|peer| contest.party(peer, "read", name));
+        let writer = contest.party(leaver, "write", name);
+        leaving.lock().await;
+        staying.lock().await;
+        let client = leaving.peer().client();
+        let with_it = |key: &String| key.contains(&format!("{{{name}}}")) && key.contains(client);
+        let key = inspector.keys().into_iter().find(with_it).expect("a timeout key");
+        let halfway = halfway(&cluster, name, &[name, &key]);
+        let began = Instant::now();
+        let unlocked = leaving.start("unlock", Value::Null).within(2 * PATIENCE).await;
+        let fields = halfway.hash(name);
+        let mix = format!("{} leaves {}", langs[leaver], langs[stayer]);
+        println!("{mix}: unlock: {unlocked:?} after {:?}, {fields:?}", began.elapsed());
+        // One of Redisson's has no answer before the slot has moved.
+        let writing = writer.start("try_lock", Value::Null);
+        let written = match langs[leaver] {
+            Lang::Rust => {
+                let written = writing.within(PATIENCE).await;
+                halfway.goes_on();
+                written
+            }
+            Lang::Java => {
+                halfway.goes_on();
+                writing.within(2 * PATIENCE).await
+            }
+        };
+        println!("{mix}: try_lock to write: {written:?}");
+        if langs[leaver] == Lang::Rust {
+            unlocked.as_ref().expect("an unlock that does not mind");
+        }
+        if langs.contains(&Lang::Rust) {
+            let stays = fields.keys().any(|field| field.contains(staying.peer().client()));
+            assert!(stays, "{mix}: {fields:?}");
+            let got = written.as_ref().is_ok_and(|written| written.is_granted());
+            assert!(!got, "{mix}: a writer beside a reader");
+        }
+        // A Redisson peer may still hold what it could not give back, or have lost what it could not renew.
+        let parties = [(staying, langs[stayer]), (leaving, langs[leaver]), (writer, langs[leaver])];
+        for (party, lang) in parties {
+            let unlocked = party.ask("unlock", Value::Null).await;
+            println!("{mix}: {lang} unlocks in the end: {unlocked:?}");
+        }
+    }
+    let gone = || inspector.keys().is_empty().then_some(());
+    eventually(PATIENCE, "nothing to be left", gone).await;
+    assert_nothing_left(&cluster).await;
 }
