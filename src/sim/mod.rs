@@ -6,6 +6,7 @@
 
 mod cancellation;
 mod combined;
+mod fuzz;
 mod handoff;
 mod lost_replies;
 mod majority;
