@@ -43,24 +43,11 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
     let now_or_never = patience.is_now();
     // The others may be waiting for the very hold under which it wants to read.
     let at_once = now_or_never || under.is_some();
-    let mut claim = Claim::new(entry, lease, !now_or_never, under, replicas);
     // Where the server keeps the line, nobody stands in ours.
     let queue = match line {
         Line::Servers { .. } => &Queue::default(),
         Line::Ours | Line::Shared => &entry.queue,
     };
-    let mut seen_held = false;
-    if at_once || queue.is_open() {
-        match claim.attempt(patience, None).await? {
-            Verdict::Won => return Ok(Some(claim.into_share(owner, watched))),
-            Verdict::Held(_) if now_or_never => return Ok(None),
-            Verdict::Held(_) => seen_held = true,
-        }
-    }
-    let deadline = patience.deadline();
-    let channel = entry.protocol.channel(claim.id()).map(Cow::into_owned);
-    let pauses = Backoff::between(backoff.first, backoff.most);
-    let worry = Worry::new();
     let mut waiter = Waiter {
         entry,
         queue,
@@ -68,13 +55,22 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         is_owner: owner.is_some(),
         patience,
         line,
-        channel,
+        channel: None,
         first_pause: backoff.first,
-        pauses,
-        claim,
-        seen_held,
-        worry,
+        pauses: Backoff::between(backoff.first, backoff.most),
+        claim: Claim::new(entry, lease, !now_or_never, under, replicas),
+        seen_held: false,
+        worry: Worry::new(),
     };
+    if at_once || queue.is_open() {
+        match waiter.claim.attempt(patience, None).await? {
+            Verdict::Won => return Ok(Some(waiter.claim.into_share(owner, watched))),
+            Verdict::Held(_) if now_or_never => return Ok(None),
+            Verdict::Held(_) => waiter.seen_held = true,
+        }
+    }
+    let deadline = patience.deadline();
+    waiter.channel = entry.protocol.channel(waiter.claim.id()).map(Cow::into_owned);
     let mind = || engine.janitor.spawn(queue::mind(entry.clone()));
     loop {
         // Those before it would wait for what it does not know that it has. In the server's line it keeps its place.

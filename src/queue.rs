@@ -43,13 +43,14 @@ pub(crate) struct Queue {
 /// What one head leaves to the next.
 #[derive(Debug, Default)]
 struct Head {
-    subscription: Option<Subscription>,
+    // What is handed from head to head is kept small.
+    subscription: Option<Box<Subscription>>,
     /// The lock was seen held: unless a message comes, there is no need to look before this.
     look_at: Option<Instant>,
     /// Until when the lock is left to others, if nothing is heard.
     back: Option<Instant>,
     /// When a head last gave up on the server, and why.
-    failed: Option<(Instant, Failure)>,
+    failed: Option<Box<(Instant, Failure)>>,
     /// When a head last got into a lock that can be shared: all who waited behind it may try.
     opened: Option<Instant>,
 }
@@ -77,7 +78,7 @@ impl Queue {
         let head = poll_fn(|context| self.fifo.poll_first(&mut place.ticket, context, &mind)).await;
         // From here on it leaves what was left to it.
         let turn = Turn { head, place };
-        match &turn.head.failed {
+        match turn.head.failed.as_deref() {
             Some((failed, why)) if *failed >= entered && why.concerns(replicas) => {
                 Err(why.error.clone())
             }

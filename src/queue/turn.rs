@@ -77,7 +77,7 @@ impl<'a> Turn<'a> {
     /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
     pub(crate) async fn listen(&mut self, wakeups: &Arc<Wakeups>, channel: &str) {
         if self.head.subscription.is_none() {
-            let subscription = self.head.subscription.insert(wakeups.subscribe(channel));
+            let subscription = self.head.subscription.insert(Box::new(wakeups.subscribe(channel)));
             tokio::select! {
                 _ = subscription.ready() => {}
                 () = self.place.nudged() => {}
@@ -111,7 +111,7 @@ impl<'a> Turn<'a> {
 
     /// Whether to ask the server now.
     pub(crate) fn must_look(&mut self) -> bool {
-        let heard = self.head.subscription.as_ref().map(Subscription::heard);
+        let heard = self.head.subscription.as_deref().map(Subscription::heard);
         let stepped_back = self.head.back.take().is_some();
         self.head.back = self.place.queue.passing.steps_back(heard);
         if self.head.back.is_some() {
@@ -135,7 +135,7 @@ impl<'a> Turn<'a> {
 
     /// The lock is held, by another or from now on by us, for so long if known.
     pub(crate) fn held_for(&mut self, ttl: Option<Duration>, heartbeat: Option<Duration>) {
-        let relies = self.head.subscription.as_ref().is_some_and(Subscription::is_confirmed);
+        let relies = self.head.subscription.as_deref().is_some_and(Subscription::is_confirmed);
         let most =
             if relies { heartbeat.map_or(LOOK_AGAIN, |most| most.min(LOOK_AGAIN)) } else { POLL };
         let pause = ttl.unwrap_or(most).clamp(BREATH, most);
@@ -154,7 +154,7 @@ impl<'a> Turn<'a> {
 
     /// The server has failed one who asked this of replicas: whom that concerns fails too.
     pub(crate) fn fail(&mut self, error: Error, replicas: Replicas) {
-        self.head.failed = Some((Instant::now(), Failure { error, replicas }));
+        self.head.failed = Some(Box::new((Instant::now(), Failure { error, replicas })));
     }
 
     /// Done when it is time to look again.
@@ -175,7 +175,7 @@ impl<'a> Turn<'a> {
     }
 
     fn is_woken(&self) -> bool {
-        self.head.subscription.as_ref().is_some_and(Subscription::is_woken)
+        self.head.subscription.as_deref().is_some_and(Subscription::is_woken)
     }
 }
 
