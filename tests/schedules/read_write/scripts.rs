@@ -141,7 +141,7 @@ impl Scripts {
             !matches!(call.verb, Verb::Force { .. } | Verb::PlainLock { .. } | Verb::PlainUnlock);
         let mut keys = vec![LOCK.into()];
         if takes_its_key && !id.write {
-            keys.push(format!("{{{LOCK}}}:{id}:rwlock_timeout:1").into());
+            keys.push(format!("{{{LOCK}}}:{id}:rwlock_timeout:1"));
         }
         Invocation { script: script.clone(), keys, args }
     }
