@@ -112,7 +112,7 @@ impl Share {
         }
         match (self.watched, watched) {
             (true, false) => self.hold.lease.unwatch(),
-            (false, true) => self.hold.lease.watch(Instant::now() - lease / 3, lease),
+            (false, true) => self.hold.lease.watch(Instant::now()),
             (true, true) | (false, false) => {}
         }
         self.watched = watched;

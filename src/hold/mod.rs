@@ -77,7 +77,7 @@ impl Hold {
         let lease = Lease::new(&*entry.protocol, id, sent, lease_time, watchdog, under);
         let lease = Arc::new(lease);
         if watched {
-            lease.watch(sent, lease_time);
+            lease.watch(sent + lease_time / 3);
         }
         entry.engine.watchdog.add(&lease);
         entry.held.fetch_add(1, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Hold {
             raised => raised?,
         };
         if watched {
-            self.lease.watch(sent, lease_time);
+            self.lease.watch(sent + lease_time / 3);
         }
         self.set_count(&mut count, to);
         drop(count);

@@ -73,14 +73,23 @@ impl Ear {
         }
     }
 
-    /// The next script call about the lock.
+    /// The next script call about the lock. A first one may find its script missing: it is made again.
     pub(crate) fn next_call(&mut self) -> Template {
         loop {
             let words = self.words();
-            if let Some(template) = self.template(&words) {
+            if let Some(template) = self.template(&words)
+                && self.is_loaded(&template)
+            {
                 return template;
             }
         }
+    }
+
+    fn is_loaded(&mut self, template: &Template) -> bool {
+        let mut question = cmd("SCRIPT");
+        question.arg("EXISTS").arg(template.script.sha());
+        let (loaded,): (bool,) = question.query(&mut self.marks).expect("an answer");
+        loaded
     }
 
     /// The next command of a client, with its arguments.

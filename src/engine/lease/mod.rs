@@ -162,11 +162,11 @@ impl Lease {
         begun.max(state.asked) + state.longest
     }
 
-    /// One more guard wants the hold renewed: before a third of the lease is over.
-    pub(crate) fn watch(&self, sent: Instant, lease: Duration) {
+    /// One more guard wants the hold renewed: the first renewal is due then.
+    pub(crate) fn watch(&self, due: Instant) {
         let mut state = self.state();
         if state.watched == 0 {
-            state.due = sent + lease / 3;
+            state.due = due;
         }
         state.watched += 1;
     }

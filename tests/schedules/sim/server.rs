@@ -43,6 +43,10 @@ impl Script {
     pub(crate) fn of_others(sha: String) -> Self {
         Self { sha, timed: false }
     }
+
+    pub(crate) fn sha(&self) -> &str {
+        &self.sha
+    }
 }
 
 /// An argument of a script; times are virtual.
