@@ -13,7 +13,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, Released},
     error::Error,
     hold::Hold,
     names,
@@ -29,13 +29,13 @@ use crate::{
 pub(crate) struct Entry {
     pub(crate) engine: Arc<Engine>,
     pub(crate) kind: Kind,
-    pub(crate) protocol: Box<dyn Protocol>,
+    pub(crate) protocol: Arc<dyn Protocol>,
     /// Who in this process waits for the lock.
     pub(crate) queue: Queue,
     /// Whether holds are passed on from one caller here to the next.
     pub(crate) passes_on: bool,
     /// How many holds on it this client has.
-    pub(crate) held: AtomicUsize,
+    pub(crate) held: Arc<AtomicUsize>,
     owned: Arc<Owned>,
 }
 
@@ -113,6 +113,21 @@ impl Entry {
         self.engine.wakeups.heard(&self.protocol.channel(id)?)
     }
 
+    /// See [`Engine::released`].
+    pub(crate) fn released(
+        &self,
+        place: Option<u64>,
+        id: &OwnerId,
+        ends: impl FnOnce() -> Instant,
+    ) {
+        self.engine.released(place, || Released {
+            protocol: self.protocol.clone(),
+            id: id.clone(),
+            held: self.held.clone(),
+            ends: ends(),
+        });
+    }
+
     pub(crate) fn holds_here(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
@@ -180,14 +195,14 @@ impl Entries {
             return Ok(entry);
         }
         let name = &place.key().1;
-        let protocol = kind.on(name, &engine.settings);
+        let protocol: Arc<dyn Protocol> = kind.on(name, &engine.settings).into();
         let entry = Arc::new(Entry {
             engine: engine.clone(),
             kind,
             queue: Queue::default(),
             passes_on: engine.settings.pass_on && protocol.passing().is_some(),
             protocol,
-            held: AtomicUsize::new(0),
+            held: Arc::default(),
             owned: self.owned(name),
         });
         *place = Arc::downgrade(&entry);

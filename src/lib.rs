@@ -129,8 +129,11 @@
 //!   know of the last acquisition, and grants it again. A [majority](MultiLock::majority) of
 //!   independent servers does not depend on one, but on time all the more.
 //! - **A failover may bring a released lock back.** A promoted replica that has not heard of the last
-//!   release keeps the lock for what is left of its lease, and everybody waits so long
-//!   ([`Lock::force_unlock`] ends it). A shorter [`Config::watchdog`] or lease shortens it.
+//!   releases holds those locks still. Behind sentinels and in a cluster a client sends the new master once more
+//!   what it released on the old one: all of its last 10 s there, up to 16 384 of them. An earlier release, one of a
+//!   client that has been closed or has died since, and one of Redisson's are not repeated: everybody
+//!   waits for what is left of that lease ([`Lock::force_unlock`] ends it). A shorter [`Config::watchdog`] or
+//!   lease shortens it.
 //! - **No order between processes** but by fair locks, and no upper bound on a wait but the one you set.
 //! - **A suspended machine's monotonic clock may stand still** (Linux does not count suspend): after
 //!   a suspend, trust may be counted too long, until the next renewal.

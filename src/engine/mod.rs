@@ -8,6 +8,7 @@ mod backoff;
 mod combiner;
 mod janitor;
 mod lease;
+mod releases;
 mod silence;
 mod wakeups;
 mod watchdog;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     backoff::Backoff,
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
+    releases::{Released, Releases},
     silence::Silence,
     wakeups::{Subscription, Wakeups},
     watchdog::Watchdog,
@@ -54,6 +56,7 @@ pub(crate) struct Engine {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) silence: Silence,
+    releases: Releases,
     combiner: Combiner,
     state: watch::Sender<State>,
 }
@@ -80,6 +83,7 @@ impl Engine {
             watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
             wakeups,
             silence: Silence::default(),
+            releases: Releases::default(),
             combiner: Combiner::new(transport.clone(), runtime.clone(), settings.command_timeout),
             state: watch::Sender::new(State::Open),
             settings,
@@ -89,6 +93,9 @@ impl Engine {
         runtime.spawn(wakeups::run(Arc::downgrade(&engine)));
         runtime.spawn(watchdog::run(Arc::downgrade(&engine)));
         runtime.spawn(keep_time(Arc::downgrade(&engine)));
+        if engine.transport.follows() {
+            runtime.spawn(releases::run(Arc::downgrade(&engine)));
+        }
         engine
     }
 

@@ -109,6 +109,11 @@ impl Wakeups {
         confirmed.then(|| *entry.channel.messages.borrow())
     }
 
+    /// Counts the gaps: after each, other servers may serve the keys.
+    pub(super) fn gaps(&self) -> watch::Receiver<u64> {
+        self.gaps.subscribe()
+    }
+
     #[cfg(test)]
     pub(crate) fn is_subscribed(&self, name: &str) -> bool {
         self.channels.contains_key(name)

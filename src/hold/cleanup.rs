@@ -38,9 +38,10 @@ pub(crate) async fn take_back(entry: &Entry, id: &OwnerId, lease: Duration) {
     let give_up = Instant::now() + lasts(entry, lease);
     let mut backoff = Backoff::persistent();
     while !engine.is_closed() {
+        let place = engine.serves(&*entry.protocol);
         let answer = engine.transport.call(entry.protocol.undo(id)).await;
         match answer.and_then(protocol::released) {
-            Ok(_) => return,
+            Ok(_) => return entry.released(place, id, || give_up),
             Err(error) => {
                 if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
                     tracing::warn!(lock = entry.name(), holder = ?id, %error, "could not undo");

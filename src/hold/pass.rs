@@ -62,7 +62,10 @@ impl Hold {
     /// Another hold has taken its place on the server. Says whether it was the current one here.
     pub(crate) fn replaced(&self) -> bool {
         self.lease.end();
-        self.entry.engine.watchdog.remove(&self.lease);
+        let engine = &self.entry.engine;
+        engine.watchdog.remove(&self.lease);
+        let place = engine.serves(&*self.entry.protocol);
+        self.entry.released(place, self.id(), || self.lease.outlived_at(Instant::now()));
         self.entry.queue.released(self, None, None)
     }
 }

@@ -90,9 +90,13 @@ impl Hold {
                 return Err(Error::Closed);
             }
             let sent = Instant::now();
+            let place = if to == 0 { engine.serves(&*self.entry.protocol) } else { None };
             let call = self.entry.protocol.release(self.id(), to);
             let answer = engine.call(call, Replicas::None, |_| false).await;
             let answer = answer.and_then(protocol::released);
+            if answer.is_ok() {
+                self.entry.released(place, self.id(), || self.lease.outlived_at(sent));
+            }
             self.entry.say(answer.as_ref().err());
             let error = match answer {
                 Ok(Some(told)) => return Ok((sent, told)),

@@ -137,8 +137,13 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// The server on which a channel is subscribed.
-    fn place(&self, _channel: &str) -> u64 {
+    /// Whether another server may take the place of one. Each time, [`Event::Gap`] follows.
+    fn follows(&self) -> bool {
+        false
+    }
+
+    /// The server that has a key, or on which a channel is subscribed.
+    fn place(&self, _name: &str) -> u64 {
         0
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct FredTransport {
 pub(super) struct Shared {
     pub(super) terms: Terms,
     pub(super) is_cluster: bool,
+    /// Whether there is somebody who says which servers there are.
+    follows: bool,
     sharded: bool,
     pub(super) routes: RwLock<Arc<Routes>>,
     homes: Homes,
@@ -68,7 +70,7 @@ impl FredTransport {
             let node = Node::connect(config, terms.clone()).boxed().await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
-            return Ok(Self::new(terms, false, false, routes));
+            return Ok(Self::new(terms, None, false, routes));
         };
         let (map, sharded) = look_around(&mut discovery, sharding).await?;
         if sharded {
@@ -82,15 +84,16 @@ impl FredTransport {
         if let Some(error) = errors.into_iter().next() {
             return Err(error);
         }
-        let transport = Self::new(terms, discovery.is_cluster(), sharded, routes);
+        let transport = Self::new(terms, Some(&discovery), sharded, routes);
         transport.runtime().spawn(follow(Arc::downgrade(&transport.shared), discovery));
         Ok(transport)
     }
 
-    fn new(terms: Terms, is_cluster: bool, sharded: bool, routes: Routes) -> Self {
+    fn new(terms: Terms, discovery: Option<&Discovery>, sharded: bool, routes: Routes) -> Self {
         let shared = Shared {
             terms,
-            is_cluster,
+            is_cluster: discovery.is_some_and(Discovery::is_cluster),
+            follows: discovery.is_some(),
             sharded,
             routes: RwLock::new(Arc::new(routes)),
             homes: Homes::default(),
@@ -235,8 +238,12 @@ impl Transport for FredTransport {
         .boxed()
     }
 
-    fn place(&self, channel: &str) -> u64 {
-        self.shared.node_of(channel.as_bytes()).map_or(0, |node| node.id)
+    fn follows(&self) -> bool {
+        self.shared.follows
+    }
+
+    fn place(&self, name: &str) -> u64 {
+        self.shared.node_of(name.as_bytes()).map_or(0, |node| node.id)
     }
 
     fn may_be_subscribed(&self, channel: &str) -> bool {

@@ -207,7 +207,7 @@ async fn lock_in_spite_of(error: &str, party: &Party) {
 
 /// Stops the replicas of the lock's master, and fills all that is between them: what it writes from now on stays in its
 /// own memory.
-fn deafen(servers: &impl Failing) -> Vec<usize> {
+pub(crate) fn deafen(servers: &impl Failing) -> Vec<usize> {
     let replicas = servers.replicas();
     replicas.iter().for_each(|&replica| servers.node(replica).pause());
     let (piece, mut master) = (vec![b'.'; BALLAST_PIECE], servers.node(servers.master()).client());
@@ -218,11 +218,11 @@ fn deafen(servers: &impl Failing) -> Vec<usize> {
 }
 
 /// A latch of Redisson's whose unlock was not answered lives as long as it lives.
-async fn assert_nothing_of_ours_left(servers: &impl Failing) {
+pub(crate) async fn assert_nothing_of_ours_left(servers: &impl Failing) {
     assert_nothing_left_where(servers, |name| !name.starts_with("redisson_unlock_latch:")).await;
 }
 
-fn drop_ballast(servers: &impl Failing) {
+pub(crate) fn drop_ballast(servers: &impl Failing) {
     cmd("DEL").arg(BALLAST).exec(&mut servers.client_of(LOCK)).expect("a master that answers");
 }
 

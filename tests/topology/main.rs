@@ -15,6 +15,7 @@ mod rights;
 mod sentinel;
 mod size;
 mod stalled;
+mod unheard;
 
 /// The same test for every mix of contenders.
 macro_rules! mixes {
