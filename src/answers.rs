@@ -1,11 +1,20 @@
 //! What the server last said of a lock to those who wait for it: whether one whose wait is over may be told
 //! that the lock is held, or has to be told that the server cannot be asked.
 
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
 
-use tokio::sync::{Notify, futures::Notified};
+use tokio::{
+    sync::{Notify, futures::Notified},
+    time::Instant,
+};
 
 use crate::{error::Error, replicas::Replicas, wire::WireError};
+
+/// Who waits looks again sooner than that. What was said before says nothing of now: whoever asked is not polled.
+const FRESH: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
@@ -18,9 +27,9 @@ struct State {
     /// The question that has no answer yet.
     open: Option<u64>,
     questions: u64,
-    /// How many answers came, and the last one.
+    /// How many answers came, and the last one, with when it came.
     count: u64,
-    last: Option<Answer>,
+    last: Option<(Instant, Answer)>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +60,7 @@ pub(crate) struct Known {
     pub(crate) count: u64,
     /// Whether a question is open.
     pub(crate) asked: bool,
+    /// The last one, unless it is old.
     pub(crate) last: Option<Answer>,
 }
 
@@ -79,7 +89,7 @@ impl Answers {
         {
             let mut state = self.state();
             state.count += 1;
-            state.last = Some(answer);
+            state.last = Some((Instant::now(), answer));
         }
         self.said.notify_waiters();
     }
@@ -98,7 +108,9 @@ impl Answers {
 
     pub(crate) fn known(&self) -> Known {
         let state = self.state();
-        Known { count: state.count, asked: state.open.is_some(), last: state.last.clone() }
+        let fresh = state.last.as_ref().filter(|(came, _)| came.elapsed() < FRESH);
+        let last = fresh.map(|(_, answer)| answer.clone());
+        Known { count: state.count, asked: state.open.is_some(), last }
     }
 
     /// Done at the next answer from now on.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A future may be left alone for any time without being dropped. What it would be the first to do, nobody
-//! would do then. So the first is asked for a sign once in a while: it is woken, and has to be polled before
-//! the second [`Fifo::tick`] from then. If it is not, it is put out of the line, and so are all others that
+//! would do then. So while somebody waits behind it, the first is asked for a sign once in a while: it is woken,
+//! and has to be polled before the second [`Fifo::tick`] from then, also if it is alone by that time. If it is not, it is put out of the line, and so are all others that
 //! were asked in vain. The next poll of such a one stands in line anew, at the end. Only the order suffers.
 
 use std::{
@@ -71,7 +71,7 @@ pub(crate) struct Tick {
     pub(crate) put_out: bool,
     /// Whether nobody is in line any more.
     pub(crate) empty: bool,
-    /// Whether ticks end, for nobody waits behind the first.
+    /// Whether ticks end, for nobody waits behind the first, and it owes no sign.
     pub(crate) over: bool,
 }
 
@@ -104,9 +104,14 @@ impl<T: Default> Fifo<T> {
         state.places[at].seen(context.waker());
         self.count(&state);
         let begins = !std::mem::replace(&mut state.ticking, true);
+        // Whoever comes may not stay for long enough to see it asked.
+        let waker = if begins { state.wake_first() } else { None };
         drop(state);
         if begins {
             tick();
+        }
+        if let Some(waker) = waker {
+            waker.wake();
         }
         Poll::Pending
     }
@@ -171,8 +176,8 @@ impl<T: Default> Fifo<T> {
         Left { last, _unclaimed: [legacy, unclaimed] }
     }
 
-    /// To be called again and again while somebody waits behind the first: asks the first for a sign, and puts
-    /// those out who were asked in vain. With `forgive` they have until the next tick, for who ticks was late
+    /// To be called again and again until it is over: asks the first for a sign if somebody waits behind it, and
+    /// puts those out who were asked in vain. With `forgive` they have until the next tick, for who ticks was late
     /// itself.
     pub(crate) fn tick(&self, forgive: bool) -> Tick {
         let (wakers, tick) = {
@@ -191,16 +196,18 @@ impl<T: Default> Fifo<T> {
             self.count(state);
             let now_in_line = state.places.len() - state.left;
             let put_out = now_in_line < before;
-            let over = now_in_line < 2;
-            state.ticking = !over;
+            let alone = now_in_line < 2;
             // Where one is not polled, its neighbours may not be either.
-            let asked = match over {
+            let asked = match alone {
                 _ if put_out => state.places.len(),
                 true => 0,
                 false => 1,
             };
             let asked = state.places.iter_mut().take(asked).filter(|place| !place.has_left);
             let wakers: Vec<_> = asked.filter_map(|place| place.ask(now)).collect();
+            let first = state.places.front();
+            let over = alone && first.is_none_or(|first| first.owes_since.is_none());
+            state.ticking = !over;
             (wakers, Tick { put_out, empty: now_in_line == 0, over })
         };
         wakers.into_iter().for_each(Waker::wake);

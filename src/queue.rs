@@ -146,7 +146,7 @@ impl Queue {
     }
 }
 
-/// Sees to it that no head is waited for that is not polled; ends when nobody waits behind one.
+/// Sees to it that no head is waited for that is not polled; ends when nobody waits behind one that is.
 pub(crate) async fn mind(entry: Arc<Entry>) {
     let queue = &entry.queue;
     loop {

@@ -129,7 +129,20 @@ fn ticks_end_with_the_last_who_waits_behind_another() {
     }
     assert_eq!(begun.get(), 1, "and begin with the next");
     assert!(!second.leave(&fifo, None));
+    assert!(!fifo.tick(false).over, "the first was asked");
+    assert!(first.sign(&fifo));
     assert!(fifo.tick(false).over);
+}
+
+#[test]
+fn one_that_gives_no_sign_loses_its_place_also_when_nobody_stays_behind_it() {
+    let fifo = Fifo::default();
+    let [first, passing] = line_of(&fifo);
+    assert!(!passing.leave(&fifo, None));
+    let ticks = [fifo.tick(false), fifo.tick(false)];
+    let tick = |put_out| Tick { put_out, empty: put_out, over: put_out };
+    assert_eq!((ticks, first.woken()), ([tick(false), tick(true)], 0));
+    assert!(fifo.is_empty());
 }
 
 #[test]

@@ -275,3 +275,34 @@ async fn a_waiter_dropped_while_it_asks_leaves_no_doubt_about_the_server() {
         assert!(sim.left().await.is_empty());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_nobody_polls_does_not_keep_out_those_who_wait_but_for_a_moment() {
+    let world = World::new();
+    for after in (0..20).chain([200, 3_001, 4_000]) {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let alone = left_alone(&lock, ms(after) + Duration::from_micros(500)).await;
+        held.unlock().await.unwrap();
+        sleep(Duration::from_secs(20)).await;
+        let newcomer = lock.try_lock().wait(ms(300)).await.unwrap();
+        let newcomer = newcomer.unwrap_or_else(|| panic!("left alone after {after} ms: free"));
+        // To the one that is not polled.
+        newcomer.unlock().await.unwrap();
+        for wait in [20, 300, 900].map(ms) {
+            let tries = async {
+                loop {
+                    if let Some(guard) = lock.try_lock().wait(wait).await.unwrap() {
+                        break guard;
+                    }
+                }
+            };
+            let guard = timeout(SOON, tries).await;
+            let guard = guard.unwrap_or_else(|_| panic!("left alone after {after} ms: held"));
+            guard.unlock().await.unwrap();
+        }
+        drop(alone);
+        assert!(sim.left().await.is_empty());
+    }
+}
