@@ -77,7 +77,13 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         if !matches!(line, Line::Servers { .. }) {
             waiter.claim.part_with_unanswered();
         }
-        let Some(entered) = within(deadline, queue.enter(replicas, mind)).await else { break };
+        let entered = tokio::select! {
+            biased;
+            entered = within(deadline, queue.enter(replicas, mind)) => entered,
+            // The first need not be one that is polled, and hears of it.
+            why = engine.closing() => return Err(why),
+        };
+        let Some(entered) = entered else { break };
         let mut turn = entered?;
         let led = match &mut turn {
             Some(turn) => waiter.lead(turn).await?,

@@ -306,3 +306,26 @@ async fn a_waiter_that_nobody_polls_does_not_keep_out_those_who_wait_but_for_a_m
         assert!(sim.left().await.is_empty());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn those_behind_one_that_nobody_polls_are_told_that_the_client_closes() {
+    let world = World::new();
+    for after in (0..20).chain([200, 3_001]) {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let alone = left_alone(&lock, ms(after) + Duration::from_micros(500)).await;
+        let close = async {
+            sleep(ms(100)).await;
+            // What nobody polls cannot be undone.
+            let _ = sim.client.close().await;
+        };
+        let behind = timeout(SOON, lock.lock().into_future());
+        let (behind, ()) = tokio::join!(behind, close);
+        let behind = behind.unwrap_or_else(|_| panic!("left alone after {after} ms: it waits on"));
+        assert!(matches!(behind, Err(Error::Closed)), "{behind:?}");
+        drop(alone);
+        held.unlock().await.unwrap();
+        assert!(other.left().await.is_empty());
+    }
+}
