@@ -143,6 +143,9 @@ if ttl == -2 and (not head or head == me) then
     redis.call('lpop', queue)
     redis.call('zrem', deadlines, me)
     head = redis.call('lindex', queue, 0)
+  elseif not head then
+    -- of a line that was deleted
+    redis.call('del', deadlines)
   end
   redis.call('hset', lock, me, '1')
   redis.call('pexpire', lock, lease)

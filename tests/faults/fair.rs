@@ -218,3 +218,22 @@ fn cpu(redis: &Inspector) -> f64 {
     };
     used("used_cpu_sys:") + used("used_cpu_user:")
 }
+
+/// The line and the deadlines are two keys, and a server that is full may evict one of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deadlines_of_a_line_that_is_gone_are_not_kept_for_ever() {
+    let stage = Stage::new().await;
+    let config = Config::from_url(stage.server.url()).unwrap().fair_wait(WAIT);
+    let client = connect(config).await;
+    let held = client.fair_lock(LOCK).lock().await.unwrap();
+    let waiter = {
+        let lock = client.fair_lock(LOCK);
+        tokio::spawn(async move { lock.lock().await })
+    };
+    in_line(stage.redis(), 1).await;
+    stage.redis().query::<()>(cmd("DEL").arg(queue_key(LOCK)).arg(LOCK));
+    let guard = within(LIMIT, "for the lock", waiter).await.unwrap().unwrap();
+    assert!(held.unlock().await.is_err());
+    guard.unlock().await.unwrap();
+    stage.end([client]).await;
+}
