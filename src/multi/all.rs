@@ -169,8 +169,11 @@ impl Taking<'_> {
         let Terms { owner, lease, patience: whole } = self.terms;
         match take_one(&self.locks[i], owner, lease, patience).await {
             Ok(share) => self.held[i] = share,
-            // Of a part of the time: whether the server answers in the whole, the next wait tells.
-            Err(Error::Redis(_)) if patience.deadline() != whole.deadline() => {}
+            // Of a part of the time: whether the server answers in the whole, the next wait tells, if
+            // there is one.
+            Err(Error::Redis(_))
+                if patience.deadline() != whole.deadline()
+                    && whole.deadline().is_none_or(|end| end > Instant::now()) => {}
             Err(error) => return Err(self.locks[i].told("acquiring")(error)),
         }
         Ok(self.held[i].is_some())

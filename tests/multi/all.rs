@@ -1,5 +1,7 @@
 //! All of several locks: what one that is missing does to the others.
 
+use std::time::{Duration, Instant};
+
 use harness::redis::cmd;
 use redisson_lock::{Client, Config, Error, Loss, MultiLock};
 use tokio::time::{sleep, timeout};
@@ -87,5 +89,33 @@ async fn every_kind_takes_part_and_an_owner_takes_them_again() {
     soon("to unlock", outer.unlock()).await.unwrap();
     drop(reading);
     stage.servers[0].inspector().query::<()>(cmd("DEL").arg("redisson_lock_token:{fenced}"));
+    stage.end([user]).await;
+}
+
+/// A spin lock always has a command under way: it is the wait for a part of the time that meets the silence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_begins_to_hang_is_awaited_for_one_command_at_most() {
+    const WAIT: Duration = ms(700);
+    const COMMAND: Duration = ms(2_000);
+    let stage = Stage::new(2).await;
+    let user = stage.user_with(|config| config.command_timeout(COMMAND)).await;
+    let far = Client::connect(Config::from_url(stage.servers[1].url()).unwrap()).await.unwrap();
+    let multi = MultiLock::all([user[0].lock("a"), user[1].spin_lock("b")]);
+    let held = far.lock("b").lock().await.unwrap();
+    let begun = Instant::now();
+    let taking = multi.clone();
+    let taking = tokio::spawn(async move { taking.try_lock().wait(WAIT).await });
+    sleep(ms(40)).await;
+    stage.proxies[1].blackhole(true);
+    let taken = soon("an end", taking).await.unwrap();
+    let took = begun.elapsed();
+    println!("{taken:?} after {took:?}");
+    assert!(matches!(taken, Err(Error::Redis(_))), "{taken:?}");
+    assert!(took < WAIT + COMMAND, "{took:?}");
+    stage.proxies[1].blackhole(false);
+    held.unlock().await.unwrap();
+    let both = soon("both", multi.lock()).await.unwrap();
+    soon("to unlock", both.unlock()).await.unwrap();
+    far.close().await.unwrap();
     stage.end([user]).await;
 }
