@@ -156,6 +156,11 @@ impl RedisError {
         };
         Self { text, about: None, source }
     }
+
+    /// What there was to say, and nothing of what was being done.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 /// The error that fred had and wrote down as `{:?}` does.

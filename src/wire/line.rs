@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     Event, FredConfig,
     connection::{Broken, RawAnswer, Session, not_sent},
-    node::Terms,
+    node::{Terms, opaque},
     pubsub, server_name,
 };
 
@@ -48,8 +48,8 @@ pub(super) enum Sort {
 }
 
 enum State {
-    /// Not yet, or being made again.
-    Pending,
+    /// Not yet, or being made again, which has failed for this reason the last time.
+    Pending(Option<FredError>),
     Up(Arc<Session>),
     /// For good: another node is to take its place.
     Gone,
@@ -59,7 +59,12 @@ enum State {
 impl Line {
     /// Not yet connected.
     pub(super) fn new(config: FredConfig, terms: Terms, sort: Sort) -> Self {
-        Self(Arc::new(Slot { config, terms, sort, state: watch::Sender::new(State::Pending) }))
+        Self(Arc::new(Slot {
+            config,
+            terms,
+            sort,
+            state: watch::Sender::new(State::Pending(None)),
+        }))
     }
 
     pub(super) async fn connect(&self) -> Result<(), FredError> {
@@ -101,14 +106,19 @@ impl Line {
     /// The connection, as soon as it is there.
     pub(super) async fn wait(&self, by: Instant) -> Result<Arc<Session>, FredError> {
         let mut state = self.0.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Pending));
-        let Ok(settled) = timeout_at(by, settled).await else {
-            return Err(not_sent("there is no connection"));
-        };
-        match settled.as_deref() {
-            Ok(State::Up(session)) => Ok(session.clone()),
-            _ => Err(not_sent("the connection is gone")),
+        let settled = state.wait_for(|state| !matches!(state, State::Pending(_)));
+        if let Ok(settled) = timeout_at(by, settled).await {
+            return match settled.as_deref() {
+                Ok(State::Up(session)) => Ok(session.clone()),
+                _ => Err(not_sent("the connection is gone")),
+            };
         }
+        Err(match &*self.0.state.borrow() {
+            State::Pending(Some(why)) => {
+                not_sent(&format!("there is no connection: {}", opaque(why).text()))
+            }
+            _ => not_sent("there is no connection"),
+        })
     }
 
     /// The same, within the usual time.
@@ -143,6 +153,17 @@ impl Line {
         }
     }
 
+    /// Why it is not there yet.
+    fn note_failure(&self, error: FredError) {
+        self.0.state.send_if_modified(|state| {
+            if let State::Pending(why) = state {
+                *why = Some(error);
+            }
+            // Nobody waits for that.
+            false
+        });
+    }
+
     /// Closes it for good.
     pub(super) async fn quit(&self) {
         let state = self.0.state.send_replace(State::Closed);
@@ -156,7 +177,7 @@ impl Slot {
     /// What it is when its connection has ended.
     fn without(&self) -> State {
         match self.terms.broken {
-            Broken::Reconnects => State::Pending,
+            Broken::Reconnects => State::Pending(None),
             Broken::IsGone => State::Gone,
         }
     }
@@ -190,7 +211,10 @@ fn outlive(
                     }
                     return;
                 }
-                Err(error) => tracing::debug!(%error, "cannot connect again yet"),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot connect again yet");
+                    again.note_failure(error);
+                }
             }
             drop(again);
             sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;

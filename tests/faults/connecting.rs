@@ -137,6 +137,41 @@ async fn a_server_that_refuses_and_comes_back_is_found_again() {
     stage.end([client]).await;
 }
 
+/// A connection that breaks once the password has been changed is not made again: callers are told why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_that_is_changed_is_told_and_taken_back_is_no_harm() {
+    let stage = Stage::new().await;
+    let set_user = |rules: &[&str]| {
+        stage.redis().query::<()>(cmd("ACL").arg(&["SETUSER", "service"]).arg(rules));
+    };
+    set_user(&["on", ">secret", "~*", "&*", "+@all"]);
+    let url = format!("redis://service:secret@127.0.0.1:{}", stage.proxy.port());
+    let config = Config::from_url(url).unwrap();
+    let short = Duration::from_millis(800);
+    let client = Client::connect(config.command_timeout(short).retry_timeout(short));
+    let client = client.await.unwrap();
+    let held = client.lock("held").lock().await.unwrap();
+
+    set_user(&["resetpass", ">another"]);
+    stage.proxy.cut_all();
+    let told = async {
+        loop {
+            let told = client.lock(LOCK).try_lock().await.unwrap_err().to_string();
+            assert!(!told.contains("secret"), "{told}");
+            if told.contains("WRONGPASS") {
+                return println!("{told}");
+            }
+        }
+    };
+    soon("the reason to be told", told).await;
+
+    set_user(&[">secret"]);
+    let guard = soon("to be let in", client.lock(LOCK).lock()).await.unwrap();
+    guard.unlock().await.unwrap();
+    held.unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
 async fn connect(url: impl Into<String>) -> Result<Client, Error> {
     let config = Config::from_url(url).unwrap();
     soon("for an answer", Client::connect(config)).await
