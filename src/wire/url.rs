@@ -1,5 +1,7 @@
 //! Redis URLs: what they may say, and what of it may be shown.
 
+use std::path::{Path, PathBuf};
+
 use fred::types::config::ServerConfig;
 
 use super::FredConfig;
@@ -70,14 +72,35 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
     check_parts(*form, rest)?;
     // The form other clients use for a Unix socket.
     let scheme = if scheme == "unix" { "redis+unix" } else { &scheme };
-    let config = FredConfig::from_url(&format!("{scheme}://{rest}"))
+    let mut config = FredConfig::from_url(&format!("{scheme}://{rest}"))
         .map_err(|error| unusable(error.details().to_owned()))?;
+    if let ServerConfig::Unix { path } = &mut config.server {
+        *path = socket(path)?;
+    }
     match &config.server {
         ServerConfig::Sentinel { service_name, .. } if service_name.is_empty() => {
             Err(unusable("?sentinelServiceName= names no service".into()))
         }
         _ => Ok(config),
     }
+}
+
+/// fred takes the path of a socket as it stands in a URL, where a space is `%20`.
+fn socket(path: &Path) -> Result<PathBuf, Error> {
+    let mut written = path.as_os_str().as_encoded_bytes();
+    if written.ends_with(b"/") || written.is_empty() {
+        return Err(unusable("it names no Unix socket".into()));
+    }
+    let mut path = Vec::with_capacity(written.len());
+    while let [first, rest @ ..] = written {
+        let code = rest.get(..2).filter(|code| *first == b'%' && code[0] != b'+');
+        let code = code.and_then(|code| str::from_utf8(code).ok());
+        let byte = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        path.push(byte.unwrap_or(*first));
+        written = if byte.is_some() { &rest[2..] } else { rest };
+    }
+    let path = String::from_utf8(path);
+    path.map(PathBuf::from).map_err(|_| unusable("the path of its socket is no UTF-8".into()))
 }
 
 /// What stands behind `scheme://`, as far as fred would ignore it.
@@ -247,6 +270,11 @@ mod tests {
         refusal("redis://h:1#2");
         refusal("unix://run/redis.sock");
         refusal("unix://u:p@run/redis.sock");
+        for no_socket in ["unix://", "unix:///", "unix://localhost", "redis+unix://u:p@localhost/"]
+        {
+            assert!(refusal(no_socket).contains("socket"), "{no_socket}");
+        }
+        refusal("unix:///run/%FF.sock");
     }
 
     #[test]
@@ -277,6 +305,9 @@ mod tests {
             ),
             ("unix:///run/redis.sock", "redis+unix:///run/redis.sock"),
             ("redis+unix:///run/redis.sock", "redis+unix:///run/redis.sock"),
+            ("unix:///run/a b/é.sock", "redis+unix:///run/a b/é.sock"),
+            ("unix:///run/a%20b/%C3%A9%25.sock", "redis+unix:///run/a b/é%.sock"),
+            ("unix:///run/{a}/100%/%+1.sock", "redis+unix:///run/{a}/100%/%+1.sock"),
             ("valkey+unix://u:p@localhost/run/redis.sock", "redis+unix:///run/redis.sock"),
         ];
         for (url, expected) in known {
