@@ -1,12 +1,20 @@
 //! Asks a cluster's nodes, or the sentinels, who serves what.
 
-use std::{collections::HashMap, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    ops::RangeInclusive,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use fred::{
     error::{Error as FredError, ErrorKind},
     types::{Value, config::ServerConfig},
 };
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::{
+    FutureExt,
+    stream::{FuturesUnordered, Stream, StreamExt},
+};
 use tokio::time::timeout;
 
 use super::{
@@ -39,8 +47,13 @@ pub(super) struct Discovery {
     sources: Vec<(Address, Option<Arc<Session>>)>,
     /// Who may be asked whatever others say.
     configured: Vec<Address>,
+    /// Who has answered when most had done so long before: to be asked over the same connection the next time.
+    late: Late,
 }
 
+type Late = Arc<Mutex<Vec<(Address, Arc<Session>)>>>;
+
+#[derive(Clone)]
 enum Kind {
     Cluster,
     Sentinel { service: String },
@@ -59,7 +72,8 @@ impl Discovery {
         let configured: Vec<_> =
             hosts.iter().map(|server| Address::new(&*server.host, server.port)).collect();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
-        Some(Self { runtime: runtime.clone(), base: config.clone(), kind, sources, configured })
+        let (runtime, base, late) = (runtime.clone(), config.clone(), Late::default());
+        Some(Self { runtime, base, kind, sources, configured, late })
     }
 
     pub(super) fn is_cluster(&self) -> bool {
@@ -96,15 +110,24 @@ impl Discovery {
     }
 
     async fn ask_first(&mut self, count: usize) -> Result<Map, FredError> {
-        let (runtime, base, kind) = (&self.runtime, &self.base, &self.kind);
+        for (address, session) in take(&self.late) {
+            let mut sources = self.sources.iter_mut();
+            if let Some((_, unknown @ None)) = sources.find(|(known, _)| *known == address) {
+                *unknown = Some(session);
+            }
+        }
         let asked: Vec<_> = self.sources[..count].iter().map(|(at, _)| at.clone()).collect();
         let mut asking: FuturesUnordered<_> = self
             .sources
             .drain(..count)
-            .map(|(address, session)| async move {
-                let asking = ask_one(runtime, base, kind, &address, session);
-                let answer = timeout(PATIENCE, asking).await;
-                (address, answer.unwrap_or_else(|_| Err(timed_out())))
+            .map(|(address, session)| {
+                let (runtime, base, kind) =
+                    (self.runtime.clone(), self.base.clone(), self.kind.clone());
+                async move {
+                    let asking = ask_one(&runtime, &base, &kind, &address, session);
+                    let answer = timeout(PATIENCE, asking).await;
+                    (address, answer.unwrap_or_else(|_| Err(timed_out())))
+                }
             })
             .collect();
         let mut silent: Vec<Address> = asked;
@@ -127,7 +150,9 @@ impl Discovery {
                 }
             }
         }
-        drop(asking);
+        if !asking.is_empty() {
+            self.runtime.spawn(hear_out(asking, self.late.clone()).boxed());
+        }
         if !views.is_empty() {
             silent.retain(|address| is_known(address, &self.configured, &views));
         }
@@ -159,8 +184,25 @@ impl Discovery {
     }
 
     pub(super) async fn quit(&mut self) {
-        quit_all(self.sources.drain(..).filter_map(|(_, session)| session)).await;
+        let late = take(&self.late).into_iter().map(|(_, session)| session);
+        quit_all(self.sources.drain(..).filter_map(|(_, session)| session).chain(late)).await;
     }
+}
+
+/// Those who take longer than most have connections that are worth keeping.
+async fn hear_out<V>(
+    mut asking: impl Stream<Item = (Address, Result<(V, Arc<Session>), FredError>)> + Unpin,
+    late: Late,
+) {
+    while let Some((address, answer)) = asking.next().await {
+        if let Ok((_, session)) = answer {
+            late.lock().unwrap_or_else(PoisonError::into_inner).push((address, session));
+        }
+    }
+}
+
+fn take(late: &Late) -> Vec<(Address, Arc<Session>)> {
+    std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Whether there is reason to ask it again, though it does not answer.

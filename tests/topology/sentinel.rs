@@ -146,3 +146,31 @@ async fn masters_that_the_same_sentinels_watch_are_as_many_servers() {
         assert_nothing_left(server).await;
     }
 }
+
+/// It is further away than the others, as in another region: most have answered long before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_that_is_slower_than_the_others_is_not_connected_to_over_and_over() {
+    let servers = Sentinel::start();
+    let [first, second, _] = &servers.sentinels()[..] else { panic!("three sentinels") };
+    let far = Proxy::start(servers.sentinel(2).port()).await;
+    far.delay_replies(Duration::from_millis(60));
+    let service = Sentinel::MASTER;
+    let url = format!(
+        "redis-sentinel://{first}?sentinelServiceName={service}&node={second}&node=127.0.0.1:{}",
+        far.port()
+    );
+    let client = Client::connect(Config::from_url(&url).unwrap()).await.unwrap();
+    let received = || {
+        let info: String =
+            cmd("INFO").arg("stats").query(&mut servers.sentinel(2).client()).unwrap();
+        let count = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        count.unwrap().parse::<usize>().unwrap()
+    };
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let before = received();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let more = received() - before;
+    println!("{more} connections in 6 s");
+    client.close().await.unwrap();
+    assert!(more < 4, "{more} connections");
+}
