@@ -123,6 +123,7 @@ impl Claim {
     /// The next attempt takes over this hold. It is not renewed meanwhile: this claim may not be polled.
     pub(crate) fn take_over(&mut self, mut source: Share) {
         source.unwatch();
+        self.entry.queue.passing.swapping();
         self.source = Some(source);
     }
 

@@ -29,6 +29,8 @@ struct State {
     minded: bool,
     /// The hold of this process that was granted last. One before it is surely lost.
     current: Option<Weak<Hold>>,
+    /// Whether it is to be swapped, by one who asks the server for that if it is polled.
+    swapping: bool,
     tenure: Tenure,
 }
 
@@ -80,6 +82,7 @@ impl Passing {
                 return Err(share);
             }
             let old = state.baton.replace(Some(share));
+            state.swapping = false;
             state.at = Some(Instant::now());
             state.tenure.passed();
             (!std::mem::replace(&mut state.minded, true), old)
@@ -101,6 +104,11 @@ impl Passing {
         self.state().baton.replace(None)
     }
 
+    /// What was taken from here is to be swapped for another hold.
+    pub(crate) fn swapping(&self) {
+        self.state().swapping = true;
+    }
+
     /// A hold was granted: while the lock was free, or in the place of one that was the current one or not.
     pub(crate) fn granted(&self, hold: &Arc<Hold>, swapped: Option<bool>) {
         match swapped {
@@ -114,6 +122,7 @@ impl Passing {
         let stale = {
             let mut state = self.state();
             state.current = Some(Arc::downgrade(hold));
+            state.swapping = false;
             state.tenure.won(Instant::now());
             state.baton.replace(None)
         };
@@ -156,7 +165,7 @@ impl Passing {
             if !state.is_current(hold) {
                 return false;
             }
-            state.current = None;
+            (state.current, state.swapping) = (None, false);
             if let Some((sent, others)) = told {
                 let now = Instant::now();
                 state.tenure.released(now, now - sent, others, heard);
@@ -177,7 +186,8 @@ impl Passing {
 
     /// Whether the server is about to say what becomes of a hold that was given back here.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.current().is_some_and(|hold| !hold.is_wanted()) && !self.is_offered()
+        let swapping = self.state().swapping;
+        self.current().is_some_and(|hold| !hold.is_wanted()) && !swapping && !self.is_offered()
     }
 
     fn current(&self) -> Option<Arc<Hold>> {

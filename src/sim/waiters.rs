@@ -3,7 +3,7 @@
 use std::{cell::RefCell, pin::Pin, time::Duration};
 
 use futures::{FutureExt, future::join_all};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, LOCK, ONE_WAY, Sim, World};
 use crate::{Error, Lock, LockGuard};
@@ -328,4 +328,28 @@ async fn those_behind_one_that_nobody_polls_are_told_that_the_client_closes() {
         held.unlock().await.unwrap();
         assert!(other.left().await.is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_one_has_taken_over_and_nobody_polls_is_reported_as_held() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let mut me = sim.client.owner();
+    let mut alone: Waiting = lock.lock().by(&mut me).into_future();
+    assert!(timeout(ms(20), &mut alone).await.is_err());
+    // The swap never gets there.
+    sim.network.fail("pass", [Fault::LoseRequest]);
+    held.unlock().await.unwrap();
+    assert!((&mut alone).now_or_never().is_none());
+    // After that it has lost its turn.
+    assert!(timeout(SOON, lock.lock().into_future()).await.is_err());
+    for wait in [20, 500, 2_000].map(ms) {
+        let begun = Instant::now();
+        let answer = lock.try_lock().wait(wait).await;
+        assert!(matches!(answer, Ok(None)), "waited {wait:?}: {answer:?}");
+        assert!(begun.elapsed() < wait + ms(20), "{:?} of {wait:?}", begun.elapsed());
+    }
+    drop(alone);
+    assert!(sim.left().await.is_empty());
 }
