@@ -142,7 +142,8 @@
 //! By `tracing`. `warn`: a lock lost and why; a renewal that fails; a dropped guard whose release
 //! failed; a wait that is long, or for a lock this client itself holds; waiters that poll because they
 //! cannot subscribe; messages that were missed; a server that does not answer; a connection that is lost; a
-//! server that may evict locks. `info`: a connection that is back; subscriptions renewed after a gap.
+//! server that may evict locks. `info`: a connection that is back; subscriptions renewed after a gap;
+//! releases that a new master had not heard of.
 //!
 //! Lines name locks and holders. No line has a password in it. fred writes to the `log` crate, under targets
 //! that begin with `fred`; most programs can do without (`fred=off`). Its feature `network-logs`, turned on

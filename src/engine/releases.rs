@@ -128,7 +128,6 @@ pub(super) async fn run(engine: Weak<Engine>) {
         if moved.is_empty() {
             continue;
         }
-        tracing::info!(locks = moved.len(), "other servers are told of the last releases");
         let released = moved.iter().map(|(_, one)| one.released.clone()).collect();
         engine.janitor.spawn(again(engine.clone(), released));
         // Another may take the place of that one, too.
@@ -137,29 +136,37 @@ pub(super) async fn run(engine: Weak<Engine>) {
 }
 
 async fn again(engine: Arc<Engine>, released: Vec<Released>) {
-    tokio::select! {
-        _ = join_all(released.into_iter().map(|one| release(&engine, one))) => {}
-        _ = engine.closing() => {}
+    let done = tokio::select! {
+        done = join_all(released.into_iter().map(|one| release(&engine, one))) => done,
+        _ = engine.closing() => return,
+    };
+    let locks = done.into_iter().filter(|&was_there| was_there).count();
+    if locks > 0 {
+        tracing::info!(locks, "released once more what a new master had not heard of");
     }
 }
 
-async fn release(engine: &Engine, released: Released) {
+/// Says whether it was still there.
+async fn release(engine: &Engine, released: Released) -> bool {
     let Released { protocol, id, held, ends } = released;
     let mut backoff = Backoff::persistent();
     loop {
         // Where a later hold of this client was not heard of either, the earlier one keeps others out.
         while protocol.line() != Line::Shared && held.load(Ordering::Relaxed) > 0 {
             if Instant::now() >= ends {
-                return;
+                return false;
             }
             sleep(backoff.next()).await;
         }
         let answer = engine.call(protocol.undo(&id), Replicas::None, |_| false).await;
-        let Err(error) = answer.and_then(protocol::released) else { return };
+        let error = match answer.and_then(protocol::released) {
+            Ok(found) => return found.is_some(),
+            Err(error) => error,
+        };
         if let Err(error) = engine.must_retry(error, &mut backoff, ends).await {
             let lock = names::text(protocol.key());
             tracing::warn!(lock, holder = ?id, %error, "could not release once more");
-            return;
+            return false;
         }
     }
 }
