@@ -14,6 +14,7 @@ mod multi;
 mod network;
 mod passing;
 mod renewals;
+mod unpolled;
 mod waiters;
 
 use std::{

@@ -1,0 +1,190 @@
+//! Waiters that nobody polls: futures that are left alone, and not dropped.
+
+use std::{pin::Pin, time::Duration};
+
+use futures::{FutureExt, future::join_all};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Fault, LOCK, Sim, World};
+use crate::{Error, Lock, LockGuard};
+
+/// So long nobody waits for one who is not polled.
+const SOON: Duration = Duration::from_secs(5);
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<LockGuard, Error>> + Send + 'a>>;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Waits for the lock, and is left alone after so long.
+async fn left_alone(lock: &Lock, after: Duration) -> Waiting<'_> {
+    let mut waiting: Waiting = lock.lock().into_future();
+    assert!(timeout(after, &mut waiting).await.is_err());
+    waiting
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_nobody_polls_keeps_nobody_waiting_behind_it() {
+    let world = World::new();
+    for after in (0..30).chain([200, 2_900, 3_050, 4_000]) {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let alone = left_alone(&lock, ms(after) + Duration::from_micros(500)).await;
+        let behind = join_all((0..3).map(|_| async {
+            let guard = timeout(2 * SOON, lock.lock().into_future()).await;
+            guard.expect("its turn").unwrap().unlock().await.unwrap();
+        }));
+        let release = async {
+            sleep(ms(50)).await;
+            held.unlock().await.unwrap();
+        };
+        let both = async { tokio::join!(behind, release) };
+        assert!(timeout(SOON, both).await.is_ok(), "left alone after {after} ms");
+        // It is none the worse for it.
+        let late = timeout(SOON, alone).await.expect("its turn").unwrap();
+        late.unlock().await.unwrap();
+        let left = sim.left().await;
+        assert!(left.is_empty(), "left alone after {after} ms, left {left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_nobody_polls_cost_one_pause_and_a_hold_left_to_them_goes_to_the_next() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let mut alone = Vec::new();
+    for after in 0..20 {
+        alone.push(left_alone(&lock, ms(after)).await);
+    }
+    let behind = async {
+        let guard = lock.lock().await.unwrap();
+        guard.unlock().await.unwrap();
+    };
+    let release = async {
+        sleep(ms(50)).await;
+        held.unlock().await.unwrap();
+    };
+    let both = async { tokio::join!(behind, release) };
+    assert!(timeout(SOON, both).await.is_ok(), "one after the other is waited for");
+    for waiting in alone {
+        timeout(SOON, waiting).await.expect("its turn").unwrap().unlock().await.unwrap();
+    }
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lone_waiter_that_nobody_polls_does_not_keep_newcomers_out() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.lock(LOCK);
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let alone = left_alone(&lock, ms(100)).await;
+    held.unlock().await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let newcomer = timeout(SOON, lock.lock().into_future()).await.expect("its turn").unwrap();
+    newcomer.unlock().await.unwrap();
+    drop(alone);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_nobody_polls_does_not_keep_out_those_who_wait_but_for_a_moment() {
+    let world = World::new();
+    for after in (0..20).chain([200, 3_001, 4_000]) {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let alone = left_alone(&lock, ms(after) + Duration::from_micros(500)).await;
+        held.unlock().await.unwrap();
+        sleep(Duration::from_secs(20)).await;
+        let newcomer = lock.try_lock().wait(ms(300)).await.unwrap();
+        let newcomer = newcomer.unwrap_or_else(|| panic!("left alone after {after} ms: free"));
+        // To the one that is not polled.
+        newcomer.unlock().await.unwrap();
+        for wait in [20, 300, 900].map(ms) {
+            let tries = async {
+                loop {
+                    if let Some(guard) = lock.try_lock().wait(wait).await.unwrap() {
+                        break guard;
+                    }
+                }
+            };
+            let guard = timeout(SOON, tries).await;
+            let guard = guard.unwrap_or_else(|_| panic!("left alone after {after} ms: held"));
+            guard.unlock().await.unwrap();
+        }
+        drop(alone);
+        assert!(sim.left().await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_a_waiter_swaps_is_not_renewed_when_nobody_polls_it() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let mut me = sim.client.owner();
+    let mut alone: Waiting = lock.lock().by(&mut me).into_future();
+    assert!(timeout(ms(20), &mut alone).await.is_err());
+    // The swap never gets there.
+    sim.network.fail("pass", [Fault::LoseRequest]);
+    held.unlock().await.unwrap();
+    assert!((&mut alone).now_or_never().is_none());
+    sleep(ms(100)).await;
+    let calls = sim.network.calls();
+    sleep(Duration::from_secs(29)).await;
+    assert_eq!(sim.network.calls(), calls, "the lock would be kept for ever");
+    drop(alone);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_one_has_taken_over_and_nobody_polls_is_reported_as_held() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let mut me = sim.client.owner();
+    let mut alone: Waiting = lock.lock().by(&mut me).into_future();
+    assert!(timeout(ms(20), &mut alone).await.is_err());
+    // The swap never gets there.
+    sim.network.fail("pass", [Fault::LoseRequest]);
+    held.unlock().await.unwrap();
+    assert!((&mut alone).now_or_never().is_none());
+    // After that it has lost its turn.
+    assert!(timeout(SOON, lock.lock().into_future()).await.is_err());
+    for wait in [20, 500, 2_000].map(ms) {
+        let begun = Instant::now();
+        let answer = lock.try_lock().wait(wait).await;
+        assert!(matches!(answer, Ok(None)), "waited {wait:?}: {answer:?}");
+        assert!(begun.elapsed() < wait + ms(20), "{:?} of {wait:?}", begun.elapsed());
+    }
+    drop(alone);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_behind_one_that_nobody_polls_are_told_that_the_client_closes() {
+    let world = World::new();
+    for after in (0..20).chain([200, 3_001]) {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = other.client.lock(LOCK).lock().await.unwrap();
+        let alone = left_alone(&lock, ms(after) + Duration::from_micros(500)).await;
+        let close = async {
+            sleep(ms(100)).await;
+            // What nobody polls cannot be undone.
+            let _ = sim.client.close().await;
+        };
+        let behind = timeout(SOON, lock.lock().into_future());
+        let (behind, ()) = tokio::join!(behind, close);
+        let behind = behind.unwrap_or_else(|_| panic!("left alone after {after} ms: it waits on"));
+        assert!(matches!(behind, Err(Error::Closed)), "{behind:?}");
+        drop(alone);
+        held.unlock().await.unwrap();
+        assert!(other.left().await.is_empty());
+    }
+}
