@@ -152,7 +152,8 @@ impl Config {
     }
 
     /// How long a waiter of ours keeps its place in a fair lock's line if it is not seen. Default:
-    /// 10 s; where clocks are not kept by NTP, 30 s. All clients of a lock must have the same.
+    /// 10 s; where clocks are not kept by NTP, 30 s. All clients of a lock must have the same: those with
+    /// another one take waiters that are there for dead, and put them out of line.
     ///
     /// When a process dies, its waiters cost the others so long, and 3/10 more at most, until the
     /// next in line looks. It is counted from when they were last seen, once for all of them,

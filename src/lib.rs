@@ -54,7 +54,9 @@
 //! outlives the loss of a minority of them (Redis calls that RedLock). What that gives and what it does not stands
 //! [with it](MultiLock#what-a-majority-gives-and-what-not).
 //!
-//! **Fair locks and clocks.** The line goes by the server's clock. Redisson's peers bring their own: one
+//! **Fair locks and clocks.** The line goes by the server's clock. One that is set forward by more than
+//! [`Config::fair_wait`], or back by more than twice that, puts all our waiters out of line at once: they stand
+//! in line again as they look, within 3 s, and their order is lost. Redisson's peers bring their own: one
 //! whose clock is ahead by more than half of [`Config::fair_wait`] may put our waiters out of line (they
 //! stand in line again, at its end); one whose clock is behind by more than its own
 //! `fairLockWaitTimeout` is put out itself. Exclusion does not depend on it. [`Config::redisson_fair_wait`]
