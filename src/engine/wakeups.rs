@@ -2,8 +2,11 @@
 //! gap everyone is woken to look for himself.
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Weak},
+    collections::HashMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,7 +34,15 @@ pub(crate) struct Wakeups {
     touched: mpsc::UnboundedSender<String>,
     queue: Mutex<mpsc::UnboundedReceiver<String>>,
     gaps: watch::Sender<u64>,
+    /// Channels that are subscribed on a server, by the worker that knows it, or that may be so.
+    subscribed: DashMap<String, WorkerId>,
+    workers: AtomicU64,
 }
+
+type WorkerId = u64;
+
+/// Whoever looked at it last could not finish, or did so before a gap.
+const NOBODY: WorkerId = 0;
 
 #[derive(Debug)]
 struct Entry {
@@ -60,6 +71,8 @@ impl Wakeups {
             touched,
             queue: Mutex::new(queue),
             gaps: watch::Sender::new(0),
+            subscribed: DashMap::new(),
+            workers: AtomicU64::new(NOBODY),
         })
     }
 
@@ -225,6 +238,8 @@ pub(super) async fn run(engine: Weak<Engine>) {
                 }
                 workers.clear();
                 touched.extend(wakeups.channels.iter().map(|entry| entry.key().clone()));
+                // A connection may be as it was, with what nobody wants any more.
+                touched.extend(wakeups.subscribed.iter().map(|entry| entry.key().clone()));
             }
             // The engine may be gone.
             () = sleep(PROBE_INTERVAL) => {}
@@ -269,7 +284,7 @@ async fn work(
     transport: Arc<dyn Transport>,
     mut queue: mpsc::UnboundedReceiver<String>,
 ) {
-    let mut subscribed = HashSet::new();
+    let me = wakeups.workers.fetch_add(1, Ordering::Relaxed) + 1;
     let mut backoff = Backoff::new();
     loop {
         let mut touched = Vec::new();
@@ -277,7 +292,7 @@ async fn work(
         if quiet && let Err(error) = transport.probe(place).await {
             tracing::warn!(%error, "the subscriber connection does not answer");
         }
-        match settle(&wakeups, &transport, touched, &mut subscribed).await {
+        match settle(&wakeups, &transport, touched, me).await {
             Ok(()) => backoff = Backoff::new(),
             Err(error) => {
                 tracing::warn!(%error, "could not subscribe, waiters poll meanwhile");
@@ -297,14 +312,15 @@ async fn settle(
     wakeups: &Wakeups,
     transport: &Arc<dyn Transport>,
     mut touched: Vec<String>,
-    subscribed: &mut HashSet<String>,
+    me: WorkerId,
 ) -> Result<(), WireError> {
     touched.sort_unstable();
     touched.dedup();
     let (wanted, unwanted): (Vec<_>, Vec<_>) =
         touched.into_iter().partition(|name| wakeups.channels.contains_key(name));
+    let subscribed = &wakeups.subscribed;
     let (known, new): (Vec<_>, Vec<_>) =
-        wanted.into_iter().partition(|name| subscribed.contains(name));
+        wanted.into_iter().partition(|name| subscribed.get(name).is_some_and(|by| *by == me));
     wakeups.set(&known, State::Confirmed);
 
     let again = |names: Vec<String>| {
@@ -314,27 +330,43 @@ async fn settle(
     };
     let stale: Vec<_> = unwanted
         .into_iter()
-        .filter(|name| subscribed.remove(name) || transport.may_be_subscribed(name))
+        .filter(|name| subscribed.contains_key(name) || transport.may_be_subscribed(name))
         .collect();
-    if !stale.is_empty()
-        && let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await
-    {
-        subscribed.extend(stale.iter().cloned());
-        again(stale);
-        again(new);
-        return Err(error);
+    let doubt = |names: &[String]| {
+        for name in names {
+            subscribed.insert(name.clone(), NOBODY);
+        }
+    };
+    let forget = |names: &[String]| {
+        for name in names {
+            subscribed.remove_if(name, |_, by| *by == NOBODY);
+        }
+    };
+    // Until it is done, for it may be cut short.
+    doubt(&stale);
+    if !stale.is_empty() {
+        if let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await {
+            again(stale);
+            again(new);
+            return Err(error);
+        }
+        forget(&stale);
     }
     if new.is_empty() {
         return Ok(());
     }
+    doubt(&new);
     match transport.subscribe(new.clone()).await {
         Ok(()) => {
             wakeups.set(&new, State::Confirmed);
-            subscribed.extend(new);
+            for name in new {
+                subscribed.insert(name, me);
+            }
             Ok(())
         }
         Err(error) => {
             if matches!(error, WireError::Refused(_)) {
+                forget(&new);
                 wakeups.set(&new, State::Refused);
             } else {
                 again(new);

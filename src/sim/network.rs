@@ -77,6 +77,11 @@ impl Network {
         self.state().faults.clear();
     }
 
+    /// Messages may have been missed; the connection is as it was.
+    pub(super) fn miss(&self) {
+        self.wakeups.take(Event::Gap);
+    }
+
     /// How many scripts were sent.
     pub(super) fn calls(&self) -> usize {
         self.state().calls

@@ -176,3 +176,31 @@ async fn a_waiter_dropped_while_it_asks_leaves_no_doubt_about_the_server() {
         assert!(sim.left().await.is_empty());
     }
 }
+
+/// Messages are missed while a waiter goes, at each moment of that: its subscription goes all the same.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_goes_while_messages_are_missed_leaves_no_subscription() {
+    let world = World::new();
+    let (one, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let held = [one.client.lock("a").lock().await, one.client.lock("b").lock().await];
+    for moment in 0..30 {
+        let wait = |name: &'static str| {
+            let lock = other.client.lock(name);
+            tokio::spawn(async move { lock.lock().await.map(drop) })
+        };
+        let first = wait("a");
+        sleep(Duration::from_millis(moment)).await;
+        // Keeps whoever sees to subscriptions busy.
+        let second = wait("b");
+        sleep(Duration::from_millis(8)).await;
+        first.abort();
+        sleep(Duration::from_millis(1)).await;
+        other.network.miss();
+        sleep(Duration::from_millis(100)).await;
+        second.abort();
+        sleep(Duration::from_secs(10)).await;
+        let left: Vec<_> = world.listeners().iter().map(|left| left.channel.clone()).collect();
+        assert!(left.is_empty(), "{moment} ms: {left:?}");
+    }
+    drop(held);
+}
