@@ -12,9 +12,10 @@ use crate::failover::{Failing, LOCK, assert_nothing_of_ours_left, deafen, drop_b
 /// How long a master is silent before another takes its place.
 const SILENCE: Duration = Duration::from_millis(1_500);
 /// How long the heir would keep what it has not heard of.
-const LEASE: Duration = Duration::from_secs(120);
-/// After another is master: more than is needed to find it, on a busy machine.
-const SOON: Duration = PATIENCE;
+const LEASE: Duration = Duration::from_secs(180);
+/// After another is master: more than is needed to find it, on a busy machine. Sentinels that still have to put
+/// replicas in order are not believed before that is done.
+const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_released_before_sentinels_failed_over_is_free() {
@@ -103,5 +104,6 @@ async fn what_was_released_is_free(mut servers: impl Failing, url: &str) {
 }
 
 async fn connect(url: &str) -> Client {
-    Client::connect(Config::from_url(url).unwrap()).await.unwrap()
+    let config = Config::from_url(url).unwrap().retry_timeout(SOON);
+    Client::connect(config).await.unwrap()
 }
