@@ -155,6 +155,11 @@ impl Session {
         self.since.elapsed()
     }
 
+    /// Whether fred makes it again when it breaks, and answers whoever asks meanwhile.
+    pub(super) fn is_made_again(&self) -> bool {
+        self.broken == Broken::Reconnects
+    }
+
     /// Done when nothing can be sent over it any more. Does not keep it.
     pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut has_ended = self.has_ended.clone();
@@ -180,7 +185,7 @@ impl Session {
     }
 
     /// An answer, or that there will be none: fred lets those wait for ever who ask when the connection is gone.
-    async fn until_gone<T>(
+    pub(super) async fn until_gone<T>(
         &self,
         answer: impl Future<Output = Result<T, FredError>>,
     ) -> Result<T, FredError> {
@@ -324,9 +329,7 @@ fn client(
     if broken == Broken::Reconnects {
         builder.set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2));
     }
-    let config_error =
-        |error: FredError| FredError::new(ErrorKind::Config, error.details().to_owned());
-    builder.build().map_err(config_error)
+    builder.build().map_err(|error| FredError::new(ErrorKind::Config, error.details().to_owned()))
 }
 
 fn values(script: Bytes, call: &Invocation, publish: &'static str) -> Vec<Value> {

@@ -133,7 +133,11 @@ impl Node {
         };
         let publish = self.terms.publish;
         let answer = evaluate(session.client(), call, asking, publish, bound);
-        let answer = session.ask(answer).await;
+        // What waits for the answer is not put around it where nothing has to: it is large.
+        let answer = match session.is_made_again() {
+            true => answer.await,
+            false => session.until_gone(answer).boxed().await,
+        };
         self.note(&answer);
         answer.and_then(reply)
     }

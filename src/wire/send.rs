@@ -17,25 +17,8 @@ use crate::error::RedisError;
 const REDIRECTS: usize = 4;
 
 impl Shared {
-    /// Sends one copy, to where the first key is if need be. All that comes of it has one bound.
-    pub(super) async fn send(
-        &self,
-        call: &Invocation,
-        confirm: Option<Confirm>,
-        bound: Bound,
-    ) -> Answer {
-        let answer = self.send_once(call, confirm, bound).await;
-        let apart = matches!(&answer, Err(error) if is_of_keys_apart(error.details()));
-        let Some(call) = apart.then(|| call.with_one_key()).flatten() else { return answer };
-        match self.send_once(&call, confirm, bound.rest()).boxed().await {
-            // As the first time, before it has done anything: see there.
-            Err(error) if is_of_keys_apart(error.details()) => answer,
-            other => other,
-        }
-    }
-
     /// Sends one copy, and follows redirects: where one comes from nothing has run.
-    async fn send_once(
+    pub(super) async fn send(
         &self,
         call: &Invocation,
         confirm: Option<Confirm>,
@@ -73,6 +56,23 @@ impl Shared {
             }
         }
         Err(no_server())
+    }
+
+    /// Sends the call to where its first key is, its keys being on different sides of a slot that moves.
+    /// `apart`: what was said to a copy that named them all.
+    pub(super) async fn send_to_first_key(
+        &self,
+        call: &Invocation,
+        confirm: Option<Confirm>,
+        bound: Bound,
+        apart: FredError,
+    ) -> Answer {
+        let Some(call) = call.with_one_key() else { return Err(apart) };
+        match self.send(&call, confirm, bound.rest()).await {
+            // As the first time, before it has done anything: see there.
+            Err(error) if is_of_keys_apart(error.details()) => Err(apart),
+            answer => answer,
+        }
     }
 
     pub(super) fn judge(&self, answer: Answer) -> Result<Reply, WireError> {

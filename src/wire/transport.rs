@@ -1,6 +1,7 @@
 //! The [`Transport`] over fred: which server serves a key.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -21,6 +22,7 @@ use super::{
     cluster::ALL_SLOTS,
     connection::{Bound, Broken},
     discover::{Discovery, Map},
+    error::is_of_keys_apart,
     follow::follow,
     login::connecting_failed,
     node::{Node, Terms},
@@ -105,6 +107,24 @@ impl FredTransport {
     fn runtime(&self) -> ClientRuntime {
         self.shared.terms.runtime.clone()
     }
+
+    /// Sends one copy at the first poll. It has the usual time, or until `by`.
+    fn send(&self, call: Invocation, confirm: Option<Confirm>, by: Option<Instant>) -> Flight {
+        let (shared, runtime) = (self.shared.clone(), self.runtime());
+        // Boxed by itself: it is large, and whatever is put around it would be another copy of it.
+        let mut answer = Box::pin(async move {
+            let usual = shared.terms.command_timeout;
+            let bound = by.map_or_else(|| Bound::of(usual), |by| Bound::until(by, usual));
+            let answer = match shared.send(&call, confirm, bound).await {
+                Err(error) if is_of_keys_apart(error.details()) => {
+                    shared.send_to_first_key(&call, confirm, bound, error).boxed().await
+                }
+                answer => answer,
+            };
+            shared.judge(answer)
+        });
+        poll_fn(move |cx| runtime.poll(answer.as_mut(), cx)).boxed()
+    }
 }
 
 /// The first look at the servers, and whether they have sharded channels.
@@ -144,30 +164,15 @@ impl Shared {
 
 impl Transport for FredTransport {
     fn call(&self, call: Invocation) -> Flight {
-        let shared = self.shared.clone();
-        let make = move || async move {
-            let bound = Bound::of(shared.terms.command_timeout);
-            shared.judge(shared.send(&call, None, bound).await)
-        };
-        self.runtime().run(make).boxed()
+        self.send(call, None, None)
     }
 
     fn call_by(&self, call: Invocation, by: Instant) -> Flight {
-        let shared = self.shared.clone();
-        let make = move || async move {
-            let bound = Bound::until(by, shared.terms.command_timeout);
-            shared.judge(shared.send(&call, None, bound).await)
-        };
-        self.runtime().run(make).boxed()
+        self.send(call, None, Some(by))
     }
 
     fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight {
-        let shared = self.shared.clone();
-        let make = move || async move {
-            let bound = Bound::of(shared.terms.command_timeout);
-            shared.judge(shared.send(&call, Some(confirm), bound).await)
-        };
-        self.runtime().run(make).boxed()
+        self.send(call, Some(confirm), None)
     }
 
     fn slot(&self, key: &[u8]) -> u16 {

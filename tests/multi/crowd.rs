@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures::future::join_all;
 use harness::RedisServer;
 use harness::redis::{Commands, Connection};
-use redisson_lock::{Error, Lock, MultiLock};
+use redisson_lock::{Error, Lock, Loss, MultiLock};
 use tokio::time::sleep;
 
 use crate::stage::{Stage, ms, seconds, soon};
@@ -169,8 +169,11 @@ async fn callers_of_overlapping_locks_in_any_order_exclude_each_other_and_never_
                             counters[i].count(&mut redis).await;
                         }
                         assert!(guard.is_held());
-                        soon("an unlock", guard.unlock()).await.unwrap();
-                        held += 1;
+                        match soon("an unlock", guard.unlock()).await {
+                            // Of a lost answer about a lease nobody can know more.
+                            Ok(()) | Err(Error::NotHeld { why: Loss::Unknown }) => held += 1,
+                            Err(error) => panic!("{error}"),
+                        }
                     }
                     Err(Error::Redis(_)) => failed += 1,
                     Err(error) => panic!("{error}"),

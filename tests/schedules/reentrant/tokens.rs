@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use harness::redis::Value;
+use harness::redis::{Value, from_redis_value};
 
 use super::World;
 use super::call::{Call, Id, Verb};
@@ -49,11 +49,11 @@ impl Tokens {
             self.held.insert(id, token);
         }
         if let (Verb::Acquire { .. } | Verb::Swap { .. }, Value::Array(said)) = (call.verb, answer)
-            && let [Value::Int(1), Value::Int(said)] = said[..]
-            && self.held.get(&id) != Some(&said.cast_unsigned())
+            && let [Value::Int(1), said] = &said[..]
+            && self.held.get(&id).copied() != from_redis_value::<u64>(said.clone()).ok()
         {
             let own = self.held.get(&id);
-            let what = format!("{id} is told token {said}, its own is {own:?}");
+            let what = format!("{id} is told token {said:?}, its own is {own:?}");
             world.violation(Kind::BadToken, what);
         }
     }

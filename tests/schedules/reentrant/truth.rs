@@ -113,7 +113,7 @@ fn is_late(call: &Call, world: &World<'_, Call>) -> bool {
 /// Whether an acquire is answered "yours", with a token or without.
 pub(super) fn granted(answer: &Value) -> bool {
     match answer {
-        Value::Array(answers) => matches!(answers[..], [Value::Int(1), Value::Int(_)]),
+        Value::Array(answers) => matches!(answers[..], [Value::Int(1), _]),
         answer => *answer == Value::Nil,
     }
 }
