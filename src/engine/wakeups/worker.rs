@@ -1,0 +1,134 @@
+//! What keeps the subscriptions on one server.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{NOBODY, PROBE_INTERVAL, State, Wakeups, WorkerId};
+use crate::{
+    engine::Backoff,
+    wire::{Transport, WireError},
+};
+
+/// Keeps the subscriptions on one server; one that hangs keeps no other waiting.
+pub(super) struct Worker {
+    pub(super) queue: mpsc::UnboundedSender<String>,
+    task: JoinHandle<()>,
+}
+
+impl Worker {
+    pub(super) fn start(place: u64, wakeups: Arc<Wakeups>, transport: Arc<dyn Transport>) -> Self {
+        let (queue, touched) = mpsc::unbounded_channel();
+        let task = tokio::spawn(work(place, wakeups, transport, touched));
+        Self { queue, task }
+    }
+}
+
+/// What it has begun is not gone on with: another begins with what is wanted then.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn work(
+    place: u64,
+    wakeups: Arc<Wakeups>,
+    transport: Arc<dyn Transport>,
+    mut queue: mpsc::UnboundedReceiver<String>,
+) {
+    let me = wakeups.workers.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut backoff = Backoff::new();
+    loop {
+        let mut touched = Vec::new();
+        let quiet = timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, 10_000)).await.is_err();
+        if quiet && let Err(error) = transport.probe(place).await {
+            tracing::warn!(%error, "the subscriber connection does not answer");
+        }
+        match settle(&wakeups, &transport, touched, me).await {
+            Ok(()) => backoff = Backoff::new(),
+            Err(error) => {
+                tracing::warn!(%error, "could not subscribe, waiters poll meanwhile");
+                sleep(backoff.next()).await;
+                // A connection that swallows everything is noticed here alone while somebody waits.
+                if matches!(error, WireError::Unanswered(_)) {
+                    let _ = transport.probe(place).await;
+                }
+            }
+        }
+    }
+}
+
+/// Brings the server's subscriptions in line with what is wanted of the touched channels. What
+/// fails is put back into the queue.
+async fn settle(
+    wakeups: &Wakeups,
+    transport: &Arc<dyn Transport>,
+    mut touched: Vec<String>,
+    me: WorkerId,
+) -> Result<(), WireError> {
+    touched.sort_unstable();
+    touched.dedup();
+    let (wanted, unwanted): (Vec<_>, Vec<_>) =
+        touched.into_iter().partition(|name| wakeups.channels.contains_key(name));
+    let subscribed = &wakeups.subscribed;
+    let (known, new): (Vec<_>, Vec<_>) =
+        wanted.into_iter().partition(|name| subscribed.get(name).is_some_and(|by| *by == me));
+    wakeups.set(&known, State::Confirmed);
+
+    let again = |names: Vec<String>| {
+        for name in names {
+            let _ = wakeups.touched.send(name);
+        }
+    };
+    let stale: Vec<_> = unwanted
+        .into_iter()
+        .filter(|name| subscribed.contains_key(name) || transport.may_be_subscribed(name))
+        .collect();
+    let doubt = |names: &[String]| {
+        for name in names {
+            subscribed.insert(name.clone(), NOBODY);
+        }
+    };
+    let forget = |names: &[String]| {
+        for name in names {
+            subscribed.remove_if(name, |_, by| *by == NOBODY);
+        }
+    };
+    // Until it is done, for it may be cut short.
+    doubt(&stale);
+    if !stale.is_empty() {
+        if let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await {
+            again(stale);
+            again(new);
+            return Err(error);
+        }
+        forget(&stale);
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    doubt(&new);
+    match transport.subscribe(new.clone()).await {
+        Ok(()) => {
+            wakeups.set(&new, State::Confirmed);
+            for name in new {
+                subscribed.insert(name, me);
+            }
+            Ok(())
+        }
+        Err(error) => {
+            if matches!(error, WireError::Refused(_)) {
+                forget(&new);
+                wakeups.set(&new, State::Refused);
+            } else {
+                again(new);
+            }
+            Err(error)
+        }
+    }
+}
