@@ -133,6 +133,7 @@ while head and head ~= me do
   head = redis.call('lindex', queue, 0)
 end
 
+local in_line = head
 if ttl == -2 and (not head or head == me) then
   if head then
     local had = tonumber(redis.call('zscore', deadlines, me))
@@ -143,12 +144,14 @@ if ttl == -2 and (not head or head == me) then
     redis.call('lpop', queue)
     redis.call('zrem', deadlines, me)
     head = redis.call('lindex', queue, 0)
-  elseif not head then
-    -- of a line that was deleted
-    redis.call('del', deadlines)
   end
   redis.call('hset', lock, me, '1')
   redis.call('pexpire', lock, lease)
+  if not in_line then
+    -- of a line that was deleted. Not before HSET: after a first write a server
+    -- that has no memory left refuses nothing
+    redis.call('del', deadlines)
+  end
   -- the next in line may have to look before it looks by itself
   local place = tonumber(lease) < wait * 3 / 10 and 0
   while place and head do

@@ -190,9 +190,11 @@ impl Engine {
         give_up: Instant,
     ) -> Result<(), WireError> {
         let pause = backoff.next();
-        let too_late = self.runtime.has_ended() || Instant::now() + pause >= give_up;
+        if self.runtime.has_ended() {
+            return Err(RuntimeEnded.into());
+        }
         // What is of another type is nothing of ours any more.
-        if matches!(error, WireError::WrongType) || too_late {
+        if matches!(error, WireError::WrongType) || Instant::now() + pause >= give_up {
             return Err(error);
         }
         sleep(pause).await;

@@ -132,11 +132,13 @@ impl Node {
             }
         };
         let publish = self.terms.publish;
-        let answer = evaluate(session.client(), call, asking, publish, bound);
-        // What waits for the answer is not put around it where nothing has to: it is large.
+        let client = session.client();
+        // What waits for the answer is not put around it where nothing has to: it is large, and built in its place.
         let answer = match session.is_made_again() {
-            true => answer.await,
-            false => session.until_gone(answer).boxed().await,
+            true => evaluate(client, call, asking, publish, bound).await,
+            false => {
+                session.until_gone(evaluate(client, call, asking, publish, bound)).boxed().await
+            }
         };
         self.note(&answer);
         answer.and_then(reply)

@@ -165,8 +165,8 @@ async fn a_server_that_takes_no_writes_for_a_while_is_waited_for() {
         let turns = locks(&client, LOCK)
             .map(|lock| tokio::spawn(async move { lock.lock().await?.unlock().await }));
         sleep(Duration::from_secs(1)).await;
-        for turn in &turns {
-            assert!(!turn.is_finished(), "{refusal:?}");
+        for (turn, lock) in turns.iter().zip(locks(&client, LOCK)) {
+            assert!(!turn.is_finished(), "{refusal:?}, {lock:?}");
         }
         refusal.set(&stage, false);
         for turn in turns {
