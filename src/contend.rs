@@ -12,7 +12,7 @@ use crate::{
     owner::OwnerKey,
     patience::{Patience, SpinBackoff},
     protocol::Line,
-    queue::{self, Queue, Turn},
+    queue::{Minder, Queue, Turn},
     share::{Share, Terms},
 };
 
@@ -39,7 +39,6 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
     let Ask { terms, owner, patience, under, backoff } = ask;
     let Terms { lease, watched, replicas } = terms;
     let (engine, line) = (&entry.engine, entry.protocol.line());
-    engine.check_open()?;
     let now_or_never = patience.is_now();
     // The others may be waiting for the very hold under which it wants to read.
     let at_once = now_or_never || under.is_some();
@@ -55,7 +54,6 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         is_owner: owner.is_some(),
         patience,
         line,
-        channel: None,
         first_pause: backoff.first,
         pauses: Backoff::between(backoff.first, backoff.most),
         claim: Claim::new(entry, lease, !now_or_never, under, replicas),
@@ -70,20 +68,14 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         }
     }
     let deadline = patience.deadline();
-    waiter.channel = entry.protocol.channel(waiter.claim.id()).map(Cow::into_owned);
-    let mind = || engine.janitor.spawn(queue::mind(entry.clone()));
+    let mind = || engine.janitor.spawn(Minder::new(entry).run());
     loop {
         // Those before it would wait for what it does not know that it has. In the server's line it keeps its place.
         if !matches!(line, Line::Servers { .. }) {
             waiter.claim.part_with_unanswered();
         }
-        let entered = tokio::select! {
-            biased;
-            entered = within(deadline, queue.enter(replicas, mind)) => entered,
-            // The first need not be one that is polled, and hears of it.
-            why = engine.closing() => return Err(why),
-        };
-        let Some(entered) = entered else { break };
+        let entered = queue.enter(replicas, || engine.check_open(), mind);
+        let Some(entered) = within(deadline, entered).await else { break };
         let mut turn = entered?;
         let led = match &mut turn {
             Some(turn) => waiter.lead(turn).await?,
@@ -113,7 +105,6 @@ struct Waiter<'a> {
     is_owner: bool,
     patience: Patience,
     line: Line,
-    channel: Option<String>,
     first_pause: Duration,
     pauses: Backoff,
     claim: Claim,
@@ -142,9 +133,10 @@ impl Waiter<'_> {
             within(deadline, turn.linger()).await;
         }
         while !turn.is_lost() {
-            if let Some(channel) = &self.channel
-                && !turn.is_offered()
-                && within(deadline, turn.listen(&engine.wakeups, channel)).await.is_none()
+            if !turn.is_offered()
+                && !turn.listens()
+                && let Some(channel) = self.channel()
+                && within(deadline, turn.listen(&engine.wakeups, &channel)).await.is_none()
             {
                 return Ok(Led::TimedOut);
             }
@@ -184,12 +176,12 @@ impl Waiter<'_> {
             Ok(Verdict::Won) => {
                 match self.line {
                     Line::Shared => turn.open(),
-                    _ if self.channel.is_none() => turn.rest(self.first_pause),
+                    _ if self.channel().is_none() => turn.rest(self.first_pause),
                     _ => turn.held_for(Some(self.terms.lease), self.heartbeat()),
                 }
                 return Ok(true);
             }
-            Ok(Verdict::Held(ttl)) if self.channel.is_some() => {
+            Ok(Verdict::Held(ttl)) if self.channel().is_some() => {
                 turn.held_for(ttl, self.heartbeat());
             }
             Ok(Verdict::Held(_)) => turn.rest(self.pauses.next()),
@@ -220,6 +212,11 @@ impl Waiter<'_> {
         let verdict = self.claim.attempt(self.patience, Some(&self.queue.answers)).await?;
         self.seen_held |= verdict != Verdict::Won;
         Ok(verdict)
+    }
+
+    /// Where its wake-ups come, unless nobody wakes it.
+    fn channel(&self) -> Option<Cow<'_, str>> {
+        self.entry.protocol.channel(self.claim.id())
     }
 
     fn heartbeat(&self) -> Option<Duration> {

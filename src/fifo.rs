@@ -141,7 +141,11 @@ impl<T: Default> Fifo<T> {
         let waker = {
             let mut state = self.state();
             state.nudged = !state.places.is_empty();
-            state.wake_first()
+            // One that owes a sign was woken, and is not polled yet.
+            match state.places.front() {
+                Some(first) if first.owes_since.is_none() => state.wake_first(),
+                _ => None,
+            }
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -212,6 +216,16 @@ impl<T: Default> Fifo<T> {
         };
         wakers.into_iter().for_each(Waker::wake);
         tick
+    }
+
+    /// Ticks end, though it is not over: all who wait are woken, and the first to be polled has them begun again.
+    pub(crate) fn stop_ticking(&self) {
+        let wakers: Vec<_> = {
+            let mut state = self.state();
+            state.ticking = false;
+            state.places.iter().filter_map(|place| place.waker.clone()).collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     fn count(&self, state: &State<T>) {

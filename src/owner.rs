@@ -106,13 +106,9 @@ impl Identity {
     }
 
     fn write(&self, above: u64, ending: &str) -> OwnerId {
-        use std::io::Write;
-
-        let n = above + self.next.fetch_add(1, Ordering::Relaxed);
-        let mut id = Vec::with_capacity(self.client.len() + 12 + ending.len());
-        id.extend_from_slice(self.client.as_bytes());
-        write!(id, ":{n}{ending}").expect("a Vec takes all that is written");
-        OwnerId(id.into())
+        let mut number = itoa::Buffer::new();
+        let number = number.format(above + self.next.fetch_add(1, Ordering::Relaxed));
+        OwnerId([&*self.client, ":", number, ending].concat().into())
     }
 }
 

@@ -8,6 +8,7 @@ mod turn;
 use std::{
     future::poll_fn,
     sync::{Arc, atomic::AtomicBool},
+    task::Poll,
     time::Duration,
 };
 
@@ -67,15 +68,25 @@ impl Queue {
     }
 
     /// Stands in line; done when this waiter is the head, or (`None`) when the line has been opened
-    /// and it may try beside others. `mind` is to start [`mind`], with this queue's lock.
+    /// and it may try beside others; an error as soon as the client is not `open` any more. `mind` is to start a
+    /// [`Minder`] of this queue's lock.
     pub(crate) async fn enter(
         &self,
         replicas: Replicas,
+        open: impl Fn() -> Result<(), Error>,
         mind: impl Fn(),
     ) -> Result<Option<Turn<'_>>, Error> {
         let entered = Instant::now();
         let mut place = Place { queue: self, ticket: None, lost: AtomicBool::new(false) };
-        let head = poll_fn(|context| self.fifo.poll_first(&mut place.ticket, context, &mind)).await;
+        let first = poll_fn(|context| {
+            let first = self.fifo.poll_first(&mut place.ticket, context, &mind);
+            match open() {
+                // In this order: whoever is in line by the time that the client is closed is woken.
+                Err(closed) if first.is_pending() => Poll::Ready(Err(closed)),
+                _ => first.map(Ok),
+            }
+        });
+        let head = first.await?;
         // From here on it leaves what was left to it.
         let turn = Turn { head, place };
         match turn.head.failed.as_deref() {
@@ -146,29 +157,50 @@ impl Queue {
     }
 }
 
-/// Sees to it that no head is waited for that is not polled; ends when nobody waits behind one that is.
-pub(crate) async fn mind(entry: Arc<Entry>) {
-    let queue = &entry.queue;
-    loop {
-        let begun = Instant::now();
-        tokio::select! {
-            () = sleep(SIGN) => {}
-            _ = entry.engine.closing() => return,
+/// Sees to it that no head is waited for that is not polled, and that those behind it hear when the client is
+/// closed or its runtime ends.
+#[must_use]
+pub(crate) struct Minder {
+    entry: Arc<Entry>,
+    over: bool,
+}
+
+impl Minder {
+    pub(crate) fn new(entry: &Arc<Entry>) -> Self {
+        Self { entry: entry.clone(), over: false }
+    }
+
+    /// Ends when nobody waits behind a head that is polled, or when the client is closed.
+    pub(crate) async fn run(mut self) {
+        let queue = &self.entry.queue;
+        while !self.over {
+            let begun = Instant::now();
+            tokio::select! {
+                () = sleep(SIGN) => {}
+                _ = self.entry.engine.closing() => return,
+            }
+            // The whole process may have stood still, and the head is not to be blamed for that.
+            let tick = queue.fifo.tick(begun.elapsed() > SIGN + SIGN / 2);
+            if tick.put_out {
+                tracing::warn!(
+                    lock = self.entry.name(),
+                    "a future that waits for a lock is not polled: others were let past it"
+                );
+                queue.answers.abandon();
+            }
+            if tick.empty && tick.put_out {
+                queue.emptied();
+            }
+            self.over = tick.over;
         }
-        // The whole process may have stood still, and the head is not to be blamed for that.
-        let tick = queue.fifo.tick(begun.elapsed() > SIGN + SIGN / 2);
-        if tick.put_out {
-            tracing::warn!(
-                lock = entry.name(),
-                "a future that waits for a lock is not polled: others were let past it"
-            );
-            queue.answers.abandon();
-        }
-        if tick.empty && tick.put_out {
-            queue.emptied();
-        }
-        if tick.over {
-            return;
+    }
+}
+
+/// Cut short, also before it has begun: then the runtime has ended.
+impl Drop for Minder {
+    fn drop(&mut self) {
+        if !self.over {
+            self.entry.queue.fifo.stop_ticking();
         }
     }
 }

@@ -123,7 +123,7 @@ impl ClientRuntime {
 
     /// The same, for all of a future. It is made at the first poll.
     pub(crate) async fn run<T, E: From<RuntimeEnded>, F: Future<Output = Result<T, E>>>(
-        self,
+        &self,
         make: impl FnOnce() -> F,
     ) -> Result<T, E> {
         let mut future = pin!(make());

@@ -14,7 +14,10 @@ mod wakeups;
 mod watchdog;
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -59,6 +62,8 @@ pub(crate) struct Engine {
     releases: Releases,
     combiner: Combiner,
     state: watch::Sender<State>,
+    /// Whether that is `Open`: looked at by every call.
+    is_open: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +91,7 @@ impl Engine {
             releases: Releases::default(),
             combiner: Combiner::new(transport.clone(), runtime.clone(), settings.command_timeout),
             state: watch::Sender::new(State::Open),
+            is_open: AtomicBool::new(true),
             settings,
             transport,
             runtime: runtime.clone(),
@@ -121,7 +127,7 @@ impl Engine {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if *self.state.borrow() != State::Open {
+        if !self.is_open.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
         if self.runtime.has_ended() {
@@ -146,6 +152,8 @@ impl Engine {
 
     /// Refuses all that is new, tells the holders, and waits for what is still to be undone.
     pub(crate) async fn close(&self) -> Result<(), Error> {
+        // Before anybody is woken by it.
+        self.is_open.store(false, Ordering::Release);
         self.state.send_if_modified(|state| {
             let open = *state == State::Open;
             *state = State::Closing.max(*state);

@@ -4,7 +4,7 @@ use super::{turn::BREATH, *};
 use crate::engine::Wakeups;
 
 async fn enter(queue: &Queue) -> Result<Option<Turn<'_>>, Error> {
-    queue.enter(Replicas::None, || ()).await
+    queue.enter(Replicas::None, || Ok(()), || ()).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -74,17 +74,19 @@ impl<'a> Turn<'a> {
         self.place.lost.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn listens(&self) -> bool {
+        self.head.subscription.is_some()
+    }
+
     /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
     pub(crate) async fn listen(&mut self, wakeups: &Arc<Wakeups>, channel: &str) {
-        if self.head.subscription.is_none() {
-            let subscription = self.head.subscription.insert(Box::new(wakeups.subscribe(channel)));
-            tokio::select! {
-                _ = subscription.ready() => {}
-                () = self.place.nudged() => {}
-            }
-            // What was seen before the subscription stood may be out of date.
-            self.head.look_at = None;
+        let subscription = self.head.subscription.insert(Box::new(wakeups.subscribe(channel)));
+        tokio::select! {
+            _ = subscription.ready() => {}
+            () = self.place.nudged() => {}
         }
+        // What was seen before the subscription stood may be out of date.
+        self.head.look_at = None;
     }
 
     /// What another caller of this process has left to the head, if anything.
@@ -99,7 +101,7 @@ impl<'a> Turn<'a> {
     /// Waits a moment for what a holder in this process may be about to leave.
     pub(crate) async fn linger(&mut self) {
         let passing = &self.place.queue.passing;
-        if self.head.subscription.is_none() {
+        if !self.listens() {
             let left = async {
                 while passing.is_here() && !passing.is_offered() && !self.is_lost() {
                     self.place.nudged().await;

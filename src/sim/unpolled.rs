@@ -179,9 +179,15 @@ async fn those_behind_one_that_nobody_polls_are_told_that_the_client_closes() {
             // What nobody polls cannot be undone.
             let _ = sim.client.close().await;
         };
-        let behind = timeout(SOON, lock.lock().into_future());
-        let (behind, ()) = tokio::join!(behind, close);
+        // In a task of its own: it is polled when it is woken only.
+        let waiter = lock.clone();
+        let behind = tokio::spawn(async move {
+            let _guard = waiter.lock().await?;
+            Ok(())
+        });
+        let (behind, ()) = tokio::join!(timeout(SOON, behind), close);
         let behind = behind.unwrap_or_else(|_| panic!("left alone after {after} ms: it waits on"));
+        let behind = behind.unwrap();
         assert!(matches!(behind, Err(Error::Closed)), "{behind:?}");
         drop(alone);
         held.unlock().await.unwrap();

@@ -18,10 +18,7 @@ use fred::{
         config::{ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig},
     },
 };
-use futures::{
-    FutureExt,
-    future::{Either, join_all},
-};
+use futures::{FutureExt, future::join_all};
 use tokio::{
     sync::watch,
     task::{AbortHandle, JoinHandle},
@@ -155,11 +152,6 @@ impl Session {
         self.since.elapsed()
     }
 
-    /// Whether fred makes it again when it breaks, and answers whoever asks meanwhile.
-    pub(super) fn is_made_again(&self) -> bool {
-        self.broken == Broken::Reconnects
-    }
-
     /// Done when nothing can be sent over it any more. Does not keep it.
     pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut has_ended = self.has_ended.clone();
@@ -173,22 +165,15 @@ impl Session {
         self.task.abort();
     }
 
-    /// What its server answers.
-    pub(super) fn ask<'a, T: Send + 'a>(
-        &'a self,
-        answer: impl Future<Output = Result<T, FredError>> + Send + 'a,
-    ) -> impl Future<Output = Result<T, FredError>> + Send + 'a {
-        match self.broken {
-            Broken::Reconnects => Either::Left(answer),
-            Broken::IsGone => Either::Right(self.until_gone(answer).boxed()),
-        }
-    }
-
-    /// An answer, or that there will be none: fred lets those wait for ever who ask when the connection is gone.
-    pub(super) async fn until_gone<T>(
+    /// An answer, or that there will be none: fred lets those wait for ever who ask when a connection is gone that
+    /// it does not make again.
+    pub(super) async fn ask<T>(
         &self,
         answer: impl Future<Output = Result<T, FredError>>,
     ) -> Result<T, FredError> {
+        if self.broken == Broken::Reconnects {
+            return answer.await;
+        }
         if self.is_gone() {
             return Err(not_sent("the connection is gone"));
         }
@@ -200,7 +185,7 @@ impl Session {
     }
 
     pub(super) async fn command(&self, name: &'static str, args: Vec<Value>) -> RawAnswer {
-        self.ask(self.client.custom(custom(name), args)).await
+        self.ask(self.client.custom(custom(name), args).boxed()).await
     }
 
     /// Closes it, with a word to the server if that can be had soon.
@@ -234,13 +219,13 @@ pub(super) async fn evaluate(
     bound: Bound,
 ) -> RawAnswer {
     let script = call.script;
-    // What is rare is boxed: each call is as large as all that it may come to.
+    // Boxed where it is made: 5 KB of fred's, and each future around them would be another copy.
     let send = |name, script, bound: Bound| {
         let args = values(script, call, publish);
         match (asking, bound.is_fresh) {
-            (false, true) => Either::Left(client.custom(custom(name), args)),
-            (false, false) => Either::Right(send_within(client, name, args, bound).boxed()),
-            (true, _) => Either::Right(ask(client, name, args, bound).boxed()),
+            (false, true) => client.custom(custom(name), args).boxed(),
+            (false, false) => send_within(client, name, args, bound).boxed(),
+            (true, _) => ask(client, name, args, bound).boxed(),
         }
     };
     match send("EVALSHA", script.sha(), bound).await {
@@ -248,7 +233,7 @@ pub(super) async fn evaluate(
         Err(error) if error.details().starts_with("NOSCRIPT") => {
             tracing::debug!(script = script.name, "sending the script itself");
             let source = Bytes::from_static(script.source.as_bytes());
-            send("EVAL", source, bound.rest()).boxed().await
+            send("EVAL", source, bound.rest()).await
         }
         answer => answer,
     }

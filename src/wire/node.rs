@@ -133,13 +133,7 @@ impl Node {
         };
         let publish = self.terms.publish;
         let client = session.client();
-        // What waits for the answer is not put around it where nothing has to: it is large, and built in its place.
-        let answer = match session.is_made_again() {
-            true => evaluate(client, call, asking, publish, bound).await,
-            false => {
-                session.until_gone(evaluate(client, call, asking, publish, bound)).boxed().await
-            }
-        };
+        let answer = session.ask(evaluate(client, call, asking, publish, bound)).await;
         self.note(&answer);
         answer.and_then(reply)
     }

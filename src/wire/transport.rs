@@ -1,7 +1,6 @@
 //! The [`Transport`] over fred: which server serves a key.
 
 use std::{
-    future::poll_fn,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -110,20 +109,22 @@ impl FredTransport {
 
     /// Sends one copy at the first poll. It has the usual time, or until `by`.
     fn send(&self, call: Invocation, confirm: Option<Confirm>, by: Option<Instant>) -> Flight {
-        let (shared, runtime) = (self.shared.clone(), self.runtime());
-        // Boxed by itself: it is large, and whatever is put around it would be another copy of it.
-        let mut answer = Box::pin(async move {
-            let usual = shared.terms.command_timeout;
-            let bound = by.map_or_else(|| Bound::of(usual), |by| Bound::until(by, usual));
-            let answer = match shared.send(&call, confirm, bound).await {
-                Err(error) if is_of_keys_apart(error.details()) => {
-                    shared.send_to_first_key(&call, confirm, bound, error).boxed().await
-                }
-                answer => answer,
+        let shared = self.shared.clone();
+        async move {
+            let copy = || async {
+                let usual = shared.terms.command_timeout;
+                let bound = by.map_or_else(|| Bound::of(usual), |by| Bound::until(by, usual));
+                let answer = match shared.send(&call, confirm, bound).await {
+                    Err(error) if is_of_keys_apart(error.details()) => {
+                        shared.send_to_first_key(&call, confirm, bound, error).boxed().await
+                    }
+                    answer => answer,
+                };
+                shared.judge(answer)
             };
-            shared.judge(answer)
-        });
-        poll_fn(move |cx| runtime.poll(answer.as_mut(), cx)).boxed()
+            shared.terms.runtime.run(copy).await
+        }
+        .boxed()
     }
 }
 
@@ -195,7 +196,8 @@ impl Transport for FredTransport {
 
     fn server_time(&self, key: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
         let node = self.shared.node_for(key);
-        self.runtime().run(move || async move { node?.time().await }).boxed()
+        let runtime = self.runtime();
+        async move { runtime.run(|| async { node?.time().await }).await }.boxed()
     }
 
     fn keep_time(&self) -> BoxFuture<'static, ()> {

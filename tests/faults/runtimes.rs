@@ -266,8 +266,16 @@ fn calls_under_way_when_the_clients_own_runtime_ends_are_told() {
             });
             let guard = own.block_on(client.lock("held").lock().into_future()).unwrap();
             let caller = &stage_runtime;
+            let held = client.lock("waited for");
+            let _held = own.block_on(held.lock().into_future()).unwrap();
+            let mut left_alone = held.lock().into_future();
+            caller.block_on(async { assert!(futures::poll!(&mut left_alone).is_pending()) });
             stage.proxy.hold_requests();
             let mut calls = Vec::new();
+            for _ in 0..3 {
+                let lock = held.clone();
+                calls.push(caller.spawn(async move { lock.lock().await.map(drop) }));
+            }
             for i in 0..20 {
                 let lock = client.lock(format!("{LOCK}:{i}"));
                 calls.push(caller.spawn(async move { lock.lock().await.map(drop) }));
