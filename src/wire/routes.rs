@@ -34,6 +34,13 @@ impl Routes {
         Some(&place.1)
     }
 
+    /// With one more, that serves no slot yet.
+    pub(super) fn with(&self, address: &Address, node: &Arc<Node>) -> Self {
+        let (slots, mut nodes) = (self.slots.clone(), self.nodes.clone());
+        nodes.push((Some(address.clone()), node.clone()));
+        Self { slots, nodes }
+    }
+
     pub(super) fn address_of(&self, node: &Arc<Node>) -> Option<&Address> {
         self.nodes.iter().find(|(_, known)| Arc::ptr_eq(known, node))?.0.as_ref()
     }
@@ -79,7 +86,7 @@ pub(super) async fn connect_all(
     (routes, errors)
 }
 
-async fn connect_one(config: FredConfig, terms: &Terms) -> Result<Arc<Node>, Error> {
+pub(super) async fn connect_one(config: FredConfig, terms: &Terms) -> Result<Arc<Node>, Error> {
     timeout(terms.command_timeout, Node::connect(config, terms.clone()))
         .await
         .unwrap_or_else(|_| Err(Error::Redis(RedisError::new("no answer in time"))))

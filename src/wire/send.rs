@@ -50,7 +50,12 @@ impl Shared {
                 Address::parse(words.nth(1)?, asked)
             });
             bound = bound.rest();
-            match target.and_then(|target| routes.at(&target).cloned()) {
+            let next = match &target {
+                Some(target) if asking => self.joining(target, bound.by).boxed().await,
+                Some(target) => routes.at(target).cloned(),
+                None => None,
+            };
+            match next {
                 Some(next) => node = next,
                 None => return answer,
             }

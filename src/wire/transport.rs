@@ -13,20 +13,23 @@ use futures::{
     FutureExt,
     future::{BoxFuture, join_all, try_join_all},
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Mutex, Notify},
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Confirm, Flight, FredConfig, Invocation, ShardedPubsub, Transport, WireError,
     channels::{Homes, Places},
-    cluster::ALL_SLOTS,
+    cluster::{ALL_SLOTS, Address},
     connection::{Bound, Broken},
-    discover::{Discovery, Map},
+    discover::{Discovery, Map, config_at},
     error::is_of_keys_apart,
     follow::follow,
     login::connecting_failed,
     node::{Node, Terms},
     pubsub,
-    routes::{Routes, connect_all},
+    routes::{Routes, connect_all, connect_one},
 };
 use crate::{
     error::{Error, RedisError},
@@ -42,10 +45,12 @@ pub(crate) struct FredTransport {
 pub(super) struct Shared {
     pub(super) terms: Terms,
     pub(super) is_cluster: bool,
-    /// Whether there is somebody who says which servers there are.
-    follows: bool,
+    /// How to connect to each of the servers, where there is somebody who says which there are.
+    base: Option<FredConfig>,
     sharded: bool,
     pub(super) routes: RwLock<Arc<Routes>>,
+    /// Locked by whoever connects to one that serves no slot yet.
+    joining: Mutex<()>,
     homes: Homes,
     pub(super) closed: AtomicBool,
 }
@@ -94,9 +99,10 @@ impl FredTransport {
         let shared = Shared {
             terms,
             is_cluster: discovery.is_some_and(Discovery::is_cluster),
-            follows: discovery.is_some(),
+            base: discovery.map(|discovery| discovery.base().clone()),
             sharded,
             routes: RwLock::new(Arc::new(routes)),
+            joining: Mutex::default(),
             homes: Homes::default(),
             closed: AtomicBool::new(false),
         };
@@ -160,6 +166,39 @@ impl Shared {
             self.terms.doubt.notify_one();
             WireError::NotNow(RedisError::new("no server is known that serves this key"))
         })
+    }
+
+    /// The server to which a slot is on its way. It need not serve any yet, and is connected to when somebody is
+    /// sent there.
+    pub(super) async fn joining(&self, at: &Address, by: Instant) -> Option<Arc<Node>> {
+        if let Some(known) = self.routes().at(at) {
+            return Some(known.clone());
+        }
+        let base = self.base.as_ref()?;
+        let connecting = async {
+            let _one = self.joining.lock().await;
+            if let Some(known) = self.routes().at(at) {
+                return Some(known.clone());
+            }
+            match connect_one(config_at(base, at), &self.terms).await {
+                Ok(node) => self.let_join(at, node),
+                Err(error) => {
+                    tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
+                    None
+                }
+            }
+        };
+        timeout_at(by, connecting).await.ok().flatten()
+    }
+
+    /// `None`: the client is closed.
+    fn let_join(&self, at: &Address, node: Arc<Node>) -> Option<Arc<Node>> {
+        let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        *routes = Arc::new(routes.with(at, &node));
+        Some(node)
     }
 }
 
@@ -246,7 +285,7 @@ impl Transport for FredTransport {
     }
 
     fn follows(&self) -> bool {
-        self.shared.follows
+        self.shared.base.is_some()
     }
 
     fn place(&self, name: &str) -> u64 {

@@ -26,7 +26,17 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn new(clients: usize, watchdog: Duration) -> Self {
+        Self::on(RedisCluster::start(), clients, watchdog).await
+    }
+
+    /// One of the masters serves no slot.
+    async fn grown(clients: usize, watchdog: Duration) -> Self {
         let cluster = RedisCluster::start();
+        cluster.make_an_empty_master();
+        Self::on(cluster, clients, watchdog).await
+    }
+
+    async fn on(cluster: RedisCluster, clients: usize, watchdog: Duration) -> Self {
         let clients = (0..clients).map(async |_| {
             let [first, others @ ..] = &cluster.addresses()[..] else { panic!("no nodes") };
             let others: Vec<_> = others.iter().map(|node| format!("node={node}")).collect();
@@ -228,6 +238,29 @@ async fn a_reader_whose_hold_is_gone_is_told_so_halfway() {
     assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
     halfway.goes_on();
     staying.unlock().await.unwrap();
+    stage.end().await;
+}
+
+/// Where a cluster grows, the first slot goes to a master that serves no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_goes_to_a_master_that_has_none_yet() {
+    let watchdog = 2 * WATCHDOG;
+    let stage = Stage::grown(2, watchdog).await;
+    let [one, other] = &stage.clients[..] else { unreachable!() };
+    let to = stage.cluster.empty_master();
+    let (moved, free) = ("{grown}:moved", "{grown}:free");
+    let guard = one.lock(moved).lock().await.unwrap();
+    stage.cluster.begin_to_move_slot_of(moved, to);
+    stage.cluster.move_keys(&[moved], to);
+    tokio::time::sleep(watchdog * 3 / 2).await;
+    assert!(guard.is_held(), "a hold that is not renewed");
+    guard.check().await.unwrap();
+    let refused = soon("try_lock", async { other.lock(moved).try_lock().await }).await;
+    assert!(matches!(refused, Ok(None)), "{refused:?}");
+    let taken = soon("lock", async { other.lock(free).lock().await }).await.unwrap();
+    soon("unlock", taken.unlock()).await.unwrap();
+    soon("unlock", guard.unlock()).await.unwrap();
+    stage.cluster.move_slot_of(moved, to);
     stage.end().await;
 }
 

@@ -80,6 +80,16 @@ impl RedisCluster {
         masters.map(|member| self.index(member.port)).collect()
     }
 
+    /// The master that keeps no slot.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn empty_master(&self) -> usize {
+        let view = self.view();
+        let is_empty = |member: &&view::Member| member.is_master() && !member.has_slots();
+        self.index(view.members().iter().find(is_empty).expect("a master without slots").port)
+    }
+
     /// Kills a node (SIGKILL).
     pub fn kill(&mut self, node: usize) {
         self.nodes[node].kill();

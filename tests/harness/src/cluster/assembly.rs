@@ -116,6 +116,31 @@ impl RedisCluster {
     }
 }
 
+impl RedisCluster {
+    /// Makes a replica a master without slots, as one that has just joined; comes back when all nodes know.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn make_an_empty_master(&self) {
+        let (node, other) = (&self.nodes[2 * usize::from(MASTERS) - 1], &self.nodes[0]);
+        let join = || -> RedisResult<()> {
+            cmd("CLUSTER").arg("RESET").arg("SOFT").exec(&mut node.client())?;
+            let mut meet = cmd("CLUSTER");
+            meet.arg("MEET").arg("127.0.0.1").arg(node.port_for_servers());
+            meet.exec(&mut other.client())
+        };
+        join().unwrap_or_else(|error| panic!("a replica cannot become a master: {error}"));
+        let is_known = |known_by: &RedisServer| {
+            let view = View::of(&mut known_by.client()).ok()?;
+            let joined = view.on(node.port()).filter(|joined| joined.is_master())?;
+            (view.members().len() == self.nodes.len() && !joined.is_doubtful).then_some(())
+        };
+        let known =
+            || self.nodes.iter().map(is_known).collect::<Option<()>>().and(self.agreed().ok());
+        blocking(START_LIMIT, known).expect("a master that all nodes know");
+    }
+}
+
 /// Refused while the replica does not know its master.
 fn replicate(master: &RedisServer, replica: &RedisServer) -> RedisResult<()> {
     let view = View::of(&mut connect(master.port(), REPLY_LIMIT)?)?;
