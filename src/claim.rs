@@ -42,6 +42,8 @@ pub(crate) struct Claim {
     state: State,
     /// What it is to take over.
     source: Option<Share>,
+    /// The server that was asked for that last.
+    place: Option<u64>,
     /// Whether it has done so, and if so, whether that was the current hold here.
     swapped: Option<bool>,
     /// The latest not-after of the copies that were never answered: until then one of them may
@@ -101,6 +103,7 @@ impl Claim {
             stands: false,
             state: State::Nothing,
             source: None,
+            place: None,
             swapped: None,
             unanswered: None,
             _busy: entry.engine.janitor.busy(),
@@ -181,7 +184,10 @@ impl Claim {
             under.asked(sent, self.lease);
         }
         let call = match &self.source {
-            Some(source) => self.entry.protocol.pass(source.hold().id(), &self.id, terms),
+            Some(source) => {
+                self.place = engine.serves(&*self.entry.protocol);
+                self.entry.protocol.pass(source.hold().id(), &self.id, terms)
+            }
             None => self.entry.protocol.acquire(&self.id, terms, &self.wish),
         };
         // Answered by a number of ms, it is another's.
@@ -213,12 +219,12 @@ impl Claim {
         match answer {
             Ok(Attempt::Won { .. }) => {
                 if let Some(source) = self.source.take() {
-                    self.swapped = Some(source.replaced());
+                    self.swapped = Some(source.replaced(self.place));
                 }
             }
             Ok(Attempt::Held(_)) => {
                 if let Some(source) = self.source.take() {
-                    source.gone();
+                    source.gone(self.place);
                 }
                 self.entry.queue.passing.lost();
             }
@@ -274,7 +280,7 @@ impl Drop for Claim {
             // What it was to take over goes to the next.
             return;
         }
-        let source = self.source.take();
+        let source = self.source.take().map(|source| (source, self.place));
         let (entry, id, lease) = (self.entry.clone(), self.id.clone(), self.lease);
         let janitor = entry.engine.janitor.clone();
         janitor.spawn(undo(entry, id, lease, self.stands, state, source, unanswered));
@@ -287,7 +293,7 @@ async fn undo(
     lease: Duration,
     mut stands: bool,
     state: State,
-    source: Option<Share>,
+    source: Option<(Share, Option<u64>)>,
     mut unanswered: Option<u64>,
 ) {
     // Whether it may hold the lock, and whether the server has said so.
@@ -315,8 +321,8 @@ async fn undo(
     // The source first: then no copy can pass it on any more.
     let passed = source.is_some();
     match source {
-        Some(source) if granted => drop(source.replaced()),
-        Some(source) => drop(source.free().await),
+        Some((source, place)) if granted => drop(source.replaced(place)),
+        Some((source, _)) => drop(source.free().await),
         None => {}
     }
     if holds || stands || passed {

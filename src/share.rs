@@ -126,17 +126,20 @@ impl Share {
         }
     }
 
-    /// Another hold has taken its place on the server. Says whether it was the current one here.
-    pub(crate) fn replaced(mut self) -> bool {
+    /// Another hold has taken its place on the server. `by`: who was asked for that, see [`Engine::serves`]. Says
+    /// whether it was the current one here.
+    ///
+    /// [`Engine::serves`]: crate::engine::Engine::serves
+    pub(crate) fn replaced(mut self, by: Option<u64>) -> bool {
         self.armed = false;
         self.uncount();
-        self.hold.replaced()
+        self.hold.replaced(by)
     }
 
-    /// The server has said that it is gone.
-    pub(crate) fn gone(self) {
+    /// The server that was asked has said that it is gone.
+    pub(crate) fn gone(self, by: Option<u64>) {
         self.hold.lease.lose(self.hold.lease.why_gone());
-        self.replaced();
+        self.replaced(by);
     }
 
     /// Gives it back to the server; goes on in the background if it takes too long, or is dropped.

@@ -59,13 +59,12 @@ impl Hold {
         }
     }
 
-    /// Another hold has taken its place on the server. Says whether it was the current one here.
-    pub(crate) fn replaced(&self) -> bool {
+    /// Another hold has taken its place on the server that was asked for that. Says whether it was the current one
+    /// here.
+    pub(crate) fn replaced(&self, by: Option<u64>) -> bool {
         self.lease.end();
-        let engine = &self.entry.engine;
-        engine.watchdog.remove(&self.lease);
-        let place = engine.serves(&*self.entry.protocol);
-        self.entry.released(place, self.id(), || self.lease.outlived_at(Instant::now()));
+        self.entry.engine.watchdog.remove(&self.lease);
+        self.entry.released(by, self.id(), || self.lease.outlived_at(Instant::now()));
         self.entry.queue.released(self, None, None)
     }
 }

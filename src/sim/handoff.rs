@@ -132,3 +132,34 @@ async fn a_hold_that_is_left_to_a_slow_waiter_is_given_back_when_a_late_grant_co
     tokio::join!(late, meanwhile);
     assert!(sim.left().await.is_empty());
 }
+
+/// Whoever is to take over a hold has its answer, and does not look at it before another server is master that has
+/// not heard of that.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_was_swapped_is_released_once_more_where_a_new_master_has_not_heard_of_the_swap()
+ {
+    let world = World::new();
+    let lease = Duration::from_secs(60);
+    for is_dropped in [true, false] {
+        let sim = Sim::that_follows(&world).await;
+        let (lock, mut me) = (sim.client.lock(LOCK), sim.client.owner());
+        let first = lock.lock().lease(lease).await.unwrap();
+        let holder = first.holder().to_owned();
+        let mut second = Box::pin(lock.lock().by(&mut me).lease(lease).into_future());
+        assert!(timeout(Duration::from_millis(20), &mut second).await.is_err());
+        first.unlock().await.unwrap();
+        assert!((&mut second).now_or_never().is_none(), "asks for the swap");
+        sleep(Duration::from_millis(20)).await;
+        let swapped = sim.holder(LOCK).expect("a holder").id();
+        assert_ne!(swapped, holder, "the swap is done");
+        world.forget_since(LOCK, &holder);
+        sim.network.fail_over();
+        sleep(Duration::from_millis(20)).await;
+        match is_dropped {
+            true => drop(second),
+            false => drop(second.await.unwrap()),
+        }
+        let left = sim.left().await;
+        assert!(left.is_empty(), "dropped {is_dropped}: {left:?}");
+    }
+}

@@ -93,6 +93,14 @@ impl World {
         self.inspector.lock().unwrap().query::<()>(redis::cmd("DEL").arg(lock));
     }
 
+    /// A master that knows of this hold, and of nothing since.
+    pub(super) fn forget_since(&self, lock: &str, holder: &str) {
+        let inspector = self.inspector.lock().unwrap();
+        inspector.query::<()>(redis::cmd("DEL").arg(lock));
+        inspector.query::<()>(redis::cmd("HSET").arg(lock).arg(holder).arg(1));
+        inspector.query::<()>(redis::cmd("PEXPIRE").arg(lock).arg(3_600_000));
+    }
+
     pub(super) fn pttl(&self, key: &str) -> i64 {
         self.inspector.lock().unwrap().query(redis::cmd("PTTL").arg(key))
     }
@@ -123,6 +131,23 @@ impl Sim {
     pub(super) async fn with(world: &Arc<World>, configure: fn(Config) -> Config) -> Self {
         let wakeups = Wakeups::new();
         let network = Network::new(world, wakeups.clone());
+        Self::over(world, network, wakeups, configure)
+    }
+
+    /// One whose server may be replaced by another.
+    pub(super) async fn that_follows(world: &Arc<World>) -> Self {
+        let wakeups = Wakeups::new();
+        let network = Network::new(world, wakeups.clone());
+        network.may_fail_over();
+        Self::over(world, network, wakeups, |config| config)
+    }
+
+    fn over(
+        world: &Arc<World>,
+        network: Arc<Network>,
+        wakeups: Arc<Wakeups>,
+        configure: fn(Config) -> Config,
+    ) -> Self {
         let (_, mut settings) = configure(Config::default()).into_settings().unwrap();
         settings.server = world.server.url();
         let transport = Arc::new(Link { network: network.clone() });

@@ -35,6 +35,8 @@ struct State {
     faults: Vec<(&'static str, Fault)>,
     calls: usize,
     closed: bool,
+    /// How many servers have taken the place of another, if that may happen.
+    heirs: Option<u64>,
 }
 
 /// What happens to the next call of a script.
@@ -80,6 +82,19 @@ impl Network {
     /// Messages may have been missed; the connection is as it was.
     pub(super) fn miss(&self) {
         self.wakeups.take(Event::Gap);
+    }
+
+    /// Another server may take the place of this one.
+    pub(super) fn may_fail_over(&self) {
+        self.state().heirs = Some(0);
+    }
+
+    /// Another server has taken the place of this one. What it does not know, the test says.
+    pub(super) fn fail_over(&self) {
+        if let Some(heirs) = &mut self.state().heirs {
+            *heirs += 1;
+        }
+        self.miss();
     }
 
     /// How many scripts were sent.
@@ -264,6 +279,14 @@ impl Transport for Link {
             Ok(())
         }
         .boxed()
+    }
+
+    fn follows(&self) -> bool {
+        self.network.state().heirs.is_some()
+    }
+
+    fn place(&self, _: &str) -> u64 {
+        self.network.state().heirs.unwrap_or_default()
     }
 
     fn probe(&self, _: u64) -> BoxFuture<'static, Result<(), WireError>> {
