@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
-use harness::{PATIENCE, eventually};
+use harness::{PATIENCE, eventually, lock_channel};
 use redisson_lock::{Client, Config, Error, Lock, LockGuard};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -258,4 +258,32 @@ async fn a_waiter_listens_to_a_server_that_cannot_save() {
     warnings.assert_without("could not subscribe");
     warnings.assert_without("the subscriber connection does not answer");
     stage.end([client, far]).await;
+}
+
+/// After a gap the channels of all who wait are subscribed to together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channel_that_a_user_may_not_hear_keeps_no_other_from_being_heard() {
+    let stage = Stage::new().await;
+    set_user(&stage, &["on", ">secret", "~*", "resetchannels", "&redisson_lock__*", "+@all"]);
+    let (client, other) = (connect(config(&stage)).await, stage.client().await);
+    let both = other.read_write_lock("not heard of");
+    let held = [other.lock(LOCK).lock().await.unwrap(), both.write().await.unwrap()];
+    let unheard = waits(client.read_write_lock("not heard of").read_lock().clone());
+    let waiting = waits(client.lock(LOCK));
+    let channel = lock_channel(LOCK);
+    let heard = || (stage.redis().subscribers(&channel) > 0).then_some(());
+    for round in 0..3 {
+        eventually(PATIENCE, &format!("a waiter that listens, {round}"), heard).await;
+        sleep(Duration::from_millis(300)).await;
+        stage.proxy.cut_all();
+        let gone = || (stage.redis().subscribers(&channel) == 0).then_some(());
+        eventually(PATIENCE, "the connection to be cut", gone).await;
+    }
+    eventually(PATIENCE, "a waiter that listens", heard).await;
+    unheard.abort();
+    for guard in held {
+        guard.unlock().await.unwrap();
+    }
+    soon("a lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    stage.end([client, other]).await;
 }

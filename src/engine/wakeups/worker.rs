@@ -113,22 +113,31 @@ async fn settle(
         return Ok(());
     }
     doubt(&new);
-    match transport.subscribe(new.clone()).await {
-        Ok(()) => {
-            wakeups.set(&new, State::Confirmed);
-            for name in new {
-                subscribed.insert(name, me);
+    let (mut parts, mut refused) = (vec![new], Ok(()));
+    while let Some(mut part) = parts.pop() {
+        match transport.subscribe(part.clone()).await {
+            Ok(()) => {
+                wakeups.set(&part, State::Confirmed);
+                for name in part {
+                    subscribed.insert(name, me);
+                }
             }
-            Ok(())
-        }
-        Err(error) => {
-            if matches!(error, WireError::Refused(_)) {
-                forget(&new);
-                wakeups.set(&new, State::Refused);
-            } else {
-                again(new);
+            // What is refused to one is no reason not to hear of the others.
+            Err(WireError::Refused(_)) if part.len() > 1 => {
+                parts.push(part.split_off(part.len() / 2));
+                parts.push(part);
             }
-            Err(error)
+            Err(error @ WireError::Refused(_)) => {
+                forget(&part);
+                wakeups.set(&part, State::Refused);
+                refused = Err(error);
+            }
+            Err(error) => {
+                again(part);
+                parts.into_iter().for_each(again);
+                return Err(error);
+            }
         }
     }
+    refused
 }
