@@ -31,7 +31,8 @@ pub(super) struct Patient {
     terms: node::Terms,
     /// The connection beside these.
     commands: Line,
-    idle: Mutex<Vec<Arc<Session>>>,
+    /// `None`: closed.
+    idle: Mutex<Option<Vec<Arc<Session>>>>,
     places: Semaphore,
 }
 
@@ -44,11 +45,11 @@ struct Taken<'a> {
 
 impl Patient {
     pub(super) fn new(config: FredConfig, terms: node::Terms, commands: Line) -> Self {
-        let (idle, places) = (Mutex::default(), Semaphore::new(MOST));
+        let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MOST));
         Self { config, terms, commands, idle, places }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
+    fn idle(&self) -> MutexGuard<'_, Option<Vec<Arc<Session>>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +60,14 @@ impl Patient {
         let place = timeout_at(half, self.places.acquire()).await;
         let place = place.map_err(|_| not_sent("too many wait for replicas"))?;
         let _place = place.expect("never closed");
-        let known = std::iter::from_fn(|| self.idle().pop()).find(|session| !session.is_gone());
+        let mut next = || match &mut *self.idle() {
+            Some(idle) => Ok(idle.pop()),
+            None => Err(not_sent("the connection is gone")),
+        };
+        let mut known = next()?;
+        while known.as_ref().is_some_and(|session| session.is_gone()) {
+            known = next()?;
+        }
         let session = match known {
             Some(session) => session,
             None => self.connect(by).await?,
@@ -134,12 +142,15 @@ impl Patient {
 
     /// None of them is used any more.
     pub(super) fn give_up(&self) {
-        self.idle().clear();
+        if let Some(idle) = &mut *self.idle() {
+            idle.clear();
+        }
     }
 
     pub(super) async fn quit(&self) {
-        let idle = std::mem::take(&mut *self.idle());
-        connection::quit_all(idle).await;
+        // Those under way end with their calls.
+        let idle = self.idle().take();
+        connection::quit_all(idle.into_iter().flatten()).await;
     }
 }
 
@@ -148,7 +159,11 @@ impl Taken<'_> {
     fn heard<T>(self, answer: &Result<T, FredError>) {
         match answer {
             Err(error) if node::is_of_connection(error) => self.patient.give_up(),
-            _ => self.patient.idle().push(self.session.clone()),
+            _ => {
+                if let Some(idle) = &mut *self.patient.idle() {
+                    idle.push(self.session.clone());
+                }
+            }
         }
     }
 }

@@ -211,3 +211,24 @@ async fn end(master: &RedisServer, client: Client) {
     soon("to close", client.close()).await.unwrap();
     assert_nothing_left(master as &dyn Servers).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_waits_for_replicas_is_not_kept_by_a_client_that_is_closed() {
+    let master = RedisServer::start();
+    let config = config(&master).replicas(Replicas::AtLeast(1)).replica_timeout(TIMEOUT);
+    let client = connect(config.retry_timeout(Duration::from_millis(300))).await;
+    let lock = client.lock(LOCK);
+    let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+    let inspector = master.inspector();
+    let connections = || {
+        let list: String = inspector.query(cmd("CLIENT").arg("LIST"));
+        (list.lines().count() - 1, list.contains("cmd=wait"))
+    };
+    eventually(PATIENCE, "WAIT", || connections().1.then_some(())).await;
+    client.close().await.unwrap_err();
+    let ended = within(SOON, "to end", waiting).await.unwrap();
+    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+    let gone = || (connections().0 == 0).then_some(());
+    eventually(PATIENCE, "all connections to be closed", gone).await;
+    drop(client);
+}
