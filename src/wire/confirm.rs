@@ -60,7 +60,7 @@ impl Patient {
         let place = timeout_at(half, self.places.acquire()).await;
         let place = place.map_err(|_| not_sent("too many wait for replicas"))?;
         let _place = place.expect("never closed");
-        let mut next = || match &mut *self.idle() {
+        let next = || match &mut *self.idle() {
             Some(idle) => Ok(idle.pop()),
             None => Err(not_sent("the connection is gone")),
         };
