@@ -1,0 +1,253 @@
+//! Rules for the source that keep it easy to find one's way in it.
+
+mod graph;
+mod items;
+mod known;
+mod tokens;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use graph::{Edges, Graph, circles};
+use known::KNOWN_CIRCLES;
+
+/// The layers of `src/`, lowest first. A file uses its own layer and the layers below it.
+///
+/// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
+const LAYERS: &[&[&str]] = &[
+    &["names", "owner", "error", "replicas", "runtime"],
+    &["wire"],
+    &["answers", "config", "fifo", "patience", "protocol", "tenure"],
+    &["engine"],
+    &["entry", "queue", "passing", "hold", "share", "claim"],
+    &["contend"],
+    &["lock", "read_write", "acquire", "guard", "inspection"],
+    &["client", "multi"],
+];
+
+/// Files outside of the layers: the root of the crate, and the folder of its unit tests.
+const OUTSIDE: &[&str] = &["lib", "sim"];
+
+/// Lines that a file has before one should ask whether it is two files.
+const LONG: usize = 350;
+
+#[test]
+fn no_file_uses_a_higher_layer() {
+    let wrong = upward(&Graph::read(&below("src")).edges(), LAYERS);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_planted_upward_use_is_found() {
+    let files = [
+        ("src/lib.rs", "mod high; mod low;"),
+        ("src/high.rs", ""),
+        ("src/low/mod.rs", "mod upper; mod lower;"),
+        ("src/low/upper.rs", ""),
+        ("src/low/lower.rs", "use super::upper::U; fn f() { super::super::high::h() }"),
+    ];
+    let sources = files.map(|(file, source)| (file.into(), source.to_owned()));
+    let edges = Graph::read(&BTreeMap::from(sources)).edges();
+    let layers: &[&[&str]] = &[&["low/lower"], &["low"], &["high"]];
+    assert_eq!(upward(&edges, layers).len(), 2);
+    assert_eq!(upward(&edges, &[&["low"], &["high"]]).len(), 1);
+}
+
+#[test]
+fn every_file_of_src_has_a_layer() {
+    let sources = below("src");
+    for file in sources.keys() {
+        let module = module(file);
+        let outside = OUTSIDE.contains(&module.split('/').next().unwrap_or_default());
+        assert!(outside || layer(&module, LAYERS).is_some(), "{module} stands in no layer");
+    }
+    for entry in LAYERS.iter().copied().flatten().chain(OUTSIDE) {
+        let stands = sources.keys().any(|file| is_within(&module(file), entry));
+        assert!(stands, "there is no {entry}: strike it out of the layers");
+    }
+}
+
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    let edges = Graph::read(&below("")).edges();
+    let found = circles(&edges);
+    let known: Vec<BTreeSet<PathBuf>> =
+        KNOWN_CIRCLES.iter().map(|circle| circle.iter().map(PathBuf::from).collect()).collect();
+    let new = found.iter().filter(|circle| !known.contains(circle));
+    let new: Vec<_> = new.map(|circle| describe(circle, &edges)).collect();
+    assert!(new.is_empty(), "not in KNOWN_CIRCLES:\n{}", new.join("\n\n"));
+    let gone: Vec<_> = known.iter().filter(|circle| !found.contains(circle)).collect();
+    assert!(gone.is_empty(), "gone or smaller, strike out of KNOWN_CIRCLES:\n{gone:#?}");
+}
+
+#[test]
+fn every_source_file_is_looked_at() {
+    let sources = below("");
+    let graph = Graph::read(&sources);
+    let read = graph.files();
+    for file in sources.keys() {
+        assert!(read.contains(file.as_path()), "no module is {}", file.display());
+    }
+}
+
+#[test]
+fn only_the_wire_knows_fred() {
+    for (file, source) in below("src") {
+        let names_it = code(&source).any(|line| line.contains("fred::"));
+        assert!(!names_it || is_within(&module(&file), "wire"), "{} names fred", file.display());
+    }
+}
+
+#[test]
+fn a_protocol_is_pure() {
+    for (file, source) in below("src") {
+        if is_within(&module(&file), "protocol") {
+            let waits = code(&source)
+                .any(|line| ["async ", ".await", "tokio"].iter().any(|word| line.contains(word)));
+            assert!(!waits, "{} waits", file.display());
+        }
+    }
+}
+
+#[test]
+fn files_stay_small() {
+    for (file, source) in below("src") {
+        let lines = source.lines().count();
+        assert!(lines <= LONG, "{} has {lines} lines", file.display());
+    }
+}
+
+#[test]
+fn every_script_says_what_it_takes_and_gives() {
+    let scripts = files(&root().join("lua"), "lua");
+    assert!(!scripts.is_empty());
+    for file in scripts {
+        let script = fs::read_to_string(&file).unwrap();
+        let header: String =
+            script.lines().take_while(|line| line.starts_with("--")).collect::<Vec<_>>().join("\n");
+        let body = &script[header.len()..];
+        let says = |word: &str| header.contains(word);
+        let file = file.display();
+        assert!(says("KEYS[") && says("Returns") && says("Repeat"), "{file} lacks its header");
+        for n in 1..9 {
+            let argument = format!("ARGV[{n}]");
+            assert!(
+                !body.contains(&argument) || says(&argument),
+                "{file} does not explain {argument}"
+            );
+        }
+    }
+}
+
+#[test]
+fn handles_and_guards_go_anywhere() {
+    fn anywhere<T: Send + Sync + 'static>() {}
+    anywhere::<redisson_lock::Client>();
+    anywhere::<redisson_lock::Lock>();
+    anywhere::<redisson_lock::FencedLock>();
+    anywhere::<redisson_lock::ReadWriteLock>();
+    anywhere::<redisson_lock::MultiLock>();
+    anywhere::<redisson_lock::MultiGuard>();
+    anywhere::<redisson_lock::LockGuard>();
+    anywhere::<redisson_lock::FencedGuard>();
+    anywhere::<redisson_lock::Owner>();
+    anywhere::<redisson_lock::Error>();
+    fn sendable<T: Send>(_: T) {}
+    // It compiles: that is the test.
+    let _ = |lock: &redisson_lock::Lock, guard: redisson_lock::LockGuard| {
+        sendable(lock.lock().into_future());
+        sendable(lock.try_lock().into_future());
+        sendable(guard.unlock());
+    };
+    let _ = |lock: &redisson_lock::MultiLock, guard: redisson_lock::MultiGuard| {
+        sendable(lock.lock().into_future());
+        sendable(lock.try_lock().into_future());
+        sendable(guard.unlock());
+    };
+}
+
+fn root() -> PathBuf {
+    env!("CARGO_MANIFEST_DIR").into()
+}
+
+/// The Rust files below a folder, by their paths in the repository.
+fn below(folder: &str) -> BTreeMap<PathBuf, String> {
+    let read = |file: PathBuf| {
+        let source = fs::read_to_string(&file).unwrap();
+        (file.strip_prefix(root()).unwrap().to_owned(), source)
+    };
+    files(&root().join(folder), "rs").into_iter().map(read).collect()
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            let skipped = ["target", ".git"].iter().any(|name| path.ends_with(name));
+            found.extend(if skipped { Vec::new() } else { files(&path, ending) });
+        } else if path.extension().is_some_and(|other| other == ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A file of `src/` as its entry in the layers would be: `engine/lease`.
+fn module(file: &Path) -> String {
+    let module = file.strip_prefix("src").unwrap().with_extension("");
+    let module = if module.ends_with("mod") { module.parent().unwrap() } else { &module };
+    module.to_str().unwrap().to_owned()
+}
+
+fn is_within(module: &str, entry: &str) -> bool {
+    module.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The layer of the longest entry that fits.
+fn layer(module: &str, layers: &[&[&str]]) -> Option<usize> {
+    let entries =
+        layers.iter().enumerate().flat_map(|(n, layer)| layer.iter().map(move |e| (n, e)));
+    let fits = entries.filter(|(_, entry)| is_within(module, entry));
+    fits.max_by_key(|(_, entry)| entry.len()).map(|(n, _)| n)
+}
+
+fn upward(edges: &Edges, layers: &[&[&str]]) -> Vec<String> {
+    let layer = |file: &Path| layer(&module(file), layers);
+    let mut wrong = Vec::new();
+    for (file, used) in edges {
+        for (other, name) in used.iter().filter(|(other, _)| layer(other) > layer(file)) {
+            if layer(file).is_some() {
+                let (file, other) = (file.display(), other.display());
+                wrong.push(format!("{file} uses {name} of {other}, which stands above it"));
+            }
+        }
+    }
+    wrong
+}
+
+/// A circle as an entry of the list of known ones, and the uses that make it.
+fn describe(circle: &BTreeSet<PathBuf>, edges: &Edges) -> String {
+    let names: Vec<_> = circle.iter().map(|file| file.to_str().unwrap()).collect();
+    let mut lines = vec![format!("&{names:?},")];
+    for file in circle {
+        let used = edges[file].iter().filter(|(other, _)| circle.contains(*other));
+        lines.extend(
+            used.map(|(other, name)| {
+                format!("{} uses {name} of {}", file.display(), other.display())
+            }),
+        );
+    }
+    lines.join("\n")
+}
+
+/// The lines of a file that are no comments, up to its unit tests.
+fn code(source: &str) -> impl Iterator<Item = &str> {
+    source
+        .lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .filter(|line| !line.trim_start().starts_with("//"))
+}
