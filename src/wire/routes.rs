@@ -37,6 +37,7 @@ impl Routes {
     /// With one more, that serves no slot yet.
     pub(super) fn with(&self, address: &Address, node: &Arc<Node>) -> Self {
         let (slots, mut nodes) = (self.slots.clone(), self.nodes.clone());
+        nodes.retain(|(known, _)| known.as_ref() != Some(address));
         nodes.push((Some(address.clone()), node.clone()));
         Self { slots, nodes }
     }

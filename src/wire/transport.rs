@@ -169,18 +169,20 @@ impl Shared {
     }
 
     /// The server to which a slot is on its way. It need not serve any yet, and is connected to when somebody is
-    /// sent there.
+    /// sent there: again, too, for it may be gone before it serves any, and nobody would say so.
     pub(super) async fn joining(&self, at: &Address, by: Instant) -> Option<Arc<Node>> {
-        if let Some(known) = self.routes().at(at) {
-            return Some(known.clone());
+        let known = || self.routes().at(at).filter(|node| !node.is_broken()).cloned();
+        if let Some(known) = known() {
+            return Some(known);
         }
         let base = self.base.as_ref()?;
         let connecting = async {
             let _one = self.joining.lock().await;
-            if let Some(known) = self.routes().at(at) {
-                return Some(known.clone());
+            if let Some(known) = known() {
+                return Some(known);
             }
-            match connect_one(config_at(base, at), &self.terms).await {
+            let terms = Terms { broken: Broken::IsGone, ..self.terms.clone() };
+            match connect_one(config_at(base, at), &terms).await {
                 Ok(node) => self.let_join(at, node),
                 Err(error) => {
                     tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");

@@ -257,6 +257,15 @@ async fn a_slot_goes_to_a_master_that_has_none_yet() {
     guard.check().await.unwrap();
     let refused = soon("try_lock", async { other.lock(moved).try_lock().await }).await;
     assert!(matches!(refused, Ok(None)), "{refused:?}");
+    // Its connections are made again.
+    let _: usize = cmd("CLIENT")
+        .arg("KILL")
+        .arg("TYPE")
+        .arg("normal")
+        .arg("SKIPME")
+        .arg("yes")
+        .query(&mut stage.cluster.node(to).client())
+        .unwrap();
     let taken = soon("lock", async { other.lock(free).lock().await }).await.unwrap();
     soon("unlock", taken.unlock()).await.unwrap();
     soon("unlock", guard.unlock()).await.unwrap();
