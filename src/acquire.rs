@@ -4,17 +4,17 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     config::whole_ms,
-    contend::{Ask, contend},
     engine::Lease,
-    entry::Entry,
     error::Error,
     guard::{Guard, LockGuard},
-    hold::Hold,
     lock::Lock,
+    locking::hold::Hold,
+    locking::patience::{MOST, Patience},
+    locking::registry::Entry,
+    locking::share::{Share, Terms},
+    locking::wait::{Ask, contend},
     owner::{Owner, OwnerKey},
-    patience::{MOST, Patience},
     protocol::Side,
-    share::{Share, Terms},
 };
 
 /// Of a shorter lease nothing would be left after the round trip and the drift of clocks.

@@ -5,11 +5,11 @@ use std::{fmt, sync::Arc};
 use crate::{
     config::Config,
     engine::{Engine, Wakeups},
-    entry::{Entries, Entry},
     error::Error,
     lock::{FencedLock, Lock},
+    locking::patience::SpinBackoff,
+    locking::registry::{Entries, Entry},
     owner::Owner,
-    patience::SpinBackoff,
     protocol::Kind,
     read_write::ReadWriteLock,
     runtime::ClientRuntime,

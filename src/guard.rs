@@ -4,7 +4,7 @@ use std::{fmt, ops::Deref, time::Duration};
 
 use crate::{
     error::{Error, Loss},
-    share::Share,
+    locking::share::Share,
 };
 
 /// A hold on a lock. The lock is released when it is [unlocked](LockGuard::unlock) or dropped.
@@ -264,6 +264,6 @@ pub(crate) mod sealed {
         /// Whether its hold must have a fencing token.
         const HAS_TOKEN: bool;
 
-        fn from_share(share: crate::share::Share) -> Self;
+        fn from_share(share: crate::locking::share::Share) -> Self;
     }
 }

@@ -152,33 +152,23 @@
 //! by whatever part of a program, writes all that is sent, passwords included.
 
 mod acquire;
-mod answers;
-mod claim;
 mod client;
 mod config;
-mod contend;
 mod engine;
-mod entry;
 mod error;
-mod fifo;
 mod guard;
-mod hold;
 mod inspection;
 mod lock;
+mod locking;
 mod multi;
 mod names;
 mod owner;
-mod passing;
-mod patience;
 mod protocol;
-mod queue;
 mod read_write;
 mod replicas;
 mod runtime;
-mod share;
 #[cfg(test)]
 mod sim;
-mod tenure;
 mod wire;
 
 /// Its pieces of code compile, or do not, as it says.
@@ -205,9 +195,9 @@ pub use crate::{
     guard::{FencedGuard, FencingToken, Guard, LockGuard},
     inspection::{Access, Holder, Inspection, Remaining, Waiter},
     lock::{FencedLock, Lock},
+    locking::patience::SpinBackoff,
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     owner::Owner,
-    patience::SpinBackoff,
     read_write::ReadWriteLock,
     replicas::Replicas,
     wire::ShardedPubsub,

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use crate::{
     acquire::{Acquire, TryAcquire},
-    entry::Entry,
     error::Error,
     guard::{FencedGuard, FencingToken, LockGuard},
     inspection::{Access, Inspection, Remaining},
-    patience::{Manner, SpinBackoff},
+    locking::patience::{Manner, SpinBackoff},
+    locking::registry::Entry,
     protocol::{self, Forced, Kind},
     replicas::Replicas,
 };

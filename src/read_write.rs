@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     acquire::{Acquire, TryAcquire},
-    entry::Entry,
     error::Error,
     inspection::Inspection,
     lock::Lock,
+    locking::registry::Entry,
 };
 
 /// A lock that several may hold to read, or one to write. Made by

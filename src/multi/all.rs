@@ -20,7 +20,10 @@ use tokio::time::{Instant, timeout};
 
 use super::{GIVE_BACK, Terms};
 use crate::{
-    acquire::take as take_one, error::Error, lock::Lock, patience::Patience, share::Share,
+    acquire::take as take_one,
+    error::Error,
+    lock::Lock,
+    locking::{patience::Patience, share::Share},
 };
 
 /// How long to hold some while waiting for another, for each lock. Short at first: should a caller

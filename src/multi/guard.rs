@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     engine::Lease,
     error::{Error, Loss},
-    share::Share,
+    locking::share::Share,
 };
 
 /// A hold on several locks. They are released when it is [unlocked](MultiGuard::unlock) or dropped;

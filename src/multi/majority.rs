@@ -25,9 +25,9 @@ use crate::{
     engine::{Backoff, Engine},
     error::{Error, Loss},
     lock::Lock,
-    patience::Patience,
+    locking::patience::Patience,
+    locking::share::Share,
     runtime::ClientRuntime,
-    share::Share,
 };
 
 /// How long the others have to answer once a majority has, at the least; else four times as long as

@@ -11,8 +11,8 @@ use crate::{
     acquire::{Acquiring, checked_lease},
     error::Error,
     lock::Lock,
+    locking::patience::Patience,
     owner::{Owner, OwnerKey},
-    patience::Patience,
 };
 
 /// How long a caller waits until what was taken in vain is given back. It goes on in the background.

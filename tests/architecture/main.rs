@@ -20,10 +20,19 @@ use known::KNOWN_CIRCLES;
 const LAYERS: &[&[&str]] = &[
     &["names", "owner", "error", "replicas", "runtime"],
     &["wire"],
-    &["answers", "config", "fifo", "patience", "protocol", "tenure"],
+    &[
+        "config",
+        "protocol",
+        "locking/budget",
+        "locking/line/answers",
+        "locking/line/fifo",
+        "locking/patience",
+    ],
     &["engine"],
-    &["entry", "queue", "passing", "hold", "share", "claim"],
-    &["contend"],
+    &["locking/registry", "locking/line", "locking/handoff", "locking/hold", "locking/share"],
+    &["locking/attempt"],
+    &["locking/wait"],
+    &["locking"],
     &["lock", "read_write", "acquire", "guard", "inspection"],
     &["client", "multi"],
 ];

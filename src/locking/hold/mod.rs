@@ -20,13 +20,13 @@ use tokio::{
 pub(crate) use self::cleanup::{sweep, take_back};
 use crate::{
     engine::{Backoff, Lease},
-    entry::Entry,
     error::{Error, Loss},
+    locking::patience::Patience,
+    locking::registry::Entry,
+    locking::share::Share,
     owner::{OwnerId, OwnerKey},
-    patience::Patience,
     protocol::{self, Reentry, Terms},
     replicas::Replicas,
-    share::Share,
     wire::{Reply, WireError},
 };
 

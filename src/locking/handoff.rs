@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    entry::Entry,
-    hold::Hold,
-    share::Share,
-    tenure::{Plan, Tenure},
+    locking::budget::{Plan, Tenure},
+    locking::hold::Hold,
+    locking::registry::Entry,
+    locking::share::Share,
 };
 
 /// A waiter that does not take over for so long is not being polled: others shall have the lock.

@@ -7,7 +7,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{error::Error, hold::Hold, patience::Patience, replicas::Replicas, tenure::Plan};
+use crate::{
+    error::Error, locking::budget::Plan, locking::hold::Hold, locking::patience::Patience,
+    replicas::Replicas,
+};
 
 /// What a caller wants of its hold.
 #[derive(Clone, Copy, Debug)]

@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use crate::{
     engine::{Engine, Released},
     error::Error,
-    hold::Hold,
+    locking::hold::Hold,
+    locking::line::Queue,
     names,
     owner::{OwnerId, OwnerKey},
     protocol::{Kind, Protocol, Side},
-    queue::Queue,
     replicas::Replicas,
     wire::{Invocation, Reply, WireError},
 };

@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Head, Queue};
 use crate::{
-    answers::Failure,
     engine::{Subscription, Wakeups},
     error::Error,
-    fifo::Ticket,
+    locking::line::answers::Failure,
+    locking::line::fifo::Ticket,
+    locking::share::Share,
     replicas::Replicas,
-    share::Share,
 };
 
 /// No waiter relies on messages for longer than this: one may get lost.

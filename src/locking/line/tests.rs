@@ -1,6 +1,6 @@
 use futures::FutureExt;
 
-use super::{turn::BREATH, *};
+use super::{head::BREATH, *};
 use crate::engine::Wakeups;
 
 async fn enter(queue: &Queue) -> Result<Option<Turn<'_>>, Error> {

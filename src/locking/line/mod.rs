@@ -3,7 +3,9 @@
 //! Only the head asks the server, so a thousand local waiters cost it what one costs. What the head
 //! learnt it leaves to the next: the subscription, a message it had no time to follow, a failure.
 
-mod turn;
+pub(crate) mod answers;
+pub(crate) mod fifo;
+mod head;
 
 use std::{
     future::poll_fn,
@@ -14,18 +16,18 @@ use std::{
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use self::turn::Place;
-pub(crate) use self::turn::Turn;
+use self::head::Place;
+pub(crate) use self::head::Turn;
 use crate::{
-    answers::{Answer, Answers, Failure, Known},
     engine::Subscription,
-    entry::Entry,
     error::{Error, RedisError},
-    fifo::Fifo,
-    hold::Hold,
-    passing::Passing,
+    locking::handoff::Passing,
+    locking::hold::Hold,
+    locking::line::answers::{Answer, Answers, Failure, Known},
+    locking::line::fifo::Fifo,
+    locking::registry::Entry,
+    locking::share::Share,
     replicas::Replicas,
-    share::Share,
 };
 
 /// How often a head behind which others wait has to show that it is polled.

@@ -5,15 +5,15 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    claim::{Claim, Verdict},
     engine::{Backoff, Lease},
-    entry::Entry,
     error::Error,
+    locking::attempt::{Claim, Verdict},
+    locking::line::{Minder, Queue, Turn},
+    locking::patience::{Patience, SpinBackoff},
+    locking::registry::Entry,
+    locking::share::{Share, Terms},
     owner::OwnerKey,
-    patience::{Patience, SpinBackoff},
     protocol::Line,
-    queue::{Minder, Queue, Turn},
-    share::{Share, Terms},
 };
 
 /// A waiter on a lock that its own client holds may have forgotten whose it is.

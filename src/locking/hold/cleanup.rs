@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     engine::Backoff,
-    entry::Entry,
+    locking::registry::Entry,
     owner::OwnerId,
     protocol::{self, Line},
 };

@@ -14,16 +14,16 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    answers::Answers,
     engine::{Backoff, Busy, Lease, trust},
-    entry::Entry,
     error::{Error, Loss},
-    hold::{Grant, Hold, sweep, take_back},
+    locking::hold::{Grant, Hold, sweep, take_back},
+    locking::line::answers::Answers,
+    locking::patience::Patience,
+    locking::registry::Entry,
+    locking::share::Share,
     owner::{OwnerId, OwnerKey},
-    patience::Patience,
     protocol::{Attempt, Terms, Wish},
     replicas::{Acknowledged, Replicas},
-    share::Share,
     wire::{Flight, Reply, WireError},
 };
 
