@@ -68,6 +68,7 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         }
     }
     let deadline = patience.deadline();
+    let before = queue.answers.known().count;
     let mind = || engine.janitor.spawn(Minder::new(entry).run());
     loop {
         // Those before it would wait for what it does not know that it has. In the server's line it keeps its place.
@@ -89,7 +90,7 @@ pub(crate) async fn contend(entry: &Arc<Entry>, ask: Ask) -> Result<Option<Share
         }
     }
     let until = deadline.map_or_else(Instant::now, |end| end + engine.settings.command_timeout);
-    let held = queue.is_held(waiter.seen_held, replicas, until).await?;
+    let held = queue.is_held(waiter.seen_held, before, replicas, until).await?;
     match held || waiter.attempt().await? != Verdict::Won {
         true => Ok(None),
         false => Ok(Some(waiter.claim.into_share(owner, watched))),

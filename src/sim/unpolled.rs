@@ -194,3 +194,21 @@ async fn those_behind_one_that_nobody_polls_are_told_that_the_client_closes() {
         assert!(other.left().await.is_empty());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_wait_ends_behind_a_head_that_nobody_polls_is_not_told_that_a_free_lock_is_held()
+{
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.lock(LOCK);
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let alone = left_alone(&lock, ms(200)).await;
+    held.unlock().await.unwrap();
+    sleep(ms(100)).await;
+    assert!(sim.holder(LOCK).is_none(), "free, and heard of");
+    let calls = sim.network.calls();
+    let got = lock.try_lock().wait(ms(100)).await.unwrap();
+    println!("asked {} times", sim.network.calls() - calls);
+    assert!(got.is_some(), "the lock was free all the time");
+    drop((got, alone));
+}

@@ -123,10 +123,12 @@ impl Queue {
 
     /// For one whose wait is over: whether the lock is held by all that is known. `false`: nothing is, and
     /// nobody asks. If the server is being asked, its answer decides, if that comes before `until`.
-    /// `seen`: it has said so to this waiter.
+    /// `seen`: it has said so to this waiter. `before`: how many answers came before the wait; those say
+    /// nothing of now where whoever is first is not polled.
     pub(crate) async fn is_held(
         &self,
         seen: bool,
+        before: u64,
         replicas: Replicas,
         until: Instant,
     ) -> Result<bool, Error> {
@@ -139,8 +141,12 @@ impl Queue {
                 Some(Answer::Failed(failure)) if failure.concerns(replicas) => {
                     return Err(failure.error);
                 }
-                Some(Answer::Good) if settled || count > begun => return Ok(true),
-                None if settled => return Ok(seen || self.passing.is_wanted()),
+                Some(Answer::Good) if count > before && (settled || count > begun) => {
+                    return Ok(true);
+                }
+                Some(Answer::Good) | None if settled => {
+                    return Ok(seen || self.passing.is_wanted());
+                }
                 _ => {}
             }
             let now = Instant::now();
