@@ -20,19 +20,20 @@ use fred::{
 };
 use futures::{FutureExt, future::join_all};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     task::{AbortHandle, JoinHandle},
     time::{Instant, timeout},
 };
 
-use super::{Arg, FredConfig, Invocation, login::Login};
+use super::{
+    EventSink, FredConfig,
+    answers::{RawAnswer, not_sent, timed_out},
+    script::{Arg, Invocation},
+};
 use crate::{
     error::RedisError,
     runtime::{ClientRuntime, RuntimeEnded},
 };
-
-/// So begins the error of a call that was not sent, in fred's words too.
-pub(super) const NOT_SENT: &str = "Failed to route command";
 
 /// Commands fred may hold back while it is busy or disconnected; past it callers get an error.
 const QUEUE: usize = 1 << 18;
@@ -49,8 +50,20 @@ pub(super) enum Broken {
     IsGone,
 }
 
-/// What fred answers.
-pub(super) type RawAnswer = Result<Value, FredError>;
+/// What all connections of one client have in common.
+#[derive(Clone)]
+pub(super) struct ConnectionSettings {
+    /// What outlives a call runs here.
+    pub(super) runtime: ClientRuntime,
+    pub(super) command_timeout: Duration,
+    /// The word by which scripts publish.
+    pub(super) publish: &'static str,
+    /// Takes what subscribers hear.
+    pub(super) sink: EventSink,
+    /// Told when there is reason to look whether this is still the right server.
+    pub(super) refresh_requested: Arc<Notify>,
+    pub(super) broken: Broken,
+}
 
 /// Until when a call is to be answered.
 #[derive(Clone, Copy, Debug)]
@@ -85,11 +98,6 @@ impl Bound {
     }
 }
 
-/// Nothing was sent, for this reason.
-pub(super) fn not_sent(why: &str) -> FredError {
-    FredError::new(ErrorKind::Routing, format!("{NOT_SENT}: {why}"))
-}
-
 /// One connection, from the moment it is there. Dropped, it ends at once; fred's own clients never do.
 pub(super) struct Session {
     client: Client,
@@ -102,21 +110,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects. May be dropped meanwhile.
-    pub(super) async fn connect(
-        runtime: &ClientRuntime,
-        config: &FredConfig,
-        command_timeout: Duration,
-        events: usize,
-        broken: Broken,
-    ) -> Result<Arc<Self>, FredError> {
-        let login = Login::of(config);
-        login.try_unheard(runtime, config, command_timeout).await?;
-        let broken = login.broken(broken);
-        login.judge(Self::begin(runtime, config, command_timeout, events, broken).await)
-    }
-
-    /// The same whatever the server says.
+    /// Connects, and tells what the server says. May be dropped meanwhile.
     pub(super) async fn begin(
         runtime: &ClientRuntime,
         config: &FredConfig,
@@ -270,10 +264,6 @@ async fn ask(client: &Client, name: &'static str, args: Vec<Value>, bound: Bound
 
 pub(super) fn custom(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
-}
-
-pub(super) fn timed_out() -> FredError {
-    FredError::new(ErrorKind::Timeout, "no answer in time")
 }
 
 /// What came of a task that does not panic: nothing, when its runtime has ended.

@@ -3,10 +3,10 @@
 use fred::types::Value;
 use futures::FutureExt;
 
-use super::{line::Line, node::Terms};
+use super::{connection::ConnectionSettings, link::Link};
 
 /// Has a look at it in the background. Nothing waits for it, and who may not ask is told nothing.
-pub(super) fn look_for_eviction(terms: &Terms, commands: &Line, server: String) {
+pub(super) fn look_for_eviction(settings: &ConnectionSettings, commands: &Link, server: String) {
     let commands = commands.clone();
     let look = async move {
         let answer = commands.command("INFO", vec![Value::from_static_str("memory")]).await;
@@ -19,7 +19,7 @@ pub(super) fn look_for_eviction(terms: &Terms, commands: &Line, server: String) 
             );
         }
     };
-    terms.runtime.spawn(look.boxed());
+    settings.runtime.spawn(look.boxed());
 }
 
 /// By what policy it evicts keys, if it does.

@@ -3,7 +3,7 @@
 //! A server that does not know AUTH repeats its arguments, the password among them. So what answers it is
 //! never passed on.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use fred::{
     error::{Error as FredError, ErrorKind},
@@ -13,17 +13,30 @@ use fred::{
 use super::{
     FredConfig,
     connection::{Broken, Session},
-    node::opaque,
 };
-use crate::{error::Error, runtime::ClientRuntime};
+use crate::runtime::ClientRuntime;
+
+/// Connects. May be dropped meanwhile.
+pub(super) async fn connect(
+    runtime: &ClientRuntime,
+    config: &FredConfig,
+    command_timeout: Duration,
+    events: usize,
+    broken: Broken,
+) -> Result<Arc<Session>, FredError> {
+    let login = Login::of(config);
+    login.try_unheard(runtime, config, command_timeout).await?;
+    let broken = login.broken(broken);
+    login.judge(Session::begin(runtime, config, command_timeout, events, broken).await)
+}
 
 /// Of one connection.
-pub(super) struct Login {
+struct Login {
     has_password: bool,
 }
 
 impl Login {
-    pub(super) fn of(config: &FredConfig) -> Self {
+    fn of(config: &FredConfig) -> Self {
         Self { has_password: config.password.is_some() }
     }
 
@@ -33,7 +46,7 @@ impl Login {
     }
 
     /// What becomes of the connection: fred does not connect it again where it is overheard.
-    pub(super) fn broken(&self, wanted: Broken) -> Broken {
+    fn broken(&self, wanted: Broken) -> Broken {
         if self.is_overheard() { Broken::IsGone } else { wanted }
     }
 
@@ -41,7 +54,7 @@ impl Login {
     ///
     /// fred logs at DEBUG what answers its AUTH, but not what answers a command. A server that does not know
     /// AUTH lets us in without it.
-    pub(super) async fn try_unheard(
+    async fn try_unheard(
         &self,
         runtime: &ClientRuntime,
         config: &FredConfig,
@@ -67,19 +80,8 @@ impl Login {
     }
 
     /// What came of it, in words that may be passed on.
-    pub(super) fn judge<T>(&self, connected: Result<T, FredError>) -> Result<T, FredError> {
+    fn judge<T>(&self, connected: Result<T, FredError>) -> Result<T, FredError> {
         connected.map_err(|error| if self.has_password { in_our_words(error) } else { error })
-    }
-}
-
-/// Why a first connection failed, as a caller is told of it.
-pub(super) fn connecting_failed(error: FredError) -> Error {
-    match error.kind() {
-        ErrorKind::Config if error.details().contains("cluster support disabled") => {
-            Error::Config("this server is no Redis Cluster: use a redis:// URL".into())
-        }
-        ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
-        _ => Error::Redis(opaque(&error)),
     }
 }
 

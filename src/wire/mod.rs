@@ -3,27 +3,23 @@
 //! A transport sends one copy of a call and says what came of it. It never repeats a call that may
 //! have run: whoever called knows whether a second copy is right, and until when.
 
-mod channels;
+mod answers;
 mod clock;
-mod cluster;
-mod confirm;
 mod connection;
-mod discover;
 mod error;
 mod eviction;
-mod follow;
-mod line;
+mod link;
 mod login;
 mod node;
 mod pubsub;
-mod routes;
+mod replicas;
 mod script;
-mod send;
 mod tls;
+mod topology;
 mod transport;
 mod url;
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -31,8 +27,9 @@ use tokio::time::Instant;
 
 use crate::replicas::Replicas;
 
+#[cfg(test)]
+pub(crate) use self::clock::ServerClock;
 pub(crate) use self::{
-    clock::ServerClock,
     error::WireError,
     script::{Arg, Invocation, Reply, Script},
     transport::FredTransport,
@@ -157,6 +154,9 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Closes all connections.
     fn quit(&self) -> BoxFuture<'static, ()>;
 }
+
+/// Takes the events of a subscriber connection. Must not block.
+pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// What comes from the subscriber connection without having been asked for.
 #[derive(Debug)]

@@ -1,36 +1,31 @@
 //! Subscriptions over fred: confirmed ones, and no message lost without a word.
 
-use std::sync::Arc;
-
 use fred::{
     clients::Client,
-    error::{Error as FredError, ErrorKind},
+    error::Error as FredError,
     interfaces::{ClientLike, EventInterface, PubsubInterface},
 };
 use futures::future::try_join_all;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{
-    Event, WireError,
-    connection::Session,
-    line::Line,
-    node::{Terms, classify},
-    server_name,
+    Event,
+    answers::classify,
+    connection::{ConnectionSettings, Session},
+    error::WireError,
+    url::server_name,
 };
-
-/// Takes the events of a subscriber connection. Must not block.
-pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// Passes on all that the connection hears, until the client is gone, and that it broke.
 ///
 /// fred's own `on_message` ends for good at the first lagged broadcast; here that is a gap.
-pub(super) fn forward(client: &Client, terms: &Terms) {
-    let (sink, doubt) = (terms.sink.clone(), terms.doubt.clone());
+pub(super) fn forward(client: &Client, settings: &ConnectionSettings) {
+    let (sink, refresh) = (settings.sink.clone(), settings.refresh_requested.clone());
     let server = server_name(&client.client_config());
     let mut messages = client.message_rx();
     let mut reconnects = client.reconnect_rx();
     let mut errors = client.error_rx();
-    terms.runtime.spawn(async move {
+    settings.runtime.spawn(async move {
         let mut lost = false;
         loop {
             let event = tokio::select! {
@@ -49,7 +44,7 @@ pub(super) fn forward(client: &Client, terms: &Terms) {
                         if !std::mem::replace(&mut lost, true) {
                             tracing::warn!(server, "the connection to redis is lost");
                         }
-                        doubt.notify_one();
+                        refresh.notify_one();
                         continue;
                     }
                 },
@@ -73,11 +68,10 @@ pub(super) fn tell_of_return(server: &str) {
 }
 
 pub(super) async fn subscribe(
-    line: &Line,
+    session: &Session,
     channels: Vec<String>,
     sharded: bool,
 ) -> Result<(), WireError> {
-    let session = line.wait_long().await.map_err(classify)?;
     if sharded {
         // One channel in each: they need not share a slot, and each has an answer of its own.
         let asked =
@@ -85,15 +79,14 @@ pub(super) async fn subscribe(
         return try_join_all(asked).await.map(drop).map_err(classify);
     }
     session.ask(session.client().subscribe(channels)).await.map_err(classify)?;
-    ping(&session).await.map_err(classify)
+    ping(session).await.map_err(classify)
 }
 
 pub(super) async fn unsubscribe(
-    line: &Line,
+    session: &Session,
     channels: Vec<String>,
     sharded: bool,
 ) -> Result<(), WireError> {
-    let session = line.wait_long().await.map_err(classify)?;
     if sharded {
         for channel in channels {
             session.ask(session.client().sunsubscribe(channel)).await.map_err(classify)?;
@@ -101,22 +94,13 @@ pub(super) async fn unsubscribe(
     } else {
         session.ask(session.client().unsubscribe(channels)).await.map_err(classify)?;
     }
-    ping(&session).await.map_err(classify)
-}
-
-pub(super) async fn probe(line: &Line) -> Result<(), WireError> {
-    let session = line.wait_long().await.map_err(classify)?;
-    let alive = ping(&session).await;
-    if matches!(&alive, Err(error) if *error.kind() == ErrorKind::Timeout) {
-        line.give_up();
-    }
-    alive.map_err(classify)
+    ping(session).await.map_err(classify)
 }
 
 /// fred answers SUBSCRIBE before it has written it and drops the server's confirmation; the answer
 /// to a PING behind it, on the same connection, is the confirmation. Never two at a time: a refused
 /// SUBSCRIBE is an answer too many, and it is this PING that must get it.
-async fn ping(session: &Session) -> Result<(), FredError> {
+pub(super) async fn ping(session: &Session) -> Result<(), FredError> {
     match session.command("PING", Vec::new()).await {
         // A server that cannot save answers every PING so, and serves subscribers all the same.
         Err(error) if error.details().starts_with("MISCONF") => Ok(()),

@@ -1,64 +1,33 @@
 //! The [`Transport`] over fred: which server serves a key.
 
 use std::{
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use fred::util::redis_keyslot;
 use futures::{
     FutureExt,
     future::{BoxFuture, join_all, try_join_all},
 };
-use tokio::{
-    sync::{Mutex, Notify},
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Confirm, Flight, FredConfig, Invocation, ShardedPubsub, Transport, WireError,
-    channels::{Homes, Places},
-    cluster::{ALL_SLOTS, Address},
-    connection::{Bound, Broken},
-    discover::{Discovery, Map, config_at},
-    error::is_of_keys_apart,
-    follow::follow,
-    login::connecting_failed,
-    node::{Node, Terms},
-    pubsub,
-    routes::{Routes, connect_all, connect_one},
+    Confirm, EventSink, Flight, FredConfig, ShardedPubsub, Transport,
+    answers::connecting_failed,
+    connection::{Bound, Broken, ConnectionSettings},
+    error::{WireError, is_of_keys_apart},
+    node::Node,
+    script::Invocation,
+    topology::{
+        ALL_SLOTS, Discovery, Router, Routes, ServerMap, connect_all, group_by_node, refresh,
+    },
 };
-use crate::{
-    error::{Error, RedisError},
-    runtime::ClientRuntime,
-};
+use crate::{error::Error, runtime::ClientRuntime};
 
 /// One client's way to its servers.
 #[derive(Clone, Debug)]
 pub(crate) struct FredTransport {
-    shared: Arc<Shared>,
-}
-
-pub(super) struct Shared {
-    pub(super) terms: Terms,
-    pub(super) is_cluster: bool,
-    /// How to connect to each of the servers, where there is somebody who says which there are.
-    base: Option<FredConfig>,
-    sharded: bool,
-    pub(super) routes: RwLock<Arc<Routes>>,
-    /// Locked by whoever connects to one that serves no slot yet.
-    joining: Mutex<()>,
-    homes: Homes,
-    pub(super) closed: AtomicBool,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("routes", &self.routes()).finish_non_exhaustive()
-    }
+    router: Arc<Router>,
 }
 
 impl FredTransport {
@@ -67,68 +36,72 @@ impl FredTransport {
         config: FredConfig,
         command_timeout: Duration,
         sharding: ShardedPubsub,
-        sink: pubsub::EventSink,
+        sink: EventSink,
         runtime: ClientRuntime,
     ) -> Result<Self, Error> {
-        let (doubt, broken) = (Arc::new(Notify::new()), Broken::Reconnects);
-        let mut terms = Terms { runtime, command_timeout, publish: "publish", sink, doubt, broken };
-        let Some(mut discovery) = Discovery::new(&config, &terms.runtime) else {
-            let node = Node::connect(config, terms.clone()).boxed().await?;
+        let mut settings = ConnectionSettings {
+            runtime,
+            command_timeout,
+            publish: "publish",
+            sink,
+            refresh_requested: Arc::new(Notify::new()),
+            broken: Broken::Reconnects,
+        };
+        let Some(mut discovery) = Discovery::new(&config, &settings.runtime) else {
+            let node = Node::connect(config, settings.clone()).boxed().await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
-            return Ok(Self::new(terms, None, false, routes));
+            return Ok(Self::new(settings, None, false, routes));
         };
         let (map, sharded) = look_around(&mut discovery, sharding).await?;
         if sharded {
-            terms.publish = "spublish";
+            settings.publish = "spublish";
         }
         if !discovery.is_cluster() {
-            terms.broken = Broken::IsGone;
+            settings.broken = Broken::IsGone;
         }
         let known = Routes::default();
-        let (routes, errors) = connect_all(&map, &known, discovery.base(), &terms).await;
+        let (routes, errors) = connect_all(&map, &known, discovery.base(), &settings).await;
         if let Some(error) = errors.into_iter().next() {
             return Err(error);
         }
-        let transport = Self::new(terms, Some(&discovery), sharded, routes);
-        transport.runtime().spawn(follow(Arc::downgrade(&transport.shared), discovery));
+        let transport = Self::new(settings, Some(&discovery), sharded, routes);
+        transport.runtime().spawn(refresh(Arc::downgrade(&transport.router), discovery));
         Ok(transport)
     }
 
-    fn new(terms: Terms, discovery: Option<&Discovery>, sharded: bool, routes: Routes) -> Self {
-        let shared = Shared {
-            terms,
-            is_cluster: discovery.is_some_and(Discovery::is_cluster),
-            base: discovery.map(|discovery| discovery.base().clone()),
-            sharded,
-            routes: RwLock::new(Arc::new(routes)),
-            joining: Mutex::default(),
-            homes: Homes::default(),
-            closed: AtomicBool::new(false),
-        };
-        Self { shared: Arc::new(shared) }
+    fn new(
+        settings: ConnectionSettings,
+        discovery: Option<&Discovery>,
+        sharded: bool,
+        routes: Routes,
+    ) -> Self {
+        let is_cluster = discovery.is_some_and(Discovery::is_cluster);
+        let base = discovery.map(|discovery| discovery.base().clone());
+        let router = Router::new(settings, is_cluster, base, sharded, routes);
+        Self { router: Arc::new(router) }
     }
 
     fn runtime(&self) -> ClientRuntime {
-        self.shared.terms.runtime.clone()
+        self.router.settings.runtime.clone()
     }
 
     /// Sends one copy at the first poll. It has the usual time, or until `by`.
     fn send(&self, call: Invocation, confirm: Option<Confirm>, by: Option<Instant>) -> Flight {
-        let shared = self.shared.clone();
+        let router = self.router.clone();
         async move {
             let copy = || async {
-                let usual = shared.terms.command_timeout;
+                let usual = router.settings.command_timeout;
                 let bound = by.map_or_else(|| Bound::of(usual), |by| Bound::until(by, usual));
-                let answer = match shared.send(&call, confirm, bound).await {
+                let answer = match router.send(&call, confirm, bound).await {
                     Err(error) if is_of_keys_apart(error.details()) => {
-                        shared.send_to_first_key(&call, confirm, bound, error).boxed().await
+                        router.send_to_first_key(&call, confirm, bound, error).boxed().await
                     }
                     answer => answer,
                 };
-                shared.judge(answer)
+                router.judge(answer)
             };
-            shared.terms.runtime.run(copy).await
+            router.settings.runtime.run(copy).await
         }
         .boxed()
     }
@@ -138,7 +111,7 @@ impl FredTransport {
 async fn look_around(
     discovery: &mut Discovery,
     sharding: ShardedPubsub,
-) -> Result<(Map, bool), Error> {
+) -> Result<(ServerMap, bool), Error> {
     let map = discovery.ask().await.map_err(connecting_failed)?;
     let sharded = match (discovery.is_cluster(), sharding) {
         (false, _) | (_, ShardedPubsub::Off) => false,
@@ -146,62 +119,6 @@ async fn look_around(
         (true, ShardedPubsub::Auto) => discovery.has_sharded_channels().await?,
     };
     Ok((map, sharded))
-}
-
-impl Shared {
-    pub(super) fn routes(&self) -> Arc<Routes> {
-        self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn slot(&self, key: &[u8]) -> u16 {
-        if self.is_cluster { redis_keyslot(key) } else { 0 }
-    }
-
-    pub(super) fn node_of(&self, key: &[u8]) -> Option<Arc<Node>> {
-        self.routes().of(self.slot(key)).cloned()
-    }
-
-    fn node_for(&self, key: &[u8]) -> Result<Arc<Node>, WireError> {
-        self.node_of(key).ok_or_else(|| {
-            self.terms.doubt.notify_one();
-            WireError::NotNow(RedisError::new("no server is known that serves this key"))
-        })
-    }
-
-    /// The server to which a slot is on its way. It need not serve any yet, and is connected to when somebody is
-    /// sent there: again, too, for it may be gone before it serves any, and nobody would say so.
-    pub(super) async fn joining(&self, at: &Address, by: Instant) -> Option<Arc<Node>> {
-        let known = || self.routes().at(at).filter(|node| !node.is_broken()).cloned();
-        if let Some(known) = known() {
-            return Some(known);
-        }
-        let base = self.base.as_ref()?;
-        let connecting = async {
-            let _one = self.joining.lock().await;
-            if let Some(known) = known() {
-                return Some(known);
-            }
-            let terms = Terms { broken: Broken::IsGone, ..self.terms.clone() };
-            match connect_one(config_at(base, at), &terms).await {
-                Ok(node) => self.let_join(at, node),
-                Err(error) => {
-                    tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
-                    None
-                }
-            }
-        };
-        timeout_at(by, connecting).await.ok().flatten()
-    }
-
-    /// `None`: the client is closed.
-    fn let_join(&self, at: &Address, node: Arc<Node>) -> Option<Arc<Node>> {
-        let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
-        if self.closed.load(Ordering::Relaxed) {
-            return None;
-        }
-        *routes = Arc::new(routes.with(at, &node));
-        Some(node)
-    }
 }
 
 impl Transport for FredTransport {
@@ -218,31 +135,31 @@ impl Transport for FredTransport {
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
-        self.shared.slot(key)
+        self.router.slot(key)
     }
 
     fn is_cluster(&self) -> bool {
-        self.shared.is_cluster
+        self.router.is_cluster
     }
 
     fn time_at(&self, key: &[u8], moment: Instant) -> u64 {
-        self.shared.node_of(key).map_or(0, |node| node.clock.at(moment))
+        self.router.node_of(key).map_or(0, |node| node.clock.at(moment))
     }
 
     fn observe(&self, key: &[u8], now: u64) {
-        if let Some(node) = self.shared.node_of(key) {
+        if let Some(node) = self.router.node_of(key) {
             node.clock.observe(now);
         }
     }
 
     fn server_time(&self, key: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
-        let node = self.shared.node_for(key);
+        let node = self.router.node_for(key);
         let runtime = self.runtime();
         async move { runtime.run(|| async { node?.time().await }).await }.boxed()
     }
 
     fn keep_time(&self) -> BoxFuture<'static, ()> {
-        let routes = self.shared.routes();
+        let routes = self.router.routes();
         async move {
             join_all(routes.nodes.iter().map(async |(_, node)| node.time().await)).await;
         }
@@ -250,20 +167,22 @@ impl Transport for FredTransport {
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        let shared = self.shared.clone();
+        let router = self.router.clone();
         async move {
-            let mut places = Places::default();
+            let mut subscribed_on = Vec::with_capacity(channels.len());
             for channel in channels {
-                places.add(shared.node_for(channel.as_bytes())?, channel);
+                subscribed_on.push((router.node_for(channel.as_bytes())?, channel));
             }
-            try_join_all(places.into_iter().map(async |(node, channels)| {
-                shared.homes.leave_others(&channels, &node, shared.sharded).await;
-                if shared.is_cluster {
-                    shared.homes.note(&channels, &node);
+            let groups = group_by_node(subscribed_on);
+            try_join_all(groups.into_iter().map(async |(node, channels)| {
+                let (map, sharded) = (&router.subscriptions, router.sharded);
+                map.unsubscribe_elsewhere(&channels, &node, sharded).await;
+                if router.is_cluster {
+                    map.record(&channels, &node);
                 }
-                let done = pubsub::subscribe(&node.subscriber, channels, shared.sharded).await;
+                let done = node.subscribe(channels, sharded).await;
                 if done.is_err() {
-                    shared.terms.doubt.notify_one();
+                    router.settings.refresh_requested.notify_one();
                 }
                 done
             }))
@@ -274,35 +193,35 @@ impl Transport for FredTransport {
     }
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        let shared = self.shared.clone();
+        let router = self.router.clone();
         async move {
-            if !shared.is_cluster {
-                let node = shared.node_for(&[])?;
-                return pubsub::unsubscribe(&node.subscriber, channels, false).await;
+            if !router.is_cluster {
+                let node = router.node_for(&[])?;
+                return node.unsubscribe(channels, false).await;
             }
-            shared.homes.leave(&channels, shared.sharded).await;
+            router.subscriptions.unsubscribe(&channels, router.sharded).await;
             Ok(())
         }
         .boxed()
     }
 
     fn follows(&self) -> bool {
-        self.shared.base.is_some()
+        self.router.base.is_some()
     }
 
     fn place(&self, name: &str) -> u64 {
-        self.shared.node_of(name.as_bytes()).map_or(0, |node| node.id)
+        self.router.node_of(name.as_bytes()).map_or(0, |node| node.id)
     }
 
     fn may_be_subscribed(&self, channel: &str) -> bool {
-        self.shared.homes.has(channel)
+        self.router.subscriptions.has(channel)
     }
 
     fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>> {
-        let routes = self.shared.routes();
+        let routes = self.router.routes();
         async move {
             match routes.nodes.iter().find(|(_, node)| node.id == place) {
-                Some((_, node)) => pubsub::probe(&node.subscriber).await,
+                Some((_, node)) => node.probe().await,
                 None => Ok(()),
             }
         }
@@ -310,17 +229,17 @@ impl Transport for FredTransport {
     }
 
     fn given_up(&self, key: &[u8]) {
-        if let Some(node) = self.shared.node_of(key) {
+        if let Some(node) = self.router.node_of(key) {
             node.timed_out();
         }
     }
 
     fn quit(&self) -> BoxFuture<'static, ()> {
-        let shared = self.shared.clone();
+        let router = self.router.clone();
         async move {
-            shared.closed.store(true, Ordering::Relaxed);
-            shared.terms.doubt.notify_one();
-            join_all(shared.routes().nodes.iter().map(async |(_, node)| node.quit().await)).await;
+            router.closed.store(true, Ordering::Relaxed);
+            router.settings.refresh_requested.notify_one();
+            join_all(router.routes().nodes.iter().map(async |(_, node)| node.quit().await)).await;
         }
         .boxed()
     }

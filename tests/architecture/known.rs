@@ -30,16 +30,6 @@ pub(crate) const KNOWN_CIRCLES: &[&[&str]] = &[
     &["src/protocol/mod.rs", "src/protocol/read_write.rs", "src/protocol/reentrant.rs"],
     &["src/sim/mod.rs", "src/sim/network.rs"],
     &[
-        "src/wire/confirm.rs",
-        "src/wire/connection.rs",
-        "src/wire/eviction.rs",
-        "src/wire/line.rs",
-        "src/wire/login.rs",
-        "src/wire/node.rs",
-        "src/wire/pubsub.rs",
-    ],
-    &["src/wire/follow.rs", "src/wire/transport.rs"],
-    &[
         "tests/conformance/pair.rs",
         "tests/conformance/scenario.rs",
         "tests/conformance/stage.rs",

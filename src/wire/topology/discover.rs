@@ -17,14 +17,18 @@ use futures::{
 };
 use tokio::time::timeout;
 
-use super::{
-    FredConfig,
-    cluster::{ALL_SLOTS, Address, Claim, View, merge, read_nodes},
-    connection::{Broken, Session, quit_all, timed_out},
-    node::opaque,
-    tls::server_at,
+use super::slots::{ALL_SLOTS, Address, Claim, View, merge, read_nodes};
+use crate::{
+    error::Error,
+    runtime::ClientRuntime,
+    wire::{
+        FredConfig,
+        answers::{opaque, timed_out},
+        connection::{Broken, Session, quit_all},
+        login,
+        tls::server_at,
+    },
 };
-use crate::{error::Error, runtime::ClientRuntime};
 
 /// How long one of those who are asked may take. Others are asked at the same time.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -36,10 +40,10 @@ const AND_MORE: Duration = Duration::from_millis(20);
 const ASKED: usize = 5;
 
 /// Who serves which slots, in order.
-pub(super) type Map = Vec<(RangeInclusive<u16>, Address)>;
+pub(in crate::wire) type ServerMap = Vec<(RangeInclusive<u16>, Address)>;
 
 /// How the servers of a lock are found.
-pub(super) struct Discovery {
+pub(in crate::wire) struct Discovery {
     runtime: ClientRuntime,
     base: FredConfig,
     kind: Kind,
@@ -61,7 +65,7 @@ enum Kind {
 
 impl Discovery {
     /// `None`: the configuration names the server itself.
-    pub(super) fn new(config: &FredConfig, runtime: &ClientRuntime) -> Option<Self> {
+    pub(in crate::wire) fn new(config: &FredConfig, runtime: &ClientRuntime) -> Option<Self> {
         let (hosts, kind) = match &config.server {
             ServerConfig::Clustered { hosts, .. } => (hosts, Kind::Cluster),
             ServerConfig::Sentinel { hosts, service_name, .. } => {
@@ -76,12 +80,12 @@ impl Discovery {
         Some(Self { runtime, base, kind, sources, configured, late })
     }
 
-    pub(super) fn is_cluster(&self) -> bool {
+    pub(in crate::wire) fn is_cluster(&self) -> bool {
         matches!(self.kind, Kind::Cluster)
     }
 
     /// How often to ask, when nothing calls for it.
-    pub(super) fn interval(&self) -> Duration {
+    pub(in crate::wire) fn interval(&self) -> Duration {
         match self.kind {
             Kind::Cluster => Duration::from_secs(5),
             // An old master that was told to step down is not told by those who write to it.
@@ -90,12 +94,12 @@ impl Discovery {
     }
 
     /// What the configuration for each of the servers is made of.
-    pub(super) fn base(&self) -> &FredConfig {
+    pub(in crate::wire) fn base(&self) -> &FredConfig {
         &self.base
     }
 
     /// Asks. An error when nobody answers.
-    pub(super) async fn ask(&mut self) -> Result<Map, FredError> {
+    pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, FredError> {
         let asked = match self.kind {
             Kind::Cluster => self.sources.len().min(ASKED),
             Kind::Sentinel { .. } => self.sources.len(),
@@ -109,7 +113,7 @@ impl Discovery {
         map
     }
 
-    async fn ask_first(&mut self, count: usize) -> Result<Map, FredError> {
+    async fn ask_first(&mut self, count: usize) -> Result<ServerMap, FredError> {
         for (address, session) in take(&self.late) {
             let mut sources = self.sources.iter_mut();
             if let Some((_, unknown @ None)) = sources.find(|(known, _)| *known == address) {
@@ -168,7 +172,7 @@ impl Discovery {
     }
 
     /// Whether the cluster has sharded channels: then Redisson publishes there.
-    pub(super) async fn has_sharded_channels(&self) -> Result<bool, Error> {
+    pub(in crate::wire) async fn has_sharded_channels(&self) -> Result<bool, Error> {
         let known = self.sources.iter().find_map(|(_, session)| session.as_ref());
         let session = known.expect("one of them has answered");
         match command(session, "PUBSUB", &["SHARDNUMSUB"]).await {
@@ -183,7 +187,7 @@ impl Discovery {
         }
     }
 
-    pub(super) async fn quit(&mut self) {
+    pub(in crate::wire) async fn quit(&mut self) {
         let late = take(&self.late).into_iter().map(|(_, session)| session);
         quit_all(self.sources.drain(..).filter_map(|(_, session)| session).chain(late)).await;
     }
@@ -226,7 +230,7 @@ async fn ask_one(
                 Kind::Cluster => config_at(base, address),
                 Kind::Sentinel { .. } => of_sentinel(base, address),
             };
-            Session::connect(runtime, &config, PATIENCE, 32, Broken::Reconnects).await?
+            login::connect(runtime, &config, PATIENCE, 32, Broken::Reconnects).await?
         }
     };
     let view = match kind {
@@ -248,7 +252,7 @@ async fn command(session: &Session, name: &'static str, args: &[&str]) -> Result
 }
 
 /// What they say, taken together. An error when no more is known than who is about to be replaced.
-fn agree(views: Vec<View>) -> Result<Map, FredError> {
+fn agree(views: Vec<View>) -> Result<ServerMap, FredError> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
     let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
     let is_leaving = map.iter().any(|(_, address)| leaving.contains(address));
@@ -280,7 +284,7 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
     Ok(View { claims: vec![claim], nodes, leaving: None })
 }
 
-pub(super) fn config_at(base: &FredConfig, address: &Address) -> FredConfig {
+pub(in crate::wire) fn config_at(base: &FredConfig, address: &Address) -> FredConfig {
     let server = server_at(base, &address.host, address.port);
     FredConfig { server: ServerConfig::Centralized { server }, ..base.clone() }
 }
@@ -319,7 +323,7 @@ mod tests {
         read_master(master, Value::Array(Vec::new())).unwrap()
     }
 
-    fn is(port: u16) -> Map {
+    fn is(port: u16) -> ServerMap {
         vec![(ALL_SLOTS, Address { host: "h".into(), port, alias: None })]
     }
 

@@ -21,9 +21,10 @@ use tokio::{
 
 use super::{
     Event, FredConfig,
-    connection::{Broken, RawAnswer, Session, not_sent},
-    node::{Terms, opaque},
-    pubsub, server_name,
+    answers::{RawAnswer, not_sent, opaque},
+    connection::{Broken, ConnectionSettings, Session},
+    login, pubsub,
+    url::server_name,
 };
 
 /// The pauses between tries to connect again: they double from the one to the other.
@@ -31,11 +32,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
-pub(super) struct Line(Arc<Slot>);
+pub(super) struct Link(Arc<Slot>);
 
 struct Slot {
     config: FredConfig,
-    terms: Terms,
+    settings: ConnectionSettings,
     sort: Sort,
     state: watch::Sender<State>,
 }
@@ -56,29 +57,29 @@ enum State {
     Closed,
 }
 
-impl Line {
+impl Link {
     /// Not yet connected.
-    pub(super) fn new(config: FredConfig, terms: Terms, sort: Sort) -> Self {
+    pub(super) fn new(config: FredConfig, settings: ConnectionSettings, sort: Sort) -> Self {
         Self(Arc::new(Slot {
             config,
-            terms,
+            settings,
             sort,
             state: watch::Sender::new(State::Pending(None)),
         }))
     }
 
     pub(super) async fn connect(&self) -> Result<(), FredError> {
-        let Slot { config, terms, sort, state } = &*self.0;
+        let Slot { config, settings, sort, state } = &*self.0;
         let events = match sort {
             Sort::Commands => 32,
             Sort::Subscriber => 4096,
         };
-        let (runtime, time) = (&terms.runtime, terms.command_timeout);
-        let connecting = Session::connect(runtime, config, time, events, terms.broken);
+        let (runtime, time) = (&settings.runtime, settings.command_timeout);
+        let connecting = login::connect(runtime, config, time, events, settings.broken);
         // Boxed, as whatever is rare and deep: types are nested through all of a caller's program.
         let session = connecting.boxed().await?;
         if *sort == Sort::Subscriber {
-            pubsub::forward(session.client(), terms);
+            pubsub::forward(session.client(), settings);
         }
         let is_open = state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
@@ -91,7 +92,7 @@ impl Line {
             session.quit().await;
             return Err(FredError::new_canceled());
         }
-        runtime.spawn(outlive(Arc::downgrade(&self.0), session.end()));
+        runtime.spawn(keep_up(Arc::downgrade(&self.0), session.end()));
         Ok(())
     }
 
@@ -125,7 +126,7 @@ impl Line {
     pub(super) async fn wait_long(&self) -> Result<Arc<Session>, FredError> {
         match self.session() {
             Some(session) => Ok(session),
-            None => self.wait(Instant::now() + self.0.terms.command_timeout).boxed().await,
+            None => self.wait(Instant::now() + self.0.settings.command_timeout).boxed().await,
         }
     }
 
@@ -176,38 +177,38 @@ impl Line {
 impl Slot {
     /// What it is when its connection has ended.
     fn without(&self) -> State {
-        match self.terms.broken {
+        match self.settings.broken {
             Broken::Reconnects => State::Pending(None),
             Broken::IsGone => State::Gone,
         }
     }
 }
 
-/// Makes another one when a connection has ended, unless the line is gone.
-fn outlive(
+/// Makes another one when a connection has ended, unless the link is gone.
+fn keep_up(
     slot: Weak<Slot>,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> BoxFuture<'static, ()> {
     async move {
         end.await;
-        let Some(line) = slot.upgrade().map(Line) else { return };
-        line.0.state.send_if_modified(|state| {
+        let Some(link) = slot.upgrade().map(Link) else { return };
+        link.0.state.send_if_modified(|state| {
             let is_up = matches!(state, State::Up(_));
             if is_up {
-                *state = line.0.without();
+                *state = link.0.without();
             }
             is_up
         });
-        line.0.terms.doubt.notify_one();
+        link.0.settings.refresh_requested.notify_one();
         let mut pause = FIRST_PAUSE;
-        let mut line = Some(line);
+        let mut link = Some(link);
         // Nobody but this task connects it again.
-        while let Some(again) = line.filter(|line| !line.is_gone()) {
+        while let Some(again) = link.filter(|link| !link.is_gone()) {
             match again.connect().await {
                 Ok(()) => {
                     if again.0.sort == Sort::Subscriber {
                         pubsub::tell_of_return(&server_name(&again.0.config));
-                        (again.0.terms.sink)(Event::Gap);
+                        (again.0.settings.sink)(Event::Gap);
                     }
                     return;
                 }
@@ -219,7 +220,7 @@ fn outlive(
             drop(again);
             sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            line = slot.upgrade().map(Line);
+            link = slot.upgrade().map(Link);
         }
     }
     .boxed()

@@ -3,24 +3,24 @@
 use std::{cmp::Ordering, fmt, ops::RangeInclusive};
 
 /// All slots: a server by itself serves them all.
-pub(super) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
+pub(in crate::wire) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
 
 /// Where a server is found. What else it is called makes no difference.
 #[derive(Clone, Debug)]
-pub(super) struct Address {
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(in crate::wire) struct Address {
+    pub(in crate::wire) host: String,
+    pub(in crate::wire) port: u16,
     /// Another host by which servers may send a client there.
-    pub(super) alias: Option<String>,
+    pub(in crate::wire) alias: Option<String>,
 }
 
 impl Address {
-    pub(super) fn new(host: impl Into<String>, port: u16) -> Self {
+    pub(in crate::wire) fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port, alias: None }
     }
 
     /// Whether a client that is sent to `other` is sent here.
-    pub(super) fn is_called(&self, other: &Self) -> bool {
+    pub(in crate::wire) fn is_called(&self, other: &Self) -> bool {
         self == other || self.port == other.port && self.alias.as_ref() == Some(&other.host)
     }
 
@@ -30,7 +30,7 @@ impl Address {
 
     /// As in `MOVED 3999 127.0.0.1:6381`; IPv6 has colons of its own, and no brackets. A node that
     /// does not know its own address leaves the host out: it is where the question went to.
-    pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
+    pub(in crate::wire) fn parse(text: &str, asked: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if host.is_empty() { &asked.host } else { host };
         Some(Self::new(host, port.parse().ok()?))
@@ -65,25 +65,25 @@ impl Ord for Address {
 
 /// A master's claim to slots. Of two, the one of the later epoch is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) epoch: u64,
-    pub(super) slots: RangeInclusive<u16>,
-    pub(super) address: Address,
+pub(in crate::wire) struct Claim {
+    pub(in crate::wire) epoch: u64,
+    pub(in crate::wire) slots: RangeInclusive<u16>,
+    pub(in crate::wire) address: Address,
 }
 
 /// What one node says of the cluster.
 #[derive(Debug, Default)]
-pub(super) struct View {
-    pub(super) claims: Vec<Claim>,
+pub(in crate::wire) struct View {
+    pub(in crate::wire) claims: Vec<Claim>,
     /// All nodes, replicas too: whom to ask when the masters are gone.
-    pub(super) nodes: Vec<Address>,
+    pub(in crate::wire) nodes: Vec<Address>,
     /// A master in whose place another is being put.
-    pub(super) leaving: Option<Address>,
+    pub(in crate::wire) leaving: Option<Address>,
 }
 
 /// Reads the answer to `CLUSTER NODES`, given by the node at `asked`. With TLS a node that has told
 /// its name is called by that, as its certificate does.
-pub(super) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {
+pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {
     let mut view = View::default();
     for line in text.lines() {
         let mut words = line.split_whitespace().skip(1);
@@ -117,7 +117,7 @@ pub(super) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {
 }
 
 /// What several nodes say, taken together: who serves which slots, in order.
-pub(super) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Address)> {
+pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Address)> {
     claims.sort_by_key(|claim| claim.epoch);
     let mut owners: Vec<Option<&Address>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
     for claim in &claims {

@@ -3,22 +3,24 @@
 use fred::error::{Error as FredError, ErrorKind};
 use futures::FutureExt;
 
-use super::{
-    Confirm, Invocation, Reply, WireError,
-    cluster::Address,
-    connection::Bound,
-    error::is_of_keys_apart,
-    node::{Answer, classify, is_of_connection, is_read_only},
-    transport::Shared,
+use super::{router::Router, slots::Address};
+use crate::{
+    error::RedisError,
+    wire::{
+        Confirm,
+        answers::{Answer, classify, is_of_connection, is_read_only},
+        connection::Bound,
+        error::{WireError, is_of_keys_apart},
+        script::{Invocation, Reply},
+    },
 };
-use crate::error::RedisError;
 
 /// A call is passed on so many times by servers that send it elsewhere.
 const REDIRECTS: usize = 4;
 
-impl Shared {
+impl Router {
     /// Sends one copy, and follows redirects: where one comes from nothing has run.
-    pub(super) async fn send(
+    pub(in crate::wire) async fn send(
         &self,
         call: &Invocation,
         confirm: Option<Confirm>,
@@ -26,7 +28,7 @@ impl Shared {
     ) -> Answer {
         let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
         let Some(mut node) = self.node_of(call.key()) else {
-            self.terms.doubt.notify_one();
+            self.settings.refresh_requested.notify_one();
             return Err(no_server());
         };
         let mut asking = false;
@@ -38,11 +40,11 @@ impl Shared {
             let Err(error) = &answer else { return answer };
             if !matches!(error.kind(), ErrorKind::Cluster) {
                 if is_of_connection(error) || is_read_only(error) {
-                    self.terms.doubt.notify_one();
+                    self.settings.refresh_requested.notify_one();
                 }
                 return answer;
             }
-            self.terms.doubt.notify_one();
+            self.settings.refresh_requested.notify_one();
             let routes = self.routes();
             let target = routes.address_of(&node).and_then(|asked| {
                 let mut words = error.details().split_whitespace();
@@ -65,7 +67,7 @@ impl Shared {
 
     /// Sends the call to where its first key is, its keys being on different sides of a slot that moves.
     /// `apart`: what was said to a copy that named them all.
-    pub(super) async fn send_to_first_key(
+    pub(in crate::wire) async fn send_to_first_key(
         &self,
         call: &Invocation,
         confirm: Option<Confirm>,
@@ -80,7 +82,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
+    pub(in crate::wire) fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
         answer.map_err(|error| match classify(error) {
             WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
                 WireError::Refused(RedisError::new(
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     fn size_of_future<'a, F: Future>(
-        _: impl FnOnce(&'a Shared, &'a Invocation, Option<Confirm>, Bound) -> F,
+        _: impl FnOnce(&'a Router, &'a Invocation, Option<Confirm>, Bound) -> F,
     ) -> usize {
         size_of::<F>()
     }
@@ -110,7 +112,7 @@ mod tests {
     /// It is built and moved for every call: what is rare, and fred's own 5 KB, are boxed apart from it.
     #[test]
     fn a_call_under_way_is_small() {
-        let size = size_of_future(Shared::send);
+        let size = size_of_future(Router::send);
         assert!(size < 1 << 10, "{size} bytes");
     }
 }

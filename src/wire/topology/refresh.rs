@@ -8,11 +8,11 @@ use std::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Event, FredConfig,
-    discover::{Discovery, Map},
+    discover::{Discovery, ServerMap},
+    router::Router,
     routes::connect_all,
-    transport::Shared,
 };
+use crate::wire::{Event, FredConfig};
 
 /// The servers are asked who serves what no more often than this.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
@@ -22,9 +22,9 @@ const ALERT: Duration = Duration::from_secs(10);
 const ALERT_PAUSE: Duration = Duration::from_millis(200);
 
 /// The task that keeps the routes true. Ends with the transport.
-pub(super) async fn follow(shared: Weak<Shared>, mut discovery: Discovery) {
-    let doubt = match shared.upgrade() {
-        Some(shared) => shared.terms.doubt.clone(),
+pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discovery) {
+    let refresh_requested = match router.upgrade() {
+        Some(router) => router.settings.refresh_requested.clone(),
         None => return,
     };
     let mut complete = true;
@@ -33,11 +33,11 @@ pub(super) async fn follow(shared: Weak<Shared>, mut discovery: Discovery) {
     loop {
         let alert = !complete || Instant::now() < alert_until;
         let pause = if alert { ALERT_PAUSE } else { discovery.interval() };
-        if timeout(pause, doubt.notified()).await.is_ok() {
+        if timeout(pause, refresh_requested.notified()).await.is_ok() {
             alert_until = Instant::now() + ALERT;
         }
         sleep(LEAST_PAUSE).await;
-        if shared.upgrade().is_none_or(|shared| shared.closed.load(Ordering::Relaxed)) {
+        if router.upgrade().is_none_or(|router| router.closed.load(Ordering::Relaxed)) {
             return discovery.quit().await;
         }
         let mut map = match discovery.ask().await {
@@ -48,12 +48,12 @@ pub(super) async fn follow(shared: Weak<Shared>, mut discovery: Discovery) {
                 continue;
             }
         };
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(router) = router.upgrade() else { return };
         let base = discovery.base().clone();
         complete = loop {
             tokio::select! {
                 biased;
-                complete = shared.take(&map, &base) => break complete,
+                complete = router.adopt(&map, &base) => break complete,
                 newer = other_than(&map, &mut discovery) => map = newer,
             }
         };
@@ -61,7 +61,7 @@ pub(super) async fn follow(shared: Weak<Shared>, mut discovery: Discovery) {
 }
 
 /// Who is found while others are still being connected to, of whom nobody may be there.
-async fn other_than(map: &Map, discovery: &mut Discovery) -> Map {
+async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     loop {
         sleep(ALERT_PAUSE).await;
         match discovery.ask().await {
@@ -71,16 +71,16 @@ async fn other_than(map: &Map, discovery: &mut Discovery) -> Map {
     }
 }
 
-impl Shared {
+impl Router {
     /// Takes over what the servers say. Says whether every slot has a server.
-    async fn take(&self, map: &Map, base: &FredConfig) -> bool {
+    async fn adopt(&self, map: &ServerMap, base: &FredConfig) -> bool {
         let old = self.routes();
         let known = old.slots.iter().map(|(slots, node)| (slots, old.address_of(node)));
         let is_broken = old.nodes.iter().any(|(_, node)| node.is_broken());
         if !is_broken && known.eq(map.iter().map(|(slots, address)| (slots, Some(address)))) {
             return true;
         }
-        let (new, errors) = connect_all(map, &old, base, &self.terms).await;
+        let (new, errors) = connect_all(map, &old, base, &self.settings).await;
         if new.slots == old.slots {
             // Who is to be new cannot be reached yet.
             return errors.is_empty();
@@ -100,10 +100,10 @@ impl Shared {
             }
             *routes = Arc::new(new);
         }
-        (self.terms.sink)(Event::Gap);
+        (self.settings.sink)(Event::Gap);
         for node in retired {
             // Whoever waits for an answer from it is to try elsewhere, at once.
-            self.terms.runtime.spawn(async move { node.quit().await });
+            self.settings.runtime.spawn(async move { node.quit().await });
         }
         errors.is_empty()
     }

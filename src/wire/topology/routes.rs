@@ -6,54 +6,55 @@ use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::{
-    FredConfig,
-    cluster::Address,
-    discover::{Map, config_at},
-    node::{Node, Terms},
+    discover::{ServerMap, config_at},
+    slots::Address,
 };
-use crate::error::{Error, RedisError};
+use crate::{
+    error::{Error, RedisError},
+    wire::{FredConfig, connection::ConnectionSettings, node::Node},
+};
 
 /// Which node serves which slots, in order.
 #[derive(Debug, Default)]
-pub(super) struct Routes {
-    pub(super) slots: Vec<(RangeInclusive<u16>, Arc<Node>)>,
+pub(in crate::wire) struct Routes {
+    pub(in crate::wire) slots: Vec<(RangeInclusive<u16>, Arc<Node>)>,
     /// All of them, each once; without an address the one that was named by the configuration.
-    pub(super) nodes: Vec<(Option<Address>, Arc<Node>)>,
+    pub(in crate::wire) nodes: Vec<(Option<Address>, Arc<Node>)>,
 }
 
 impl Routes {
-    pub(super) fn of(&self, slot: u16) -> Option<&Arc<Node>> {
+    pub(in crate::wire) fn of(&self, slot: u16) -> Option<&Arc<Node>> {
         let place = self.slots.partition_point(|(slots, _)| *slots.end() < slot);
         let (slots, node) = self.slots.get(place)?;
         slots.contains(&slot).then_some(node)
     }
 
-    pub(super) fn at(&self, address: &Address) -> Option<&Arc<Node>> {
+    pub(in crate::wire) fn at(&self, address: &Address) -> Option<&Arc<Node>> {
         let is_it = |known: &Address| known.is_called(address);
         let place = self.nodes.iter().find(|(known, _)| known.as_ref().is_some_and(is_it))?;
         Some(&place.1)
     }
 
     /// With one more, that serves no slot yet.
-    pub(super) fn with(&self, address: &Address, node: &Arc<Node>) -> Self {
+    pub(in crate::wire) fn with(&self, address: &Address, node: &Arc<Node>) -> Self {
         let (slots, mut nodes) = (self.slots.clone(), self.nodes.clone());
         nodes.retain(|(known, _)| known.as_ref() != Some(address));
         nodes.push((Some(address.clone()), node.clone()));
         Self { slots, nodes }
     }
 
-    pub(super) fn address_of(&self, node: &Arc<Node>) -> Option<&Address> {
+    pub(in crate::wire) fn address_of(&self, node: &Arc<Node>) -> Option<&Address> {
         self.nodes.iter().find(|(_, known)| Arc::ptr_eq(known, node))?.0.as_ref()
     }
 }
 
 /// Connects to all nodes of the map that are not known yet or broken, at the same time. Slots of
 /// new ones that cannot be reached are left out.
-pub(super) async fn connect_all(
-    map: &Map,
+pub(in crate::wire) async fn connect_all(
+    map: &ServerMap,
     old: &Routes,
     base: &FredConfig,
-    terms: &Terms,
+    settings: &ConnectionSettings,
 ) -> (Routes, Vec<Error>) {
     let mut addresses: Vec<_> = map.iter().map(|(_, address)| address).collect();
     addresses.sort();
@@ -61,7 +62,7 @@ pub(super) async fn connect_all(
     let connecting = addresses.into_iter().map(async |address| {
         let node = match old.at(address) {
             Some(node) if !node.is_broken() => Ok(node.clone()),
-            _ => connect_one(config_at(base, address), terms).await,
+            _ => connect_one(config_at(base, address), settings).await,
         };
         (address, node)
     });
@@ -87,8 +88,11 @@ pub(super) async fn connect_all(
     (routes, errors)
 }
 
-pub(super) async fn connect_one(config: FredConfig, terms: &Terms) -> Result<Arc<Node>, Error> {
-    timeout(terms.command_timeout, Node::connect(config, terms.clone()))
+pub(in crate::wire) async fn connect_one(
+    config: FredConfig,
+    settings: &ConnectionSettings,
+) -> Result<Arc<Node>, Error> {
+    timeout(settings.command_timeout, Node::connect(config, settings.clone()))
         .await
         .unwrap_or_else(|_| Err(Error::Redis(RedisError::new("no answer in time"))))
 }

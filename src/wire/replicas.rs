@@ -15,10 +15,13 @@ use tokio::{
 };
 
 use super::{
-    Confirm, FredConfig, Invocation, Reply, WireError,
-    connection::{self, Bound, Broken, Session, not_sent, timed_out},
-    line::Line,
-    node,
+    Confirm, FredConfig,
+    answers::{Answer, classify, is_of_connection, not_sent, reply, timed_out},
+    connection::{self, Bound, Broken, ConnectionSettings, Session},
+    error::WireError,
+    link::Link,
+    login,
+    script::{Invocation, Reply},
 };
 use crate::replicas::{Acknowledged, Replicas};
 
@@ -26,27 +29,27 @@ use crate::replicas::{Acknowledged, Replicas};
 const MOST: usize = 32;
 
 /// The connections to one server that may be kept waiting. Each breaks but once.
-pub(super) struct Patient {
+pub(super) struct ReplicaPool {
     config: FredConfig,
-    terms: node::Terms,
+    settings: ConnectionSettings,
     /// The connection beside these.
-    commands: Line,
+    commands: Link,
     /// `None`: closed.
     idle: Mutex<Option<Vec<Arc<Session>>>>,
     places: Semaphore,
 }
 
 /// One of them, taken by one call. Given back when the server has said its last word to that call, else ended.
-struct Taken<'a> {
-    patient: &'a Patient,
+struct Checkout<'a> {
+    pool: &'a ReplicaPool,
     session: Arc<Session>,
     _place: SemaphorePermit<'a>,
 }
 
-impl Patient {
-    pub(super) fn new(config: FredConfig, terms: node::Terms, commands: Line) -> Self {
+impl ReplicaPool {
+    pub(super) fn new(config: FredConfig, settings: ConnectionSettings, commands: Link) -> Self {
         let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MOST));
-        Self { config, terms, commands, idle, places }
+        Self { config, settings, commands, idle, places }
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Vec<Arc<Session>>>> {
@@ -54,7 +57,7 @@ impl Patient {
     }
 
     /// Waits for a place for half of the time that is left: the other half is for the call itself.
-    async fn take(&self, by: Instant) -> Result<Taken<'_>, FredError> {
+    async fn take(&self, by: Instant) -> Result<Checkout<'_>, FredError> {
         let now = Instant::now();
         let half = now + by.saturating_duration_since(now) / 2;
         let place = timeout_at(half, self.places.acquire()).await;
@@ -72,15 +75,15 @@ impl Patient {
             Some(session) => session,
             None => self.connect(by).await?,
         };
-        Ok(Taken { patient: self, session, _place })
+        Ok(Checkout { pool: self, session, _place })
     }
 
     async fn connect(&self, by: Instant) -> Result<Arc<Session>, FredError> {
-        let node::Terms { runtime, command_timeout, .. } = &self.terms;
+        let ConnectionSettings { runtime, command_timeout, .. } = &self.settings;
         let (time, broken) = (*command_timeout, Broken::IsGone);
         let connecting = async {
-            let new = Session::connect(runtime, &self.config, time, 32, broken).await?;
-            if self.terms.broken == Broken::IsGone {
+            let new = login::connect(runtime, &self.config, time, 32, broken).await?;
+            if self.settings.broken == Broken::IsGone {
                 // While the other is answered, nobody else can have come to its address.
                 self.commands.command("TIME", Vec::new()).await?;
             }
@@ -97,13 +100,13 @@ impl Patient {
         asking: bool,
         confirm: Confirm,
         bound: Bound,
-    ) -> node::Answer {
+    ) -> Answer {
         let taken = self.take(bound.by).await?;
         let session = taken.session.clone();
-        let publish = self.terms.publish;
+        let publish = self.settings.publish;
         let answer = connection::evaluate(session.client(), call, asking, publish, bound);
         let answer = session.ask(answer).await;
-        let reply = match answer.and_then(node::reply) {
+        let reply = match answer.and_then(reply) {
             Ok(reply) if (confirm.is_due)(&reply) => reply,
             other => {
                 taken.heard(&other);
@@ -154,13 +157,13 @@ impl Patient {
     }
 }
 
-impl Taken<'_> {
+impl Checkout<'_> {
     /// It can be used again when this is what the server said.
     fn heard<T>(self, answer: &Result<T, FredError>) {
         match answer {
-            Err(error) if node::is_of_connection(error) => self.patient.give_up(),
+            Err(error) if is_of_connection(error) => self.pool.give_up(),
             _ => {
-                if let Some(idle) = &mut *self.patient.idle() {
+                if let Some(idle) = &mut *self.pool.idle() {
                     idle.push(self.session.clone());
                 }
             }
@@ -170,7 +173,7 @@ impl Taken<'_> {
 
 /// Of what could not be asked once the call had run: that it may have run.
 fn after_all(error: FredError) -> FredError {
-    match node::classify(error.clone()) {
+    match classify(error.clone()) {
         WireError::NotNow(_) => FredError::new(ErrorKind::IO, error.details().to_owned()),
         WireError::Refused(_) => {
             // Its code would say that nothing has run.

@@ -1,0 +1,18 @@
+//! Which server serves a key: how that is found out, kept true, and followed by a call.
+
+mod channels;
+mod discover;
+mod refresh;
+mod router;
+mod routes;
+mod send;
+mod slots;
+
+pub(super) use self::{
+    channels::group_by_node,
+    discover::{Discovery, ServerMap},
+    refresh::refresh,
+    router::Router,
+    routes::{Routes, connect_all},
+    slots::ALL_SLOTS,
+};

@@ -1,0 +1,123 @@
+//! Which server a key is sent to at this moment.
+
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicBool, Ordering},
+};
+
+use fred::util::redis_keyslot;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    channels::SubscriptionMap,
+    discover::config_at,
+    routes::{Routes, connect_one},
+    slots::Address,
+};
+use crate::{
+    error::RedisError,
+    wire::{
+        FredConfig,
+        connection::{Broken, ConnectionSettings},
+        error::WireError,
+        node::Node,
+    },
+};
+
+/// One client's way to its servers: which there are at this moment, and what is subscribed where.
+pub(in crate::wire) struct Router {
+    pub(in crate::wire) settings: ConnectionSettings,
+    pub(in crate::wire) is_cluster: bool,
+    /// How to connect to each of the servers, where there is somebody who says which there are.
+    pub(in crate::wire) base: Option<FredConfig>,
+    pub(in crate::wire) sharded: bool,
+    pub(in crate::wire) routes: RwLock<Arc<Routes>>,
+    /// Locked by whoever connects to one that serves no slot yet.
+    joining: Mutex<()>,
+    pub(in crate::wire) subscriptions: SubscriptionMap,
+    pub(in crate::wire) closed: AtomicBool,
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router").field("routes", &self.routes()).finish_non_exhaustive()
+    }
+}
+
+impl Router {
+    pub(in crate::wire) fn new(
+        settings: ConnectionSettings,
+        is_cluster: bool,
+        base: Option<FredConfig>,
+        sharded: bool,
+        routes: Routes,
+    ) -> Self {
+        Self {
+            settings,
+            is_cluster,
+            base,
+            sharded,
+            routes: RwLock::new(Arc::new(routes)),
+            joining: Mutex::default(),
+            subscriptions: SubscriptionMap::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(in crate::wire) fn routes(&self) -> Arc<Routes> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(in crate::wire) fn slot(&self, key: &[u8]) -> u16 {
+        if self.is_cluster { redis_keyslot(key) } else { 0 }
+    }
+
+    pub(in crate::wire) fn node_of(&self, key: &[u8]) -> Option<Arc<Node>> {
+        self.routes().of(self.slot(key)).cloned()
+    }
+
+    pub(in crate::wire) fn node_for(&self, key: &[u8]) -> Result<Arc<Node>, WireError> {
+        self.node_of(key).ok_or_else(|| {
+            self.settings.refresh_requested.notify_one();
+            WireError::NotNow(RedisError::new("no server is known that serves this key"))
+        })
+    }
+
+    /// The server to which a slot is on its way. It need not serve any yet, and is connected to when somebody is
+    /// sent there: again, too, for it may be gone before it serves any, and nobody would say so.
+    pub(in crate::wire) async fn joining(&self, at: &Address, by: Instant) -> Option<Arc<Node>> {
+        let known = || self.routes().at(at).filter(|node| !node.is_broken()).cloned();
+        if let Some(known) = known() {
+            return Some(known);
+        }
+        let base = self.base.as_ref()?;
+        let connecting = async {
+            let _one = self.joining.lock().await;
+            if let Some(known) = known() {
+                return Some(known);
+            }
+            let settings = ConnectionSettings { broken: Broken::IsGone, ..self.settings.clone() };
+            match connect_one(config_at(base, at), &settings).await {
+                Ok(node) => self.let_join(at, node),
+                Err(error) => {
+                    tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
+                    None
+                }
+            }
+        };
+        timeout_at(by, connecting).await.ok().flatten()
+    }
+
+    /// `None`: the client is closed.
+    fn let_join(&self, at: &Address, node: Arc<Node>) -> Option<Arc<Node>> {
+        let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        *routes = Arc::new(routes.with(at, &node));
+        Some(node)
+    }
+}
