@@ -57,6 +57,13 @@ impl Entry {
         }
     }
 
+    /// Tells those who wait here that a hold was given back to the server.
+    pub(crate) fn say_freed(&self) {
+        if !self.queue.is_empty() {
+            self.queue.answers.freed();
+        }
+    }
+
     /// The lock's key, for people to read.
     pub(crate) fn name(&self) -> &str {
         &self.owned.name

@@ -212,3 +212,21 @@ async fn one_whose_wait_ends_behind_a_head_that_nobody_polls_is_not_told_that_a_
     assert!(got.is_some(), "the lock was free all the time");
     drop((got, alone));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_no_word_that_the_lock_is_held() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let alone = left_alone(&lock, ms(200)).await;
+    let release = async {
+        sleep(ms(20)).await;
+        held.unlock().await.unwrap();
+    };
+    let behind = async { lock.try_lock().wait(ms(400)).await.unwrap() };
+    let (got, ()) = tokio::join!(behind, release);
+    assert!(got.is_some(), "nobody held it any more");
+    drop((got, alone));
+    assert!(sim.left().await.is_empty());
+}

@@ -97,7 +97,10 @@ impl Hold {
             if answer.is_ok() {
                 self.entry.released(place, self.id(), || self.lease.outlived_at(sent));
             }
-            self.entry.say(answer.as_ref().err());
+            match &answer {
+                Ok(_) if to == 0 => self.entry.say_freed(),
+                answer => self.entry.say(answer.as_ref().err()),
+            }
             let error = match answer {
                 Ok(Some(told)) => return Ok((sent, told)),
                 // An earlier copy, sent while the hold was trusted, may have done it, and nobody can tell

@@ -94,6 +94,16 @@ impl Answers {
         self.said.notify_waiters();
     }
 
+    /// The server has answered, and whoever was known to hold the lock does not any more.
+    pub(crate) fn freed(&self) {
+        {
+            let mut state = self.state();
+            state.count += 1;
+            state.last = None;
+        }
+        self.said.notify_waiters();
+    }
+
     /// Nobody waits for an answer any more.
     pub(crate) fn forget(&self) {
         let mut state = self.state();

@@ -145,7 +145,7 @@ impl Queue {
                     return Ok(true);
                 }
                 Some(Answer::Good) | None if settled => {
-                    return Ok(seen || self.passing.is_wanted());
+                    return Ok(seen && count == before || self.passing.is_wanted());
                 }
                 _ => {}
             }
