@@ -11,7 +11,7 @@ help: ## this list
 	@echo "ARGS='...' make test, interop or bench  hands arguments on, such as a filter: ARGS=rust_java make interop"
 
 demo: ## a flash sale: without a lock, with one, and with a Redisson JVM (REDIS_URL: on that server)
-	@.ci/setup rust $(if $(REDIS_URL),,redis) java -- cargo run --release --example flash_sale
+	@.ci/setup rust $(if $(REDIS_URL),,redis) java -- cargo run --package flash_sale
 
 test: ## all tests
 	@.ci/setup rust redis java faketime peers -- cargo test --workspace $(ARGS)

@@ -117,7 +117,7 @@
 //! - **No lock of this kind keeps a sleeping holder from writing.** Between the last look at the
 //!   guard and the write, the process may stop for longer than the lease. Where that must not
 //!   happen, the storage has to refuse the stale writer: by the [token](FencedGuard::token) of a fenced
-//!   lock (`examples/fencing.rs`), or a version column.
+//!   lock (`examples/fencing`), or a version column.
 //! - **A token is no better than the server that counts.** Its counter is a key like others: a server that
 //!   evicts it, or comes back without it, begins anew at 1, and after a failover two holders may have
 //!   [the same token](FencedGuard::token).

@@ -2,9 +2,9 @@
 //! there is, with a lock they do not, and a Redisson JVM that sells among them changes nothing about that.
 //!
 //! ```text
-//! make demo                                        # or:
-//! cargo run --release --example flash_sale
-//! REDIS_URL=redis://host:6379 make demo            # on a server that runs already
+//! make demo                                  # or:
+//! cargo run --package flash_sale             # with --release: faster, after a longer build
+//! REDIS_URL=redis://host:6379 make demo      # on a server that runs already
 //! ```
 
 use std::{

@@ -2,7 +2,7 @@
 //! that; a storage that asks for the fencing token can. Here are two such storages: a table of an
 //! SQL database (SQLite, in this process) and a key in Redis, written by a script.
 //!
-//! `cargo run --example fencing`, with a Redis on this machine or `REDIS_URL` set.
+//! `cargo run --package fencing`, with a Redis on this machine or `REDIS_URL` set.
 
 use std::{
     error::Error,
