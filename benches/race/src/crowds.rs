@@ -6,10 +6,10 @@ use futures::future::join_all;
 use harness::{Load, Peer, RedisServer};
 
 use crate::{
-    cell::{Cell, Column, Line, Row, evenness},
-    entrant::Entrant,
-    field,
+    contestant::Contestant,
+    processes,
     report::Section,
+    table::{Column, Line, Row, Table, evenness},
 };
 
 const PROCESSES: usize = 4;
@@ -27,13 +27,14 @@ const COLUMNS: &[Column] = &[
     Column::new("p99 of the worst-off owner, µs", |s| s.worst_owner()),
 ];
 
-pub(crate) async fn processes(server: &RedisServer) -> Section {
+pub(crate) async fn crowds(server: &RedisServer) -> Section {
     let mut crowds = Vec::new();
-    for entrant in Entrant::all().into_iter().filter(|entrant| is_invited(*entrant)) {
-        crowds.extend(Crowd::gather(server, entrant).await);
+    for contestant in Contestant::all().into_iter().filter(|contestant| is_invited(*contestant)) {
+        crowds.extend(Crowd::gather(server, contestant).await);
     }
     let mut rows: Vec<_> = crowds.iter().map(Crowd::alone).collect();
-    let (ours, theirs): (Vec<_>, Vec<_>) = crowds.iter().partition(|crowd| crowd.entrant.is_ours());
+    let (ours, theirs): (Vec<_>, Vec<_>) =
+        crowds.iter().partition(|crowd| crowd.contestant.is_ours());
     for one in &ours {
         rows.extend(theirs.iter().map(|other| one.with(other)));
     }
@@ -41,28 +42,28 @@ pub(crate) async fn processes(server: &RedisServer) -> Section {
     let note = format!(
         "Medians of {ROUNDS} rounds of {TIME:?}. Waits are those of the process that waited longest, and of single owners: the usual one, and the one worst off."
     );
-    Cell { title, note, columns: COLUMNS, time: TIME, rounds: ROUNDS, rows }.run(server).await
+    Table { title, note, columns: COLUMNS, time: TIME, rounds: ROUNDS, rows }.run(server).await
 }
 
-fn is_invited(entrant: Entrant) -> bool {
-    entrant.is_ours() || entrant == Entrant::Redisson
+fn is_invited(contestant: Contestant) -> bool {
+    contestant.is_ours() || contestant == Contestant::Redisson
 }
 
 /// As many processes of one kind as it takes.
 struct Crowd {
-    entrant: Entrant,
+    contestant: Contestant,
     peers: Vec<Peer>,
 }
 
 impl Crowd {
-    async fn gather(server: &RedisServer, entrant: Entrant) -> Option<Self> {
-        let peers = join_all((0..PROCESSES).map(|_| field::start(server, entrant))).await;
-        Some(Self { entrant, peers: peers.into_iter().collect::<Option<_>>()? })
+    async fn gather(server: &RedisServer, contestant: Contestant) -> Option<Self> {
+        let peers = join_all((0..PROCESSES).map(|_| processes::start(server, contestant))).await;
+        Some(Self { contestant, peers: peers.into_iter().collect::<Option<_>>()? })
     }
 
     fn alone(&self) -> Row {
-        let name = format!("{PROCESSES} of {}", self.entrant.name());
-        let line = Line { name, share: 0..PROCESSES, entrant: Some(self.entrant) };
+        let name = format!("{PROCESSES} of {}", self.contestant.name());
+        let line = Line { name, share: 0..PROCESSES, contestant: Some(self.contestant) };
         row(&self.peers, vec![line])
     }
 
@@ -71,14 +72,15 @@ impl Crowd {
         let half = PROCESSES / 2;
         let peers: Vec<_> =
             self.peers[..half].iter().chain(&other.peers[half..]).cloned().collect();
-        let both = format!("{half} of {}, {half} of {}", self.entrant.name(), other.entrant.name());
+        let both =
+            format!("{half} of {}, {half} of {}", self.contestant.name(), other.contestant.name());
         let part = |of: &Self, share| Line {
-            name: format!("… its {}", of.entrant.name()),
+            name: format!("… its {}", of.contestant.name()),
             share,
-            entrant: None,
+            contestant: None,
         };
         let lines = vec![
-            Line { name: both, share: 0..PROCESSES, entrant: None },
+            Line { name: both, share: 0..PROCESSES, contestant: None },
             part(self, 0..half),
             part(other, half..PROCESSES),
         ];

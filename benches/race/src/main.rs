@@ -3,64 +3,78 @@
 //! `make bench` runs it and writes `benches/results/`. Every contestant is a process of its own. The rounds of a table are
 //! interleaved, and medians are compared. `ARGS='contended wakeups' make bench` runs those alone and writes nothing.
 
-mod cell;
-mod contender;
+mod client;
+mod contestant;
 mod crowds;
-mod entrant;
-mod field;
+mod fair;
 mod figures;
-mod hoard;
+mod holds;
 mod machine;
 mod meter;
+mod multi;
+mod pairs;
 mod plot;
+mod processes;
+mod read_write;
 mod report;
 mod single;
+mod table;
 mod wakeups;
 
-use std::{env, fs, path::Path, time::Instant};
+use std::{
+    env, fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use harness::RedisServer;
 use tokio::runtime::Runtime;
 
-use field::Field;
+use processes::Processes;
 use report::Section;
 
-const CELLS: [&str; 5] = ["uncontended", "contended", "processes", "wakeups", "watchdog"];
+const TABLES: [&str; 8] =
+    ["uncontended", "contended", "processes", "wakeups", "watchdog", "read_write", "fair", "multi"];
 
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
 
 fn main() {
     let arguments: Vec<_> = env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "rust") {
-        contender::run(arguments.into_iter().skip(1));
+        client::run(arguments.into_iter().skip(1));
     }
-    if let Some(stranger) = arguments.iter().find(|cell| !CELLS.contains(&cell.as_str())) {
-        panic!("there is no {stranger}; there are {CELLS:?}");
+    if let Some(stranger) = arguments.iter().find(|table| !TABLES.contains(&table.as_str())) {
+        panic!("there is no {stranger}; there are {TABLES:?}");
     }
-    let wanted = |cell: &str| arguments.is_empty() || arguments.iter().any(|other| other == cell);
+    let wanted = |table: &str| arguments.is_empty() || arguments.iter().any(|other| other == table);
     let begun = Instant::now();
     let load_before = machine::load();
     let server = RedisServer::start();
-    let (field, sections) = Runtime::new().expect("a runtime").block_on(async {
-        let field = Field::gather(&server).await;
-        (field.notes(), run(&server, &field, wanted).await)
+    let (notes, sections) = Runtime::new().expect("a runtime").block_on(async {
+        let processes = Processes::gather(&server).await;
+        (processes.notes(), run(&server, &processes, wanted).await)
     });
     let head = machine::describe(&server, &load_before, begun.elapsed());
-    let document = report::document(&head, &field, &sections);
+    let document = report::document(&head, &notes, &sections);
     if !arguments.is_empty() {
         return print!("{document}");
     }
     let results = Path::new(RESULTS);
     fs::create_dir_all(results).expect("a folder for the results");
     fs::write(results.join("race.md"), document).expect("to write the tables");
-    fs::write(results.join("race.svg"), plot::svg(&sections)).expect("to write the plot");
+    let charts = sections.iter().flat_map(|section| &section.charts);
+    fs::write(results.join("race.svg"), plot::svg(charts)).expect("to write the plot");
     println!(
         "\nwritten: benches/results/race.md, benches/results/race.svg ({:.0?})",
         begun.elapsed()
     );
 }
 
-async fn run(server: &RedisServer, field: &Field, wanted: impl Fn(&str) -> bool) -> Vec<Section> {
+async fn run(
+    server: &RedisServer,
+    processes: &Processes,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<Section> {
     let mut sections = Vec::new();
     let begun = Instant::now();
     let mut add = |section: Section| {
@@ -69,22 +83,35 @@ async fn run(server: &RedisServer, field: &Field, wanted: impl Fn(&str) -> bool)
     };
     if wanted("uncontended") {
         for tasks in [1, 64, 1_000] {
-            add(single::uncontended(server, field, tasks).await);
+            add(single::uncontended(server, processes, tasks).await);
         }
     }
     if wanted("contended") {
         for tasks in [8, 64] {
-            add(single::contended(server, field, tasks).await);
+            add(single::contended(server, processes, tasks).await);
         }
     }
     if wanted("processes") {
-        add(crowds::processes(server).await);
+        add(crowds::crowds(server).await);
     }
     if wanted("wakeups") {
         add(wakeups::wakeups(server).await);
     }
     if wanted("watchdog") {
-        add(hoard::watchdog().await);
+        add(holds::watchdog().await);
+    }
+    if wanted("read_write") {
+        for hold in [Duration::ZERO, Duration::from_millis(1)] {
+            add(read_write::read_write(server, hold).await);
+        }
+    }
+    if wanted("fair") {
+        add(fair::lines(server).await);
+        add(fair::dead_heads(server).await);
+    }
+    if wanted("multi") {
+        add(multi::overlapping(server).await);
+        add(multi::majority().await);
     }
     sections
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{figures::readable, report::Section};
+use crate::figures::readable;
 
 /// One panel; its bars have a logarithmic scale.
 pub(crate) struct Chart {
@@ -24,10 +24,10 @@ const LINE: f64 = 22.0;
 const MARGIN: f64 = 14.0;
 const SHORTEST: f64 = 3.0;
 
-pub(crate) fn svg(sections: &[Section]) -> String {
+pub(crate) fn svg<'a>(charts: impl Iterator<Item = &'a Chart>) -> String {
     let mut panels = String::new();
     let mut top = MARGIN;
-    for chart in sections.iter().flat_map(|section| &section.charts) {
+    for chart in charts {
         top = chart.draw(&mut panels, top);
     }
     format!(

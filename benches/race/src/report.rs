@@ -21,9 +21,9 @@ impl fmt::Display for Section {
     }
 }
 
-pub(crate) fn document(head: &str, field: &str, sections: &[Section]) -> String {
+pub(crate) fn document(head: &str, contestants: &str, sections: &[Section]) -> String {
     let sections: Vec<_> = sections.iter().map(ToString::to_string).collect();
-    format!("# Side by side\n\n{head}\n\n{field}\n{}", sections.join("\n"))
+    format!("# Side by side\n\n{head}\n\n{contestants}\n{}", sections.join("\n"))
 }
 
 /// Names to the left; the others are aligned as said.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use harness::{
-    Inspector, Lang, Party, Peer, PeerArgs, PeerError, RedisServer, eventually, lock_channel,
-};
+use harness::{Inspector, Party, Peer, PeerArgs, RedisServer, eventually, lock_channel};
 use tokio::time::sleep;
 
-use crate::{contender::WAKEUPS, entrant::contender, figures::percentile, report::Section};
+use crate::{
+    client::WAKEUPS, contestant::start_client, figures::percentile, pairs::Pairs, report::Section,
+};
 
 const WARM_UP: usize = 3;
 const ROUNDS: usize = 15;
@@ -17,18 +17,13 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(crate) async fn wakeups(server: &RedisServer) -> Section {
     let inspector = server.inspector();
     let url = server.url();
-    let args = PeerArgs::redis(&url);
-    let (teller, listener) = (contender(&url, WAKEUPS).await, contender(&url, WAKEUPS).await);
-    let rust = [peer(Lang::Rust, &args).await, peer(Lang::Rust, &args).await];
-    let java = [peer(Lang::Java, &args).await, peer(Lang::Java, &args).await];
+    let (teller, listener) = (start_client(&url, WAKEUPS).await, start_client(&url, WAKEUPS).await);
+    let pairs = Pairs::start(&PeerArgs::redis(&url)).await;
+    let [rust, rust_too] = &pairs.rust;
     let mut mixes = vec![Mix::new("PUBLISH, message, EVALSHA by fred", &teller, &listener)];
-    if let [Some(one), Some(other)] = &rust {
-        mixes.push(Mix::new("redisson-lock to redisson-lock", one, other));
-    }
-    if let [Some(one), Some(other)] = &java {
-        mixes.push(Mix::new("Redisson to Redisson", one, other));
-    }
-    if let ([Some(rust), _], [Some(java), _]) = (&rust, &java) {
+    mixes.push(Mix::new("redisson-lock to redisson-lock", rust, rust_too));
+    if let Some([java, java_too]) = &pairs.java {
+        mixes.push(Mix::new("Redisson to Redisson", java, java_too));
         mixes.push(Mix::new("Redisson to redisson-lock", java, rust));
         mixes.push(Mix::new("redisson-lock to Redisson", rust, java));
     }
@@ -49,14 +44,6 @@ pub(crate) async fn wakeups(server: &RedisServer) -> Section {
         header: ["", "p50, µs", "p99, µs"].map(str::to_owned).into(),
         rows: mixes.iter_mut().map(Mix::row).collect(),
         charts: Vec::new(),
-    }
-}
-
-async fn peer(lang: Lang, args: &PeerArgs) -> Option<Peer> {
-    match Peer::spawn(lang, args).await {
-        Ok(peer) => Some(peer),
-        Err(PeerError::Unavailable(_)) => None,
-        Err(error) => panic!("{error}"),
     }
 }
 

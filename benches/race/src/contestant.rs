@@ -5,7 +5,7 @@ use harness::{Lang, Peer, PeerArgs, PeerError};
 use crate::meter::Usage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entrant {
+pub(crate) enum Contestant {
     Ours,
     /// Without passing holds on inside the process.
     OursAlone,
@@ -23,7 +23,7 @@ pub(crate) enum Entrant {
 
 /// What must be known to compare them.
 #[derive(Debug)]
-pub(crate) struct Manners {
+pub(crate) struct Behaviour {
     pub(crate) waits: &'static str,
     pub(crate) renews: &'static str,
     pub(crate) reenters: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Manners {
 /// What no script sends, so that every call came from a client.
 const SENT: [&str; 6] = ["evalsha", "eval", "fcall", "subscribe", "unsubscribe", "script|load"];
 
-impl Entrant {
+impl Contestant {
     /// All there are, us first.
     pub(crate) fn all() -> Vec<Self> {
         vec![
@@ -54,7 +54,7 @@ impl Entrant {
 
     /// The one of this name.
     pub(crate) fn named(name: &str) -> Self {
-        let found = Self::all().into_iter().find(|entrant| entrant.name() == name);
+        let found = Self::all().into_iter().find(|contestant| contestant.name() == name);
         found.unwrap_or_else(|| panic!("there is no contestant {name}"))
     }
 
@@ -80,7 +80,7 @@ impl Entrant {
         match self {
             Self::Bare => Some("fred"),
             Self::OursAlone | Self::Redisson => None,
-            entrant => Some(entrant.name()),
+            contestant => Some(contestant.name()),
         }
     }
 
@@ -93,7 +93,7 @@ impl Entrant {
         self != Self::Bare
     }
 
-    pub(crate) fn manners(self) -> Manners {
+    pub(crate) fn behaviour(self) -> Behaviour {
         let [waits, renews, reenters, connects] = match self {
             Self::Ours | Self::OursAlone | Self::Redisson => {
                 ["is woken by a message", "yes", "yes", "once"]
@@ -112,7 +112,7 @@ impl Entrant {
             Self::Redisson => "a pool",
             _ => connects,
         };
-        Manners { waits, renews, reenters, connects }
+        Behaviour { waits, renews, reenters, connects }
     }
 
     /// How many commands its clients sent.
@@ -134,14 +134,14 @@ impl Entrant {
     pub(crate) async fn spawn(self, url: &str) -> Result<Peer, PeerError> {
         match self {
             Self::Redisson => Peer::spawn(Lang::Java, &PeerArgs::redis(url)).await,
-            _ => Ok(contender(url, self.name()).await),
+            _ => Ok(start_client(url, self.name()).await),
         }
     }
 }
 
-/// This program again, as one who takes part.
-pub(crate) async fn contender(url: &str, part: &str) -> Peer {
+/// This program again, as a client that does one job.
+pub(crate) async fn start_client(url: &str, job: &str) -> Peer {
     let this = std::env::current_exe().expect("this program");
-    let args = PeerArgs::redis(url).launcher(this).option("--as", part);
-    Peer::spawn(Lang::Rust, &args).await.unwrap_or_else(|error| panic!("{part}: {error}"))
+    let args = PeerArgs::redis(url).launcher(this).option("--as", job);
+    Peer::spawn(Lang::Rust, &args).await.unwrap_or_else(|error| panic!("{job}: {error}"))
 }

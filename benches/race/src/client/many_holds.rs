@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{task::JoinSet, time::sleep};
 
-use super::{Part, Request, cpu, micros, ours};
+use super::{
+    job::{Job, Request, cpu, micros},
+    ours,
+};
 use crate::{figures::percentile, meter::Meter};
 
 pub(crate) const HOLDS: usize = 100_000;
@@ -24,12 +27,12 @@ const BUSY: Duration = Duration::from_secs(20);
 const SETTLING: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-pub(super) struct Hoard {
+pub(super) struct ManyHolds {
     pub(super) url: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Hoarded {
+pub(crate) struct HoldCosts {
     /// Within `BUSY`.
     pub(crate) renewals: u64,
     pub(crate) scripts: u64,
@@ -53,15 +56,15 @@ pub(crate) struct Foreground {
     pub(crate) max: u64,
 }
 
-impl Part for Hoard {
+impl Job for ManyHolds {
     async fn perform(&self, request: Request) -> Value {
-        assert_eq!(request.op, "loop", "a hoard is begun like a loop");
+        assert_eq!(request.op, "loop", "it is begun like a loop");
         serde_json::to_value(self.run().await).expect("figures as JSON")
     }
 }
 
-impl Hoard {
-    async fn run(&self) -> Hoarded {
+impl ManyHolds {
+    async fn run(&self) -> HoldCosts {
         let client = ours::client(ours::config(&self.url)).await;
         let server = redis::Client::open(self.url.as_str()).expect("a URL");
         let mut meter = Meter::new(server.get_connection().expect("a connection"));
@@ -73,7 +76,7 @@ impl Hoard {
         let idle_server = (meter.read().cpu - before.1.cpu).div_f64(IDLE.as_secs_f64());
 
         let empty = resident();
-        let locks: Vec<_> = (0..HOLDS).map(|i| client.lock(format!("hoard:{i}"))).collect();
+        let locks: Vec<_> = (0..HOLDS).map(|i| client.lock(format!("held:{i}"))).collect();
         let named = resident();
         let guards = take(&locks).await;
         let held = resident();
@@ -93,7 +96,7 @@ impl Hoard {
         drop(waiters);
 
         let each = |time: Duration| time.as_secs_f64() * 1e6 / renewals.max(1) as f64;
-        Hoarded {
+        HoldCosts {
             renewals,
             scripts: server.calls("evalsha"),
             client_us: each(used),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 /// Somebody's way to lock, over one client.
-pub(super) trait Contestant: Send + Sync + 'static {
+pub(super) trait LockClient: Send + Sync + 'static {
     /// What one owner has of one lock.
     type Lock: Send + Sync + 'static;
 

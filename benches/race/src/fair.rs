@@ -1,28 +1,30 @@
-//! A fair line: what a hand-over costs, and what a dead waiter at its head costs the next one.
+//! Fair locks: what a hand-over in a line costs, and what a waiter that dies at its head costs the next one.
 //!
-//! `cargo bench --bench fair` first lets a line of waiters go by, each unlocking at once, of two Rust processes, of
-//! two of Redisson's, and of one of either by turns; the mixes take turns in one run. The times are taken in the
-//! peers, by the machine's clock. Then it kills heads of lines while they wait, and sees how long after the
-//! holder's unlock the next one runs.
+//! The times are taken in the peers, by the machine's clock.
 
 use std::time::Duration;
 
 use futures::future::join_all;
-use harness::redis::cmd;
 use harness::{
     Inspector, Lang, PATIENCE, Party, Peer, PeerArgs, Pending, RedisServer, deadlines_key,
-    eventually, lock_channel, queue_key,
+    eventually, lock_channel, queue_key, redis::cmd,
 };
 use serde_json::Value;
 use tokio::time::sleep;
+
+use crate::{
+    figures::{median, percentile, readable},
+    pairs::{Pairs, client_of, title},
+    report::Section,
+};
 
 const LINE: usize = 40;
 const WARM_UP: usize = 4;
 const ROUNDS: usize = 15;
 
-/// Places of Redisson's (5 min by default) and of ours (10 s by default).
+/// How long a dead waiter keeps its place. Redisson's default is 5 min, this crate's is 10 s.
 const FAIR_WAIT: Duration = Duration::from_secs(10);
-/// That of the holder before a dead head. Redisson counts a place from the end of the hold it waits for, as that looks
+/// The lease of the holder before a dead head. Redisson counts a place from the end of the hold it waits for, as that looks
 /// when the waiter comes.
 const LEASE: Duration = Duration::from_secs(5);
 /// How many locks with a dead head each pair has.
@@ -31,72 +33,92 @@ const DEATHS: usize = 3;
 const STAGGER: Duration = Duration::from_millis(700);
 const LIMIT: Duration = Duration::from_secs(60);
 
-#[tokio::main]
-async fn main() {
-    let server = RedisServer::start();
+/// Lines whose waiters unlock at once. The pairs take turns.
+pub(crate) async fn lines(server: &RedisServer) -> Section {
+    eprintln!("fair lines …");
     let inspector = server.inspector();
-    let args = PeerArgs::redis(server.url()).fair_wait(FAIR_WAIT);
-    let peer = async |lang| Peer::spawn(lang, &args).await.expect("a peer");
-    let (rust, rust_too) = (peer(Lang::Rust).await, peer(Lang::Rust).await);
-    let (java, java_too) = (peer(Lang::Java).await, peer(Lang::Java).await);
-
-    let mut lines = [[&rust, &rust_too], [&java, &java_too], [&rust, &java]].map(FairLine::new);
+    let pairs = Pairs::start(&args(server)).await;
+    let mut lines: Vec<_> = pairs.all().into_iter().map(FairLine::new).collect();
     for round in 0..WARM_UP + ROUNDS {
         for line in &mut lines {
             line.go_by(&inspector, round >= WARM_UP).await;
         }
     }
-    println!(
-        "{ROUNDS} lines of {LINE} waiters, µs: the whole line by hand-over, median; and from unlock begun to lock granted"
-    );
-    println!("{:>10} {:>8} {:>8} {:>8}", "line", "whole", "p50", "p99");
-    for line in &mut lines {
-        line.print();
+    Section {
+        title: format!("A fair line of {LINE} waiters in two processes"),
+        note: format!(
+            "From unlock begun to lock granted; {ROUNDS} lines a row, by turns. The last column is the median time of a whole line, by hand-over."
+        ),
+        header: ["", "p50, µs", "p99, µs", "whole line, µs"].map(str::to_owned).into(),
+        rows: lines.iter_mut().map(FairLine::row).collect(),
+        charts: Vec::new(),
     }
+}
 
-    let (doomed, doomed_java) = (peer(Lang::Rust).await, peer(Lang::Java).await);
-    let mut widows = Vec::new();
+/// Heads of lines that are killed while they wait.
+pub(crate) async fn dead_heads(server: &RedisServer) -> Section {
+    eprintln!("fair lines whose heads die …");
+    let inspector = server.inspector();
+    let args = args(server);
+    // Of these the first wait; those of the other pairs are killed.
+    let (living, doomed) = (Pairs::start(&args).await, Pairs::start(&args).await);
+    let first = |pairs: &Pairs| -> Vec<Peer> {
+        let java = pairs.java.as_ref().map(|[java, _]| java.clone());
+        std::iter::once(pairs.rust[0].clone()).chain(java).collect()
+    };
+    let (heads, waiters) = (first(&doomed), first(&living));
+    let mut orphans = Vec::new();
     for number in 0..DEATHS {
-        let arrivals =
-            [(&doomed, &rust), (&doomed, &java), (&doomed_java, &rust), (&doomed_java, &java)]
-                .map(|(head, next)| Widow::stand(&rust_too, head, next, number, &inspector));
-        widows.extend(join_all(arrivals).await);
+        let arrivals = heads.iter().flat_map(|head| waiters.iter().map(move |next| (head, next)));
+        let arrivals = arrivals
+            .map(|(head, next)| Orphan::stand(&living.rust[1], head, next, number, &inspector));
+        orphans.extend(join_all(arrivals).await);
         sleep(STAGGER).await;
     }
-    tokio::join!(doomed.kill(), doomed_java.kill());
-    println!(
-        "\nhead killed while it waited, places of {FAIR_WAIT:?}, lock held for {LEASE:?}: s from unlock begun to the next \
-         granted, and what the head's place had left"
-    );
-    println!("{:>6} {:>6} {:>8} {:>8}", "head", "next", "granted", "left");
-    let mut times = join_all(widows.into_iter().map(|widow| widow.outlive(&inspector))).await;
+    join_all(heads.iter().map(Peer::kill)).await;
+    let mut times = join_all(orphans.into_iter().map(|orphan| orphan.outlive(&inspector))).await;
     times.sort_by_key(|(langs, ..)| *langs);
-    for ((head, next), granted, left) in times {
-        println!("{head:>6} {next:>6} {:>8.2} {:>8.2}", granted.as_secs_f64(), left);
+    let row = |((head, next), granted, left): ((Lang, Lang), Duration, f64)| {
+        let name = format!("{}, then {}", client_of(head), client_of(next));
+        (name, [granted.as_secs_f64(), left].map(readable).into())
+    };
+    Section {
+        title: "A fair line whose head is killed".into(),
+        note: format!(
+            "A place lasts {FAIR_WAIT:?}, and the lock was taken for {LEASE:?}. From unlock begun to the next waiter's lock, and what the place of the dead head had left."
+        ),
+        header: ["head, next", "granted after, s", "the place had left, s"]
+            .map(str::to_owned)
+            .into(),
+        rows: times.into_iter().map(row).collect(),
+        charts: Vec::new(),
     }
-    for peer in [rust, rust_too, java, java_too] {
-        peer.close().await.expect("a clean end");
-    }
+}
+
+fn args(server: &RedisServer) -> PeerArgs {
+    PeerArgs::redis(server.url()).fair_wait(FAIR_WAIT)
 }
 
 /// Two processes whose waiters stand in one line by turns.
 struct FairLine {
+    name: String,
     lock: String,
     holder: Party,
     waiters: Vec<Party>,
     /// Of each round, the time of the whole line.
-    wholes: Vec<Duration>,
+    wholes: Vec<f64>,
     handovers: Vec<Duration>,
 }
 
 impl FairLine {
-    fn new(sides: [&Peer; 2]) -> Self {
-        let [one, other] = sides.map(Peer::lang);
-        let lock = format!("{one}+{other}");
-        let waiter = |i: usize| sides[i % 2].party(format!("waiter {i}"), "fair", &lock);
+    fn new(pair: [&Peer; 2]) -> Self {
+        let name = title(pair);
+        let lock = format!("fair: {name}");
+        let waiter = |i: usize| pair[i % 2].party(format!("waiter {i}"), "fair", &lock);
         Self {
-            holder: sides[1].party("holder", "fair", &lock),
+            holder: pair[1].party("holder", "fair", &lock),
             waiters: (0..LINE).map(waiter).collect(),
+            name,
             lock,
             wholes: Vec::new(),
             handovers: Vec::new(),
@@ -132,22 +154,21 @@ impl FairLine {
             unlocked = unlock.answer().await.expect("it was held");
         }
         if counts {
-            self.wholes.push(whole);
+            self.wholes.push(whole.as_secs_f64() * 1e6 / LINE as f64);
             self.handovers.extend(handovers);
         }
     }
 
-    fn print(&mut self) {
-        self.wholes.sort_unstable();
+    fn row(&mut self) -> (String, Vec<String>) {
         self.handovers.sort_unstable();
-        let at = |share: usize| self.handovers[self.handovers.len() * share / 100].as_micros();
-        let whole = self.wholes[self.wholes.len() / 2].as_micros() / LINE as u128;
-        println!("{:>10} {whole:>8} {:>8} {:>8}", self.lock, at(50), at(99));
+        let at = |percent| percentile(&self.handovers, percent).as_secs_f64() * 1e6;
+        let figures = [at(50), at(99), median(self.wholes.clone())];
+        (self.name.clone(), figures.map(readable).into())
     }
 }
 
-/// Who stands behind one that is to die.
-struct Widow {
+/// The waiter behind a head that is killed.
+struct Orphan {
     langs: (Lang, Lang),
     lock: String,
     holder: Party,
@@ -155,7 +176,7 @@ struct Widow {
     turn: Pending,
 }
 
-impl Widow {
+impl Orphan {
     async fn stand(
         holder: &Peer,
         head: &Peer,

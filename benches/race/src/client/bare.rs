@@ -12,7 +12,10 @@ use fred::{
 };
 use serde_json::{Value as Json, json};
 
-use super::{LEASE, Part, Request, contestant::Contestant};
+use super::{
+    job::{Job, LEASE, Request},
+    lock_client::LockClient,
+};
 
 const ACQUIRE: &str = include_str!("../../../../lua/reentrant/acquire.lua");
 const RELEASE: &str = include_str!("../../../../lua/reentrant/release.lua");
@@ -40,7 +43,7 @@ pub(super) struct Wakeups {
     subscriber: Fred,
 }
 
-impl Contestant for Bare {
+impl LockClient for Bare {
     type Lock = Pair;
 
     async fn connect(url: &str) -> Self {
@@ -112,7 +115,7 @@ impl Wakeups {
     }
 }
 
-impl Part for Wakeups {
+impl Job for Wakeups {
     async fn perform(&self, request: Request) -> Json {
         let name = &request.name;
         match (request.owner.as_str(), request.op.as_str()) {

@@ -9,13 +9,16 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::Barrier, time::sleep};
 
-use super::{Part, Request, contestant::Contestant, cpu, micros};
+use super::{
+    job::{Job, Request, cpu, micros},
+    lock_client::LockClient,
+};
 use crate::figures::percentile;
 
 /// After a failure.
 const BACKOFF: Duration = Duration::from_millis(10);
 
-pub(super) struct Looping<C>(pub(super) C);
+pub(super) struct Owners<C>(pub(super) C);
 
 #[derive(Default)]
 struct Owner {
@@ -35,11 +38,11 @@ struct Report {
     acquire_us: Summary,
     turn_us: Summary,
     cpu_us: u64,
-    per_owner: Vec<OfOwner>,
+    per_owner: Vec<OwnerReport>,
 }
 
 #[derive(Serialize)]
-struct OfOwner {
+struct OwnerReport {
     acquired: usize,
     acquire_us: Summary,
 }
@@ -51,7 +54,7 @@ struct Summary {
     max: u64,
 }
 
-impl<C: Contestant> Part for Looping<C> {
+impl<C: LockClient> Job for Owners<C> {
     async fn perform(&self, request: Request) -> Value {
         assert_eq!(request.op, "loop", "contestants loop");
         let time = Duration::from_millis(request.millis);
@@ -84,7 +87,7 @@ impl<C: Contestant> Part for Looping<C> {
 }
 
 impl Owner {
-    async fn run<C: Contestant>(mut self, lock: &C::Lock, end: Instant) -> Self {
+    async fn run<C: LockClient>(mut self, lock: &C::Lock, end: Instant) -> Self {
         let mut last_error = None;
         let mut now = Instant::now();
         while now < end {
@@ -122,12 +125,12 @@ impl Report {
             acquire_us: Summary::of(owners.iter().map(|owner| &owner.acquisitions)),
             turn_us: Summary::of(owners.iter().map(|owner| &owner.turns)),
             cpu_us: micros(cpu),
-            per_owner: owners.iter().map(OfOwner::of).collect(),
+            per_owner: owners.iter().map(OwnerReport::of).collect(),
         }
     }
 }
 
-impl OfOwner {
+impl OwnerReport {
     fn of(owner: &Owner) -> Self {
         Self {
             acquired: owner.acquisitions.len(),

@@ -8,7 +8,7 @@ use rlock::AcquireOptions;
 use rslock::LockManager;
 use tokio::sync::Mutex;
 
-use super::{LEASE, contestant::Contestant};
+use super::{job::LEASE, lock_client::LockClient};
 
 pub(super) struct RsLock(LockManager);
 
@@ -18,7 +18,7 @@ pub(super) struct RedisLock(MultiplexedConnection);
 
 pub(super) struct RedLock(redlock::RedLock);
 
-impl Contestant for RsLock {
+impl LockClient for RsLock {
     type Lock = (LockManager, String);
 
     async fn connect(url: &str) -> Self {
@@ -37,7 +37,7 @@ impl Contestant for RsLock {
     }
 }
 
-impl Contestant for RLock {
+impl LockClient for RLock {
     type Lock = (rlock::async_lock::RLock, String);
 
     async fn connect(url: &str) -> Self {
@@ -59,7 +59,7 @@ impl Contestant for RLock {
 
 /// `lock_across`, as its documentation advises for a single lock. Each owner has a handle of the one connection, so
 /// that their commands travel together.
-impl Contestant for RedisLock {
+impl LockClient for RedisLock {
     type Lock = ([Arc<Mutex<MultiplexedConnection>>; 1], String);
 
     async fn connect(url: &str) -> Self {
@@ -78,7 +78,7 @@ impl Contestant for RedisLock {
 }
 
 /// Connects for every command, and blocks.
-impl Contestant for RedLock {
+impl LockClient for RedLock {
     type Lock = (redlock::RedLock, String);
 
     const BLOCKS: bool = true;

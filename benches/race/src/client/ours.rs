@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use redisson_lock::{Client, Config, Lock};
 
-use super::contestant::Contestant;
+use super::lock_client::LockClient;
 
 pub(super) struct Ours(Client);
 
@@ -25,7 +25,7 @@ async fn turn(lock: &Lock) -> Result<Instant, String> {
     Ok(granted)
 }
 
-impl Contestant for Ours {
+impl LockClient for Ours {
     type Lock = Lock;
 
     async fn connect(url: &str) -> Self {
@@ -41,7 +41,7 @@ impl Contestant for Ours {
     }
 }
 
-impl Contestant for OursAlone {
+impl LockClient for OursAlone {
     type Lock = Lock;
 
     async fn connect(url: &str) -> Self {

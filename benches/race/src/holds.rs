@@ -6,8 +6,8 @@ use harness::RedisServer;
 use serde_json::json;
 
 use crate::{
-    contender::{HOARD, HOLDS, Hoarded},
-    entrant::contender,
+    client::{HOLDS, HoldCosts, MANY_HOLDS},
+    contestant::start_client,
     figures::readable,
     report::Section,
 };
@@ -17,10 +17,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub(crate) async fn watchdog() -> Section {
     eprintln!("{HOLDS} holds …");
     let server = RedisServer::start();
-    let peer = contender(&server.url(), HOARD).await;
+    let peer = start_client(&server.url(), MANY_HOLDS).await;
     let answer = peer.start(json!({ "op": "loop" })).within(LIMIT).await;
     let answer = answer.unwrap_or_else(|error| panic!("{error}"));
-    let of: Hoarded = serde_json::from_value(answer.value).expect("figures");
+    let of: HoldCosts = serde_json::from_value(answer.value).expect("figures");
     let row = |name: &str, value: f64| (name.to_owned(), vec![readable(value)]);
     let rows = vec![
         row("client CPU, µs a renewal", of.client_us),

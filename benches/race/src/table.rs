@@ -3,17 +3,17 @@
 use std::{ops::Range, time::Duration};
 
 use futures::future::join_all;
-use harness::{Load, LoadReport, OwnerReport, Party, RedisServer};
+use harness::{Inspector, Load, LoadReport, OwnerReport, Party, RedisServer, redis::cmd};
 
 use crate::{
-    entrant::Entrant,
+    contestant::Contestant,
     figures::{median, readable},
     meter::{Meter, Usage},
     plot::{Bar, Chart},
     report::Section,
 };
 
-pub(crate) struct Cell {
+pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) note: String,
     pub(crate) columns: &'static [Column],
@@ -26,28 +26,35 @@ pub(crate) struct Cell {
 pub(crate) struct Column {
     name: &'static str,
     /// In one round; `None` where there is nothing to tell.
-    figure: fn(&Sight) -> Option<f64>,
+    figure: fn(&Round) -> Option<f64>,
     /// It is told as so many times what the same round had of this one.
-    beside: Option<Entrant>,
+    beside: Option<Contestant>,
+    /// From the figures of the rounds to the one that is told.
+    among_rounds: fn(Vec<f64>) -> f64,
     plotted: bool,
 }
 
 impl Column {
-    pub(crate) const fn new(name: &'static str, figure: fn(&Sight) -> Option<f64>) -> Self {
-        Self { name, figure, beside: None, plotted: false }
+    pub(crate) const fn new(name: &'static str, figure: fn(&Round) -> Option<f64>) -> Self {
+        Self { name, figure, beside: None, among_rounds: median, plotted: false }
     }
 
-    pub(crate) const fn plotted(name: &'static str, figure: fn(&Sight) -> Option<f64>) -> Self {
+    pub(crate) const fn plotted(name: &'static str, figure: fn(&Round) -> Option<f64>) -> Self {
         Self { plotted: true, ..Self::new(name, figure) }
+    }
+
+    /// The largest of all rounds, in place of the median.
+    pub(crate) const fn longest(name: &'static str, figure: fn(&Round) -> Option<f64>) -> Self {
+        Self { among_rounds: largest, ..Self::new(name, figure) }
     }
 
     /// Of rounds that follow each other closely: what slows one down slows the other down too.
     pub(crate) const fn beside(
-        entrant: Entrant,
+        contestant: Contestant,
         name: &'static str,
-        figure: fn(&Sight) -> Option<f64>,
+        figure: fn(&Round) -> Option<f64>,
     ) -> Self {
-        Self { beside: Some(entrant), ..Self::new(name, figure) }
+        Self { beside: Some(contestant), ..Self::new(name, figure) }
     }
 }
 
@@ -56,6 +63,8 @@ pub(crate) struct Row {
     pub(crate) parties: Vec<Party>,
     pub(crate) load: Load,
     pub(crate) lines: Vec<Line>,
+    /// The key that writers count in, and how many of them did, the round before the first one included.
+    counter: Option<(String, u64)>,
     rounds: Vec<(Vec<LoadReport>, Usage)>,
 }
 
@@ -64,31 +73,48 @@ pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) share: Range<usize>,
     /// Of mixed processes nobody's.
-    pub(crate) entrant: Option<Entrant>,
+    pub(crate) contestant: Option<Contestant>,
 }
 
 /// What a figure is made of.
-pub(crate) struct Sight<'a> {
+pub(crate) struct Round<'a> {
     pub(crate) reports: &'a [LoadReport],
     /// Of all parties of the row.
     pub(crate) usage: &'a Usage,
-    pub(crate) entrant: Option<Entrant>,
+    pub(crate) contestant: Option<Contestant>,
     pub(crate) time: Duration,
 }
 
 impl Row {
     pub(crate) fn new(parties: Vec<Party>, load: Load, lines: Vec<Line>) -> Self {
-        Self { parties, load, lines, rounds: Vec::new() }
+        Self { parties, load, lines, counter: None, rounds: Vec::new() }
     }
 
-    async fn run(&self, meter: &mut Meter) -> (Vec<LoadReport>, Usage) {
+    /// Of a load that counts in this key: it is checked that no write is lost and no reader sees one.
+    pub(crate) fn counting(self, key: String) -> Self {
+        Self { counter: Some((key, 0)), ..self }
+    }
+
+    async fn run(&mut self, meter: &mut Meter) -> (Vec<LoadReport>, Usage) {
         let before = meter.read();
         let reports = join_all(self.parties.iter().map(|party| party.run(&self.load))).await;
+        if let Some((key, counted)) = &mut self.counter {
+            *counted += reports.iter().map(|report| report.counted).sum::<u64>();
+            let torn: u64 = reports.iter().map(|report| report.torn).sum();
+            assert_eq!(torn, 0, "{key}: somebody wrote beside a reader");
+        }
         (reports, meter.read().since(&before))
+    }
+
+    fn check(&self, inspector: &Inspector) {
+        if let Some((key, counted)) = &self.counter {
+            let count: u64 = inspector.query(cmd("GET").arg(key));
+            assert_eq!(*counted, count, "{key}: writes were lost");
+        }
     }
 }
 
-impl Cell {
+impl Table {
     pub(crate) async fn run(mut self, server: &RedisServer) -> Section {
         eprintln!("{} …", self.title);
         let mut meter = Meter::new(server.client());
@@ -103,6 +129,8 @@ impl Cell {
                 }
             }
         }
+        let inspector = server.inspector();
+        self.rows.iter().for_each(|row| row.check(&inspector));
         self.section()
     }
 
@@ -131,7 +159,7 @@ impl Cell {
                         Some(Bar {
                             label: line.name.clone(),
                             value: (*value)?,
-                            ours: line.entrant.is_some_and(Entrant::is_ours),
+                            ours: line.contestant.is_some_and(Contestant::is_ours),
                         })
                     })
                     .collect(),
@@ -151,21 +179,21 @@ impl Cell {
 
     fn figure(&self, column: &Column, row: &Row, line: &Line) -> Option<f64> {
         let mut figures = self.figures(column, row, line)?;
-        if let Some(entrant) = column.beside {
-            let is_it = |line: &&Line| line.entrant == Some(entrant);
+        if let Some(contestant) = column.beside {
+            let is_it = |line: &&Line| line.contestant == Some(contestant);
             let other = self.rows.iter().find_map(|row| Some((row, row.lines.iter().find(is_it)?)));
             let (row, line) = other?;
             let others = self.figures(column, row, line)?;
             figures.iter_mut().zip(others).for_each(|(figure, other)| *figure /= other);
         }
-        Some(median(figures))
+        Some((column.among_rounds)(figures))
     }
 
     /// Round by round.
     fn figures(&self, column: &Column, row: &Row, line: &Line) -> Option<Vec<f64>> {
         let figures = row.rounds.iter().map(|(reports, usage)| {
             let reports = &reports[line.share.clone()];
-            (column.figure)(&Sight { reports, usage, entrant: line.entrant, time: self.time })
+            (column.figure)(&Round { reports, usage, contestant: line.contestant, time: self.time })
         });
         figures.collect()
     }
@@ -177,7 +205,7 @@ fn errors(row: &Row) -> String {
     if errors == 0 { String::new() } else { format!(" ({errors} errors)") }
 }
 
-impl Sight<'_> {
+impl Round<'_> {
     pub(crate) fn acquired(&self) -> f64 {
         self.reports.iter().map(|report| report.acquired).sum::<u64>() as f64
     }
@@ -198,7 +226,7 @@ impl Sight<'_> {
     }
 
     pub(crate) fn commands(&self) -> Option<f64> {
-        Some(self.entrant?.commands(self.usage) / self.acquired().max(1.0))
+        Some(self.contestant?.commands(self.usage) / self.acquired().max(1.0))
     }
 
     /// What the usual owner waited, half of his times.
@@ -219,6 +247,10 @@ impl Sight<'_> {
     pub(crate) fn worst(&self, figure: fn(&LoadReport) -> f64) -> Option<f64> {
         self.reports.iter().map(figure).max_by(f64::total_cmp)
     }
+}
+
+fn largest(values: Vec<f64>) -> f64 {
+    values.into_iter().fold(0.0, f64::max)
 }
 
 /// The smallest as a share of the largest.

@@ -1,0 +1,110 @@
+//! The process of one client in the comparison. It is told what to do as the test peers are (`tests/peers/README.md`).
+
+mod bare;
+#[cfg(feature = "crates")]
+mod crates;
+mod job;
+mod lock_client;
+mod many_holds;
+mod ours;
+mod owners;
+
+use std::{
+    io::{Write, stdin, stdout},
+    process::exit,
+    sync::Arc,
+    time::Instant,
+};
+
+use harness::epoch_micros;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::contestant::Contestant;
+use bare::{Bare, Wakeups};
+use job::{Job, Request, micros};
+use lock_client::LockClient;
+use many_holds::ManyHolds;
+use ours::{Ours, OursAlone};
+use owners::Owners;
+
+pub(crate) use many_holds::{HOLDS, HoldCosts};
+
+/// Jobs that are no contestants: what a wake-up costs at least, and holding very many locks.
+pub(crate) const WAKEUPS: &str = "wakeups";
+pub(crate) const MANY_HOLDS: &str = "many holds";
+
+/// More than any table has owners: those that block need a thread each.
+const BLOCKING_THREADS: usize = 2_000;
+
+/// Serves until the end of stdin.
+pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ! {
+    let mut value_of = |option: &str| match (arguments.next(), arguments.next()) {
+        (Some(given), Some(value)) if given == option => value,
+        _ => panic!("{option} is missing"),
+    };
+    let (url, name) = (value_of("--redis"), value_of("--as"));
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .expect("a runtime");
+    let _entered = runtime.enter();
+    match name.as_str() {
+        MANY_HOLDS => serve(ManyHolds { url }),
+        WAKEUPS => serve(runtime.block_on(Wakeups::connect(&url))),
+        _ => {}
+    }
+    match Contestant::named(&name) {
+        Contestant::Ours => race::<Ours>(&runtime, &url),
+        Contestant::OursAlone => race::<OursAlone>(&runtime, &url),
+        Contestant::Bare => race::<Bare>(&runtime, &url),
+        Contestant::Redisson => panic!("Redisson is a peer in Java"),
+        #[cfg(feature = "crates")]
+        Contestant::RsLock => race::<crates::RsLock>(&runtime, &url),
+        #[cfg(feature = "crates")]
+        Contestant::RLock => race::<crates::RLock>(&runtime, &url),
+        #[cfg(feature = "crates")]
+        Contestant::RedisLock => race::<crates::RedisLock>(&runtime, &url),
+        #[cfg(feature = "crates")]
+        Contestant::RedLock => race::<crates::RedLock>(&runtime, &url),
+    }
+}
+
+fn race<C: LockClient>(runtime: &Runtime, url: &str) -> ! {
+    serve(Owners(runtime.block_on(C::connect(url))))
+}
+
+/// A job that panics ends the process: what it said is then in the log.
+fn serve(job: impl Job) -> ! {
+    let job = Arc::new(job);
+    for line in stdin().lines() {
+        let request: Request = serde_json::from_str(&line.expect("a line")).expect("a request");
+        let job = Arc::clone(&job);
+        let task = tokio::spawn(async move { answer(&*job, request).await });
+        tokio::spawn(async move {
+            if task.await.is_err() {
+                exit(1)
+            }
+        });
+    }
+    exit(0)
+}
+
+async fn answer(job: &impl Job, request: Request) {
+    let (id, closes, begun) = (request.id, request.op == "close", Instant::now());
+    let value = match request.op.as_str() {
+        "hello" => json!({ "impl": "client", "version": "", "client": "" }),
+        "close" => Value::Null,
+        _ => job.perform(request).await,
+    };
+    // In this order: `at` less `us` is never later than it was begun.
+    let at = epoch_micros();
+    let us = micros(begun.elapsed());
+    let line = json!({ "id": id, "ok": true, "value": value, "us": us, "at": at }).to_string();
+    let mut out = stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).expect("somebody to read");
+    if closes {
+        exit(0)
+    }
+}
