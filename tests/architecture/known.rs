@@ -2,14 +2,6 @@
 
 /// The files of each circle. This list only shrinks: a circle that becomes smaller or disappears is changed or struck out here.
 pub(crate) const KNOWN_CIRCLES: &[&[&str]] = &[
-    &[
-        "benches/race/src/contender/bare.rs",
-        "benches/race/src/contender/crates.rs",
-        "benches/race/src/contender/hoard.rs",
-        "benches/race/src/contender/looping.rs",
-        "benches/race/src/contender.rs",
-    ],
-    &["benches/race/src/plot.rs", "benches/race/src/report.rs"],
     &["src/acquire.rs", "src/lock.rs"],
     &[
         "src/engine/mod.rs",
@@ -29,42 +21,4 @@ pub(crate) const KNOWN_CIRCLES: &[&[&str]] = &[
     &["src/multi/all.rs", "src/multi/majority.rs", "src/multi/mod.rs"],
     &["src/protocol/mod.rs", "src/protocol/read_write.rs", "src/protocol/reentrant.rs"],
     &["src/sim/mod.rs", "src/sim/network.rs"],
-    &[
-        "tests/conformance/pair.rs",
-        "tests/conformance/scenario.rs",
-        "tests/conformance/stage.rs",
-        "tests/conformance/topology.rs",
-    ],
-    &["tests/harness/src/cluster/assembly.rs", "tests/harness/src/cluster.rs"],
-    &[
-        "tests/harness/src/inspect/route.rs",
-        "tests/harness/src/inspect.rs",
-        "tests/harness/src/server.rs",
-    ],
-    &["tests/harness/src/peer/process.rs", "tests/harness/src/peer.rs"],
-    &["tests/harness/src/proxy/connection.rs", "tests/harness/src/proxy.rs"],
-    &["tests/peers/rust/src/counter.rs", "tests/peers/rust/src/room.rs"],
-    &[
-        "tests/schedules/fair/line.rs",
-        "tests/schedules/fair/mod.rs",
-        "tests/schedules/fair/owner.rs",
-        "tests/schedules/fair/scripts.rs",
-        "tests/schedules/fair/state.rs",
-        "tests/schedules/fair/thread.rs",
-    ],
-    &[
-        "tests/schedules/read_write/claim.rs",
-        "tests/schedules/read_write/mod.rs",
-        "tests/schedules/read_write/redisson.rs",
-        "tests/schedules/read_write/scripts.rs",
-        "tests/schedules/read_write/truth.rs",
-    ],
-    &[
-        "tests/schedules/reentrant/mod.rs",
-        "tests/schedules/reentrant/redisson.rs",
-        "tests/schedules/reentrant/scripts.rs",
-        "tests/schedules/reentrant/subject.rs",
-        "tests/schedules/reentrant/tokens.rs",
-    ],
-    &["tests/schedules/sim/schedule.rs", "tests/schedules/sim/taste.rs"],
 ];

@@ -7,8 +7,9 @@ use harness::redis::cmd;
 use harness::{Load, LoadReport};
 
 use crate::kind::{CROWDED, EVERY, EXCLUSIVE, Kind, LOCK, MAIN, READ, WRITE};
+use crate::mix::Mix;
 use crate::pair::Pair;
-use crate::scenario::{Mix, scenarios};
+use crate::scenario::scenarios;
 use crate::stage::SLACK;
 
 scenarios! {

@@ -7,8 +7,9 @@ use harness::{Lang, Party, Pending};
 use serde_json::Value;
 
 use crate::kind::{FAIR, Kind};
+use crate::mix::Mix;
 use crate::pair::Pair;
-use crate::scenario::{Mix, scenarios};
+use crate::scenario::scenarios;
 use crate::stage::{PROMPT, SHORT_WATCHDOG, SLACK, WATCHDOG};
 
 scenarios! {

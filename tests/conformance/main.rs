@@ -19,11 +19,13 @@ mod fenced;
 mod holds;
 mod kind;
 mod leases;
+mod mix;
 mod multi;
 mod names;
 mod non_reentrant;
 mod pair;
 mod read_write;
+mod running;
 mod scenario;
 mod spin;
 mod stage;
@@ -36,7 +38,9 @@ use std::sync::Arc;
 use harness::{Lang, PeerError, java_is_required, skip_or_panic};
 use libtest_mimic::{Arguments, Trial};
 
-use scenario::{Mix, Scenario, Test};
+use mix::Mix;
+use running::run;
+use scenario::{Scenario, Test};
 use stage::Stage;
 use topology::Topology;
 
@@ -47,7 +51,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
 
-    topology::check(scenarios());
+    topology::check(scenarios().map(|scenario| scenario.name));
     let stages = Topology::ALL.map(|topology| Arc::new(Stage::on(topology)));
     let java_missing = stages
         .iter()
@@ -98,7 +102,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 fn trial(test: Test, stage: &Arc<Stage>) -> Trial {
     let stage = Arc::clone(stage);
     Trial::test(test.name(), move || {
-        stage.run(&test);
+        run(&stage, &test);
         Ok(())
     })
 }

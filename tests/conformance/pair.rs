@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::kind::Kind;
-use crate::scenario::{Mix, Test};
+use crate::mix::Mix;
 use crate::stage::{Role, SHORT_WATCHDOG, Stage};
 use crate::topology::Topology;
 
@@ -35,9 +35,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) async fn new(stage: &Arc<Stage>, test: &Test) -> Self {
-        let name = format!("conformance/{}/{}/{}", test.kind.name(), test.scenario.name, test.mix);
-        Self::with_args(stage, test.mix, test.kind, name, stage.args()).await
+    pub(crate) async fn new(stage: &Arc<Stage>, mix: Mix, kind: Kind, name: String) -> Self {
+        Self::with_args(stage, mix, kind, name, stage.args()).await
     }
 
     async fn with_args(

@@ -6,8 +6,9 @@ use harness::redis::cmd;
 use harness::{Access, Lang, Party, read_hold_key};
 
 use crate::kind::{Kind, READ};
+use crate::mix::Mix;
 use crate::pair::Pair;
-use crate::scenario::{Mix, scenarios};
+use crate::scenario::scenarios;
 use crate::stage::{PROMPT, SHORT_WATCHDOG, SLACK};
 
 scenarios! {

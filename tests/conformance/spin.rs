@@ -1,8 +1,9 @@
 //! A lock whose waiters ask again and again, on the key of a plain one.
 
 use crate::kind::SPIN;
+use crate::mix::Mix;
 use crate::pair::Pair;
-use crate::scenario::{Mix, scenarios};
+use crate::scenario::scenarios;
 use crate::stage::PROMPT;
 
 scenarios! {

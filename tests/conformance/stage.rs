@@ -1,14 +1,12 @@
 //! Where scenarios are run: servers, and peers that are started when first needed and shared.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use harness::{Inspector, Lang, Peer, PeerArgs, PeerError, RedisServer, Servers};
 use tokio::runtime::Runtime;
 
-use crate::pair::Pair;
-use crate::scenario::Test;
 use crate::topology::Topology;
 
 /// The watchdog of a peer that has to be seen renewing, or seen no more.
@@ -19,9 +17,6 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 pub(crate) const PROMPT: Duration = Duration::from_millis(2_500);
 /// What anything takes at most on a busy machine; much less than a [`WATCHDOG`].
 pub(crate) const SLACK: Duration = Duration::from_secs(10);
-/// A whole scenario.
-const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
-
 /// Which of two peers of one language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
@@ -57,15 +52,9 @@ impl Stage {
         self.runtime.block_on(self.peer(Lang::Java, Role::A, &self.args())).map(drop)
     }
 
-    /// Runs a test to its end and looks that nothing is left of it.
-    pub(crate) fn run(self: &Arc<Self>, test: &Test) {
-        self.runtime.block_on(async {
-            // Not counted: the first start of a peer may have to build it.
-            let pair = Pair::new(self, test).await;
-            let story = tokio::time::timeout(SCENARIO_LIMIT, (test.scenario.run)(&pair));
-            story.await.unwrap_or_else(|_| panic!("not over after {SCENARIO_LIMIT:?}"));
-            pair.assert_nothing_left().await;
-        });
+    /// Does this on the runtime of all tests.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     pub(crate) fn topology(&self) -> Topology {

@@ -2,8 +2,6 @@
 
 use harness::{RedisCluster, RedisServer, Sentinel, Servers};
 
-use crate::scenario::Scenario;
-
 /// How the servers stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topology {
@@ -67,8 +65,8 @@ impl Topology {
     }
 
     /// Whether a scenario is run on it.
-    pub(crate) fn is_for(self, scenario: &Scenario) -> bool {
-        let is = |name: &&str| *name == scenario.name;
+    pub(crate) fn is_for(self, scenario: &str) -> bool {
+        let is = |name: &&str| *name == scenario;
         let is_excluded = NOT_ON_A_CLUSTER.iter().map(|(name, _)| name).any(is);
         match self {
             Self::Standalone => true,
@@ -90,8 +88,8 @@ impl Topology {
 ///
 /// # Panics
 /// When a scenario is named that there is not.
-pub(crate) fn check(scenarios: impl Iterator<Item = &'static Scenario>) {
-    let names: Vec<_> = scenarios.map(|scenario| scenario.name).collect();
+pub(crate) fn check(scenarios: impl Iterator<Item = &'static str>) {
+    let names: Vec<_> = scenarios.collect();
     for name in EVERYWHERE.iter().chain(NOT_ON_A_CLUSTER.iter().map(|(name, _)| name)) {
         assert!(names.contains(name), "there is no scenario {name}");
     }

@@ -7,8 +7,9 @@ use harness::Pending;
 use harness::redis::cmd;
 
 use crate::kind::{ABANDONED, COMMON_CHANNEL, EXCLUSIVE, FAIR, Kind, WAKING};
+use crate::mix::Mix;
 use crate::pair::Pair;
-use crate::scenario::{Mix, scenarios};
+use crate::scenario::scenarios;
 use crate::stage::{PROMPT, SLACK, WATCHDOG};
 
 scenarios! {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use harness::RedisServer;
 
-use crate::sim::{Kind, Model, Rules, Server, Sim, Step, Violation, shrink};
+use crate::model::{Kind, Model, Rules, Server, Simulation, Step, Violation, shrink};
 
 /// Schedules in which a rule left out has to show.
 const BOUND: u64 = 20_000;
@@ -52,20 +52,20 @@ impl<F: Fuzzed> Fuzz<F> {
     /// A schedule drawn from this seed. With an `aim` only violations of that kind count.
     pub(crate) fn random(&mut self, seed: u64, aim: Option<Kind>) -> (Steps<F>, Option<Violation>) {
         let model = F::model(self.rules, &self.scripts);
-        Sim::new(model, &mut self.server, aim).random(seed)
+        Simulation::new(model, &mut self.server, aim).random(seed)
     }
 
     /// The same schedule again, and what happens in it line by line.
     pub(crate) fn trace(&mut self, steps: &Steps<F>, aim: Option<Kind>) -> Vec<String> {
         let model = F::model(self.rules, &self.scripts);
-        Sim::traced(model, &mut self.server, aim).replay(steps).1
+        Simulation::traced(model, &mut self.server, aim).replay(steps).1
     }
 
     /// The fewest steps that fail in the same way.
     fn shrink(&mut self, steps: Steps<F>, kind: Kind) -> Steps<F> {
         shrink(steps, |fewer| {
             let model = F::model(self.rules, &self.scripts);
-            Sim::new(model, &mut self.server, Some(kind)).replay(fewer).0.is_some()
+            Simulation::new(model, &mut self.server, Some(kind)).replay(fewer).0.is_some()
         })
     }
 

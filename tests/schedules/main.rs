@@ -6,12 +6,12 @@
 //! - `FUZZ_SCHEDULES=100000 cargo test --release --test schedules no_schedule` runs longer than the default.
 //! - `FUZZ_SEED=…` begins with that seed; a failure prints the command that does its schedule again.
 
-mod ear;
+mod capture;
 mod fair;
 mod fuzz;
+mod model;
 mod read_write;
 mod reentrant;
-mod sim;
 mod template;
 
 /// The lock all clients want.

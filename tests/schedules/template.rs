@@ -1,7 +1,7 @@
 //! A script call of Redisson's with holes for what differs from call to call.
 
 use crate::LOCK;
-use crate::sim::{Arg, Invocation, Ms, Script, StepId};
+use crate::model::{Arg, Invocation, Ms, Script, StepId};
 
 /// What stands for the lock's name and for the holder in a word.
 pub(crate) const NAME_HOLE: &str = "<lock>";

@@ -3,9 +3,9 @@
 //! Whoever contends is a peer, in Rust or in Java; what they count is on a server of its own, which stays out of it.
 //! A test is named after who contends: `-- java_java` shows what Redisson does. How many contend, and for how long, is in [`size`].
 
+mod batching;
 mod cluster;
 mod comeback;
-mod company;
 mod contest;
 mod failover;
 mod halfway;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use redis::{Connection, RedisResult, cmd};
 
+use crate::connect::connect;
 use crate::inspect::Inspector;
 use crate::monitor::Messages;
 use crate::peer::PeerArgs;
-use crate::server::{RedisServer, connect};
+use crate::server::RedisServer;
 use crate::servers::Servers;
 use crate::slots::{SLOTS, slot};
 use crate::wait::{PATIENCE, eventually};
@@ -31,19 +32,6 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts a cluster and waits until all of it works.
-    ///
-    /// # Panics
-    /// When it does not come up.
-    pub fn start() -> Self {
-        Self::builder().start()
-    }
-
-    /// A cluster with other terms.
-    pub fn builder() -> RedisClusterBuilder {
-        RedisClusterBuilder::default()
-    }
-
     /// `127.0.0.1:port` of every node, be it alive or not.
     pub fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(RedisServer::address).collect()

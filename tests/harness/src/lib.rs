@@ -15,6 +15,7 @@
 
 mod clean;
 mod cluster;
+mod connect;
 mod inspect;
 mod load;
 mod monitor;

@@ -1,9 +1,9 @@
 //! A process that takes locks for a test, in Rust or in Java; see `PEER.md` for what it understands.
 
 mod answer;
+mod args;
 mod process;
 
-use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,98 +14,13 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 pub use answer::{Answer, Hello, PeerError};
+pub use args::{Lang, PeerArgs};
 use process::Process;
 
 use crate::wait::PATIENCE;
 
 /// The first start of a peer may have to build it, and to fetch what it is built from.
 const START_PATIENCE: Duration = Duration::from_secs(600);
-
-/// The language a peer is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Lang {
-    /// This crate.
-    Rust,
-    /// The real Redisson.
-    Java,
-}
-
-impl fmt::Display for Lang {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Rust => "rust",
-            Self::Java => "java",
-        })
-    }
-}
-
-/// What a peer is started with.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct PeerArgs {
-    arguments: Vec<String>,
-    launcher: Option<PathBuf>,
-    clock: Option<String>,
-}
-
-impl PeerArgs {
-    /// One server.
-    pub fn redis(url: impl Into<String>) -> Self {
-        Self::default().option("--redis", url)
-    }
-
-    /// A cluster, by some of its nodes as `host:port`.
-    pub fn cluster(nodes: &[impl AsRef<str>]) -> Self {
-        Self::default().option("--cluster", comma_separated(nodes))
-    }
-
-    /// The master of this name, as the sentinels at `host:port` know it.
-    pub fn sentinel(sentinels: &[impl AsRef<str>], master: &str) -> Self {
-        Self::default().option("--sentinel", comma_separated(sentinels)).option("--master", master)
-    }
-
-    /// The server of the counters of loops, where that is another than the locks'.
-    pub fn counters(self, url: impl Into<String>) -> Self {
-        self.option("--counters", url)
-    }
-
-    /// How long a hold without a lease lives on after its process has died.
-    pub fn watchdog(self, time: Duration) -> Self {
-        self.option("--watchdog-ms", time.as_millis().to_string())
-    }
-
-    /// How long a place in a fair queue is kept.
-    pub fn fair_wait(self, time: Duration) -> Self {
-        self.option("--fair-wait-ms", time.as_millis().to_string())
-    }
-
-    /// Which replicas confirm a hold: `none` or `all`. Without it, each crate's default.
-    pub fn replicas(self, replicas: &str) -> Self {
-        self.option("--replicas", replicas)
-    }
-
-    /// What stands before every name.
-    pub fn prefix(self, prefix: &str) -> Self {
-        self.option("--prefix", prefix)
-    }
-
-    /// A JVM whose wall clock is wrong: ahead by so many seconds.
-    pub fn clock_ahead(mut self, seconds: i64) -> Self {
-        self.clock = Some(format!("{seconds:+}s"));
-        self
-    }
-
-    /// A program in place of `tests/peers/run`.
-    pub fn launcher(mut self, program: impl Into<PathBuf>) -> Self {
-        self.launcher = Some(program.into());
-        self
-    }
-
-    /// What only a program other than `tests/peers/run` knows.
-    pub fn option(mut self, option: &str, value: impl Into<String>) -> Self {
-        self.arguments.extend([option.into(), value.into()]);
-        self
-    }
-}
 
 /// A running peer. Clones share the process; it is killed when the last one goes.
 ///
@@ -123,6 +38,9 @@ impl Peer {
     /// # Errors
     /// [`PeerError::Unavailable`] when it cannot be built here, [`PeerError::Gone`] when it dies.
     pub async fn spawn(lang: Lang, args: &PeerArgs) -> Result<Self, PeerError> {
+        if lang == Lang::Java && java_is_unwanted() {
+            return Err(PeerError::Unavailable("NO_JAVA=1".into()));
+        }
         let launcher = args.launcher.clone().unwrap_or_else(default_launcher);
         let process = Process::start(&launcher, lang, args);
         let hello =
@@ -317,6 +235,11 @@ pub fn java_is_required() -> bool {
     std::env::var("REQUIRE_JAVA").is_ok_and(|value| value == "1")
 }
 
+/// Whether no JVM is to be started, though there may be one: `NO_JAVA=1`.
+fn java_is_unwanted() -> bool {
+    std::env::var("NO_JAVA").is_ok_and(|value| value == "1")
+}
+
 /// Now, in microseconds since the epoch: the clock of [`Answer::at`].
 pub fn epoch_micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock of this century");
@@ -325,10 +248,6 @@ pub fn epoch_micros() -> u64 {
 
 fn default_launcher() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../peers/run")
-}
-
-fn comma_separated(parts: &[impl AsRef<str>]) -> String {
-    parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -3,17 +3,16 @@
 mod connection;
 mod faults;
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use connection::Link;
-use faults::{Faults, Loss};
+use connection::{Link, Shared};
+use faults::Loss;
 pub use faults::{Fired, Needle};
 
 use crate::wait::PATIENCE;
@@ -30,16 +29,6 @@ pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    /// The port of the server to which new connections lead.
-    upstream: AtomicU16,
-    faults: Mutex<Faults>,
-    /// Requests with this needle are kept back while it is there.
-    held: watch::Sender<Option<Needle>>,
-    links: Mutex<HashMap<u64, Arc<Link>>>,
 }
 
 impl Proxy {
@@ -196,16 +185,6 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         // The connections are its children.
         self.accepting.abort();
-    }
-}
-
-impl Shared {
-    fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().expect("the faults")
-    }
-
-    fn links(&self) -> MutexGuard<'_, HashMap<u64, Arc<Link>>> {
-        self.links.lock().expect("the connections")
     }
 }
 

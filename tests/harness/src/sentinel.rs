@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use redis::{Connection, RedisResult, cmd};
 
+use crate::connect::connect;
 use crate::inspect::Inspector;
 use crate::peer::PeerArgs;
-use crate::server::{RedisServer, RedisServerBuilder, connect};
+use crate::server::{RedisServer, RedisServerBuilder};
 use crate::servers::Servers;
 use crate::tls::TlsFiles;
 use crate::wait::{PATIENCE, blocking, eventually};

@@ -2,17 +2,19 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write, stderr};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use redis::{Connection, RedisResult};
+use redis::Connection;
 use tempfile::TempDir;
 
+use crate::connect::{client, connect};
 use crate::inspect::Inspector;
 use crate::tls::TlsFiles;
 use crate::wait::blocking;
@@ -271,9 +273,7 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, ports: Ports) -> Result<
     let mut process = match command.spawn() {
         Ok(process) => process,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            panic!(
-                "there is no `{binary}`: install Redis (`make test` does it) or name the binary in REDIS_SERVER"
-            )
+            panic!("{}", no_server(&binary))
         }
         Err(error) => panic!("`{binary}` cannot be started: {error}"),
     };
@@ -288,6 +288,17 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, ports: Ports) -> Result<
     let _ = process.wait();
     let log = |file| fs::read_to_string(directory.join(file)).unwrap_or_default();
     Err(log("output.log") + &log("redis.log"))
+}
+
+/// What to do without a server. It is also said past the capture of the test harness, once in a process.
+fn no_server(binary: &str) -> String {
+    static TOLD: Once = Once::new();
+    let what = format!(
+        "there is no `{binary}`: install Redis (`make quick` and `make test` do it), or name the binary in REDIS_SERVER; \
+         `make check` runs the tests that need none"
+    );
+    TOLD.call_once(|| drop(writeln!(stderr(), "\nTHESE TESTS NEED A REDIS SERVER: {what}\n")));
+    what
 }
 
 /// Another test's server may answer on the port ours did not get: the directory tells them apart.
@@ -314,17 +325,6 @@ fn answers_as_ours(mode: Mode, port: u16, directory: &Path) -> bool {
 
 fn same_path(one: &Path, other: &Path) -> bool {
     one.canonicalize().ok() == other.canonicalize().ok()
-}
-
-/// A connection that gives up on an answer.
-pub(crate) fn connect(port: u16, limit: Duration) -> RedisResult<Connection> {
-    let connection = client(port).get_connection_with_timeout(limit)?;
-    connection.set_read_timeout(Some(limit))?;
-    Ok(connection)
-}
-
-fn client(port: u16) -> redis::Client {
-    redis::Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL")
 }
 
 fn free_port() -> u16 {

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
+use crate::model::Ms;
 use crate::reentrant::{Id, Name};
-use crate::sim::Ms;
 
 /// What somebody may do next.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     /// An owner of ours.
-    Deed(Name, Deed),
+    OwnerStep(Name, OwnerStep),
     /// The janitor withdraws.
     Tidy(Id),
     /// The outsider, by our script or by Redisson's.
@@ -31,7 +31,7 @@ pub(crate) enum Action {
 
 /// What an owner of ours can do.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Deed {
+pub(crate) enum OwnerStep {
     /// Wish for the lock.
     Acquire {
         lease: Ms,
@@ -66,20 +66,20 @@ pub(crate) enum Wish {
 }
 
 impl Action {
-    /// Its class, for the taste of a schedule.
+    /// Its class, for the bias of a schedule.
     pub(super) fn class(&self) -> usize {
         match self {
-            Self::Deed(_, Deed::Acquire { .. }) => 0,
+            Self::OwnerStep(_, OwnerStep::Acquire { .. }) => 0,
             Self::ThreadLocks { .. } => 0,
-            Self::Deed(_, Deed::Again) => 1,
-            Self::Deed(_, Deed::Stall(_)) => 2,
-            Self::Deed(_, Deed::Reenter { .. }) => 3,
-            Self::Deed(_, Deed::Release) => 4,
-            Self::Deed(_, Deed::Resend) => 5,
-            Self::Deed(_, Deed::GiveUp) => 6,
-            Self::Deed(_, Deed::Cancel) => 7,
-            Self::Deed(_, Deed::Renew) => 8,
-            Self::Deed(_, Deed::Die) => 9,
+            Self::OwnerStep(_, OwnerStep::Again) => 1,
+            Self::OwnerStep(_, OwnerStep::Stall(_)) => 2,
+            Self::OwnerStep(_, OwnerStep::Reenter { .. }) => 3,
+            Self::OwnerStep(_, OwnerStep::Release) => 4,
+            Self::OwnerStep(_, OwnerStep::Resend) => 5,
+            Self::OwnerStep(_, OwnerStep::GiveUp) => 6,
+            Self::OwnerStep(_, OwnerStep::Cancel) => 7,
+            Self::OwnerStep(_, OwnerStep::Renew) => 8,
+            Self::OwnerStep(_, OwnerStep::Die) => 9,
             Self::Tidy(_) => 10,
             Self::Force { .. } => 11,
             Self::ThreadUnlocks(_) => 12,
@@ -92,20 +92,26 @@ impl Action {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deed(who, Deed::Acquire { wish: Wish::For(time), .. }) => {
+            Self::OwnerStep(who, OwnerStep::Acquire { wish: Wish::For(time), .. }) => {
                 write!(f, "{who} acquires, waiting {time} at most")
             }
-            Self::Deed(who, Deed::Acquire { wish: Wish::Try, .. }) => write!(f, "{who} tries"),
-            Self::Deed(who, Deed::Acquire { .. }) => write!(f, "{who} acquires"),
-            Self::Deed(who, Deed::Again) => write!(f, "{who} sends its turn again"),
-            Self::Deed(who, Deed::Stall(time)) => write!(f, "{who} is not heard of for {time}"),
-            Self::Deed(who, Deed::Reenter { .. }) => write!(f, "{who} enters again"),
-            Self::Deed(who, Deed::Release) => write!(f, "{who} releases"),
-            Self::Deed(who, Deed::Resend) => write!(f, "{who} sends another copy"),
-            Self::Deed(who, Deed::GiveUp) => write!(f, "{who} waits for the answer no longer"),
-            Self::Deed(who, Deed::Cancel) => write!(f, "{who} cancels"),
-            Self::Deed(who, Deed::Renew) => write!(f, "{who} renews"),
-            Self::Deed(who, Deed::Die) => write!(f, "{who} dies"),
+            Self::OwnerStep(who, OwnerStep::Acquire { wish: Wish::Try, .. }) => {
+                write!(f, "{who} tries")
+            }
+            Self::OwnerStep(who, OwnerStep::Acquire { .. }) => write!(f, "{who} acquires"),
+            Self::OwnerStep(who, OwnerStep::Again) => write!(f, "{who} sends its turn again"),
+            Self::OwnerStep(who, OwnerStep::Stall(time)) => {
+                write!(f, "{who} is not heard of for {time}")
+            }
+            Self::OwnerStep(who, OwnerStep::Reenter { .. }) => write!(f, "{who} enters again"),
+            Self::OwnerStep(who, OwnerStep::Release) => write!(f, "{who} releases"),
+            Self::OwnerStep(who, OwnerStep::Resend) => write!(f, "{who} sends another copy"),
+            Self::OwnerStep(who, OwnerStep::GiveUp) => {
+                write!(f, "{who} waits for the answer no longer")
+            }
+            Self::OwnerStep(who, OwnerStep::Cancel) => write!(f, "{who} cancels"),
+            Self::OwnerStep(who, OwnerStep::Renew) => write!(f, "{who} renews"),
+            Self::OwnerStep(who, OwnerStep::Die) => write!(f, "{who} dies"),
             Self::Tidy(_) => write!(f, "the janitor withdraws"),
             Self::Force { .. } => write!(f, "an outsider unlocks by force"),
             Self::Meddle => write!(f, "a stranger releases"),

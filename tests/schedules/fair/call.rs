@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use crate::model::{self, Ms, StepId};
 use crate::reentrant::Id;
-use crate::sim::{Ms, StepId};
 
 /// The thread ids of our waiters begin here.
 const OURS: u64 = 1 << 62;
+
+/// The world in which these calls are made.
+pub(super) type World<'s> = model::World<'s, Call>;
 
 /// A call of a script, of which there may be several copies.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,11 @@
 //! All that could be done next, and what has to be in the end.
 
-use super::action::{Action, Deed, Wish};
+use super::Fair;
+use super::action::{Action, OwnerStep, Wish};
+use super::call::World;
 use super::rules::Rule;
-use super::{Fair, LEASES, SKEW, World};
-use crate::sim::{Closing, Model, Ms};
+use super::times::{LEASES, SKEW};
+use crate::model::{Closing, Model, Ms};
 
 impl Fair {
     pub(super) fn all_choices(&self, now: Ms) -> Vec<(u32, Action)> {
@@ -18,19 +20,26 @@ impl Fair {
             choices.push((1, Action::Meddle));
         }
         for owner in self.owners.iter().filter(|_| self.scripts.ours) {
-            let deed = |deed| Action::Deed(owner.name, deed);
+            let step = |step| Action::OwnerStep(owner.name, step);
             let wishes = [(4, Wish::Ever), (1, Wish::For(40)), (1, Wish::For(250)), (1, Wish::Try)];
             for (weight, wish) in wishes {
-                choices.extend(LEASES.map(|lease| (weight, deed(Deed::Acquire { lease, wish }))));
+                choices
+                    .extend(LEASES.map(|lease| (weight, step(OwnerStep::Acquire { lease, wish }))));
             }
-            choices.extend(LEASES.map(|lease| (1, deed(Deed::Reenter { lease }))));
-            choices.extend([50, 120, 200].map(|time| (1, deed(Deed::Stall(time)))));
+            choices.extend(LEASES.map(|lease| (1, step(OwnerStep::Reenter { lease }))));
+            choices.extend([50, 120, 200].map(|time| (1, step(OwnerStep::Stall(time)))));
             choices.extend(
-                [(4, Deed::Again), (8, Deed::Release), (4, Deed::Resend), (2, Deed::GiveUp)]
-                    .map(|(n, d)| (n, deed(d))),
+                [
+                    (4, OwnerStep::Again),
+                    (8, OwnerStep::Release),
+                    (4, OwnerStep::Resend),
+                    (2, OwnerStep::GiveUp),
+                ]
+                .map(|(n, d)| (n, step(d))),
             );
             choices.extend(
-                [(2, Deed::Cancel), (2, Deed::Renew), (1, Deed::Die)].map(|(n, d)| (n, deed(d))),
+                [(2, OwnerStep::Cancel), (2, OwnerStep::Renew), (1, OwnerStep::Die)]
+                    .map(|(n, d)| (n, step(d))),
             );
         }
         choices.extend(self.janitor.next().map(|(id, _)| (3, Action::Tidy(id))));
@@ -57,9 +66,9 @@ impl Fair {
     /// What is to be done next so that all who hold or wait are done.
     pub(super) fn finish(&self, world: &World<'_>, tidy: bool) -> Option<Closing<Action>> {
         for owner in self.owners.iter().filter(|owner| owner.waits().is_none()) {
-            let last_deeds = [Deed::GiveUp, Deed::Cancel, Deed::Release];
-            if let Some(deed) = last_deeds.into_iter().find(|deed| owner.can(*deed, world.now())) {
-                return Some(Closing::Act(Action::Deed(owner.name, deed)));
+            let last_steps = [OwnerStep::GiveUp, OwnerStep::Cancel, OwnerStep::Release];
+            if let Some(step) = last_steps.into_iter().find(|step| owner.can(*step, world.now())) {
+                return Some(Closing::Act(Action::OwnerStep(owner.name, step)));
             }
         }
         for thread in self.threads.iter().filter(|thread| !thread.dead) {

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use harness::redis::Value;
 
-use super::call::{Call, Verb, is_ours, unwire};
+use super::call::{Call, Verb, World, is_ours, unwire};
 use super::scripts::CHANNEL;
 use super::state::{State, is_unseen, mark, mark_of};
-use super::{HEARTBEAT, SKEW, THEIR_WAIT, WAIT, World};
+use super::times::{HEARTBEAT, SKEW, THEIR_WAIT, WAIT};
+use crate::model::{Kind, Ms};
 use crate::reentrant::Id;
-use crate::sim::{Kind, Ms};
 
 /// Milliseconds of a deadline that are no difference: a remaining time is a little shorter when a script asks for it.
 const NEARLY: f64 = 0.1;

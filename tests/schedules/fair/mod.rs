@@ -5,16 +5,19 @@
 
 mod action;
 mod call;
+mod captured_scripts;
 mod choices;
-mod hear;
 mod line;
-mod overheard;
+mod on_reply;
 mod owner;
+mod redisson;
 mod rules;
 mod scripts;
 mod state;
+mod steps;
 mod tests;
 mod thread;
+mod times;
 
 use std::collections::HashSet;
 
@@ -22,31 +25,17 @@ use harness::redis::Value;
 
 use crate::LOCK;
 use crate::fuzz::Fuzzed;
+use crate::model::{Closing, Kind, Model, Ms, Server, StepId};
 use crate::reentrant::{Id, Janitor, Name};
-use crate::sim::{self, Closing, Kind, Model, Ms, Server, StepId};
-use action::{Action, Deed, Wish};
-use call::{Call, Verb};
+use action::{Action, OwnerStep, Wish};
+use call::{Call, Verb, World};
+use captured_scripts::capture_scripts;
 use line::{Line, Living, whose};
-use overheard::overhear;
 use owner::{Claim, Owner};
 use rules::{Rule, Rules};
 use scripts::{DEADLINES, QUEUE, Scripts};
 use thread::Thread;
 
-type World<'s> = sim::World<'s, Call>;
-
-/// How long a waiter of ours keeps its place unseen, and how often it shows itself.
-const WAIT: Ms = 100;
-const HEARTBEAT: Ms = 30;
-/// How long one of Redisson's does.
-const THEIR_WAIT: Ms = 600;
-/// How far a Java clock may be wrong.
-const SKEW: i64 = 50;
-/// How long the copies of an attempt count.
-const ATTEMPT: Ms = 60;
-
-/// The first is over before anybody looks by himself.
-const LEASES: [Ms; 4] = [20, 60, 150, 400];
 /// Who breaks the lock by force, and a stranger.
 const OUTSIDER: Id = Id { owner: '!', number: 0 };
 const STRANGER: Id = Id { owner: '?', number: 1 };
@@ -141,8 +130,8 @@ impl Fair {
 
     fn can(&self, action: &Action, now: Ms) -> bool {
         match action {
-            Action::Deed(who, deed) => {
-                self.owners.iter().any(|owner| owner.name == *who && owner.can(*deed, now))
+            Action::OwnerStep(who, step) => {
+                self.owners.iter().any(|owner| owner.name == *who && owner.can(*step, now))
             }
             Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
             _ => true,
@@ -200,7 +189,7 @@ impl Model for Fair {
         }
         let operation = world.step();
         match *action {
-            Action::Deed(who, deed) => self.do_deed(who, deed, world),
+            Action::OwnerStep(who, step) => self.do_step(who, step, world),
             Action::Tidy(id) => self.call(id, Verb::Withdraw, operation, world),
             Action::Force { theirs: false } => {
                 let verb = Verb::Force { not_after: world.now() + 20 };
@@ -242,8 +231,8 @@ impl Model for Fair {
         match call.verb {
             Verb::Withdraw => self.janitor.answered(call.id, sent),
             Verb::Force { .. } | Verb::TheirForce => {}
-            verb if verb.is_theirs() => self.thread_hears(call, answer, world),
-            _ => self.hear(name, sent, call, answer, world),
+            verb if verb.is_theirs() => self.on_thread_reply(call, answer, world),
+            _ => self.on_reply(name, sent, call, answer, world),
         }
     }
 
@@ -329,8 +318,8 @@ impl Model for Fair {
             None => None,
             Some(time) if time > now => Some(Closing::Wait(time)),
             Some(_) => {
-                let sweep = Deed::Acquire { lease: 60, wish: Wish::Try };
-                Some(Closing::Act(Action::Deed('A', sweep)))
+                let sweep = OwnerStep::Acquire { lease: 60, wish: Wish::Try };
+                Some(Closing::Act(Action::OwnerStep('A', sweep)))
             }
         }
     }

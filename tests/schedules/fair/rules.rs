@@ -1,8 +1,8 @@
 //! What waiters of ours and their scripts keep to, each of which can be left out.
 
-use crate::sim;
+use crate::model;
 
-pub(crate) type Rules = sim::Rules<Rule>;
+pub(crate) type Rules = model::Rules<Rule>;
 
 /// One rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,10 @@
-//! The scripts: ours as they are shipped or with a rule left out, Redisson's as they were overheard.
+//! The scripts: ours as they are shipped or with a rule left out, Redisson's as they were captured.
 
 use super::call::{Call, Verb, wire};
-use super::overheard::Overheard;
+use super::captured_scripts::CapturedScripts;
 use super::rules::{Rule, Rules};
-use super::thread::WATCHDOG;
-use super::{THEIR_WAIT, WAIT};
-use crate::sim::{Arg, Change, Invocation, Ms, Script, Server, text};
+use super::times::{THEIR_WAIT, WAIT, WATCHDOG};
+use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
 use crate::template::{Filling, Template};
 use crate::{LOCK, PUBLISH};
 
@@ -69,7 +68,7 @@ pub(crate) struct Scripts {
     reenter: Script,
     renew: Script,
     /// Without them there are no Redisson threads.
-    pub(crate) theirs: Option<Overheard>,
+    pub(crate) theirs: Option<CapturedScripts>,
     /// Whether its waiters are asynchronous: they give up with the default wait, whatever they asked for.
     pub(crate) asynchronous: bool,
     /// Whether owners of ours take part.
@@ -143,7 +142,7 @@ impl Scripts {
         Invocation { script: script.clone(), keys, args }
     }
 
-    fn theirs(&self) -> &Overheard {
+    fn theirs(&self) -> &CapturedScripts {
         self.theirs.as_ref().expect("Redisson's scripts")
     }
 }

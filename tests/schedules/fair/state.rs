@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::WAIT;
-use super::World;
-use super::call::{is_ours, unwire};
+use super::call::{World, is_ours, unwire};
 use super::scripts::{DEADLINES, QUEUE};
+use super::times::WAIT;
 use crate::LOCK;
+use crate::model::{EPOCH_MS, Ms, REAL_MS_PER_MS};
 use crate::reentrant::Id;
-use crate::sim::{EPOCH_MS, Ms, REAL_MS_PER_MS};
 
 /// What the server keeps.
 #[derive(Debug, Default, Clone, PartialEq)]

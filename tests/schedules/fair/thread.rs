@@ -2,18 +2,9 @@
 //!
 //! Its calls arrive once and are answered at once, however long they were on their way.
 
-use harness::redis::{Value, cmd};
-
-use super::call::{Call, Verb};
-use super::{Fair, THEIR_WAIT, World};
+use super::call::{Verb, World};
+use crate::model::{Ms, StepId};
 use crate::reentrant::{Id, Name};
-use crate::sim::{Ms, StepId, virtual_ms};
-use crate::template::latch;
-
-/// The lease of a hold without one, renewed every third of it.
-pub(super) const WATCHDOG: Ms = 90;
-/// A wait of 0 is a hot spin to Redisson; here it takes so long.
-const SPIN: Ms = 5;
 
 /// One Java thread.
 #[derive(Debug, Default)]
@@ -24,9 +15,9 @@ pub(super) struct Thread {
     /// How far its clock is wrong.
     pub(super) skew: i64,
     /// `None`: by the watchdog.
-    lease: Option<Ms>,
-    ends: Ms,
-    renew_at: Ms,
+    pub(super) lease: Option<Ms>,
+    pub(super) ends: Ms,
+    pub(super) renew_at: Ms,
     /// The call it waits for.
     pub(super) pending: Option<StepId>,
     pub(super) wish: Option<Wish>,
@@ -35,13 +26,13 @@ pub(super) struct Thread {
 /// A wish for the lock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish {
-    lease: Option<Ms>,
+    pub(super) lease: Option<Ms>,
     /// How long its place is kept.
     pub(super) wait: Ms,
-    gives_up: Option<Ms>,
-    refused: bool,
+    pub(super) gives_up: Option<Ms>,
+    pub(super) refused: bool,
     /// When it looks again; `None`: when it is woken.
-    wake_at: Option<Ms>,
+    pub(super) wake_at: Option<Ms>,
 }
 
 impl Thread {
@@ -71,127 +62,5 @@ impl Thread {
         let waits = self.wish.filter(|_| self.pending.is_none());
         let looks = waits.into_iter().flat_map(|wish| [wish.wake_at, wish.gives_up]).flatten();
         looks.chain(renews).min()
-    }
-}
-
-impl Fair {
-    pub(super) fn thread_locks(
-        &mut self,
-        who: Name,
-        lease: Option<Ms>,
-        wait: Option<Ms>,
-        skew: i64,
-        world: &mut World<'_>,
-    ) -> bool {
-        let thread = self.thread(who);
-        // A hold is kept as it began: Redisson does not mix leases and the watchdog well.
-        let mixes = thread.count > 0 && thread.lease != lease;
-        if thread.dead || thread.pending.is_some() || thread.wish.is_some() || mixes {
-            return false;
-        }
-        thread.skew = skew;
-        let gives_up = wait.map(|wait| world.now() + wait);
-        let wait = wait.unwrap_or(THEIR_WAIT);
-        thread.wish = Some(Wish { lease, wait, gives_up, refused: false, wake_at: None });
-        self.thread_calls(who, Verb::TheirLock { lease, wait }, world)
-    }
-
-    pub(super) fn thread_unlocks(&mut self, who: Name, world: &mut World<'_>) -> bool {
-        let thread = self.thread(who);
-        let busy = thread.pending.is_some() || thread.wish.is_some();
-        if thread.dead || busy || thread.count == 0 {
-            return false;
-        }
-        let lease = thread.lease.unwrap_or(WATCHDOG);
-        self.thread_calls(who, Verb::TheirUnlock { lease }, world)
-    }
-
-    pub(super) fn thread_dies(&mut self, who: Name) -> bool {
-        let thread = self.thread(who);
-        let dies = !thread.dead && thread.pending.is_none();
-        thread.dead |= dies;
-        dies
-    }
-
-    fn thread_calls(&mut self, who: Name, verb: Verb, world: &mut World<'_>) -> bool {
-        let thread = self.thread(who);
-        thread.pending = Some(world.step());
-        let id = thread.id();
-        self.call(id, verb, world.step(), world);
-        true
-    }
-
-    /// Somebody has published to its channel; that it was woken is kept until it looks.
-    pub(super) fn thread_is_woken(&mut self, who: Name, now: Ms) {
-        if let Some(wish) = &mut self.thread(who).wish {
-            wish.wake_at = Some(now);
-        }
-    }
-
-    pub(super) fn thread_hears(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
-        let now = world.now();
-        let count = self.line.count(call.id);
-        let thread = self.thread(call.id.owner);
-        thread.pending = None;
-        match (call.verb, answer) {
-            (Verb::TheirLock { lease, .. }, Value::Nil) => {
-                if thread.count == 0 || count == 1 {
-                    thread.renew_at = now + WATCHDOG / 3;
-                }
-                (thread.count, thread.lease, thread.wish) = (count, lease, None);
-                thread.ends = now + lease.unwrap_or(0);
-                if count == 1 {
-                    self.line.begin_again(call.id);
-                }
-            }
-            (Verb::TheirLock { .. }, Value::Int(ttl)) => {
-                let wish = thread.wish.as_mut().expect("a wish");
-                wish.wake_at = if wish.refused {
-                    virtual_ms(*ttl).map(|ttl| now + ttl.max(SPIN))
-                } else {
-                    Some(now)
-                };
-                wish.refused = true;
-            }
-            (Verb::TheirUnlock { lease }, Value::Int(0)) => {
-                (thread.count, thread.ends) = (count, now + lease)
-            }
-            (Verb::TheirUnlock { .. }, _) => thread.count = 0,
-            _ => {}
-        }
-        if let Verb::TheirUnlock { .. } = call.verb {
-            world.server.command(cmd("DEL").arg(latch(call.operation)));
-        }
-    }
-
-    /// What a thread does by itself, when it is time for it.
-    pub(super) fn thread_rings(&mut self, who: Name, world: &mut World<'_>) {
-        let (now, asynchronous) = (world.now(), self.scripts.asynchronous);
-        let thread = self.thread(who);
-        let id = thread.id();
-        let clock = now.cast_signed() + thread.skew;
-        let call = |verb| Call { id, verb, operation: 0, clock };
-        if thread.count > 0 && thread.lease.is_none() && thread.renew_at <= now {
-            thread.renew_at = now + WATCHDOG / 3;
-            let answer = self.run_at_once(&call(Verb::TheirRenewal), world);
-            let renewed = match &answer {
-                Value::Array(renewed) => renewed[..] == [Value::Int(1)],
-                answer => *answer == Value::Int(1),
-            };
-            if !renewed {
-                self.thread(who).count = 0;
-            }
-            return;
-        }
-        let Some(wish) = thread.wish else { return };
-        if wish.gives_up.is_some_and(|end| end <= now) {
-            let wait = if asynchronous { THEIR_WAIT } else { wish.wait };
-            self.run_at_once(&call(Verb::TheirGiveUp { wait }), world);
-            self.thread(who).wish = None;
-        } else {
-            let call = call(Verb::TheirLock { lease: wish.lease, wait: wish.wait });
-            let answer = self.run_at_once(&call, world);
-            self.thread_hears(&call, &answer, world);
-        }
     }
 }

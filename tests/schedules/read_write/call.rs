@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::sim::{Ms, StepId};
+use crate::model::{self, Ms, StepId};
 
 /// A client, by one letter.
 pub(crate) type Name = char;
@@ -28,6 +28,14 @@ pub(crate) struct Id {
     pub(crate) number: StepId,
     pub(crate) write: bool,
 }
+
+pub(super) const OWNERS: [Name; 3] = ['A', 'B', 'C'];
+pub(super) const THREADS: [Name; 2] = ['J', 'K'];
+/// The owner whose clock is slow, by what the drift allows for.
+pub(super) const SLOW: Name = 'B';
+
+/// The world in which these calls are made.
+pub(super) type World<'s> = model::World<'s, Call>;
 
 /// A call of a script, of which there may be several copies.
 #[derive(Debug, Clone, PartialEq)]
@@ -184,4 +192,9 @@ fn side(id: Id) -> &'static str {
 
 fn in_time(not_after: Ms) -> String {
     if not_after == Ms::MAX { String::new() } else { format!(", not after {not_after}") }
+}
+
+/// Whether this is a thread of Redisson's.
+pub(super) fn is_theirs(id: Id) -> bool {
+    THREADS.contains(&id.owner)
 }

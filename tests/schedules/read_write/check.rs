@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::call::{Id, STRANGER};
-use super::{Life, ReadWrite, WATCHDOG, World, is_theirs};
-use crate::sim::{Kind, Ms};
+use super::call::{Id, STRANGER, World, is_theirs};
+use super::thread::Thread;
+use super::times::WATCHDOG;
+use super::{Life, ReadWrite};
+use crate::model::{Kind, Ms};
 
 impl ReadWrite {
     /// Who believes to hold now, and for how long at least.
@@ -112,7 +114,7 @@ impl ReadWrite {
         if id.owner == STRANGER {
             return self.stranger_until.is_some();
         }
-        let thread = |thread: &super::Thread| {
+        let thread = |thread: &Thread| {
             thread.id() == id && (!thread.ends.is_empty() || thread.pending.is_some())
         };
         let gone = self.life(id.owner) == Life::Crashed;

@@ -1,9 +1,9 @@
 //! What could be done next, and how often it is.
 
-use super::action::{Action, Deed};
-use super::call::Seat;
-use super::{OWNERS, ReadWrite};
-use crate::sim::Ms;
+use super::ReadWrite;
+use super::action::{Action, OwnerStep};
+use super::call::{OWNERS, Seat};
+use crate::model::Ms;
 
 /// `None` is the watchdog's.
 const LEASES: [Option<Ms>; 4] = [None, Some(60), Some(150), Some(400)];
@@ -20,16 +20,21 @@ impl ReadWrite {
         for owner in OWNERS.into_iter().filter(|owner| self.lives.contains_key(owner)) {
             choices.extend([(3, Action::Stall(owner)), (8, Action::Wake(owner))]);
             for seat in [false, true].map(|write| Seat { owner, write }) {
-                let deed = |deed| Action::Deed(seat, deed);
-                choices.extend(LEASES.map(|lease| (2, deed(Deed::Acquire { lease }))));
-                choices.extend(LEASES.map(|lease| (1, deed(Deed::Reenter { lease }))));
+                let step = |step| Action::OwnerStep(seat, step);
+                choices.extend(LEASES.map(|lease| (2, step(OwnerStep::Acquire { lease }))));
+                choices.extend(LEASES.map(|lease| (1, step(OwnerStep::Reenter { lease }))));
                 choices.extend(
-                    [(9, Deed::Resend), (12, Deed::Release), (3, Deed::Restate), (4, Deed::Again)]
-                        .map(|(n, d)| (n, deed(d))),
+                    [
+                        (9, OwnerStep::Resend),
+                        (12, OwnerStep::Release),
+                        (3, OwnerStep::Restate),
+                        (4, OwnerStep::Again),
+                    ]
+                    .map(|(n, d)| (n, step(d))),
                 );
                 choices.extend(
-                    [(2, Deed::Cancel), (2, Deed::GiveUp), (2, Deed::Renew)]
-                        .map(|(n, d)| (n, deed(d))),
+                    [(2, OwnerStep::Cancel), (2, OwnerStep::GiveUp), (2, OwnerStep::Renew)]
+                        .map(|(n, d)| (n, step(d))),
                 );
             }
         }

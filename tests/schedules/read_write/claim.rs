@@ -1,8 +1,9 @@
 //! One outermost hold of an owner of ours: what the owner believes of it, and what it may do next.
 
-use super::action::Deed;
+use super::action::OwnerStep;
 use super::call::{Id, Verb};
-use crate::sim::{Ms, StepId};
+use super::times::WATCHDOG;
+use crate::model::{Ms, StepId};
 
 const MAX_COPIES: usize = 3;
 const MAX_COUNT: u32 = 3;
@@ -58,21 +59,21 @@ impl Claim {
         }
     }
 
-    pub(super) fn can(&self, deed: Deed, now: Ms) -> bool {
+    pub(super) fn can(&self, step: OwnerStep, now: Ms) -> bool {
         let at_rest = self.operation.is_none();
         let pending = self.operation.as_ref().map(|operation| operation.verb);
-        match deed {
-            Deed::Acquire { .. } => false,
-            Deed::Again => at_rest && self.count == 0,
-            Deed::Resend => {
+        match step {
+            OwnerStep::Acquire { .. } => false,
+            OwnerStep::Again => at_rest && self.count == 0,
+            OwnerStep::Resend => {
                 self.operation.as_ref().is_some_and(|operation| operation.may_resend(now))
             }
-            Deed::Reenter { .. } => at_rest && (1..MAX_COUNT).contains(&self.count),
-            Deed::Release => at_rest && self.count > 0,
-            Deed::Restate => at_rest && self.restate,
-            Deed::Cancel => matches!(pending, Some(Verb::Reenter { .. })) || self.count == 0,
-            Deed::GiveUp => matches!(pending, Some(Verb::Release { .. })),
-            Deed::Renew => self.holds() && self.renewal(now).is_some(),
+            OwnerStep::Reenter { .. } => at_rest && (1..MAX_COUNT).contains(&self.count),
+            OwnerStep::Release => at_rest && self.count > 0,
+            OwnerStep::Restate => at_rest && self.restate,
+            OwnerStep::Cancel => matches!(pending, Some(Verb::Reenter { .. })) || self.count == 0,
+            OwnerStep::GiveUp => matches!(pending, Some(Verb::Release { .. })),
+            OwnerStep::Renew => self.holds() && self.renewal(now).is_some(),
         }
     }
 
@@ -98,7 +99,7 @@ impl Claim {
     pub(super) fn renewal(&self, now: Ms) -> Option<Ms> {
         let left = self.ends.saturating_sub(now);
         if self.watched {
-            Some(left.max(super::WATCHDOG))
+            Some(left.max(WATCHDOG))
         } else {
             (!self.id.write && left > 0).then_some(left)
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::call::Id;
 use crate::LOCK;
-use crate::sim::{Ms, Server};
+use crate::model::{Ms, Server};
 
 const MODE: &str = "mode";
 

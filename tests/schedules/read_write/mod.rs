@@ -6,13 +6,15 @@ mod call;
 mod check;
 mod choices;
 mod claim;
-mod deeds;
-mod hear;
 mod kept;
+mod on_reply;
 mod redisson;
 mod rules;
 mod scripts;
+mod steps;
 mod tests;
+mod thread;
+mod times;
 mod truth;
 
 use std::collections::BTreeMap;
@@ -21,24 +23,15 @@ use harness::redis::Value;
 
 use crate::LOCK;
 use crate::fuzz::Fuzzed;
+use crate::model::{Closing, Model, Ms, Server, StepId};
 use crate::reentrant::Janitor;
-use crate::sim::{self, Closing, Model, Ms, Server, StepId};
-use action::{Action, Deed};
-use call::{Call, Id, Name, OUTSIDER, STRANGER, Seat, Verb};
+use action::{Action, OwnerStep};
+use call::{Call, Id, Name, OUTSIDER, OWNERS, STRANGER, Seat, THREADS, Verb, World, is_theirs};
 use claim::Claim;
-use redisson::Thread;
 use rules::{Rule, Rules};
 use scripts::{Scripts, TIMEOUTS};
+use thread::Thread;
 use truth::Truth;
-
-type World<'s> = sim::World<'s, Call>;
-
-/// The lease of a hold without one, renewed every third of it.
-const WATCHDOG: Ms = 90;
-const OWNERS: [Name; 3] = ['A', 'B', 'C'];
-const THREADS: [Name; 2] = ['J', 'K'];
-/// The owner whose clock is slow, by what the drift allows for.
-const SLOW: Name = 'B';
 
 /// What becomes of an owner's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,10 +57,6 @@ pub(crate) struct ReadWrite {
     truth: Truth,
 }
 
-fn is_theirs(id: Id) -> bool {
-    THREADS.contains(&id.owner)
-}
-
 impl Fuzzed for ReadWrite {
     type Model = Self;
     type Rule = Rule;
@@ -89,7 +78,7 @@ impl Fuzzed for ReadWrite {
             scripts: scripts.clone(),
             lives: ours.chain(theirs).map(|owner| (*owner, Life::Up)).collect(),
             claims: BTreeMap::new(),
-            threads: scripts.theirs.as_ref().map(|_| redisson::threads()).unwrap_or_default(),
+            threads: scripts.theirs.as_ref().map(|_| thread::threads()).unwrap_or_default(),
             janitor: Janitor::default(),
             ghosts_until: 0,
             stranger_until: None,
@@ -125,7 +114,7 @@ impl ReadWrite {
 
     fn can(&self, action: &Action, now: Ms) -> bool {
         match action {
-            Action::Deed(seat, deed) => self.can_do(*seat, *deed, now),
+            Action::OwnerStep(seat, step) => self.can_do(*seat, *step, now),
             Action::Stall(owner) => self.life(*owner) == Life::Up,
             Action::Crash(owner) => {
                 let waits =
@@ -191,7 +180,7 @@ impl Model for ReadWrite {
         }
         let operation = world.step();
         match *action {
-            Action::Deed(seat, deed) => self.do_deed(seat, deed, world),
+            Action::OwnerStep(seat, step) => self.do_step(seat, step, world),
             Action::Stall(owner) => drop(self.lives.insert(owner, Life::Stalled)),
             Action::Wake(owner) => {
                 self.lives.insert(owner, Life::Up);
@@ -237,8 +226,8 @@ impl Model for ReadWrite {
             Verb::Tidy if self.life(call.id.owner) != Life::Up => {}
             Verb::Tidy => self.janitor.answered(call.id, sent),
             Verb::Force { .. } | Verb::TheirForce => {}
-            verb if verb.is_theirs() => self.thread_hears(call, answer, world),
-            _ => self.hear(name, sent, call, answer, world),
+            verb if verb.is_theirs() => self.on_thread_reply(call, answer, world),
+            _ => self.on_reply(name, sent, call, answer, world),
         }
     }
 
@@ -285,11 +274,11 @@ impl Model for ReadWrite {
             }
         }
         for seat in self.claims.keys() {
-            let last_deeds = [Deed::GiveUp, Deed::Cancel, Deed::Release];
-            if let Some(deed) =
-                last_deeds.into_iter().find(|deed| self.can_do(*seat, *deed, world.now()))
+            let last_steps = [OwnerStep::GiveUp, OwnerStep::Cancel, OwnerStep::Release];
+            if let Some(step) =
+                last_steps.into_iter().find(|step| self.can_do(*seat, *step, world.now()))
             {
-                return Some(Closing::Act(Action::Deed(*seat, deed)));
+                return Some(Closing::Act(Action::OwnerStep(*seat, step)));
             }
         }
         if self.stranger_until.is_some() {

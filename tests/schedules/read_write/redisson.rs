@@ -1,60 +1,13 @@
-//! A thread of Redisson's: its own scripts, one id for ever, the hold counted by the server alone.
-//!
-//! Its calls arrive once and are answered at once, however long they were on their way: what Redisson makes of lost answers
-//! is not ours to judge. But its unlock may run twice, as its latch allows.
+//! What the threads of Redisson do.
 
 use harness::redis::{Value, cmd};
 
-use super::call::{Call, Id, Seat, Verb};
-use super::{Life, ReadWrite, THREADS, WATCHDOG, World};
-use crate::sim::{Kind, Ms, StepId};
+use super::call::{Call, Id, Seat, Verb, World};
+use super::thread::Thread;
+use super::times::WATCHDOG;
+use super::{Life, ReadWrite};
+use crate::model::{Kind, Ms};
 use crate::template::latch;
-
-/// One side of a Java thread.
-#[derive(Debug)]
-pub(super) struct Thread {
-    pub(super) seat: Seat,
-    /// When each of its holds ends, the newest last.
-    pub(super) ends: Vec<Ms>,
-    /// `None`: by the watchdog.
-    lease: Option<Ms>,
-    renew_at: Ms,
-    /// The call it waits for.
-    pub(super) pending: Option<StepId>,
-}
-
-/// Two threads, each with a side to read and a side to write.
-pub(super) fn threads() -> Vec<Thread> {
-    let seats =
-        THREADS.into_iter().flat_map(|owner| [false, true].map(|write| Seat { owner, write }));
-    seats.map(Thread::new).collect()
-}
-
-impl Thread {
-    fn new(seat: Seat) -> Self {
-        Self { seat, ends: Vec::new(), lease: None, renew_at: 0, pending: None }
-    }
-
-    pub(super) fn id(&self) -> Id {
-        Id { owner: self.seat.owner, number: 0, write: self.seat.write }
-    }
-
-    /// Until when it believes to hold: with the watchdog at least until it renews, else as long as the longest lease.
-    pub(super) fn believes(&self, world: &World<'_>) -> Option<Ms> {
-        let unlocks = self
-            .pending
-            .and_then(|copy| world.network.get(copy))
-            .is_some_and(|copy| matches!(copy.call.verb, Verb::TheirUnlock { .. }));
-        let ends = self.ends.iter().max().filter(|_| !unlocks)?;
-        let until = if self.lease.is_none() { self.renew_at } else { *ends };
-        (self.lease.is_none() || world.now() < until).then_some(until)
-    }
-
-    /// When it renews next.
-    pub(super) fn alarm(&self) -> Option<Ms> {
-        (!self.ends.is_empty() && self.lease.is_none()).then_some(self.renew_at)
-    }
-}
 
 impl ReadWrite {
     pub(super) fn thread_locks(
@@ -118,7 +71,7 @@ impl ReadWrite {
         world.server.command(cmd("DEL").arg(latch(call.operation)));
     }
 
-    pub(super) fn thread_hears(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
+    pub(super) fn on_thread_reply(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
         let now = world.now();
         let count = self.truth.count(call.id).unwrap_or(0) as usize;
         let thread = self.thread(call.id.seat());

@@ -1,6 +1,6 @@
 //! The rules, each of which can be left out.
 
-use crate::sim;
+use crate::model;
 
 /// One rule, as a client or a script keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,4 +39,4 @@ pub(crate) enum Rule {
     NoPileUp,
 }
 
-pub(crate) type Rules = sim::Rules<Rule>;
+pub(crate) type Rules = model::Rules<Rule>;

@@ -1,10 +1,10 @@
-//! The scripts: ours as they are shipped, Redisson's as they were overheard, and those that leave a rule out.
+//! The scripts: ours as they are shipped, Redisson's as they were captured, and those that leave a rule out.
 
-use super::WATCHDOG;
-use super::call::{Call, Verb};
+use super::call::{Call, Id, Verb};
 use super::rules::{Rule, Rules};
-use crate::reentrant::Overheard;
-use crate::sim::{Arg, Change, Invocation, Ms, Script, Server, text};
+use super::times::WATCHDOG;
+use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
+use crate::reentrant::CapturedScripts;
 use crate::template::{Filling, Template};
 use crate::{LOCK, PUBLISH};
 
@@ -84,7 +84,7 @@ pub(crate) struct Scripts {
     plain_acquire: Script,
     plain_release: Script,
     /// Without them there are no Redisson threads.
-    pub(crate) theirs: Option<[Overheard; 2]>,
+    pub(crate) theirs: Option<[CapturedScripts; 2]>,
     /// Whether owners of ours take part.
     pub(crate) ours: bool,
 }
@@ -146,13 +146,13 @@ impl Scripts {
         Invocation { script: script.clone(), keys, args }
     }
 
-    fn theirs(&self, side: usize) -> &Overheard {
+    fn theirs(&self, side: usize) -> &CapturedScripts {
         &self.theirs.as_ref().expect("Redisson's scripts")[side]
     }
 }
 
 /// Their holder is the thread; that it writes is part of their own words.
 fn fill(template: &Template, call: &Call, lease: Ms) -> Invocation {
-    let holder = &super::Id { write: false, ..call.id }.to_string();
+    let holder = &Id { write: false, ..call.id }.to_string();
     template.fill(Filling { holder, operation: call.operation, lease, ..Filling::default() })
 }

@@ -4,8 +4,8 @@ use harness::RedisServer;
 
 use super::{ReadWrite, Rule};
 use crate::fuzz::{Fuzz, is_found, is_found_by, run_all, tell_how_often};
-use crate::reentrant::{Overheard, overhear};
-use crate::sim::{Kind, Rules};
+use crate::model::{Kind, Rules};
+use crate::reentrant::{CapturedScripts, capture_scripts};
 
 #[test]
 fn with_all_rules_kept_no_schedule_of_a_read_write_lock_goes_wrong() {
@@ -38,8 +38,8 @@ fn read_write_redisson_is_counted() {
 }
 
 /// Redisson's scripts for reading, and for writing.
-fn both_sides(redis: &RedisServer, test: &str) -> Option<[Overheard; 2]> {
-    Some([overhear(redis, test, "read")?, overhear(redis, test, "write")?])
+fn both_sides(redis: &RedisServer, test: &str) -> Option<[CapturedScripts; 2]> {
+    Some([capture_scripts(redis, test, "read")?, capture_scripts(redis, test, "write")?])
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use harness::redis::Value;
 
-use super::World;
-use super::call::{Call, Id, Name, Verb};
+use super::call::{Call, Id, Name, Verb, World, is_theirs};
 use super::kept::Kept;
 use super::scripts::CHANNEL;
-use crate::sim::{Kind, Ms, StepId};
+use super::times::WATCHDOG;
+use crate::model::{Kind, Ms, StepId};
 
 /// The record of all holds.
 #[derive(Debug, Default)]
@@ -150,8 +150,8 @@ impl Truth {
             Verb::Acquire { lease, .. } | Verb::Reenter { lease, .. } | Verb::Renew { lease } => {
                 Some(lease)
             }
-            Verb::TheirLock { lease } => Some(lease.unwrap_or(super::WATCHDOG)),
-            Verb::TheirRenewal => Some(super::WATCHDOG),
+            Verb::TheirLock { lease } => Some(lease.unwrap_or(WATCHDOG)),
+            Verb::TheirRenewal => Some(WATCHDOG),
             _ => None,
         };
         if let Some(lease) = lease.filter(|_| self.keeps(call.id) && !is_late(call, now)) {
@@ -167,7 +167,7 @@ impl Truth {
         let all_last = self.last.lasts.values().all(|last| *last <= until);
         self.is_cut = (self.is_cut || call.verb == Verb::TheirRenewal) && !all_last;
         for (id, _) in trusts.iter().filter(|(_, trusted)| **trusted > until) {
-            let own = super::is_theirs(*id);
+            let own = is_theirs(*id);
             let lowers = if own { call.verb.is_theirs() } else { call.verb == Verb::TheirRenewal };
             if lowers && !self.judges_theirs {
                 self.undercut.entry(*id).or_insert(now);

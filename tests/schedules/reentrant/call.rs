@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::sim::{Ms, StepId};
+use crate::model::{self, Ms, StepId};
 
 /// A client, by one letter.
 pub(crate) type Name = char;
@@ -14,6 +14,9 @@ pub(crate) struct Id {
     pub(crate) owner: Name,
     pub(crate) number: StepId,
 }
+
+/// The world in which these calls are made.
+pub(super) type World<'s> = model::World<'s, Call>;
 
 /// A call of a script, of which there may be several copies.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! The janitor: rule 4, "finishes what is unclear".
 
-use crate::sim::Ms;
+use crate::model::Ms;
 
 /// What is still to be undone.
 #[derive(Debug)]

@@ -2,38 +2,36 @@
 
 mod action;
 mod call;
-mod deeds;
-mod hear;
+mod captured_scripts;
 mod janitor;
-mod overheard;
+mod on_reply;
 mod owner;
 mod redisson;
 mod rules;
 mod scripts;
+mod steps;
 mod subject;
 mod tests;
+mod thread;
 mod tokens;
 mod truth;
 
 use harness::redis::Value;
 
 use crate::LOCK;
-use crate::sim::{self, Closing, Kind, Model, Ms, StepId};
+use crate::model::{Closing, Kind, Model, Ms, StepId};
 use action::Action;
-use call::{Call, Verb};
-use owner::{Claim, Deed, Owner};
-use redisson::Thread;
+use call::{Call, Verb, World};
+use owner::{Claim, Owner, OwnerStep};
 use rules::{Rule, Rules};
 use scripts::{Scripts, TOKEN};
-use subject::{Fenced, Plain};
+use thread::Thread;
 use tokens::Tokens;
 use truth::Truth;
 
 pub(crate) use call::{Id, Name};
+pub(crate) use captured_scripts::{CapturedScripts, capture_scripts};
 pub(crate) use janitor::Janitor;
-pub(crate) use overheard::{Overheard, overhear};
-
-type World<'s> = sim::World<'s, Call>;
 
 /// Who breaks the lock by force.
 const OUTSIDER: Id = Id { owner: '!', number: 0 };
@@ -87,10 +85,10 @@ impl Reentrant {
         let owner =
             |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
         match action {
-            Action::Deed(who, Deed::HandOver { to }) => {
+            Action::OwnerStep(who, OwnerStep::HandOver { to }) => {
                 who != to && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
             }
-            Action::Deed(who, deed) => owner(who).can(*deed, now),
+            Action::OwnerStep(who, step) => owner(who).can(*step, now),
             Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
             Action::Force { .. } | Action::ThreadLocks(..) | Action::ThreadUnlocks { .. } => true,
         }
@@ -138,19 +136,24 @@ impl Model for Reentrant {
             choices.push((1, Action::Force { theirs: false }));
         }
         for owner in &self.owners {
-            let deed = |deed| Action::Deed(owner.name, deed);
-            choices.extend(LEASES.map(|lease| (2, deed(Deed::Acquire { lease }))));
-            choices.extend(LEASES.map(|lease| (1, deed(Deed::Reenter { lease }))));
+            let step = |step| Action::OwnerStep(owner.name, step);
+            choices.extend(LEASES.map(|lease| (2, step(OwnerStep::Acquire { lease }))));
+            choices.extend(LEASES.map(|lease| (1, step(OwnerStep::Reenter { lease }))));
             choices.extend(
-                self.owners.iter().map(|other| (18, deed(Deed::HandOver { to: other.name }))),
+                self.owners.iter().map(|other| (18, step(OwnerStep::HandOver { to: other.name }))),
             );
             choices.extend(
-                [(9, Deed::Resend), (12, Deed::Release), (3, Deed::Restate)]
-                    .map(|(n, d)| (n, deed(d))),
+                [(9, OwnerStep::Resend), (12, OwnerStep::Release), (3, OwnerStep::Restate)]
+                    .map(|(n, d)| (n, step(d))),
             );
             choices.extend(
-                [(4, Deed::Again), (2, Deed::Cancel), (2, Deed::GiveUp), (3, Deed::Renew)]
-                    .map(|(n, d)| (n, deed(d))),
+                [
+                    (4, OwnerStep::Again),
+                    (2, OwnerStep::Cancel),
+                    (2, OwnerStep::GiveUp),
+                    (3, OwnerStep::Renew),
+                ]
+                .map(|(n, d)| (n, step(d))),
             );
         }
         for (id, _) in self.janitor.next() {
@@ -181,7 +184,7 @@ impl Model for Reentrant {
         }
         let operation = world.step();
         match *action {
-            Action::Deed(who, deed) => self.do_deed(who, deed, world),
+            Action::OwnerStep(who, step) => self.do_step(who, step, world),
             Action::Tidy(id) => self.call(Call { id, verb: Verb::Tidy, operation }, world),
             Action::Force { theirs: false } => {
                 let verb = Verb::Force { not_after: world.now() + 20 };
@@ -215,8 +218,8 @@ impl Model for Reentrant {
         match call.verb {
             Verb::Tidy => self.janitor.answered(call.id, sent),
             Verb::Force { .. } | Verb::TheirForce => {}
-            verb if verb.is_theirs() => self.thread_hears(call, answer, world),
-            _ => self.hear(name, sent, call, answer, world),
+            verb if verb.is_theirs() => self.on_thread_reply(call, answer, world),
+            _ => self.on_reply(name, sent, call, answer, world),
         }
     }
 
@@ -294,9 +297,9 @@ impl Model for Reentrant {
 
     fn closing(&self, world: &World<'_>) -> Option<Closing<Action>> {
         for owner in &self.owners {
-            let last_deeds = [Deed::GiveUp, Deed::Cancel, Deed::Release];
-            if let Some(deed) = last_deeds.into_iter().find(|deed| owner.can(*deed, world.now())) {
-                return Some(Closing::Act(Action::Deed(owner.name, deed)));
+            let last_steps = [OwnerStep::GiveUp, OwnerStep::Cancel, OwnerStep::Release];
+            if let Some(step) = last_steps.into_iter().find(|step| owner.can(*step, world.now())) {
+                return Some(Closing::Act(Action::OwnerStep(owner.name, step)));
             }
         }
         for thread in &self.threads {

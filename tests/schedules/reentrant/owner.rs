@@ -1,7 +1,7 @@
 //! An owner of ours: what it believes, and what it may do next.
 
 use super::call::{Id, Name, Verb};
-use crate::sim::{Ms, StepId};
+use crate::model::{Ms, StepId};
 
 const MAX_COPIES: usize = 3;
 const MAX_COUNT: u32 = 3;
@@ -47,7 +47,7 @@ pub(super) struct Operation {
 
 /// What an owner can do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Deed {
+pub(crate) enum OwnerStep {
     /// Wish for the lock.
     Acquire {
         lease: Ms,
@@ -86,25 +86,25 @@ impl Owner {
         sure.then_some((claim.id, claim.count, claim.stated_by))
     }
 
-    pub(super) fn can(&self, deed: Deed, now: Ms) -> bool {
-        let Some(claim) = &self.claim else { return matches!(deed, Deed::Acquire { .. }) };
+    pub(super) fn can(&self, step: OwnerStep, now: Ms) -> bool {
+        let Some(claim) = &self.claim else { return matches!(step, OwnerStep::Acquire { .. }) };
         let at_rest = claim.operation.is_none() && !claim.receives;
         let pending = claim.operation.as_ref().map(|operation| operation.verb);
-        match deed {
-            Deed::Acquire { .. } => false,
-            Deed::Again => at_rest && claim.count == 0,
-            Deed::Resend => {
+        match step {
+            OwnerStep::Acquire { .. } => false,
+            OwnerStep::Again => at_rest && claim.count == 0,
+            OwnerStep::Resend => {
                 claim.operation.as_ref().is_some_and(|operation| operation.may_resend(now))
             }
-            Deed::Reenter { .. } => at_rest && (1..MAX_COUNT).contains(&claim.count),
-            Deed::Release => at_rest && claim.count > 0,
-            Deed::Restate => at_rest && claim.restate,
-            Deed::Cancel => {
+            OwnerStep::Reenter { .. } => at_rest && (1..MAX_COUNT).contains(&claim.count),
+            OwnerStep::Release => at_rest && claim.count > 0,
+            OwnerStep::Restate => at_rest && claim.restate,
+            OwnerStep::Cancel => {
                 matches!(pending, Some(Verb::Reenter { .. })) || claim.count == 0 && !claim.receives
             }
-            Deed::GiveUp => matches!(pending, Some(Verb::Release { .. } | Verb::Swap { .. })),
-            Deed::Renew => claim.holds(),
-            Deed::HandOver { .. } => at_rest && claim.count == 1,
+            OwnerStep::GiveUp => matches!(pending, Some(Verb::Release { .. } | Verb::Swap { .. })),
+            OwnerStep::Renew => claim.holds(),
+            OwnerStep::HandOver { .. } => at_rest && claim.count == 1,
         }
     }
 }

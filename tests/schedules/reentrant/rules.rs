@@ -1,6 +1,6 @@
 //! The five rules, each of which can be left out.
 
-use crate::sim;
+use crate::model;
 
 /// One rule, or one clause of a rule, as a client keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,4 +38,4 @@ pub(crate) enum Rule {
     CounterLasts,
 }
 
-pub(crate) type Rules = sim::Rules<Rule>;
+pub(crate) type Rules = model::Rules<Rule>;

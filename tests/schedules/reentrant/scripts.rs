@@ -1,10 +1,10 @@
-//! The scripts: ours as they are shipped, Redisson's as they were overheard, and those that leave a rule out.
+//! The scripts: ours as they are shipped, Redisson's as they were captured, and those that leave a rule out.
 
 use super::call::{Call, Verb};
-use super::overheard::Overheard;
-use super::redisson::WATCHDOG;
+use super::captured_scripts::CapturedScripts;
 use super::rules::{Rule, Rules};
-use crate::sim::{Arg, Change, Invocation, Ms, Script, Server, text};
+use super::thread::WATCHDOG;
+use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
 use crate::template::{Filling, Template};
 use crate::{LOCK, PUBLISH};
 
@@ -88,7 +88,7 @@ pub(crate) struct Scripts {
     /// Every grant is counted.
     pub(super) fenced: bool,
     /// Without them there are no Redisson threads.
-    pub(crate) theirs: Option<Overheard>,
+    pub(crate) theirs: Option<CapturedScripts>,
 }
 
 impl Scripts {
@@ -152,7 +152,7 @@ impl Scripts {
         Invocation { script: script.clone(), keys, args }
     }
 
-    fn theirs(&self) -> &Overheard {
+    fn theirs(&self) -> &CapturedScripts {
         self.theirs.as_ref().expect("Redisson's scripts")
     }
 }

@@ -5,7 +5,7 @@ use super::rules::{Rule, Rules};
 use super::scripts::{Scripts, TOKEN};
 use crate::LOCK;
 use crate::fuzz::Fuzzed;
-use crate::sim::Server;
+use crate::model::Server;
 
 /// The reentrant lock.
 pub(crate) enum Plain {}

@@ -2,9 +2,11 @@
 
 use harness::RedisServer;
 
-use super::{Fenced, Plain, Rule, overhear};
+use super::capture_scripts;
+use super::rules::Rule;
+use super::subject::{Fenced, Plain};
 use crate::fuzz::{Fuzz, is_found, is_found_near, run_all};
-use crate::sim::{Kind, Rules};
+use crate::model::{Kind, Rules};
 
 #[test]
 fn with_all_rules_kept_no_schedule_goes_wrong() {
@@ -19,7 +21,7 @@ fn with_all_rules_kept_no_schedule_goes_wrong() {
 fn with_all_rules_kept_no_schedule_with_redisson_goes_wrong() {
     const NAME: &str = "with_all_rules_kept_no_schedule_with_redisson_goes_wrong";
     let redis = RedisServer::builder().unix_socket().start();
-    let Some(theirs) = overhear(&redis, NAME, "lock") else { return };
+    let Some(theirs) = capture_scripts(&redis, NAME, "lock") else { return };
     let mut fuzz = Fuzz::<Plain>::new(&redis, Rules::all());
     fuzz.scripts.theirs = Some(theirs);
     run_all(&mut fuzz, NAME);
@@ -116,7 +118,7 @@ fn with_all_rules_kept_no_schedule_of_a_fenced_lock_goes_wrong() {
 fn with_all_rules_kept_no_schedule_of_a_fenced_lock_with_redisson_goes_wrong() {
     const NAME: &str = "with_all_rules_kept_no_schedule_of_a_fenced_lock_with_redisson_goes_wrong";
     let redis = RedisServer::builder().unix_socket().start();
-    let Some(theirs) = overhear(&redis, NAME, "fenced") else { return };
+    let Some(theirs) = capture_scripts(&redis, NAME, "fenced") else { return };
     let mut fuzz = Fuzz::<Fenced>::new(&redis, Rules::all());
     fuzz.scripts.theirs = Some(theirs);
     run_all(&mut fuzz, NAME);

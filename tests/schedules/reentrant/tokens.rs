@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use harness::redis::{Value, from_redis_value};
 
-use super::World;
-use super::call::{Call, Id, Verb};
+use super::call::{Call, Id, Verb, World};
 use super::scripts::TOKEN;
 use crate::LOCK;
-use crate::sim::Kind;
+use crate::model::Kind;
 
 /// The record of all tokens.
 #[derive(Debug, Default)]

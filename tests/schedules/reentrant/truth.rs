@@ -6,7 +6,7 @@ use harness::redis::Value;
 
 use super::call::{Call, Id, Verb};
 use crate::LOCK;
-use crate::sim::{Kind, Seen, StepId, World};
+use crate::model::{Kind, Seen, StepId, World};
 
 /// The record of all holds.
 #[derive(Debug, Default)]

@@ -7,7 +7,8 @@ use redis::{RedisResult, cmd};
 
 use super::view::View;
 use super::{REPLY_LIMIT, RedisCluster};
-use crate::server::{RedisServer, connect};
+use crate::connect::connect;
+use crate::server::RedisServer;
 use crate::slots::SLOTS;
 use crate::tls::TlsFiles;
 use crate::wait::blocking;
@@ -87,6 +88,19 @@ impl RedisClusterBuilder {
 }
 
 impl RedisCluster {
+    /// Starts a cluster and waits until all of it works.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    /// A cluster with other terms.
+    pub fn builder() -> RedisClusterBuilder {
+        RedisClusterBuilder::default()
+    }
+
     /// The first three keep a third of the slots each; the others become their replicas.
     fn assemble(&self) -> RedisResult<()> {
         for (i, node) in self.nodes.iter().enumerate() {

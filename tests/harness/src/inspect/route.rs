@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Connection, RedisError, RedisResult};
 
-use crate::server::connect;
+use crate::connect::connect;
 use crate::slots::slot;
 use crate::wait::blocking;
 

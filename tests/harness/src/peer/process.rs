@@ -15,8 +15,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::answer::Line;
-use super::{Answer, Lang, PeerArgs, PeerError};
+use super::answer::{Answer, Line, PeerError};
+use super::args::{Lang, PeerArgs};
 use crate::wait::{PATIENCE, eventually, glimpse};
 
 /// The exit status of a launcher that cannot build its peer here.

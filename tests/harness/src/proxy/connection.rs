@@ -6,10 +6,10 @@
 //! ```
 //! The two sides end one by one: when the client's is closed, what was read from it still goes to the server.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,12 +17,32 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::Shared;
-use super::faults::{Fate, Needle};
+use super::faults::{Fate, Faults, Needle};
 use crate::resp::{frame_len, is_push, is_subscribe, request_len};
 
 /// How much of what a client has sent is remembered for [`Link::has_sent`].
 const MEMORY: usize = 1 << 20;
+
+/// What the connections of a proxy share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// The port of the server to which new connections lead.
+    pub(super) upstream: AtomicU16,
+    pub(super) faults: Mutex<Faults>,
+    /// Requests with this needle are kept back while it is there.
+    pub(super) held: watch::Sender<Option<Needle>>,
+    pub(super) links: Mutex<HashMap<u64, Arc<Link>>>,
+}
+
+impl Shared {
+    pub(super) fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().expect("the faults")
+    }
+
+    pub(super) fn links(&self) -> MutexGuard<'_, HashMap<u64, Arc<Link>>> {
+        self.links.lock().expect("the connections")
+    }
+}
 
 /// What the proxy knows about a connection, and the way to cut it.
 #[derive(Debug, Default)]

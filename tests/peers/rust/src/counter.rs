@@ -1,15 +1,11 @@
 //! A plain decimal number in Redis, counted up by a GET and a SET: wrong at once if two count at the same time.
 
-use std::time::Duration;
-
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{RedisError, cmd};
 use tokio::sync::OnceCell;
 
 use crate::answers::Failure;
+use crate::connection::Connection;
 use crate::room::Room;
-
-const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// The counters of one server. Connects when the first is used.
 #[derive(Debug)]
@@ -18,9 +14,6 @@ pub(crate) struct Counters {
     prefix: String,
     connection: OnceCell<Connection>,
 }
-
-#[derive(Clone)]
-pub(crate) struct Connection(pub(crate) ConnectionManager);
 
 /// One owner's view of a counter.
 #[derive(Debug)]
@@ -86,21 +79,5 @@ impl Counter {
 
     pub(crate) fn counted(&self) -> u64 {
         self.counted
-    }
-}
-
-impl Connection {
-    async fn open(url: &str) -> Result<Self, RedisError> {
-        let limits = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(ANSWER_LIMIT))
-            .set_response_timeout(Some(ANSWER_LIMIT));
-        let client = redis::Client::open(url)?;
-        Ok(Self(ConnectionManager::new_with_config(client, limits).await?))
-    }
-}
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Connection")
     }
 }

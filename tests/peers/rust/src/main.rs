@@ -2,6 +2,7 @@
 //! crate. `tests/peers/README.md` says what it understands.
 
 mod answers;
+mod connection;
 mod counter;
 mod latencies;
 mod locks;

@@ -2,7 +2,7 @@
 
 use redis::{RedisError, cmd};
 
-use crate::counter::Connection;
+use crate::connection::Connection;
 
 /// One owner's view of it.
 #[derive(Debug)]

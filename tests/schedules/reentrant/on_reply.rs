@@ -2,15 +2,15 @@
 
 use harness::redis::Value;
 
-use super::call::{Call, Name, Verb};
+use super::Reentrant;
+use super::call::{Call, Name, Verb, World};
 use super::rules::Rule;
 use super::truth::granted;
-use super::{Reentrant, World};
-use crate::sim::{Kind, Ms, StepId};
+use crate::model::{Kind, Ms, StepId};
 
 impl Reentrant {
     /// An owner hears the answer to one of its copies.
-    pub(super) fn hear(
+    pub(super) fn on_reply(
         &mut self,
         name: StepId,
         sent: Ms,

@@ -1,16 +1,16 @@
-//! What one schedule has a taste for. Schedules that do everything alike rarely do anything rare; each draws its own habits.
+//! What one schedule prefers. Schedules that do everything alike rarely do anything rare; each draws its own preferences.
 
 use fastrand::Rng;
 
-use super::schedule::{Act, Model};
+use super::step::{Act, Model};
 use super::{Ms, StepId, World};
 
 /// The classes of actions a model can have.
 const CLASSES: usize = 16;
 
-/// The habits of one schedule.
+/// The preferences of one schedule.
 #[derive(Debug)]
-pub(super) struct Taste {
+pub(super) struct Bias {
     rng: Rng,
     /// How much each class of actions is liked; 0 is never.
     classes: [u32; CLASSES],
@@ -20,7 +20,7 @@ pub(super) struct Taste {
     pace: [u32; 4],
 }
 
-impl Taste {
+impl Bias {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut classes = [0; CLASSES];

@@ -1,10 +1,10 @@
 //! What the owners of ours do.
 
-use super::call::{Call, Id, Name, Verb};
-use super::owner::{Claim, Deed, Operation, Owner};
+use super::Reentrant;
+use super::call::{Call, Id, Name, Verb, World};
+use super::owner::{Claim, Operation, Owner, OwnerStep};
 use super::rules::Rule;
-use super::{Reentrant, World};
-use crate::sim::Ms;
+use crate::model::Ms;
 
 /// How long after an attempt began its copies still count: longer than some leases, and shorter than others.
 const ATTEMPT: Ms = 120;
@@ -12,42 +12,42 @@ const ATTEMPT: Ms = 120;
 impl Reentrant {
     pub(super) fn may_hand_over(&self, from: &Owner, now: Ms) -> bool {
         let clear = from.claim.as_ref().is_some_and(|claim| claim.alive_until(now).is_none());
-        from.can(Deed::HandOver { to: from.name }, now)
+        from.can(OwnerStep::HandOver { to: from.name }, now)
             && (clear || !self.rules.keep(Rule::ClearSwaps))
     }
 
-    /// Does the deed of an owner that can do it.
-    pub(super) fn do_deed(&mut self, who: Name, deed: Deed, world: &mut World<'_>) {
+    /// Does the step of an owner that can do it.
+    pub(super) fn do_step(&mut self, who: Name, step: OwnerStep, world: &mut World<'_>) {
         let not_after = world.now() + ATTEMPT;
-        match deed {
-            Deed::Acquire { lease } => {
+        match step {
+            OwnerStep::Acquire { lease } => {
                 self.new_claim(who, lease, world);
                 self.begin(who, Verb::Acquire { lease, not_after }, world);
             }
-            Deed::Again => {
+            OwnerStep::Again => {
                 let lease = self.claim(who).lease;
                 self.begin(who, Verb::Acquire { lease, not_after }, world);
             }
-            Deed::Resend => self.send(who, world),
-            Deed::Reenter { lease } => {
+            OwnerStep::Resend => self.send(who, world),
+            OwnerStep::Reenter { lease } => {
                 let count = self.claim(who).count + 1;
                 self.begin(who, Verb::Reenter { count, lease, not_after }, world);
             }
-            Deed::Release => {
+            OwnerStep::Release => {
                 let count = self.claim(who).count - 1;
                 self.begin(who, Verb::Release { count }, world);
             }
-            Deed::Restate => {
+            OwnerStep::Restate => {
                 let count = self.claim(who).count;
                 self.begin(who, Verb::Release { count }, world);
             }
-            Deed::Cancel => self.cancel(who, world),
-            Deed::GiveUp => self.give_up(who, world),
-            Deed::Renew => {
+            OwnerStep::Cancel => self.cancel(who, world),
+            OwnerStep::GiveUp => self.give_up(who, world),
+            OwnerStep::Renew => {
                 let (id, lease) = (self.claim(who).id, self.claim(who).lease);
                 self.call(Call { id, verb: Verb::Renew { lease }, operation: world.step() }, world);
             }
-            Deed::HandOver { to } => {
+            OwnerStep::HandOver { to } => {
                 let lease = self.claim(who).lease;
                 let id = self.new_claim(to, lease, world);
                 self.claim(to).receives = true;

@@ -4,22 +4,24 @@
 //! The simulation owns all that is uncertain. Time is virtual. A script call is a [`Copy`] on a network that runs it whenever it
 //! likes, or never, and brings its answer whenever it likes, or never. But what a script does is never modelled: it runs on Redis.
 
+mod bias;
 mod network;
 mod rules;
 mod schedule;
 mod server;
 mod shrink;
-mod taste;
+mod step;
 mod violation;
 mod world;
 
 pub(crate) use network::Progress;
 pub(crate) use rules::{Change, Rules};
-pub(crate) use schedule::{Closing, Model, Sim, Step};
+pub(crate) use schedule::Simulation;
 pub(crate) use server::{
     Arg, EPOCH_MS, Invocation, REAL_MS_PER_MS, Script, Seen, Server, text, virtual_ms,
 };
 pub(crate) use shrink::shrink;
+pub(crate) use step::{Closing, Model, Step};
 pub(crate) use violation::{Kind, Violation};
 pub(crate) use world::World;
 

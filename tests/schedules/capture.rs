@@ -1,4 +1,4 @@
-//! Redisson's own scripts, overheard: a Java peer takes and releases a lock while MONITOR listens.
+//! Redisson's own scripts, captured: a Java peer takes and releases a lock while MONITOR listens.
 //!
 //! Nothing of Redisson's is kept in this repository. The scripts stay where Redisson has loaded them, on the server of the test.
 
@@ -11,7 +11,7 @@ use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::sim::Script;
+use crate::model::Script;
 use crate::template::{HOLDER_HOLE, NAME_HOLE, Part, Template};
 
 /// Numbers that nobody else would say.
@@ -20,12 +20,12 @@ const WATCHDOG: u64 = 2_223;
 const WAIT: u64 = 31_234;
 /// A wait that ends soon.
 pub(crate) const SHORT_WAIT: u64 = 717;
-const NAME: &str = "overheard";
+const NAME: &str = "captured";
 /// Whatever is greater is a time of day.
 const LONG_AGO_MS: u64 = 1_500_000_000_000;
 
-/// A Java peer, and an ear on its server.
-pub(crate) struct Ear {
+/// A Java peer, and an capture on its server.
+pub(crate) struct Capture {
     runtime: Runtime,
     peer: Peer,
     kind: String,
@@ -33,7 +33,7 @@ pub(crate) struct Ear {
     marks: redis::Connection,
 }
 
-impl Ear {
+impl Capture {
     /// For a kind of lock, as the peer calls it; `None`, and a line that says so, when there is no Java.
     pub(crate) fn open(server: &RedisServer, test: &str, kind: &str) -> Option<Self> {
         let runtime = Runtime::new().expect("a runtime");

@@ -1,57 +1,55 @@
 //! What the owners of ours do.
 
-use super::action::Deed;
-use super::call::{Call, Name, Seat, Verb};
+use super::action::OwnerStep;
+use super::call::{Call, Id, Name, Seat, Verb, World};
 use super::claim::{Claim, Operation};
 use super::rules::Rule;
-use super::{Life, ReadWrite, WATCHDOG, World};
-use crate::sim::Ms;
-
-/// How long after an attempt began its copies still count: longer than some leases, and shorter than others.
-const ATTEMPT: Ms = 120;
+use super::times::{ATTEMPT, WATCHDOG};
+use super::{Life, ReadWrite};
+use crate::model::Ms;
 
 impl ReadWrite {
     /// Whether an owner can do this now. An owner asks for one thing at a time, and never to write while it reads.
-    pub(super) fn can_do(&self, seat: Seat, deed: Deed, now: Ms) -> bool {
+    pub(super) fn can_do(&self, seat: Seat, step: OwnerStep, now: Ms) -> bool {
         if self.life(seat.owner) != Life::Up {
             return false;
         }
         let Some(claim) = self.claims.get(&seat) else {
             let other = self.claims.get(&Seat { write: !seat.write, ..seat });
             let free = other.is_none_or(|other| other.lets_go() || !seat.write && other.holds());
-            return matches!(deed, Deed::Acquire { .. }) && free;
+            return matches!(step, OwnerStep::Acquire { .. }) && free;
         };
-        claim.can(deed, now)
+        claim.can(step, now)
     }
 
     /// Does what an owner can do.
-    pub(super) fn do_deed(&mut self, seat: Seat, deed: Deed, world: &mut World<'_>) {
+    pub(super) fn do_step(&mut self, seat: Seat, step: OwnerStep, world: &mut World<'_>) {
         let now = world.now();
         let not_after = now + ATTEMPT;
-        match deed {
-            Deed::Acquire { lease } => {
+        match step {
+            OwnerStep::Acquire { lease } => {
                 self.new_claim(seat, lease, world);
                 self.acquire(seat, world);
             }
-            Deed::Again => self.acquire(seat, world),
-            Deed::Resend => self.send(seat, world),
-            Deed::Reenter { lease } => {
+            OwnerStep::Again => self.acquire(seat, world),
+            OwnerStep::Resend => self.send(seat, world),
+            OwnerStep::Reenter { lease } => {
                 let claim = self.claim(seat);
                 claim.lease = lease;
                 let (count, lease) = (claim.count + 1, lease.unwrap_or(WATCHDOG));
                 self.begin(seat, Verb::Reenter { count, lease, not_after }, world);
             }
-            Deed::Release => {
+            OwnerStep::Release => {
                 let count = self.claim(seat).count - 1;
                 self.begin(seat, Verb::Release { count }, world);
             }
-            Deed::Restate => {
+            OwnerStep::Restate => {
                 let count = self.claim(seat).count;
                 self.begin(seat, Verb::Release { count }, world);
             }
-            Deed::Cancel => self.cancel(seat, world),
-            Deed::GiveUp => self.give_up(seat, world),
-            Deed::Renew => {
+            OwnerStep::Cancel => self.cancel(seat, world),
+            OwnerStep::GiveUp => self.give_up(seat, world),
+            OwnerStep::Renew => {
                 let claim = self.claim(seat);
                 let (id, lease) = (claim.id, claim.renewal(now).expect("a renewal"));
                 self.call(Call { id, verb: Verb::Renew { lease }, operation: world.step() }, world);
@@ -61,7 +59,7 @@ impl ReadWrite {
 
     fn new_claim(&mut self, seat: Seat, lease: Option<Ms>, world: &World<'_>) {
         let number = if self.rules.keep(Rule::FreshIds) { world.step() } else { 0 };
-        let id = super::Id { owner: seat.owner, number, write: seat.write };
+        let id = Id { owner: seat.owner, number, write: seat.write };
         self.truth.begin_again(id);
         self.claims.insert(seat, Claim::new(id, lease));
     }
@@ -132,7 +130,7 @@ impl ReadWrite {
         self.take_on(claim.id, claim.alive_until(since));
     }
 
-    fn take_on(&mut self, id: super::Id, after: Option<Ms>) {
+    fn take_on(&mut self, id: Id, after: Option<Ms>) {
         if self.rules.keep(Rule::Janitor) {
             self.janitor.take_on(vec![id], after);
         }

@@ -2,15 +2,16 @@
 
 use harness::redis::Value;
 
-use super::call::{Call, Verb};
+use super::Fair;
+use super::call::{Call, Verb, World};
 use super::rules::Rule;
-use super::{Fair, HEARTBEAT, World};
+use super::times::HEARTBEAT;
+use crate::model::{Ms, StepId, virtual_ms};
 use crate::reentrant::Name;
-use crate::sim::{Ms, StepId, virtual_ms};
 
 impl Fair {
     /// An owner hears the answer to its copy of that name.
-    pub(super) fn hear(
+    pub(super) fn on_reply(
         &mut self,
         name: StepId,
         sent: Ms,

@@ -2,14 +2,15 @@
 
 use harness::redis::Value;
 
-use super::call::{Call, Seat, Verb};
+use super::call::{Call, SLOW, Seat, Verb, World};
 use super::rules::Rule;
-use super::{Life, ReadWrite, WATCHDOG, World};
-use crate::sim::{Kind, Ms, StepId};
+use super::times::WATCHDOG;
+use super::{Life, ReadWrite};
+use crate::model::{Kind, Ms, StepId};
 
 impl ReadWrite {
     /// An owner hears the answer to one of its copies.
-    pub(super) fn hear(
+    pub(super) fn on_reply(
         &mut self,
         name: StepId,
         sent: Ms,
@@ -74,7 +75,7 @@ impl ReadWrite {
         if watched || self.rules.keep(Rule::FixedReadsAreUpheld) {
             let call = Call { id, verb: Verb::Renew { lease }, operation: world.step() };
             let answer = self.run_at_once(&call, world);
-            self.hear(world.step(), now, &call, &answer, world);
+            self.on_reply(world.step(), now, &call, &answer, world);
         }
     }
 
@@ -104,7 +105,7 @@ impl ReadWrite {
         let from = if self.rules.keep(Rule::TrustFromSending) { sent } else { now };
         let drift = if self.rules.keep(Rule::Drift) { lease / 100 + 2 } else { 0 };
         let time = lease - drift;
-        let until = from + if seat.owner == super::SLOW { time * 100 / 99 } else { time };
+        let until = from + if seat.owner == SLOW { time * 100 / 99 } else { time };
         let claim = self.claim(seat);
         claim.trusted_until = claim.trusted_until.max(until);
         claim.ends = claim.ends.max(sent + lease);

@@ -1,7 +1,6 @@
 //! Shrinking: the fewest steps that still go wrong.
 
-use super::Step;
-use super::schedule::Act;
+use super::step::{Act, Step};
 
 /// Drops steps, at first many at a time and then one by one, as long as what is left still `fails`.
 pub(crate) fn shrink<A: Clone>(
