@@ -1,7 +1,7 @@
 # Every target does its own set-up: see .ci/setup.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop servers bench
+.PHONY: help demo check quick test interop servers bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -13,9 +13,15 @@ help: ## this list
 demo: ## a flash sale: without a lock, with one, and with a Redisson JVM (REDIS_URL: on that server)
 	@.ci/setup rust $(if $(REDIS_URL),,redis) java -- cargo run --package flash_sale
 
-test: ## all tests
+check: ## format, lints and pure tests: no Redis, no JVM, seconds after the build
+	@.ci/setup rust lints -- .ci/tier check
+
+quick: ## the tests on one server, without a JVM: about two minutes after the build
+	@.ci/setup rust redis -- .ci/tier quick
+
+test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
 	@.ci/setup rust redis java faketime peers -- cargo test --workspace $(ARGS)
-	$(if $(ARGS),,@.ci/setup rust redis -- cargo test --workspace --features tls-rustls-ring --test tls)
+	$(if $(ARGS),,@.ci/setup rust redis -- cargo test --package redisson-lock-tls-tests --features tls-rustls-ring)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix
 	@.ci/setup rust redis java peers -- cargo test --test conformance -- $(ARGS)
@@ -24,5 +30,5 @@ servers: ## interop with Rust first and Redisson second, on each server of .ci/s
 	@.ci/setup rust java peers -- .ci/servers -- cargo test --test conformance -- $(or $(ARGS),rust_java --skip sentinel/)
 	$(if $(ARGS),,@.ci/setup rust -- .ci/servers -- cargo test --test faults --test topology -- input:: the_least_rights_are a_user_with_the_least_rights_can)
 
-bench: ## this crate beside Redisson and other crates: writes benches/results (ARGS: some of its tables, only printed)
+bench: ## all tables that README and docs quote, in one run: writes benches/results (ARGS: some of its tables, only printed)
 	@.ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)
