@@ -1,39 +1,93 @@
 //! Acquisitions as the caller writes them down, before they are awaited.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
-    config::whole_ms,
-    engine::Lease,
     error::Error,
     guard::{Guard, LockGuard},
-    lock::Lock,
-    locking::hold::Hold,
-    locking::patience::{MOST, Patience},
-    locking::registry::Entry,
-    locking::share::{Share, Terms},
-    locking::wait::{Ask, contend},
+    locking::{
+        acquire,
+        registry::LockState,
+        request::{Bounds, Request},
+        share::Share,
+    },
+    options::LockOptions,
     owner::{Owner, OwnerKey},
-    protocol::Side,
 };
-
-/// Of a shorter lease nothing would be left after the round trip and the drift of clocks.
-const LEAST_LEASE: Duration = Duration::from_millis(10);
 
 /// The future of an acquisition.
 pub(crate) type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// An acquisition that waits for the lock, begun by awaiting it. See [`Lock::lock`].
+/// The lock that is asked for, and how.
+pub(crate) struct Wanted<'a, G> {
+    pub(crate) state: &'a Result<Arc<LockState>, Error>,
+    pub(crate) options: LockOptions,
+    pub(crate) guard: PhantomData<&'a fn() -> G>,
+}
+
+impl<G> Clone for Wanted<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Wanted<'_, G> {}
+
+impl<G> fmt::Debug for Wanted<'_, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lock = f.debug_struct("Lock");
+        match self.state {
+            Ok(state) => lock.field("kind", &state.kind).field("name", &state.name()),
+            Err(error) => lock.field("error", error),
+        }
+        .finish_non_exhaustive()
+    }
+}
+
+impl<G: Guard> Wanted<'_, G> {
+    pub(crate) async fn acquire(
+        self,
+        owner: Option<OwnerKey>,
+        lease: Option<Duration>,
+        bounds: Bounds,
+    ) -> Result<Option<Share>, Error> {
+        let state = self.state.as_ref().map_err(Clone::clone)?;
+        let engine = &state.target.engine;
+        engine.check_open()?;
+        let needs_token = G::HAS_TOKEN;
+        let Self { options, .. } = self;
+        let request =
+            Request::checked(&engine.settings, options, owner, lease, bounds, needs_token)?;
+        acquire(state, &request).await
+    }
+
+    /// The same, and who fails is told what it was about.
+    async fn guard(
+        self,
+        owner: Option<&mut Owner>,
+        lease: Option<Duration>,
+        bounds: Bounds,
+    ) -> Result<Option<G>, Error> {
+        let owner = owner.map(|owner| owner.key());
+        match (self.acquire(owner, lease, bounds).await, self.state) {
+            (Ok(share), _) => Ok(share.map(G::from_share)),
+            (Err(error), Ok(state)) => Err(state.target.told("acquiring")(error)),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+}
+
+/// An acquisition that waits for the lock, begun by awaiting it. See [`Lock::lock`](crate::Lock::lock).
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct Acquire<'a, G = LockGuard> {
-    lock: &'a Lock<G>,
+    lock: Wanted<'a, G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
 }
 
 impl<'a, G> Acquire<'a, G> {
-    pub(crate) fn new(lock: &'a Lock<G>) -> Self {
+    pub(crate) fn new(lock: Wanted<'a, G>) -> Self {
         Self { lock, owner: None, lease: None }
     }
 
@@ -58,27 +112,25 @@ impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease } = self;
         Box::pin(async move {
-            let owner = owner.map(|owner| owner.key());
-            let share = take(lock, owner, lease, Patience::Forever).await;
-            let share = share.map_err(lock.told("acquiring"))?;
-            Ok(G::from_share(share.expect("waits until it is granted")))
+            let guard = lock.guard(owner, lease, Bounds::FOREVER).await?;
+            Ok(guard.expect("waits until it is granted"))
         })
     }
 }
 
 /// An acquisition that waits for a limited time or not at all, begun by awaiting it. See
-/// [`Lock::try_lock`].
+/// [`Lock::try_lock`](crate::Lock::try_lock).
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct TryAcquire<'a, G = LockGuard> {
-    lock: &'a Lock<G>,
+    lock: Wanted<'a, G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     wait: Duration,
 }
 
 impl<'a, G> TryAcquire<'a, G> {
-    pub(crate) fn new(lock: &'a Lock<G>) -> Self {
+    pub(crate) fn new(lock: Wanted<'a, G>) -> Self {
         Self { lock, owner: None, lease: None, wait: Duration::ZERO }
     }
 
@@ -108,85 +160,6 @@ impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease, wait } = self;
-        Box::pin(async move {
-            let patience = Patience::of(wait)?;
-            let owner = owner.map(|owner| owner.key());
-            let share = take(lock, owner, lease, patience).await;
-            Ok(share.map_err(lock.told("acquiring"))?.map(G::from_share))
-        })
+        Box::pin(async move { lock.guard(owner, lease, Bounds::of(wait)?).await })
     }
-}
-
-pub(crate) async fn take<G: Guard>(
-    lock: &Lock<G>,
-    owner: Option<OwnerKey>,
-    lease: Option<Duration>,
-    patience: Patience,
-) -> Result<Option<Share>, Error> {
-    let entry = lock.entry()?;
-    let engine = &entry.engine;
-    engine.check_open()?;
-    let watched = lease.is_none();
-    let lease = lease.map_or(Ok(engine.settings.watchdog), checked_lease)?;
-    let backoff = lock.manner().backoff.checked()?;
-    let replicas = lock.manner().replicas.unwrap_or(engine.settings.replicas);
-    let mut under = None;
-    if let Some(owner) = owner {
-        if let Some(hold) = entry.hold_of(owner) {
-            let lacks_token = G::HAS_TOKEN && hold.token().is_none();
-            if lacks_token && hold.is_wanted() {
-                return Err(Error::Invalid(
-                    "the owner's hold was taken by a kind of lock that has no tokens".into(),
-                ));
-            }
-            if !entry.kind.is_reentrant() {
-                must_not_wait_for(&hold, entry).await?;
-            } else if !lacks_token {
-                let reenter = hold.reenter(lease, watched, patience, replicas);
-                if let Some(share) = engine.janitor.finish(reenter).await? {
-                    return Ok(Some(share));
-                }
-            }
-        }
-        under = beside(entry, owner).await?;
-    }
-    let terms = Terms { lease, watched, replicas };
-    contend(entry, Ask { terms, owner, patience, under, backoff }).await
-}
-
-/// What the owner holds of the other side of a read/write lock: under a write it may read, over a
-/// read it must not wait to write.
-async fn beside(entry: &Entry, owner: OwnerKey) -> Result<Option<Arc<Lease>>, Error> {
-    match entry.kind.side() {
-        Side::Whole => Ok(None),
-        Side::Read => Ok(entry.hold_on(Side::Write, owner).map(|hold| hold.lease.clone())),
-        Side::Write => {
-            if let Some(reads) = entry.hold_on(Side::Read, owner) {
-                must_not_wait_for(&reads, entry).await?;
-            }
-            Ok(None)
-        }
-    }
-}
-
-/// Refuses an owner that would wait for a hold of its own. It may wait for one that is being given
-/// back, and need not wait for one that is lost: the server is asked, for nobody may have noticed.
-async fn must_not_wait_for(hold: &Hold, entry: &Entry) -> Result<(), Error> {
-    if !hold.is_wanted() {
-        return Ok(());
-    }
-    match hold.check().await {
-        Ok(()) if hold.is_wanted() => Err(Error::WouldDeadlock { key: entry.name().into() }),
-        Ok(()) | Err(Error::NotHeld { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-pub(crate) fn checked_lease(lease: Duration) -> Result<Duration, Error> {
-    if lease < LEAST_LEASE || lease > MOST {
-        return Err(Error::Invalid(format!(
-            "a lease of {lease:?} does not lie between {LEAST_LEASE:?} and {MOST:?}"
-        )));
-    }
-    Ok(whole_ms(lease))
 }

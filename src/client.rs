@@ -7,8 +7,8 @@ use crate::{
     engine::{Engine, Wakeups},
     error::Error,
     lock::{FencedLock, Lock},
-    locking::patience::SpinBackoff,
-    locking::registry::{Entries, Entry},
+    locking::registry::{LockState, Registry},
+    options::SpinBackoff,
     owner::Owner,
     protocol::Kind,
     read_write::ReadWriteLock,
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Client {
     engine: Arc<Engine>,
-    entries: Arc<Entries>,
+    registry: Arc<Registry>,
 }
 
 impl fmt::Debug for Client {
@@ -73,7 +73,7 @@ impl Client {
     }
 
     pub(crate) fn on(engine: Arc<Engine>) -> Self {
-        Self { engine, entries: Arc::default() }
+        Self { engine, registry: Arc::default() }
     }
 
     #[cfg(test)]
@@ -86,7 +86,7 @@ impl Client {
     ///
     /// One holder at a time, in no order between processes.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.entry(Kind::Reentrant, name))
+        Lock::new(self.state(Kind::Reentrant, name))
     }
 
     /// The fair lock of that name, `getFairLock` in Redisson: as [`lock`](Client::lock), but first
@@ -98,13 +98,13 @@ impl Client {
     ///
     /// A fair lock is slower than a plain one: nobody takes it out of turn.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.entry(Kind::Fair, name))
+        Lock::new(self.state(Kind::Fair, name))
     }
 
     /// The read/write lock of that name, `getReadWriteLock` in Redisson.
     pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
         let name = name.as_ref();
-        ReadWriteLock::new(self.entry(Kind::Read, name), self.entry(Kind::Write, name))
+        ReadWriteLock::new(self.state(Kind::Read, name), self.state(Kind::Write, name))
     }
 
     /// The fenced lock of that name, `getFencedLock` in Redisson: as [`lock`](Client::lock), and each
@@ -129,19 +129,19 @@ impl Client {
     /// # }
     /// ```
     pub fn fenced_lock(&self, name: impl AsRef<str>) -> FencedLock {
-        Lock::new(self.entry(Kind::Fenced, name))
+        Lock::new(self.state(Kind::Fenced, name))
     }
 
     /// As [`lock`](Client::lock), but an owner that holds it cannot take it once more:
     /// [`Error::WouldDeadlock`].
     pub fn non_reentrant_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.entry(Kind::NonReentrant, name))
+        Lock::new(self.state(Kind::NonReentrant, name))
     }
 
     /// As [`fair_lock`](Client::fair_lock), but an owner that holds it cannot take it once more:
     /// [`Error::WouldDeadlock`].
     pub fn non_reentrant_fair_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.entry(Kind::NonReentrantFair, name))
+        Lock::new(self.state(Kind::NonReentrantFair, name))
     }
 
     /// The spin lock of that name, `getSpinLock` in Redisson: as [`lock`](Client::lock), but its waiters
@@ -150,7 +150,7 @@ impl Client {
     /// It saves the server messages where a lock is held for very short times, and goes where
     /// messages do not. A release tells waiters of the plain lock of that name all the same.
     pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.entry(Kind::Spin, name))
+        Lock::new(self.state(Kind::Spin, name))
     }
 
     /// The same with other pauses.
@@ -158,8 +158,8 @@ impl Client {
         self.spin_lock(name).with_backoff(backoff)
     }
 
-    fn entry(&self, kind: Kind, name: impl AsRef<str>) -> Result<Arc<Entry>, Error> {
-        self.entries.get(&self.engine, kind, name.as_ref())
+    fn state(&self, kind: Kind, name: impl AsRef<str>) -> Result<Arc<LockState>, Error> {
+        self.registry.lock(&self.engine, kind, name.as_ref())
     }
 
     /// A new logical thread, for whoever takes one lock several times over.

@@ -35,7 +35,7 @@ pub struct LockGuard {
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
-            .field("lock", &self.share.hold().entry.name())
+            .field("lock", &self.share.hold().target.name())
             .field("holder", &self.holder())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
@@ -64,8 +64,8 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped before its end, the release goes on in the background.
     pub async fn unlock(self) -> Result<(), Error> {
-        let entry = self.share.hold().entry.clone();
-        self.share.release().await.map_err(entry.told("releasing"))
+        let target = self.share.hold().target.clone();
+        self.share.release().await.map_err(target.told("releasing"))
     }
 
     /// Waits until the hold is lost, and says why. For ever, while it is not.
@@ -133,7 +133,7 @@ impl LockGuard {
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
         let hold = self.share.hold();
-        hold.check().await.map_err(hold.entry.told("checking"))
+        hold.check().await.map_err(hold.target.told("checking"))
     }
 
     /// How many replicas had confirmed the hold when it was granted. `None`: they were not asked; see
@@ -168,7 +168,7 @@ pub struct FencedGuard {
 impl fmt::Debug for FencedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FencedGuard")
-            .field("lock", &self.guard.share.hold().entry.name())
+            .field("lock", &self.guard.share.hold().target.name())
             .field("holder", &self.holder())
             .field("remaining", &self.remaining())
             .field("token", &self.token.value())

@@ -162,6 +162,7 @@ mod lock;
 mod locking;
 mod multi;
 mod names;
+mod options;
 mod owner;
 mod protocol;
 mod read_write;
@@ -195,8 +196,8 @@ pub use crate::{
     guard::{FencedGuard, FencingToken, Guard, LockGuard},
     inspection::{Access, Holder, Inspection, Remaining, Waiter},
     lock::{FencedLock, Lock},
-    locking::patience::SpinBackoff,
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
+    options::SpinBackoff,
     owner::Owner,
     read_write::ReadWriteLock,
     replicas::Replicas,

@@ -5,12 +5,12 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use tokio::time::Instant;
 
 use crate::{
-    acquire::{Acquire, TryAcquire},
+    acquire::{Acquire, TryAcquire, Wanted},
     error::Error,
     guard::{FencedGuard, FencingToken, LockGuard},
     inspection::{Access, Inspection, Remaining},
-    locking::patience::{Manner, SpinBackoff},
-    locking::registry::Entry,
+    locking::registry::LockState,
+    options::{LockOptions, SpinBackoff},
     protocol::{self, Forced, Kind},
     replicas::Replicas,
 };
@@ -23,8 +23,8 @@ use crate::{
 /// `G` is what its holder gets.
 #[must_use = "a lock is not held until it is acquired: `let guard = lock.lock().await?`"]
 pub struct Lock<G = LockGuard> {
-    entry: Result<Arc<Entry>, Error>,
-    manner: Manner,
+    state: Result<Arc<LockState>, Error>,
+    options: LockOptions,
     guard: PhantomData<fn() -> G>,
 }
 
@@ -33,64 +33,60 @@ pub type FencedLock = Lock<FencedGuard>;
 
 impl<G> Clone for Lock<G> {
     fn clone(&self) -> Self {
-        Self { entry: self.entry.clone(), manner: self.manner, guard: PhantomData }
+        Self { state: self.state.clone(), options: self.options, guard: PhantomData }
     }
 }
 
 /// The same lock, without its tokens.
 impl From<FencedLock> for Lock {
     fn from(lock: FencedLock) -> Self {
-        Self { entry: lock.entry, manner: lock.manner, guard: PhantomData }
+        Self { state: lock.state, options: lock.options, guard: PhantomData }
     }
 }
 
 impl<G> From<&Lock<G>> for Lock {
     fn from(lock: &Lock<G>) -> Self {
-        Self { entry: lock.entry.clone(), manner: lock.manner, guard: PhantomData }
+        Self { state: lock.state.clone(), options: lock.options, guard: PhantomData }
     }
 }
 
 impl<G> fmt::Debug for Lock<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lock = f.debug_struct("Lock");
-        match &self.entry {
-            Ok(entry) => lock.field("kind", &entry.kind).field("name", &entry.name()),
-            Err(error) => lock.field("error", error),
-        }
-        .finish_non_exhaustive()
+        fmt::Debug::fmt(&self.wanted(), f)
     }
 }
 
 impl<G> Lock<G> {
-    pub(crate) fn new(entry: Result<Arc<Entry>, Error>) -> Self {
-        Self { entry, manner: Manner::default(), guard: PhantomData }
+    pub(crate) fn new(state: Result<Arc<LockState>, Error>) -> Self {
+        Self { state, options: LockOptions::default(), guard: PhantomData }
     }
 
     pub(crate) fn with_backoff(self, backoff: SpinBackoff) -> Self {
-        Self { manner: Manner { backoff, ..self.manner }, ..self }
+        Self { options: LockOptions { backoff, ..self.options }, ..self }
     }
 
-    pub(crate) fn manner(&self) -> Manner {
-        self.manner
+    /// What an acquisition has to know of it.
+    pub(crate) fn wanted(&self) -> Wanted<'_, G> {
+        Wanted { state: &self.state, options: self.options, guard: PhantomData }
     }
 
     /// The same lock, whose holds so many replicas have to confirm, whatever
     /// [`Config::replicas`](crate::Config::replicas) says. An acquisition that too few confirm in time
     /// fails with [`Error::NotReplicated`], and what was taken is released.
     pub fn replicas(self, replicas: Replicas) -> Self {
-        Self { manner: Manner { replicas: Some(replicas), ..self.manner }, ..self }
+        Self { options: LockOptions { replicas: Some(replicas), ..self.options }, ..self }
     }
 
     /// What a caller is told of an error it met with this lock.
     pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
-        move |error| match &self.entry {
-            Ok(entry) => entry.told(doing)(error),
+        move |error| match &self.state {
+            Ok(state) => state.target.told(doing)(error),
             Err(_) => error,
         }
     }
 
-    pub(crate) fn entry(&self) -> Result<&Arc<Entry>, Error> {
-        self.entry.as_ref().map_err(Clone::clone)
+    pub(crate) fn state(&self) -> Result<&Arc<LockState>, Error> {
+        self.state.as_ref().map_err(Clone::clone)
     }
 
     /// Acquires the lock, waiting for it without a bound. Await the result, or first say more:
@@ -125,7 +121,7 @@ impl<G> Lock<G> {
     /// # }
     /// ```
     pub fn lock(&self) -> Acquire<'_, G> {
-        Acquire::new(self)
+        Acquire::new(self.wanted())
     }
 
     /// Acquires the lock if it is free, or becomes free within [`wait`](TryAcquire::wait). `None`:
@@ -150,7 +146,7 @@ impl<G> Lock<G> {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<'_, G> {
-        TryAcquire::new(self)
+        TryAcquire::new(self.wanted())
     }
 
     /// Whether anybody holds the lock. Asks the server.
@@ -189,7 +185,7 @@ impl<G> Lock<G> {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn inspect(&self) -> Result<Inspection, Error> {
-        let kind = self.entry()?.kind;
+        let kind = self.state()?.kind;
         let mut seen = self.inspect_all().await?;
         let access = match kind {
             Kind::Read => Access::Shared,
@@ -204,11 +200,13 @@ impl<G> Lock<G> {
 
     /// The same with both sides of a read/write lock.
     pub(crate) async fn inspect_all(&self) -> Result<Inspection, Error> {
-        let entry = self.entry()?;
-        let reply = entry.ask(entry.protocol.inspect()).await.map_err(entry.told("inspecting"))?;
+        let state = self.state()?;
+        let target = &state.target;
+        let reply =
+            target.ask(target.protocol.inspect()).await.map_err(target.told("inspecting"))?;
         let snapshot =
-            protocol::inspected(reply).map_err(|error| error.into_error(entry.name()))?;
-        Ok(Inspection::new(snapshot, entry.kind, entry.engine.identity.client()))
+            protocol::inspected(reply).map_err(|error| error.into_error(target.name()))?;
+        Ok(Inspection::new(snapshot, state.kind, target.engine.identity.client()))
     }
 
     /// Frees the lock, whoever holds it, and wakes a waiter. `false`: nobody held it.
@@ -228,21 +226,24 @@ impl<G> Lock<G> {
     /// # Cancel safety
     /// Dropped before its end, the lock may or may not have been freed.
     pub async fn force_unlock(&self) -> Result<bool, Error> {
-        let entry = self.entry()?;
-        let by = Instant::now() + entry.engine.settings.command_timeout;
-        for _ in 0..2 {
-            let not_after = entry.not_after(Instant::now());
-            let reply = entry.ask_by(entry.protocol.force_unlock(not_after), by).await;
-            let reply = reply.map_err(entry.told("force-unlocking"))?;
-            match protocol::forced(reply).map_err(|error| error.into_error(entry.name()))? {
-                Forced::Freed => return Ok(true),
-                Forced::NobodyHeld => return Ok(false),
-                // Our idea of the server's clock was wrong; now it is right.
-                Forced::Late(now) => entry.observe(now),
+        let target = &self.state()?.target;
+        let by = Instant::now() + target.engine.settings.command_timeout;
+        let mut tries = 2;
+        loop {
+            tries -= 1;
+            let not_after = target.not_after(Instant::now());
+            let reply = target.ask_by(target.protocol.force_unlock(not_after), by).await;
+            let reply = reply.map_err(target.told("force-unlocking"))?;
+            let answer =
+                protocol::forced(reply).map_err(|error| error.into_error(target.name()))?;
+            match target.in_time(answer) {
+                Ok(forced) => return Ok(forced == Forced::Freed),
+                Err(error) if tries == 0 => {
+                    return Err(target.told("force-unlocking")(error.into_error(target.name())));
+                }
+                Err(_) => {}
             }
         }
-        let late = crate::wire::WireError::unanswered("the answers come too late");
-        Err(entry.told("force-unlocking")(late.into_error(entry.name())))
     }
 
     /// The lock's key on the server, prefix included.
@@ -250,7 +251,7 @@ impl<G> Lock<G> {
     /// # Errors
     /// [`Error::Invalid`] when the name cannot be used.
     pub fn name(&self) -> Result<&str, Error> {
-        Ok(self.entry()?.name())
+        Ok(self.state()?.name())
     }
 }
 
@@ -263,10 +264,10 @@ impl Lock<FencedGuard> {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn token(&self) -> Result<Option<FencingToken>, Error> {
-        let entry = self.entry()?;
-        let call = entry.protocol.token().expect("a fenced lock has tokens");
-        let reply = entry.ask(call).await.map_err(entry.told("reading the token of"))?;
-        let token = protocol::token(&reply).map_err(|error| error.into_error(entry.name()))?;
+        let target = &self.state()?.target;
+        let call = target.protocol.token().expect("a fenced lock has tokens");
+        let reply = target.ask(call).await.map_err(target.told("reading the token of"))?;
+        let token = protocol::token(&reply).map_err(|error| error.into_error(target.name()))?;
         Ok((token > 0).then(|| FencingToken::new(token)))
     }
 }

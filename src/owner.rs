@@ -51,15 +51,23 @@ impl Owner {
 ///
 /// Redisson reads `n` as a thread id. It needs any integer that is unique within the client.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct OwnerId(Bytes);
+pub(crate) struct OwnerId {
+    text: Bytes,
+    number: u64,
+}
 
 impl OwnerId {
     pub(crate) fn as_bytes(&self) -> &Bytes {
-        &self.0
+        &self.text
+    }
+
+    /// No other hold of this client has the same, ever.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("made of ASCII")
+        std::str::from_utf8(&self.text).expect("made of ASCII")
     }
 }
 
@@ -106,9 +114,10 @@ impl Identity {
     }
 
     fn write(&self, above: u64, ending: &str) -> OwnerId {
-        let mut number = itoa::Buffer::new();
-        let number = number.format(above + self.next.fetch_add(1, Ordering::Relaxed));
-        OwnerId([&*self.client, ":", number, ending].concat().into())
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(above + number);
+        OwnerId { text: [&*self.client, ":", digits, ending].concat().into(), number }
     }
 }
 

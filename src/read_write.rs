@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     inspection::Inspection,
     lock::Lock,
-    locking::registry::Entry,
+    locking::registry::LockState,
 };
 
 /// A lock that several may hold to read, or one to write. Made by
@@ -54,7 +54,10 @@ impl fmt::Debug for ReadWriteLock {
 }
 
 impl ReadWriteLock {
-    pub(crate) fn new(read: Result<Arc<Entry>, Error>, write: Result<Arc<Entry>, Error>) -> Self {
+    pub(crate) fn new(
+        read: Result<Arc<LockState>, Error>,
+        write: Result<Arc<LockState>, Error>,
+    ) -> Self {
         Self { read: Lock::new(read), write: Lock::new(write) }
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::Lease;
+use super::lease::Lease;
 
 /// What is at rest in it costs nothing until its time has come.
 #[derive(Debug)]

@@ -1,6 +1,13 @@
-//! Pauses between tries.
+//! [`Backoff`]: pauses between tries, and whether there is to be another one.
 
 use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    runtime::{ClientRuntime, RuntimeEnded},
+    wire::WireError,
+};
 
 /// Growing pauses between the tries of one operation, with jitter so that many do not try as one.
 #[derive(Debug)]
@@ -29,6 +36,41 @@ impl Backoff {
         let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.next = (self.next * 2).min(self.most);
         pause
+    }
+
+    /// Whether a call may be made once more for its caller, after `error`; done after a pause.
+    pub(crate) async fn may_retry(
+        &mut self,
+        runtime: &ClientRuntime,
+        error: WireError,
+        retry_until: Instant,
+    ) -> Result<(), WireError> {
+        match error {
+            WireError::Unanswered(_) | WireError::NotNow(_) => {
+                self.must_retry(runtime, error, retry_until).await
+            }
+            WireError::WrongType | WireError::Refused(_) => Err(error),
+        }
+    }
+
+    /// The same for what takes something away from the server, and so has to be done in the end: it is
+    /// refused today by a full disk or for want of a right, and not for ever.
+    pub(crate) async fn must_retry(
+        &mut self,
+        runtime: &ClientRuntime,
+        error: WireError,
+        retry_until: Instant,
+    ) -> Result<(), WireError> {
+        let pause = self.next();
+        if runtime.has_ended() {
+            return Err(RuntimeEnded.into());
+        }
+        // What is of another type is nothing of ours any more.
+        if matches!(error, WireError::WrongType) || Instant::now() + pause >= retry_until {
+            return Err(error);
+        }
+        sleep(pause).await;
+        Ok(())
     }
 }
 

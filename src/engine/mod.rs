@@ -1,6 +1,6 @@
 //! What runs behind the locks of one client: connections, clock and the background tasks.
 //!
-//! The tasks hold the engine weakly: when the last client, lock and guard are gone, so is it, and
+//! The tasks hold their parts of it weakly: when the last client, lock and guard are gone, so is the engine, and
 //! the janitor closes the connections once its own work is done.
 
 mod agenda;
@@ -8,38 +8,34 @@ mod backoff;
 mod combiner;
 mod janitor;
 mod lease;
+mod lifecycle;
 mod releases;
 mod silence;
 mod wakeups;
 mod watchdog;
 
 use std::{
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 
-use self::{agenda::Agenda, combiner::Combiner, lease::Look};
 pub(crate) use self::{
     backoff::Backoff,
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
-    releases::{Released, Releases},
-    silence::Silence,
+    lifecycle::Lifecycle,
+    releases::Released,
     wakeups::{Subscription, Wakeups},
-    watchdog::Watchdog,
 };
+use self::{combiner::Combiner, releases::Releases, silence::Silence, watchdog::Watchdog};
 use crate::{
     config::Settings,
     error::{Error, RedisError},
+    names,
     owner::Identity,
+    protocol::Protocol,
     replicas::Replicas,
     runtime::{ClientRuntime, RuntimeEnded},
     wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
@@ -51,27 +47,15 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
-    /// What outlives a call runs here.
-    pub(crate) runtime: ClientRuntime,
+    pub(crate) life: Arc<Lifecycle>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) identity: Identity,
     pub(crate) janitor: Janitor,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) silence: Silence,
-    releases: Releases,
-    combiner: Combiner,
-    state: watch::Sender<State>,
-    /// Whether that is `Open`: looked at by every call.
-    is_open: AtomicBool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
-    Open,
-    /// Nothing new is begun, what is queued is finished.
-    Closing,
-    Closed,
+    releases: Arc<Releases>,
+    combiner: Arc<Combiner>,
 }
 
 impl Engine {
@@ -82,27 +66,39 @@ impl Engine {
         wakeups: Arc<Wakeups>,
         runtime: ClientRuntime,
     ) -> Arc<Self> {
-        let engine = Arc::new(Self {
-            identity: Identity::new(),
-            janitor: Janitor::start(transport.clone(), runtime.clone()),
-            watchdog: Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout)),
-            wakeups,
-            silence: Silence::default(),
-            releases: Releases::default(),
-            combiner: Combiner::new(transport.clone(), runtime.clone(), settings.command_timeout),
-            state: watch::Sender::new(State::Open),
-            is_open: AtomicBool::new(true),
-            settings,
-            transport,
-            runtime: runtime.clone(),
-        });
-        runtime.spawn(wakeups::run(Arc::downgrade(&engine)));
-        runtime.spawn(watchdog::run(Arc::downgrade(&engine)));
-        runtime.spawn(keep_time(Arc::downgrade(&engine)));
-        if engine.transport.follows() {
-            runtime.spawn(releases::run(Arc::downgrade(&engine)));
+        let life = Arc::new(Lifecycle::new(runtime.clone()));
+        let janitor = Janitor::start(transport.clone(), runtime.clone());
+        let watchdog = Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout));
+        let timeout = settings.command_timeout;
+        let combiner = Arc::new(Combiner::new(transport.clone(), runtime.clone(), timeout));
+        let releases = Releases {
+            life: life.clone(),
+            transport: transport.clone(),
+            combiner: combiner.clone(),
+            janitor: janitor.clone(),
+            kept: Mutex::default(),
+        };
+        let releases = Arc::new(releases);
+        let alive = || Arc::downgrade(&life);
+        runtime.spawn(wakeups::task::run(alive(), wakeups.clone(), transport.clone()));
+        let weakly = Arc::downgrade(&transport);
+        runtime.spawn(watchdog::run(alive(), Arc::downgrade(&watchdog), weakly.clone()));
+        runtime.spawn(keep_time(alive(), weakly));
+        if transport.follows() {
+            runtime.spawn(releases::run(Arc::downgrade(&releases), wakeups.gaps()));
         }
-        engine
+        Arc::new(Self {
+            identity: Identity::new(),
+            silence: Silence::default(),
+            settings,
+            life,
+            transport,
+            janitor,
+            wakeups,
+            watchdog,
+            releases,
+            combiner,
+        })
     }
 
     /// Server time in ms past which a request for this key, sent at this moment, must have no effect.
@@ -126,46 +122,65 @@ impl Engine {
         }
     }
 
+    /// See [`Lifecycle::check_open`].
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if !self.is_open.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
-        if self.runtime.has_ended() {
-            return Err(RuntimeEnded.into());
-        }
-        Ok(())
+        self.life.check_open()
     }
 
-    /// Whether the connections are closed: nothing can be undone any more.
+    /// See [`Lifecycle::is_closed`].
     pub(crate) fn is_closed(&self) -> bool {
-        *self.state.borrow() == State::Closed
+        self.life.is_closed()
     }
 
-    /// Done when the client is being closed, or its runtime has ended. Says what those who wait are told.
+    /// See [`Lifecycle::closing`].
     pub(crate) async fn closing(&self) -> Error {
-        let mut state = self.state.subscribe();
-        tokio::select! {
-            _ = state.wait_for(|state| *state >= State::Closing) => Error::Closed,
-            () = self.runtime.ended() => RuntimeEnded.into(),
+        self.life.closing().await
+    }
+
+    /// See [`Backoff::may_retry`].
+    pub(crate) async fn may_retry(
+        &self,
+        error: WireError,
+        backoff: &mut Backoff,
+        retry_until: Instant,
+    ) -> Result<(), WireError> {
+        backoff.may_retry(&self.life.runtime, error, retry_until).await
+    }
+
+    /// See [`Backoff::must_retry`].
+    pub(crate) async fn must_retry(
+        &self,
+        error: WireError,
+        backoff: &mut Backoff,
+        retry_until: Instant,
+    ) -> Result<(), WireError> {
+        backoff.must_retry(&self.life.runtime, error, retry_until).await
+    }
+
+    /// Which server is going to be told of a release; see [`Engine::released`].
+    pub(crate) fn serves(&self, protocol: &dyn Protocol) -> Option<u64> {
+        let follows = self.transport.follows();
+        follows.then(|| self.transport.place(names::text(protocol.key())))
+    }
+
+    /// The server that was told of a release has answered. `place`: `None` where no other ever takes its place.
+    pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> Released) {
+        if let Some(place) = place {
+            self.releases.remember(place, released());
         }
     }
 
     /// Refuses all that is new, tells the holders, and waits for what is still to be undone.
     pub(crate) async fn close(&self) -> Result<(), Error> {
-        // Before anybody is woken by it.
-        self.is_open.store(false, Ordering::Release);
-        self.state.send_if_modified(|state| {
-            let open = *state == State::Open;
-            *state = State::Closing.max(*state);
-            open
-        });
+        self.life.begin_closing();
         self.watchdog.close();
+        let runtime = &self.life.runtime;
         let drained = tokio::select! {
             drained = timeout(self.settings.retry_timeout, self.janitor.drained()) => drained,
-            () = self.runtime.ended() => Ok(()),
+            () = runtime.ended() => Ok(()),
         };
-        self.state.send_replace(State::Closed);
-        if self.runtime.has_ended() {
+        self.life.end_closing();
+        if runtime.has_ended() {
             return Err(RuntimeEnded.into());
         }
         self.transport.quit().await;
@@ -173,50 +188,15 @@ impl Engine {
             Error::Redis(RedisError::new("closed, but some locks could not be released in time"))
         })
     }
-
-    /// Whether a call may be made once more for its caller, after `error`; done after a pause.
-    pub(crate) async fn may_retry(
-        &self,
-        error: WireError,
-        backoff: &mut Backoff,
-        give_up: Instant,
-    ) -> Result<(), WireError> {
-        match error {
-            WireError::Unanswered(_) | WireError::NotNow(_) => {
-                self.must_retry(error, backoff, give_up).await
-            }
-            WireError::WrongType | WireError::Refused(_) => Err(error),
-        }
-    }
-
-    /// The same for what takes something away from the server, and so has to be done in the end: it is
-    /// refused today by a full disk or for want of a right, and not for ever.
-    pub(crate) async fn must_retry(
-        &self,
-        error: WireError,
-        backoff: &mut Backoff,
-        give_up: Instant,
-    ) -> Result<(), WireError> {
-        let pause = backoff.next();
-        if self.runtime.has_ended() {
-            return Err(RuntimeEnded.into());
-        }
-        // What is of another type is nothing of ours any more.
-        if matches!(error, WireError::WrongType) || Instant::now() + pause >= give_up {
-            return Err(error);
-        }
-        sleep(pause).await;
-        Ok(())
-    }
 }
 
-async fn keep_time(engine: Weak<Engine>) {
+async fn keep_time(life: Weak<Lifecycle>, transport: Weak<dyn Transport>) {
     loop {
         sleep(CLOCK_INTERVAL).await;
-        let Some(engine) = engine.upgrade() else { return };
-        if engine.check_open().is_err() {
+        if life.upgrade().is_none_or(|life| life.check_open().is_err()) {
             return;
         }
-        engine.transport.keep_time().await;
+        let Some(transport) = transport.upgrade() else { return };
+        transport.keep_time().await;
     }
 }

@@ -14,14 +14,17 @@ use std::{
 };
 
 use futures::future::join_all;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
-use super::{Backoff, Engine};
+use super::{backoff::Backoff, combiner::Combiner, janitor::Janitor, lifecycle::Lifecycle};
 use crate::{
     names,
     owner::OwnerId,
     protocol::{self, Line, Protocol},
-    replicas::Replicas,
+    wire::Transport,
 };
 
 /// So many of the last releases that one server has answered are known, and for so long after each, by its
@@ -32,11 +35,18 @@ const KEPT: Duration = Duration::from_secs(10);
 /// How often to look whether the engine is still there.
 const GLANCE: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Releases {
+    pub(super) life: Arc<Lifecycle>,
+    pub(super) transport: Arc<dyn Transport>,
+    pub(super) combiner: Arc<Combiner>,
+    pub(super) janitor: Janitor,
     /// By the server that has answered, the latest last.
-    kept: Mutex<HashMap<u64, VecDeque<Kept>>>,
+    pub(super) kept: Mutex<Kept>,
 }
+
+/// By server, the latest last.
+type Kept = HashMap<u64, VecDeque<Answered>>;
 
 /// A hold, or a place in line, that was given back.
 #[derive(Clone, Debug)]
@@ -49,96 +59,83 @@ pub(crate) struct Released {
     pub(crate) ends: Instant,
 }
 
+/// One that a server has answered then.
 #[derive(Debug)]
-struct Kept {
+pub(super) struct Answered {
     released: Released,
     answered: Instant,
 }
 
 impl Releases {
-    fn kept(&self) -> MutexGuard<'_, HashMap<u64, VecDeque<Kept>>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, place: u64, one: Kept) {
-        let now = one.answered;
-        let mut kept = self.kept();
-        let kept = kept.entry(place).or_default();
-        while kept.len() >= MOST || kept.front().is_some_and(|first| first.answered + KEPT <= now) {
-            kept.pop_front();
-        }
-        kept.push_back(one);
-    }
-
-    /// Takes out those that another server has by now than the one that has answered, with that.
-    fn take_moved(&self, serves: impl Fn(&[u8]) -> u64) -> Vec<(u64, Kept)> {
-        let (mut moved, now) = (Vec::new(), Instant::now());
-        self.kept().retain(|place, kept| {
-            for one in std::mem::take(kept) {
-                let serves = serves(one.released.protocol.key());
-                match serves == *place {
-                    true => kept.push_back(one),
-                    false => moved.push((serves, one)),
-                }
-            }
-            !kept.is_empty()
-        });
-        moved.retain(|(_, one)| now < one.released.ends);
-        moved
-    }
-}
-
-impl Engine {
-    /// Which server is going to be told of a release; see [`Engine::released`].
-    pub(crate) fn serves(&self, protocol: &dyn Protocol) -> Option<u64> {
-        let follows = self.transport.follows();
-        follows.then(|| self.transport.place(names::text(protocol.key())))
-    }
-
-    /// The server that was told of a release has answered. `place`: `None` where no other ever takes its place.
-    pub(crate) fn released(
-        self: &Arc<Self>,
-        place: Option<u64>,
-        released: impl FnOnce() -> Released,
-    ) {
-        let Some(place) = place else { return };
-        let released = released();
+    /// The server `place` has answered a release.
+    pub(super) fn remember(self: &Arc<Self>, place: u64, released: Released) {
         let serves = self.transport.place(names::text(released.protocol.key()));
         if serves != place {
             // Whoever went through what was kept did not find it.
             self.janitor.spawn(again(self.clone(), vec![released.clone()]));
         }
-        self.releases.keep(serves, Kept { released, answered: Instant::now() });
+        keep(&mut self.kept(), serves, Answered { released, answered: Instant::now() });
     }
 }
 
+fn keep(kept: &mut Kept, place: u64, one: Answered) {
+    let now = one.answered;
+    let kept = kept.entry(place).or_default();
+    while kept.len() >= MOST || kept.front().is_some_and(|first| first.answered + KEPT <= now) {
+        kept.pop_front();
+    }
+    kept.push_back(one);
+}
+
+/// Takes out those that another server has by now than the one that has answered, with that.
+fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> u64) -> Vec<(u64, Answered)> {
+    let (mut moved, now) = (Vec::new(), Instant::now());
+    kept.retain(|place, kept| {
+        for one in std::mem::take(kept) {
+            let serves = serves(one.released.protocol.key());
+            match serves == *place {
+                true => kept.push_back(one),
+                false => moved.push((serves, one)),
+            }
+        }
+        !kept.is_empty()
+    });
+    moved.retain(|(_, one)| now < one.released.ends);
+    moved
+}
+
 /// The task that looks at each change of the servers what their heirs have to be told. Ends with the engine.
-pub(super) async fn run(engine: Weak<Engine>) {
-    let Some(mut gaps) = engine.upgrade().map(|engine| engine.wakeups.gaps()) else { return };
+/// `gaps`: after each, other servers may serve the keys.
+pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>) {
     loop {
         tokio::select! {
             changed = gaps.changed() => if changed.is_err() { return },
             () = sleep(GLANCE) => {}
         }
-        let Some(engine) = engine.upgrade().filter(|engine| engine.check_open().is_ok()) else {
+        let Some(releases) = releases.upgrade() else { return };
+        if releases.life.check_open().is_err() {
             return;
-        };
-        let serves = |key: &[u8]| engine.transport.place(names::text(key));
-        let moved = engine.releases.take_moved(serves);
+        }
+        let serves = |key: &[u8]| releases.transport.place(names::text(key));
+        let moved = take_moved(&mut releases.kept(), serves);
         if moved.is_empty() {
             continue;
         }
         let released = moved.iter().map(|(_, one)| one.released.clone()).collect();
-        engine.janitor.spawn(again(engine.clone(), released));
+        releases.janitor.spawn(again(releases.clone(), released));
         // Another may take the place of that one, too.
-        moved.into_iter().for_each(|(place, one)| engine.releases.keep(place, one));
+        moved.into_iter().for_each(|(place, one)| keep(&mut releases.kept(), place, one));
     }
 }
 
-async fn again(engine: Arc<Engine>, released: Vec<Released>) {
+async fn again(releases: Arc<Releases>, released: Vec<Released>) {
     let done = tokio::select! {
-        done = join_all(released.into_iter().map(|one| release(&engine, one))) => done,
-        _ = engine.closing() => return,
+        done = join_all(released.into_iter().map(|one| release(&releases, one))) => done,
+        _ = releases.life.closing() => return,
     };
     let locks = done.into_iter().filter(|&was_there| was_there).count();
     if locks > 0 {
@@ -147,7 +144,7 @@ async fn again(engine: Arc<Engine>, released: Vec<Released>) {
 }
 
 /// Says whether it was still there.
-async fn release(engine: &Engine, released: Released) -> bool {
+async fn release(releases: &Releases, released: Released) -> bool {
     let Released { protocol, id, held, ends } = released;
     let mut backoff = Backoff::persistent();
     loop {
@@ -158,12 +155,13 @@ async fn release(engine: &Engine, released: Released) -> bool {
             }
             sleep(backoff.next()).await;
         }
-        let answer = engine.call(protocol.undo(&id), Replicas::None, |_| false).await;
+        let answer = releases.combiner.call(protocol.undo(&id)).await;
         let error = match answer.and_then(protocol::released) {
             Ok(found) => return found.is_some(),
             Err(error) => error,
         };
-        if let Err(error) = engine.must_retry(error, &mut backoff, ends).await {
+        let runtime = &releases.life.runtime;
+        if let Err(error) = backoff.must_retry(runtime, error, ends).await {
             let lock = names::text(protocol.key());
             tracing::warn!(lock, holder = ?id, %error, "could not release once more");
             return false;
@@ -182,32 +180,32 @@ mod tests {
         Released { protocol, id: Identity::new().next(), held: Arc::default(), ends }
     }
 
-    fn kept(answered: Instant, ends: Instant) -> Kept {
-        Kept { released: released(ends), answered }
+    fn answered(answered: Instant, ends: Instant) -> Answered {
+        Answered { released: released(ends), answered }
     }
 
     #[test]
     fn what_is_kept_is_bounded_by_time_and_number_for_each_server() {
-        let (releases, now) = (Releases::default(), Instant::now());
+        let (mut kept, now) = (Kept::default(), Instant::now());
         let one = released(now + KEPT);
         for _ in 0..2 * MOST {
-            releases.keep(1, Kept { released: one.clone(), answered: now });
+            keep(&mut kept, 1, Answered { released: one.clone(), answered: now });
         }
-        releases.keep(2, kept(now + 2 * KEPT, now + 3 * KEPT));
-        assert_eq!(releases.kept()[&1].len(), MOST, "a server that is silent");
-        releases.keep(1, kept(now + KEPT, now + 2 * KEPT));
-        assert_eq!(releases.kept()[&1].len(), 1);
+        keep(&mut kept, 2, answered(now + 2 * KEPT, now + 3 * KEPT));
+        assert_eq!(kept[&1].len(), MOST, "a server that is silent");
+        keep(&mut kept, 1, answered(now + KEPT, now + 2 * KEPT));
+        assert_eq!(kept[&1].len(), 1);
     }
 
     #[test]
     fn what_another_server_has_by_now_is_taken_out_unless_it_is_over() {
-        let (releases, now) = (Releases::default(), Instant::now());
-        releases.keep(1, kept(now, now));
-        releases.keep(1, kept(now, now + KEPT));
-        releases.keep(2, kept(now, now + KEPT));
-        let moved = releases.take_moved(|_| 2);
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        keep(&mut kept, 1, answered(now, now));
+        keep(&mut kept, 1, answered(now, now + KEPT));
+        keep(&mut kept, 2, answered(now, now + KEPT));
+        let moved = take_moved(&mut kept, |_| 2);
         assert_eq!(moved.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2]);
-        assert!(releases.take_moved(|_| 2).is_empty());
-        assert_eq!(releases.kept()[&2].len(), 1);
+        assert!(take_moved(&mut kept, |_| 2).is_empty());
+        assert_eq!(kept[&2].len(), 1);
     }
 }

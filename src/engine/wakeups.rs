@@ -1,22 +1,20 @@
 //! Subscriptions to unlock channels: one connection to each server, channels counted, and after any
 //! gap everyone is woken to look for himself.
 
+pub(super) mod task;
 mod worker;
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Weak, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use dashmap::DashMap;
 use tokio::{
     sync::{Mutex, mpsc, watch},
-    time::{sleep, timeout},
+    time::timeout,
 };
 
-use self::worker::Worker;
-use super::Engine;
 use crate::wire::Event;
 
 /// How long a waiter goes without a confirmed subscription before it goes on by polling.
@@ -122,7 +120,7 @@ impl Wakeups {
     }
 
     /// Counts the gaps: after each, other servers may serve the keys.
-    pub(super) fn gaps(&self) -> watch::Receiver<u64> {
+    pub(crate) fn gaps(&self) -> watch::Receiver<u64> {
         self.gaps.subscribe()
     }
 
@@ -213,45 +211,6 @@ impl Drop for Subscription {
         });
         if last.is_some() {
             let _ = self.wakeups.touched.send(std::mem::take(&mut self.name));
-        }
-    }
-}
-
-/// The task that keeps the servers' subscriptions as the waiters want them. Ends with the engine.
-pub(super) async fn run(engine: Weak<Engine>) {
-    let Some((wakeups, transport)) =
-        engine.upgrade().map(|engine| (engine.wakeups.clone(), engine.transport.clone()))
-    else {
-        return;
-    };
-    let mut queue = wakeups.queue.lock().await;
-    let mut gaps = wakeups.gaps.subscribe();
-    let mut workers = HashMap::new();
-    loop {
-        let mut touched = Vec::new();
-        tokio::select! {
-            _ = queue.recv_many(&mut touched, 10_000) => {}
-            _ = gaps.changed() => {
-                if !workers.is_empty() {
-                    tracing::info!("subscriptions were lost, renewing them");
-                }
-                workers.clear();
-                touched.extend(wakeups.channels.iter().map(|entry| entry.key().clone()));
-                // A connection may be as it was, with what nobody wants any more.
-                touched.extend(wakeups.subscribed.iter().map(|entry| entry.key().clone()));
-            }
-            // The engine may be gone.
-            () = sleep(PROBE_INTERVAL) => {}
-        }
-        if engine.upgrade().is_none_or(|engine| engine.check_open().is_err()) {
-            return;
-        }
-        for name in touched {
-            let place = transport.place(&name);
-            let worker = workers
-                .entry(place)
-                .or_insert_with(|| Worker::start(place, wakeups.clone(), transport.clone()));
-            let _ = worker.queue.send(name);
         }
     }
 }

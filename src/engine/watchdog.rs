@@ -12,7 +12,11 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Agenda, Engine, Lease, Look};
+use super::{
+    agenda::Agenda,
+    lease::{Lease, Look},
+    lifecycle::Lifecycle,
+};
 use crate::{
     error::Loss,
     protocol::{self, Renewed},
@@ -29,8 +33,8 @@ const AT_ONCE: usize = 4 * BATCH;
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    /// Holds that came since the last tick, by the address of their lease: most are over before the next.
-    fresh: DashMap<usize, Weak<Lease>>,
+    /// Holds that came since the last tick, by their numbers: most are over before the next.
+    fresh: DashMap<u64, Weak<Lease>>,
     /// The others.
     agenda: Mutex<Agenda>,
     /// How many more holds may be under way, by server.
@@ -50,12 +54,12 @@ impl Watchdog {
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {
-        self.fresh.insert(address(lease), Arc::downgrade(lease));
+        self.fresh.insert(lease.renew.id.number(), Arc::downgrade(lease));
     }
 
     /// The hold is over. What the agenda has of it is left out when its time comes.
     pub(crate) fn remove(&self, lease: &Arc<Lease>) {
-        self.fresh.remove(&address(lease));
+        self.fresh.remove(&lease.renew.id.number());
     }
 
     /// Tells every holder that its hold is on its own now. What was given back is about to be released.
@@ -142,15 +146,21 @@ impl Watchdog {
 }
 
 /// The task. Ends with the engine.
-pub(super) async fn run(engine: Weak<Engine>) {
-    let Some(tick) = engine.upgrade().map(|engine| engine.watchdog.tick) else { return };
+pub(super) async fn run(
+    life: Weak<Lifecycle>,
+    watchdog: Weak<Watchdog>,
+    transport: Weak<dyn Transport>,
+) {
+    let Some(tick) = watchdog.upgrade().map(|watchdog| watchdog.tick) else { return };
     loop {
         sleep(tick).await;
-        let Some(engine) = engine.upgrade() else { return };
-        if engine.check_open().is_err() {
+        if life.upgrade().is_none_or(|life| life.check_open().is_err()) {
             return;
         }
-        engine.watchdog.tick(&engine.transport);
+        let (Some(watchdog), Some(transport)) = (watchdog.upgrade(), transport.upgrade()) else {
+            return;
+        };
+        watchdog.tick(&transport);
     }
 }
 
@@ -252,8 +262,4 @@ async fn ask_each(
     }
     let lives = timeout_at(give_up, transport.call(beside)).await.ok()?.ok()?;
     (lives == Reply::Int(1)).then_some(held)
-}
-
-fn address(lease: &Arc<Lease>) -> usize {
-    Arc::as_ptr(lease) as usize
 }

@@ -1,12 +1,12 @@
 //! One try for a hold, from its first copy on the wire to its end.
 //!
 //! ```text
-//! nothing --send--> in flight --won--> won --into_share--> (a hold)
+//! nothing --send--> in flight --granted--> granted --into_share--> (a hold)
 //!                      |  `--held by another--> nothing (of a fair lock: a place in line)
 //!                      `--no answer--> unknown (a copy may yet take the lock)
 //! ```
 //!
-//! Dropped in any of these states, a claim undoes what it did and what it may yet do: what is in
+//! Dropped in any of these states, an attempt undoes what it did and what it may yet do: what is in
 //! flight is awaited first, for a release that overtook it would leave the lock held.
 
 use std::{sync::Arc, time::Duration};
@@ -16,32 +16,41 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     engine::{Backoff, Busy, Lease, trust},
     error::{Error, Loss},
-    locking::hold::{Grant, Hold, sweep, take_back},
-    locking::line::answers::Answers,
-    locking::patience::Patience,
-    locking::registry::Entry,
-    locking::share::Share,
-    owner::{OwnerId, OwnerKey},
-    protocol::{Attempt, Terms, Wish},
-    replicas::{Acknowledged, Replicas},
-    wire::{Flight, Reply, WireError},
+    locking::{
+        baton::Baton,
+        hold::{
+            Grant, Hold,
+            cleanup::{sweep, take_back},
+        },
+        line::answers::Answers,
+        registry::LockState,
+        request::Request,
+        share::Share,
+    },
+    owner::OwnerId,
+    protocol::{
+        AcquireReply::{self, Granted, Held},
+        Terms,
+        Timely::{self, InTime},
+        Wish,
+    },
+    replicas::Acknowledged,
+    wire::{Flight, WireError},
 };
 
 #[derive(Debug)]
-pub(crate) struct Claim {
-    entry: Arc<Entry>,
+pub(crate) struct Attempt {
+    lock: Arc<LockState>,
+    request: Request,
     id: OwnerId,
-    lease: Duration,
     wish: Wish,
     /// The owner's write hold under which it wants to read.
     under: Option<Arc<Lease>>,
-    /// How many replicas have to confirm it.
-    replicas: Replicas,
     /// Whether it may stand in the server's line.
     stands: bool,
     state: State,
     /// What it is to take over.
-    source: Option<Share>,
+    source: Option<Baton>,
     /// The server that was asked for that last.
     place: Option<u64>,
     /// Whether it has done so, and if so, whether that was the current hold here.
@@ -56,57 +65,44 @@ pub(crate) struct Claim {
 enum State {
     Nothing,
     InFlight(Copy),
-    Won(Win),
-}
-
-/// What the winning copy got.
-#[derive(Clone, Copy)]
-struct Win {
-    sent: Instant,
-    token: Option<u64>,
-    acknowledged: Option<Acknowledged>,
+    /// What the copy got that was sent then.
+    Granted {
+        sent: Instant,
+        token: Option<u64>,
+        acknowledged: Option<Acknowledged>,
+    },
 }
 
 /// One copy of the request under way.
 struct Copy {
     reply: Flight,
     not_after: u64,
-    /// Whether the claim may have stood in the server's line before it.
+    /// Whether the attempt may have stood in the server's line before it.
     stood: bool,
 }
 
-/// What the server said to an attempt.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Won,
-    /// Another holds the lock, for so long if known.
-    Held(Option<Duration>),
-}
-
-impl Claim {
-    /// A claim for a new outermost hold, under an id of its own.
-    pub(crate) fn new(
-        entry: &Arc<Entry>,
-        lease: Duration,
-        stand: bool,
-        under: Option<Arc<Lease>>,
-        replicas: Replicas,
-    ) -> Self {
-        let wish = Wish { stand, under: under.as_ref().map(|hold| hold.renew.id.clone()) };
+impl Attempt {
+    /// An attempt at a new outermost hold, under an id of its own. `under`: the owner's write hold under which it
+    /// wants to read.
+    pub(crate) fn new(lock: &Arc<LockState>, request: &Request, under: Option<Arc<Lease>>) -> Self {
+        let target = &lock.target;
+        let wish = Wish {
+            stand: !request.bounds.is_one_answer(),
+            under: under.as_ref().map(|hold| hold.renew.id.clone()),
+        };
         Self {
-            entry: entry.clone(),
-            id: entry.protocol.id(&entry.engine.identity),
-            lease,
+            lock: lock.clone(),
+            request: *request,
+            id: target.protocol.id(&target.engine.identity),
             wish,
             under,
-            replicas,
             stands: false,
             state: State::Nothing,
             source: None,
             place: None,
             swapped: None,
             unanswered: None,
-            _busy: entry.engine.janitor.busy(),
+            _busy: target.engine.janitor.busy(),
         }
     }
 
@@ -115,84 +111,75 @@ impl Claim {
     }
 
     /// For one who is not going to ask for a while: a copy that may yet take the lock is undone in the
-    /// background, and the claim goes on under another id.
+    /// background, and the attempt goes on under another id.
     pub(crate) fn part_with_unanswered(&mut self) {
         if self.unanswered.is_some() {
-            let Self { entry, lease, wish, under, replicas, .. } = &*self;
-            *self = Self::new(entry, *lease, wish.stand, under.clone(), *replicas);
+            *self = Self::new(&self.lock, &self.request, self.under.clone());
         }
     }
 
-    /// The next attempt takes over this hold. It is not renewed meanwhile: this claim may not be polled.
-    pub(crate) fn take_over(&mut self, mut source: Share) {
+    /// The next copy asks for the lock in the place of this hold. The hold is not renewed meanwhile: this attempt
+    /// may not be polled.
+    pub(crate) fn swap_from(&mut self, mut source: Baton) {
         source.unwatch();
-        self.entry.queue.passing.swapping();
+        self.lock.handoff.swapping();
         self.source = Some(source);
     }
 
-    /// Asks for the lock; again and again, while there is no answer, as long as `patience` allows. A `line`
-    /// for which it asks hears of each answer.
-    pub(crate) async fn attempt(
-        &mut self,
-        patience: Patience,
-        line: Option<&Answers>,
-    ) -> Result<Verdict, Error> {
-        let entry = self.entry.clone();
+    /// Asks for the lock; again and again, while there is no answer, as long as the request allows. The waiters
+    /// that are to hear of each answer read it in `answers`.
+    pub(crate) async fn ask(&mut self, answers: Option<&Answers>) -> Result<AcquireReply, Error> {
+        let target = self.lock.target.clone();
+        let engine = &target.engine;
         let mut backoff = Backoff::new();
         let begun = Instant::now();
         let mut sent = begun;
         loop {
-            entry.engine.check_open()?;
-            let give_up = patience.give_up(begun, &entry.engine.settings);
-            let open = line.map(Answers::ask);
+            engine.check_open()?;
+            let retry_until = self.request.bounds.retry_until(begun, &engine.settings);
+            let open = answers.map(Answers::ask);
             let answer = match sent == begun {
                 true => self.send(sent).await,
                 // The first copy has had its time, and this one has what is left.
-                false => timeout_at(give_up, self.send(sent))
+                false => timeout_at(retry_until, self.send(sent))
                     .await
                     .unwrap_or_else(|_| Err(WireError::unanswered("no answer in time"))),
             };
             if let Some(open) = open {
-                open.answered(answer.as_ref().err(), entry.name(), self.replicas);
+                open.answered(answer.as_ref().err(), target.name(), self.request.replicas);
             }
-            let error = match answer {
-                Ok(Attempt::Won { .. }) => return self.judge(),
-                Ok(Attempt::Held(ttl)) => {
-                    return Ok(Verdict::Held(ttl.map(Duration::from_millis)));
+            let error = match answer.and_then(|answer| target.in_time(answer)) {
+                Ok(granted @ AcquireReply::Granted { .. }) => {
+                    return self.judge().map(|()| granted);
                 }
-                Ok(Attempt::Late(now)) => {
-                    entry.observe(now);
-                    WireError::unanswered("the answers come too late")
-                }
+                Ok(held @ AcquireReply::Held(_)) => return Ok(held),
                 Err(error) => error,
             };
-            entry
-                .engine
-                .may_retry(error, &mut backoff, give_up)
+            engine
+                .may_retry(error, &mut backoff, retry_until)
                 .await
-                .map_err(|error| error.into_error(entry.name()))?;
+                .map_err(|error| error.into_error(target.name()))?;
             sent = Instant::now();
         }
     }
 
-    /// Sends one copy, now. Dropped meanwhile, the copy stays with the claim.
-    async fn send(&mut self, sent: Instant) -> Result<Attempt, WireError> {
-        let engine = &self.entry.engine;
-        let not_after = self.entry.not_after(sent);
-        let terms = Terms { lease: self.lease.as_millis() as u64, not_after };
+    /// Sends one copy, now. Dropped meanwhile, the copy stays with the attempt.
+    async fn send(&mut self, sent: Instant) -> Result<Timely<AcquireReply>, WireError> {
+        let target = &*self.lock.target;
+        let engine = &target.engine;
+        let not_after = target.not_after(sent);
+        let terms = Terms { lease: self.request.lease.as_millis() as u64, not_after };
         if let Some(under) = &self.under {
-            under.asked(sent, self.lease);
+            under.asked(sent, self.request.lease);
         }
         let call = match &self.source {
             Some(source) => {
-                self.place = engine.serves(&*self.entry.protocol);
-                self.entry.protocol.pass(source.hold().id(), &self.id, terms)
+                self.place = engine.serves(&*target.protocol);
+                target.protocol.pass(source.hold().id(), &self.id, terms)
             }
-            None => self.entry.protocol.acquire(&self.id, terms, &self.wish),
+            None => target.protocol.acquire(&self.id, terms, &self.wish),
         };
-        // Answered by a number of ms, it is another's.
-        let is_due = |reply: &Reply| !matches!(reply, Reply::Int(_));
-        let reply = engine.call(call, self.replicas, is_due);
+        let reply = engine.call(call, self.request.replicas, AcquireReply::is_to_be_confirmed);
         let stood = self.stands;
         self.stands |= self.wish.stand;
         self.state = State::InFlight(Copy { reply, not_after, stood });
@@ -201,34 +188,34 @@ impl Claim {
         let answer = (&mut copy.reply).await.and_then(|reply| {
             let (reply, by) = reply.split();
             acknowledged = by;
-            self.entry.protocol.acquired(reply)
+            target.protocol.acquired(reply)
         });
         self.state = match answer {
             // A script that is refused may have been refused in its middle: to be undone as well.
-            Ok(Attempt::Won { token }) => State::Won(Win { sent, token, acknowledged }),
+            Ok(InTime(Granted { token })) => State::Granted { sent, token, acknowledged },
             Err(ref error @ WireError::Refused(_)) if !error.did_nothing() => {
-                State::Won(Win { sent, token: None, acknowledged })
+                State::Granted { sent, token: None, acknowledged }
             }
             _ => State::Nothing,
         };
         self.stands = match &answer {
-            Ok(Attempt::Won { .. }) => false,
+            Ok(InTime(Granted { .. })) => false,
             Err(error) if error.did_nothing() => stood,
             _ => self.stands,
         };
         match answer {
-            Ok(Attempt::Won { .. }) => {
+            Ok(InTime(Granted { .. })) => {
                 if let Some(source) = self.source.take() {
                     self.swapped = Some(source.replaced(self.place));
                 }
             }
-            Ok(Attempt::Held(_)) => {
+            Ok(InTime(Held(_))) => {
                 if let Some(source) = self.source.take() {
                     source.gone(self.place);
                 }
-                self.entry.queue.passing.lost();
+                self.lock.handoff.lost();
             }
-            Ok(Attempt::Late(_)) | Err(_) => {}
+            Ok(Timely::Late(_)) | Err(_) => {}
         }
         if answer.as_ref().is_err_and(WireError::is_unclear) {
             self.unanswered = self.unanswered.max(Some(not_after));
@@ -238,41 +225,43 @@ impl Claim {
 
     /// A hold whose trust was over before the answer came is none, nor is one on a client that was
     /// closed meanwhile.
-    fn judge(&self) -> Result<Verdict, Error> {
-        self.entry.engine.check_open()?;
+    fn judge(&self) -> Result<(), Error> {
+        self.lock.target.engine.check_open()?;
         match self.state {
-            State::Won(Win { acknowledged: Some(acknowledged), .. })
+            State::Granted { acknowledged: Some(acknowledged), .. }
                 if !acknowledged.is_enough() =>
             {
                 Err(acknowledged.into())
             }
-            State::Won(Win { sent, .. }) if Instant::now() < sent + trust(self.lease) => {
-                Ok(Verdict::Won)
+            State::Granted { sent, .. } if Instant::now() < sent + trust(self.request.lease) => {
+                Ok(())
             }
             _ => Err(Error::NotHeld { why: Loss::Expired }),
         }
     }
 
-    /// Makes a won claim the hold it has won. `watched`: the watchdog is to renew it.
-    pub(crate) fn into_share(mut self, owner: Option<OwnerKey>, watched: bool) -> Share {
-        let State::Won(win) = std::mem::replace(&mut self.state, State::Nothing) else {
-            unreachable!("only a won claim becomes a hold");
+    /// Makes what was granted a hold.
+    pub(crate) fn into_share(mut self) -> Share {
+        let state = std::mem::replace(&mut self.state, State::Nothing);
+        let State::Granted { sent, token, acknowledged } = state else {
+            unreachable!("only what was granted becomes a hold");
         };
-        let unanswered = self.unanswered.take();
-        let (id, lease, under) = (self.id.clone(), self.lease, self.under.take());
-        let Win { sent, token, acknowledged } = win;
+        let Request { owner, lease, watched, replicas, .. } = self.request;
+        let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
-        let replicas = self.replicas;
         let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
-        let share = Hold::begin(&self.entry, grant, owner, watched);
-        if self.entry.passes_on {
-            self.entry.queue.passing.granted(share.hold(), self.swapped);
+        let registration = owner.map(|owner| self.lock.registration(owner));
+        let target = &self.lock.target;
+        let hold = Hold::begin(target, grant, registration, watched);
+        let share = Share::new(self.lock.clone(), hold, watched);
+        if target.hands_off {
+            self.lock.handoff.granted(share.hold(), self.swapped);
         }
         share
     }
 }
 
-impl Drop for Claim {
+impl Drop for Attempt {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let unanswered = self.unanswered.take();
@@ -281,30 +270,31 @@ impl Drop for Claim {
             return;
         }
         let source = self.source.take().map(|source| (source, self.place));
-        let (entry, id, lease) = (self.entry.clone(), self.id.clone(), self.lease);
-        let janitor = entry.engine.janitor.clone();
-        janitor.spawn(undo(entry, id, lease, self.stands, state, source, unanswered));
+        let (lock, id, lease) = (self.lock.clone(), self.id.clone(), self.request.lease);
+        let janitor = lock.target.engine.janitor.clone();
+        janitor.spawn(undo(lock, id, lease, self.stands, state, source, unanswered));
     }
 }
 
 async fn undo(
-    entry: Arc<Entry>,
+    lock: Arc<LockState>,
     id: OwnerId,
     lease: Duration,
     mut stands: bool,
     state: State,
-    source: Option<(Share, Option<u64>)>,
+    source: Option<(Baton, Option<u64>)>,
     mut unanswered: Option<u64>,
 ) {
+    let target = &lock.target;
     // Whether it may hold the lock, and whether the server has said so.
     let (holds, granted) = match state {
         State::Nothing => (false, false),
         // What has a source still was refused, in its middle maybe.
-        State::Won(..) => (true, false),
+        State::Granted { .. } => (true, false),
         State::InFlight(copy) => {
             let answer = copy.reply.await.map(|reply| reply.split().0);
-            match answer.and_then(|reply| entry.protocol.acquired(reply)) {
-                Ok(Attempt::Won { .. }) => (true, true),
+            match answer.and_then(|reply| target.protocol.acquired(reply)) {
+                Ok(InTime(Granted { .. })) => (true, true),
                 Err(error) if error.is_unclear() => {
                     unanswered = unanswered.max(Some(copy.not_after));
                     (false, false)
@@ -322,14 +312,14 @@ async fn undo(
     let passed = source.is_some();
     match source {
         Some((source, place)) if granted => drop(source.replaced(place)),
-        Some((source, _)) => drop(source.free().await),
+        Some((source, _)) => drop(source.release().await),
         None => {}
     }
     if holds || stands || passed {
-        take_back(&entry, &id, lease).await;
+        take_back(target, &id, lease).await;
     }
     if let Some(not_after) = unanswered {
-        sweep(entry, id, lease, not_after).await;
+        sweep(target.clone(), id, lease, not_after).await;
     }
 }
 
@@ -338,7 +328,7 @@ impl std::fmt::Debug for State {
         f.write_str(match self {
             Self::Nothing => "Nothing",
             Self::InFlight(_) => "InFlight",
-            Self::Won(..) => "Won",
+            Self::Granted { .. } => "Granted",
         })
     }
 }

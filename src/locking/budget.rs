@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// So many times in a row a hold is passed on before the server is asked again, and for so long: the
-/// server may have taken it away meanwhile. So long is a tenure, too, while others wait.
+/// server may have taken it away meanwhile. So long is a budget, too, while others wait.
 const TURNS: u32 = 64;
 const TIME: Duration = Duration::from_millis(2);
 
@@ -33,7 +33,7 @@ const MOST_COURTESY: Duration = Duration::from_millis(100);
 const MOST_VAIN: u32 = 5;
 
 #[derive(Debug, Default)]
-pub(crate) struct Tenure {
+pub(crate) struct Budget {
     /// When it began, and how many times the hold was passed on since; `None`: with the next hold.
     since: Option<Instant>,
     turns: u32,
@@ -74,7 +74,7 @@ pub(crate) enum Plan {
     Release,
 }
 
-impl Tenure {
+impl Budget {
     pub(crate) fn plan(&self, now: Instant) -> Plan {
         let unbroken = self.begun.is_some_and(|begun| now < begun + UNBROKEN);
         let fresh = self.unasked < TURNS && self.confirmed.is_some_and(|at| now < at + TIME);
@@ -154,7 +154,7 @@ impl Tenure {
     }
 
     /// Until when to leave the lock to others, by what is known by now.
-    pub(crate) fn steps_back(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
+    pub(crate) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
         let back = self.back.as_mut()?;
         let heard = heard.map_or(0, |heard| heard.saturating_sub(back.before));
         if heard > back.heard && back.enough > 0 {
@@ -179,104 +179,108 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    fn passed(tenure: &mut Tenure, times: u32) {
-        (0..times).for_each(|_| tenure.passed());
+    fn passed(budget: &mut Budget, times: u32) {
+        (0..times).for_each(|_| budget.passed());
     }
 
     #[test]
     fn a_hold_is_passed_on_so_often_and_so_long_and_then_the_server_is_asked() {
         let begun = Instant::now();
-        let mut tenure = Tenure::default();
-        tenure.won(begun);
-        passed(&mut tenure, TURNS - 1);
-        assert_eq!(tenure.plan(begun), Plan::Pass);
-        passed(&mut tenure, 1);
-        assert_eq!(tenure.plan(begun), Plan::Ask);
-        assert!(tenure.asked(begun, 0));
-        assert_eq!(tenure.plan(begun), Plan::Pass);
-        assert_eq!(tenure.plan(begun + TIME), Plan::Ask);
+        let mut budget = Budget::default();
+        budget.won(begun);
+        passed(&mut budget, TURNS - 1);
+        assert_eq!(budget.plan(begun), Plan::Pass);
+        passed(&mut budget, 1);
+        assert_eq!(budget.plan(begun), Plan::Ask);
+        assert!(budget.asked(begun, 0));
+        assert_eq!(budget.plan(begun), Plan::Pass);
+        assert_eq!(budget.plan(begun + TIME), Plan::Ask);
     }
 
     #[test]
     fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns() {
         let begun = Instant::now();
-        let mut tenure = Tenure::default();
-        tenure.won(begun);
-        passed(&mut tenure, TURNS);
-        assert!(!tenure.asked(begun, 2));
-        assert_eq!(tenure.plan(begun), Plan::Release);
-        tenure.released(begun, ms(1), 2, Some(10));
-        assert_eq!(tenure.steps_back(begun, Some(11)), Some(begun + COURTESY), "our own message");
+        let mut budget = Budget::default();
+        budget.won(begun);
+        passed(&mut budget, TURNS);
+        assert!(!budget.asked(begun, 2));
+        assert_eq!(budget.plan(begun), Plan::Release);
+        budget.released(begun, ms(1), 2, Some(10));
+        assert_eq!(budget.yields_until(begun, Some(11)), Some(begun + COURTESY), "our own message");
         let later = begun + ms(3);
-        assert_eq!(tenure.steps_back(later, Some(12)), Some(later + COURTESY), "one had its turn");
-        assert_eq!(tenure.steps_back(later, Some(12)), Some(later + COURTESY));
-        assert_eq!(tenure.steps_back(later, Some(13)), None, "and the other");
-        tenure.won(later);
-        assert_eq!(tenure.plan(later), Plan::Pass, "a new tenure");
+        assert_eq!(
+            budget.yields_until(later, Some(12)),
+            Some(later + COURTESY),
+            "one had its turn"
+        );
+        assert_eq!(budget.yields_until(later, Some(12)), Some(later + COURTESY));
+        assert_eq!(budget.yields_until(later, Some(13)), None, "and the other");
+        budget.won(later);
+        assert_eq!(budget.plan(later), Plan::Pass, "a new budget");
     }
 
     #[test]
     fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
         let begun = Instant::now();
-        let mut tenure = Tenure::default();
-        tenure.won(begun);
+        let mut budget = Budget::default();
+        budget.won(begun);
         let late = begun + UNBROKEN;
-        passed(&mut tenure, 1);
-        tenure.asked(late - ms(3), 0);
-        assert_eq!(tenure.plan(late), Plan::Release);
-        tenure.released(late, ms(1), 0, Some(0));
-        assert_eq!(tenure.steps_back(late, Some(1)), Some(late + GAP));
-        assert_eq!(tenure.steps_back(late + GAP, Some(1)), None);
+        passed(&mut budget, 1);
+        budget.asked(late - ms(3), 0);
+        assert_eq!(budget.plan(late), Plan::Release);
+        budget.released(late, ms(1), 0, Some(0));
+        assert_eq!(budget.yields_until(late, Some(1)), Some(late + GAP));
+        assert_eq!(budget.yields_until(late + GAP, Some(1)), None);
         // One long hold with nobody behind it is no reason.
-        tenure.won(late);
-        tenure.released(late + UNBROKEN, ms(1), 0, Some(2));
-        assert_eq!(tenure.steps_back(late + UNBROKEN, Some(2)), None);
+        budget.won(late);
+        budget.released(late + UNBROKEN, ms(1), 0, Some(2));
+        assert_eq!(budget.yields_until(late + UNBROKEN, Some(2)), None);
     }
 
     #[test]
     fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
         let begun = Instant::now();
-        let mut tenure = Tenure::default();
+        let mut budget = Budget::default();
         for vain in 0..2 * MOST_VAIN {
-            tenure.won(begun);
-            passed(&mut tenure, TURNS << vain.min(MOST_VAIN));
-            assert_ne!(tenure.plan(begun), Plan::Pass);
-            assert!(!tenure.asked(begun, 1), "{vain}");
-            tenure.released(begun, ms(1), 1, Some(0));
-            assert_eq!(tenure.steps_back(begun + COURTESY, Some(1)), None);
+            budget.won(begun);
+            passed(&mut budget, TURNS << vain.min(MOST_VAIN));
+            assert_ne!(budget.plan(begun), Plan::Pass);
+            assert!(!budget.asked(begun, 1), "{vain}");
+            budget.released(begun, ms(1), 1, Some(0));
+            assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
         }
-        tenure.won(begun);
-        passed(&mut tenure, TURNS);
-        assert_eq!(tenure.plan(begun), Plan::Ask, "the server is asked as often as ever");
-        assert!(tenure.asked(begun, 1), "but goes on");
-        tenure.lost();
-        tenure.won(begun);
-        passed(&mut tenure, TURNS);
-        assert_eq!(tenure.plan(begun), Plan::Release);
+        budget.won(begun);
+        passed(&mut budget, TURNS);
+        assert_eq!(budget.plan(begun), Plan::Ask, "the server is asked as often as ever");
+        assert!(budget.asked(begun, 1), "but goes on");
+        budget.lost();
+        budget.won(begun);
+        passed(&mut budget, TURNS);
+        assert_eq!(budget.plan(begun), Plan::Release);
     }
 
     #[test]
     fn a_slow_release_is_no_reason_to_step_back_for_long() {
         let begun = Instant::now();
         for (took, courtesy) in [(ms(10), ms(40)), (ms(3_000), MOST_COURTESY)] {
-            let mut tenure = Tenure::default();
-            tenure.won(begun);
-            passed(&mut tenure, TURNS);
-            tenure.released(begun, took, 1, Some(0));
-            assert_eq!(tenure.steps_back(begun, Some(1)), Some(begun + courtesy), "{took:?}");
-            assert_eq!(tenure.steps_back(begun + courtesy, Some(1)), None, "{took:?}");
+            let mut budget = Budget::default();
+            budget.won(begun);
+            passed(&mut budget, TURNS);
+            budget.released(begun, took, 1, Some(0));
+            assert_eq!(budget.yields_until(begun, Some(1)), Some(begun + courtesy), "{took:?}");
+            assert_eq!(budget.yields_until(begun + courtesy, Some(1)), None, "{took:?}");
         }
     }
 
     #[test]
     fn a_release_before_the_time_is_over_is_no_reason_to_step_back() {
         let begun = Instant::now();
-        let mut tenure = Tenure::default();
-        tenure.won(begun);
-        tenure.released(begun, ms(1), 3, None);
-        assert_eq!(tenure.steps_back(begun, None), None);
-        tenure.won(begun + TIME);
-        tenure.released(begun + TIME, ms(1), 3, None);
-        assert!(tenure.steps_back(begun + TIME, None).is_some(), "both were one tenure");
+        let mut budget = Budget::default();
+        budget.won(begun);
+        budget.released(begun, ms(1), 3, None);
+        assert_eq!(budget.yields_until(begun, None), None);
+        budget.won(begun + TIME);
+        budget.released(begun + TIME, ms(1), 3, None);
+        assert!(budget.yields_until(begun + TIME, None).is_some(), "both were one budget");
     }
 }

@@ -1,107 +1,144 @@
-//! A hold that is passed on inside the process: the next local waiter takes over what the one before
-//! it gave back, and the server sees one hold that goes on.
+//! [`Handoff`]: a hold that was given back goes to the next waiter of this process, and the server sees one
+//! hold that goes on.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use crate::{
-    locking::budget::{Plan, Tenure},
-    locking::hold::Hold,
-    locking::registry::Entry,
-    locking::share::Share,
+use crate::locking::{
+    budget::{Budget, Plan},
+    hold::Hold,
 };
 
 /// A waiter that does not take over for so long is not being polled: others shall have the lock.
-const PATIENCE: std::time::Duration = std::time::Duration::from_millis(50);
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_millis(50);
 
-#[derive(Debug, Default)]
-pub(crate) struct Passing {
-    state: Mutex<State>,
+/// What one lock's hand-off knows. `B` is what goes from one caller to the next.
+#[derive(Debug)]
+pub(crate) struct Handoff<B> {
+    state: Mutex<State<B>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    baton: Slot,
-    /// When a hold was last passed on.
+#[derive(Debug)]
+struct State<B> {
+    /// What was given back here and not yet taken over. Its drop may lock the state: what leaves the slot is to be
+    /// dropped after the state is unlocked.
+    slot: Option<B>,
+    /// When a hold was last left in the slot.
     at: Option<Instant>,
-    /// Whether somebody sees to it that no baton is forgotten.
+    /// Whether somebody sees to it that nothing is forgotten in the slot.
     minded: bool,
     /// The hold of this process that was granted last. One before it is surely lost.
-    current: Option<Weak<Hold>>,
+    current: Option<Current>,
     /// Whether it is to be swapped, by one who asks the server for that if it is polled.
     swapping: bool,
-    tenure: Tenure,
+    budget: Budget,
 }
 
-impl State {
+#[derive(Debug)]
+struct Current {
+    number: u64,
+    hold: Weak<Hold>,
+}
+
+impl<B> Default for Handoff<B> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                slot: None,
+                at: None,
+                minded: false,
+                current: None,
+                swapping: false,
+                budget: Budget::default(),
+            }),
+        }
+    }
+}
+
+impl<B> State<B> {
     fn is_current(&self, hold: &Hold) -> bool {
-        self.current.as_ref().is_some_and(|current| std::ptr::eq(current.as_ptr(), hold))
+        self.current.as_ref().is_some_and(|current| current.number == hold.id().number())
     }
 }
 
-/// A hold that was given back here and not yet taken over. Dropping a [`Share`] locks the state: what
-/// leaves the slot has to be dropped after the state is unlocked.
-#[derive(Debug, Default)]
-struct Slot(Option<Share>);
-
-impl Slot {
-    #[must_use = "to be dropped when the state is not locked any more"]
-    fn replace(&mut self, share: Option<Share>) -> Option<Share> {
-        std::mem::replace(&mut self.0, share)
-    }
-
-    fn is_some(&self) -> bool {
-        self.0.is_some()
+impl Current {
+    fn of(hold: &Arc<Hold>) -> Self {
+        Self { number: hold.id().number(), hold: Arc::downgrade(hold) }
     }
 }
 
-impl Passing {
-    fn state(&self) -> MutexGuard<'_, State> {
+/// What has come of leaving a hold to the next waiter.
+#[derive(Debug)]
+pub(crate) enum Left<B> {
+    /// It was left. With `unminded`, the caller has to see to it that it is not forgotten; see
+    /// [`Handoff::forgotten`].
+    Yes { unminded: bool },
+    /// There is nobody, or this is not the hold to hand on.
+    No(B),
+}
+
+/// What one finds who looks whether a hold was forgotten.
+#[derive(Debug)]
+pub(crate) struct Forgotten<B> {
+    pub(crate) baton: Option<B>,
+    /// Whether there is nothing to look after any more.
+    pub(crate) idle: bool,
+}
+
+impl<B: AsRef<Hold>> Handoff<B> {
+    fn state(&self) -> MutexGuard<'_, State<B>> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// What is to become of a hold that is being given back while somebody here waits.
-    pub(crate) fn plan(&self, share: &Share) -> Plan {
+    pub(crate) fn plan(&self, hold: &Hold) -> Plan {
         let state = self.state();
-        match share.hold().may_pass() && state.is_current(share.hold()) {
-            true => state.tenure.plan(Instant::now()),
+        match hold.may_pass() && state.is_current(hold) {
+            true => state.budget.plan(Instant::now()),
             false => Plan::Release,
         }
     }
 
-    /// Leaves the hold to the next waiter. It comes back if `waits` says that there is none any more,
-    /// or if it is not the hold to pass on.
-    pub(crate) fn park(&self, share: Share, waits: impl Fn() -> bool) -> Result<(), Share> {
-        let entry = share.hold().entry.clone();
-        let (first, old) = {
+    /// Leaves the hold to the next waiter.
+    pub(crate) fn leave(&self, baton: B) -> Left<B> {
+        let (unminded, old) = {
             let mut state = self.state();
-            let current = state.is_current(share.hold());
-            if !current || entry.engine.check_open().is_err() || !waits() || !share.hold().detach()
-            {
-                return Err(share);
+            let hold = baton.as_ref();
+            let may_go_on = state.is_current(hold)
+                && hold.target.engine.check_open().is_ok()
+                && !hold.target.line.is_empty()
+                && hold.detach();
+            if !may_go_on {
+                return Left::No(baton);
             }
-            let old = state.baton.replace(Some(share));
+            let old = state.slot.replace(baton);
             state.swapping = false;
             state.at = Some(Instant::now());
-            state.tenure.passed();
+            state.budget.passed();
             (!std::mem::replace(&mut state.minded, true), old)
         };
         drop(old);
-        if first {
-            let janitor = entry.engine.janitor.clone();
-            janitor.spawn(mind(entry));
-        }
-        Ok(())
+        Left::Yes { unminded }
     }
 
     pub(crate) fn is_offered(&self) -> bool {
-        self.state().baton.is_some()
+        self.state().slot.is_some()
     }
 
     /// The hold that was left, if there is one.
-    pub(crate) fn take(&self) -> Option<Share> {
-        self.state().baton.replace(None)
+    pub(crate) fn take(&self) -> Option<B> {
+        self.state().slot.take()
+    }
+
+    /// Takes out a hold that was left to one who does not take it over. To be called every [`PATIENCE`], until
+    /// none was left for so long; `closing` is the last time in any case.
+    pub(crate) fn forgotten(&self, closing: bool) -> Forgotten<B> {
+        let mut state = self.state();
+        let idle = state.at.is_none_or(|at| at.elapsed() >= PATIENCE);
+        state.minded = !idle && !closing;
+        let baton = if idle || closing { state.slot.take() } else { None };
+        Forgotten { baton, idle: !state.minded }
     }
 
     /// What was taken from here is to be swapped for another hold.
@@ -121,10 +158,10 @@ impl Passing {
     fn won(&self, hold: &Arc<Hold>) {
         let stale = {
             let mut state = self.state();
-            state.current = Some(Arc::downgrade(hold));
+            state.current = Some(Current::of(hold));
             state.swapping = false;
-            state.tenure.won(Instant::now());
-            state.baton.replace(None)
+            state.budget.won(Instant::now());
+            state.slot.take()
         };
         // One of the two is lost. If the grant was heard of late, that may be this one: so the other is released.
         drop(stale);
@@ -135,7 +172,7 @@ impl Passing {
         let mut state = self.state();
         // Or else the lock was found free since then, and this hold is gone.
         if state.current.is_none() {
-            state.current = Some(Arc::downgrade(hold));
+            state.current = Some(Current::of(hold));
         }
     }
 
@@ -143,40 +180,38 @@ impl Passing {
     pub(crate) fn lost(&self) {
         let mut state = self.state();
         if state.current.is_none() {
-            state.tenure.lost();
+            state.budget.lost();
         }
     }
 
-    /// The server has confirmed the hold, and said who else waits. Says whether it may be passed on.
+    /// The server has confirmed the hold, and said who else waits. Says whether it may go on.
     pub(crate) fn asked(&self, others: u64) -> bool {
-        self.state().tenure.asked(Instant::now(), others)
+        self.state().budget.asked(Instant::now(), others)
     }
 
     /// The lock was released on the server by a call sent then, or is surely not held any more; see
-    /// [`Tenure::released`]. `false`: the hold was not the current one.
+    /// [`Budget::released`]. `false`: the hold was not the current one.
     pub(crate) fn released(
         &self,
         hold: &Hold,
         told: Option<(Instant, u64)>,
         heard: Option<u64>,
     ) -> bool {
-        {
-            let mut state = self.state();
-            if !state.is_current(hold) {
-                return false;
-            }
-            (state.current, state.swapping) = (None, false);
-            if let Some((sent, others)) = told {
-                let now = Instant::now();
-                state.tenure.released(now, now - sent, others, heard);
-            }
+        let mut state = self.state();
+        if !state.is_current(hold) {
+            return false;
+        }
+        (state.current, state.swapping) = (None, false);
+        if let Some((sent, others)) = told {
+            let now = Instant::now();
+            state.budget.released(now, now - sent, others, heard);
         }
         true
     }
 
-    /// See [`Tenure::steps_back`].
-    pub(crate) fn steps_back(&self, heard: Option<u64>) -> Option<Instant> {
-        self.state().tenure.steps_back(Instant::now(), heard)
+    /// See [`Budget::yields_until`].
+    pub(crate) fn yields_until(&self, heard: Option<u64>) -> Option<Instant> {
+        self.state().budget.yields_until(Instant::now(), heard)
     }
 
     /// Whether somebody here holds the lock, and means to.
@@ -191,35 +226,11 @@ impl Passing {
     }
 
     fn current(&self) -> Option<Arc<Hold>> {
-        self.state().current.as_ref()?.upgrade()
+        self.state().current.as_ref()?.hold.upgrade()
     }
 
     /// Whether this process holds the lock, and will say when it does not any more.
     pub(crate) fn is_here(&self) -> bool {
         self.state().current.is_some()
-    }
-}
-
-/// Releases a hold that was left to one who does not take it over; ends when none was passed on for a
-/// while.
-async fn mind(entry: Arc<Entry>) {
-    loop {
-        let closing = tokio::select! {
-            () = sleep(PATIENCE) => false,
-            _ = entry.engine.closing() => true,
-        };
-        let (forgotten, idle) = {
-            let mut state = entry.queue.passing.state();
-            let idle = state.at.is_none_or(|at| at.elapsed() >= PATIENCE);
-            state.minded = !idle && !closing;
-            let forgotten = if idle || closing { state.baton.replace(None) } else { None };
-            (forgotten, !state.minded)
-        };
-        if let Some(share) = forgotten {
-            let _ = share.free().await;
-        }
-        if idle {
-            return;
-        }
     }
 }

@@ -1,11 +1,62 @@
 //! What happens between a call of `lock()` and the end of its guard.
+//!
+//! ```text
+//! acquire --re-enter--> share        the owner holds the lock already
+//!    |  `---attempt---> share        the server grants it
+//!    `------wait--+---> share        the server grants it later
+//!                 `---> share        a caller of this process hands its hold on (baton)
+//! share --release--> baton --> the next waiter of this process, or the server
+//! ```
 
 pub(crate) mod attempt;
+pub(crate) mod baton;
 pub(crate) mod budget;
 pub(crate) mod handoff;
 pub(crate) mod hold;
 pub(crate) mod line;
-pub(crate) mod patience;
+pub(crate) mod owned;
 pub(crate) mod registry;
+pub(crate) mod request;
 pub(crate) mod share;
 pub(crate) mod wait;
+
+use std::sync::Arc;
+
+use self::{attempt::Attempt, registry::LockState, request::Request, share::Share};
+use crate::{
+    error::Error,
+    protocol::{
+        AcquireReply::{Granted, Held},
+        Line,
+    },
+};
+
+/// Takes the lock. `None`: others held it for all the time given.
+pub(crate) async fn acquire(
+    lock: &Arc<LockState>,
+    request: &Request,
+) -> Result<Option<Share>, Error> {
+    let mut under = None;
+    if let Some(owner) = request.owner {
+        if let Some(share) = owned::reenter(lock, owner, request).await? {
+            return Ok(Some(share));
+        }
+        under = owned::beside(lock, owner).await?;
+    }
+    let one_answer = request.bounds.is_one_answer();
+    // Where the server keeps the line, all stand in it. The others here may be waiting for the very hold under
+    // which this one wants to read.
+    let passes_line = one_answer
+        || under.is_some()
+        || matches!(lock.target.protocol.line(), Line::Servers { .. });
+    let mut attempt = Attempt::new(lock, request, under);
+    let mut seen_held = false;
+    if passes_line || lock.is_open() {
+        match attempt.ask(None).await? {
+            Granted { .. } => return Ok(Some(attempt.into_share())),
+            Held(_) if one_answer => return Ok(None),
+            Held(_) => seen_held = true,
+        }
+    }
+    wait::wait(lock, request, attempt, seen_held).await
+}

@@ -1,77 +1,54 @@
-//! What all handles to one lock share within a client.
+//! [`Registry`]: the locks of one client that are in use, and what its owners hold.
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, Weak},
+    time::Duration,
 };
 
 use dashmap::DashMap;
-
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    engine::{Engine, Released},
-    error::Error,
-    locking::hold::Hold,
-    locking::line::Queue,
+    engine::{Engine, Wakeups},
+    error::{Error, RedisError},
+    locking::{
+        baton::{Baton, Home},
+        handoff::Handoff,
+        hold::{
+            Hold,
+            registration::{OwnedHolds, Register, Registration},
+            target::Target,
+        },
+        line::{
+            Awaited, LocalLine,
+            answers::{Answer, Known},
+            minder::Minder,
+        },
+    },
     names,
-    owner::{OwnerId, OwnerKey},
-    protocol::{Kind, Protocol, Side},
+    owner::OwnerKey,
+    protocol::{Kind, Side},
     replicas::Replicas,
-    wire::{Invocation, Reply, WireError},
 };
 
-/// One lock of one client.
+/// How often to look whether a hold that is being given back is somebody's again.
+const GLIMPSE: Duration = Duration::from_millis(20);
+
+/// One lock of one client: what all handles to it share. It lives while there is a handle, an acquisition, or a
+/// guard.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) engine: Arc<Engine>,
+pub(crate) struct LockState {
+    pub(crate) target: Arc<Target>,
     pub(crate) kind: Kind,
-    pub(crate) protocol: Arc<dyn Protocol>,
-    /// Who in this process waits for the lock.
-    pub(crate) queue: Queue,
-    /// Whether holds are passed on from one caller here to the next.
-    pub(crate) passes_on: bool,
-    /// How many holds on it this client has.
-    pub(crate) held: Arc<AtomicUsize>,
-    owned: Arc<Owned>,
+    pub(crate) handoff: Handoff<Baton>,
+    owners: Arc<Owners>,
 }
 
-impl Entry {
-    /// Server time in ms past which a request sent at this moment must have no effect.
-    pub(crate) fn not_after(&self, sent: Instant) -> u64 {
-        self.engine.not_after(self.protocol.key(), sent)
-    }
-
-    /// The lock's server has just told its time.
-    pub(crate) fn observe(&self, now: u64) {
-        self.engine.transport.observe(self.protocol.key(), now);
-    }
-
-    /// Tells those who wait here that the server has answered, or how it failed to.
-    pub(crate) fn say(&self, failure: Option<&WireError>) {
-        if !self.queue.is_empty() {
-            self.queue.answers.say(failure, self.name(), Replicas::None);
-        }
-    }
-
-    /// Tells those who wait here that a hold was given back to the server.
-    pub(crate) fn say_freed(&self) {
-        if !self.queue.is_empty() {
-            self.queue.answers.freed();
-        }
-    }
-
-    /// The lock's key, for people to read.
+impl LockState {
+    /// The lock's key, as text.
     pub(crate) fn name(&self) -> &str {
-        &self.owned.name
-    }
-
-    /// What a caller is told of an error it met with this lock.
-    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
-        move |error| error.about(doing, Some(self.name()), &self.engine.settings.server)
+        &self.owners.name
     }
 
     /// The hold this owner has on the lock.
@@ -81,109 +58,166 @@ impl Entry {
 
     /// The hold this owner has on a side of the lock of this name.
     pub(crate) fn hold_on(&self, side: Side, owner: OwnerKey) -> Option<Arc<Hold>> {
-        self.owned.holds().get(&(owner, side))?.upgrade()
+        self.owners.holds().get(&(owner, side))?.upgrade()
     }
 
-    pub(crate) fn remember(&self, owner: OwnerKey, hold: &Arc<Hold>) {
-        self.owned.holds().insert((owner, self.kind.side()), Arc::downgrade(hold));
+    /// Where this owner will find the hold that it is granted.
+    pub(crate) fn registration(&self, owner: OwnerKey) -> Registration<Hold> {
+        Registration::new(self.owners.clone(), owner, self.kind.side())
     }
 
-    /// The owner's hold is not its own any more.
-    pub(crate) fn disown(&self, owner: OwnerKey) {
-        self.owned.holds().remove(&(owner, self.kind.side()));
+    /// Whether one who comes now need not stand in line: nobody does, nobody here holds the lock, and
+    /// it is not left to others.
+    pub(crate) fn is_open(&self) -> bool {
+        self.target.line.is_empty()
+            && !self.handoff.is_here()
+            && self.handoff.yields_until(None).is_none()
     }
 
-    /// Forgets the owner's hold, unless it is a newer one by now.
-    pub(crate) fn forget(&self, owner: OwnerKey) {
-        let place = (owner, self.kind.side());
-        let mut holds = self.owned.holds();
-        if holds.get(&place).is_some_and(|hold| hold.strong_count() == 0) {
-            holds.remove(&place);
-        }
-    }
-
-    /// Asks once, for questions that may be asked again by whoever wants to know.
-    pub(crate) async fn ask(&self, call: Invocation) -> Result<Reply, Error> {
-        self.engine.check_open()?;
-        self.engine.transport.call(call).await.map_err(|error| error.into_error(self.name()))
-    }
-
-    /// The same, for an answer until this moment.
-    pub(crate) async fn ask_by(&self, call: Invocation, by: Instant) -> Result<Reply, Error> {
-        self.engine.check_open()?;
-        let answer = self.engine.transport.call_by(call, by).await;
-        answer.map_err(|error| error.into_error(self.name()))
-    }
-
-    /// How many messages came on the channel of holder `id`, if it is listened to.
-    pub(crate) fn heard(&self, id: &OwnerId) -> Option<u64> {
-        self.engine.wakeups.heard(&self.protocol.channel(id)?)
-    }
-
-    /// See [`Engine::released`].
-    pub(crate) fn released(
+    /// For one whose wait is over: whether the lock is held by all that is known. `false`: nothing is, and
+    /// nobody asks. If the server is being asked, its answer decides, if that comes before `until`.
+    /// `seen`: it has said so to this waiter. `before`: how many answers came before the wait; those say
+    /// nothing of now where whoever is first is not polled.
+    pub(crate) async fn is_held(
         &self,
-        place: Option<u64>,
-        id: &OwnerId,
-        ends: impl FnOnce() -> Instant,
-    ) {
-        self.engine.released(place, || Released {
-            protocol: self.protocol.clone(),
-            id: id.clone(),
-            held: self.held.clone(),
-            ends: ends(),
-        });
-    }
-
-    pub(crate) fn holds_here(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+        seen: bool,
+        before: u64,
+        replicas: Replicas,
+        until: Instant,
+    ) -> Result<bool, Error> {
+        let answers = &self.target.line.answers;
+        let begun = answers.known().count;
+        loop {
+            let next = answers.next();
+            let Known { count, asked, last } = answers.known();
+            let settled = !asked && !self.handoff.is_leaving();
+            match last {
+                Some(Answer::Failed(failure)) if failure.concerns(replicas) => {
+                    return Err(failure.error);
+                }
+                Some(Answer::Good) if count > before && (settled || count > begun) => {
+                    return Ok(true);
+                }
+                Some(Answer::Good) | None if settled => {
+                    return Ok(seen && count == before || self.handoff.is_wanted());
+                }
+                _ => {}
+            }
+            let now = Instant::now();
+            if now >= until {
+                return Err(Error::Redis(RedisError::new("no answer in time")));
+            }
+            let _ = timeout_at(until.min(now + GLIMPSE), next).await;
+        }
     }
 }
 
-impl Drop for Entry {
+impl Home for LockState {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn handoff(&self) -> &Handoff<Baton> {
+        &self.handoff
+    }
+}
+
+impl Awaited for Arc<LockState> {
+    type Offer = Baton;
+
+    fn line(&self) -> &LocalLine {
+        &self.target.line
+    }
+
+    fn name(&self) -> &str {
+        LockState::name(self)
+    }
+
+    fn holds_here(&self) -> usize {
+        self.target.holds_here()
+    }
+
+    fn wakeups(&self) -> &Arc<Wakeups> {
+        &self.target.engine.wakeups
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        self.target.engine.check_open()
+    }
+
+    async fn closing(&self) -> Error {
+        self.target.engine.closing().await
+    }
+
+    fn mind(&self) {
+        self.target.engine.janitor.spawn(Minder::new(self.clone()).run());
+    }
+
+    fn take_offer(&self) -> Option<Baton> {
+        self.handoff.take()
+    }
+
+    fn is_offered(&self) -> bool {
+        self.handoff.is_offered()
+    }
+
+    fn may_be_offered(&self) -> bool {
+        self.target.hands_off && self.handoff.is_here()
+    }
+
+    fn yields_until(&self, heard: Option<u64>) -> Option<Instant> {
+        self.handoff.yields_until(heard)
+    }
+
+    fn emptied(&self) {
+        self.target.line.answers.forget();
+        drop(self.handoff.take());
+    }
+}
+
+impl Drop for LockState {
     fn drop(&mut self) {
-        // A newer entry may stand there by now.
-        let entries = &self.owned.entries.by_kind;
-        entries
-            .remove_if(&(self.kind, self.name().to_owned()), |_, entry| entry.strong_count() == 0);
+        // A newer one may stand there by now.
+        let locks = &self.owners.registry.locks;
+        locks.remove_if(&(self.kind, self.name().to_owned()), |_, lock| lock.strong_count() == 0);
     }
 }
 
 /// What the owners of one client hold under one name, by whatever kind of lock.
 #[derive(Debug)]
-struct Owned {
+struct Owners {
     name: String,
-    holds: Mutex<HashMap<(OwnerKey, Side), Weak<Hold>>>,
-    entries: Arc<Entries>,
+    holds: Mutex<OwnedHolds<Hold>>,
+    registry: Arc<Registry>,
 }
 
-impl Owned {
-    fn holds(&self) -> MutexGuard<'_, HashMap<(OwnerKey, Side), Weak<Hold>>> {
+impl Register<Hold> for Owners {
+    fn holds(&self) -> MutexGuard<'_, OwnedHolds<Hold>> {
         self.holds.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl Drop for Owned {
+impl Drop for Owners {
     fn drop(&mut self) {
-        self.entries.owned.remove_if(&self.name, |_, owned| owned.strong_count() == 0);
+        self.registry.owners.remove_if(&self.name, |_, owners| owners.strong_count() == 0);
     }
 }
 
 /// The locks of one client that are in use.
 #[derive(Debug, Default)]
-pub(crate) struct Entries {
-    by_kind: DashMap<(Kind, String), Weak<Entry>>,
-    owned: DashMap<String, Weak<Owned>>,
+pub(crate) struct Registry {
+    locks: DashMap<(Kind, String), Weak<LockState>>,
+    owners: DashMap<String, Weak<Owners>>,
 }
 
-impl Entries {
-    /// The one entry of that kind and name: all who ask share its queue.
-    pub(crate) fn get(
+impl Registry {
+    /// The one lock of that kind and name: all who ask share its line.
+    pub(crate) fn lock(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         kind: Kind,
         name: &str,
-    ) -> Result<Arc<Entry>, Error> {
+    ) -> Result<Arc<LockState>, Error> {
         if name.is_empty() {
             return Err(Error::Invalid("a lock needs a name".into()));
         }
@@ -197,36 +231,33 @@ impl Entries {
                 )));
             }
         }
-        let mut place = self.by_kind.entry((kind, name)).or_default();
-        if let Some(entry) = place.upgrade() {
-            return Ok(entry);
+        let mut place = self.locks.entry((kind, name)).or_default();
+        if let Some(lock) = place.upgrade() {
+            return Ok(lock);
         }
         let name = &place.key().1;
-        let protocol: Arc<dyn Protocol> = kind.on(name, &engine.settings).into();
-        let entry = Arc::new(Entry {
-            engine: engine.clone(),
+        let protocol = kind.on(name, &engine.settings).into();
+        let lock = Arc::new(LockState {
+            target: Arc::new(Target::new(engine.clone(), protocol)),
             kind,
-            queue: Queue::default(),
-            passes_on: engine.settings.pass_on && protocol.passing().is_some(),
-            protocol,
-            held: Arc::default(),
-            owned: self.owned(name),
+            handoff: Handoff::default(),
+            owners: self.owners(name),
         });
-        *place = Arc::downgrade(&entry);
-        Ok(entry)
+        *place = Arc::downgrade(&lock);
+        Ok(lock)
     }
 
-    fn owned(self: &Arc<Self>, name: &str) -> Arc<Owned> {
-        let mut place = self.owned.entry(name.to_owned()).or_default();
-        if let Some(owned) = place.upgrade() {
-            return owned;
+    fn owners(self: &Arc<Self>, name: &str) -> Arc<Owners> {
+        let mut place = self.owners.entry(name.to_owned()).or_default();
+        if let Some(owners) = place.upgrade() {
+            return owners;
         }
-        let owned = Arc::new(Owned {
+        let owners = Arc::new(Owners {
             name: name.to_owned(),
-            holds: Mutex::default(),
-            entries: self.clone(),
+            holds: Mutex::new(HashMap::new()),
+            registry: self.clone(),
         });
-        *place = Arc::downgrade(&owned);
-        owned
+        *place = Arc::downgrade(&owners);
+        owners
     }
 }

@@ -18,12 +18,11 @@ use futures::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{GIVE_BACK, Terms};
+use super::request::{GIVE_BACK, MultiRequest};
 use crate::{
-    acquire::take as take_one,
     error::Error,
     lock::Lock,
-    locking::{patience::Patience, share::Share},
+    locking::{request::Bounds, share::Share},
 };
 
 /// How long to hold some while waiting for another, for each lock. Short at first: should a caller
@@ -34,9 +33,12 @@ const LAST_ROUND: Duration = Duration::from_millis(1_500);
 
 /// Takes them all, or none: `None` when they could not be had in the time given. They stand in the
 /// order of all callers.
-pub(super) async fn take(locks: &[Lock], terms: Terms) -> Result<Option<Vec<Share>>, Error> {
+pub(super) async fn take(
+    locks: &[Lock],
+    request: MultiRequest,
+) -> Result<Option<Vec<Share>>, Error> {
     let held = locks.iter().map(|_| None).collect();
-    Taking { locks, terms, held, early: Vec::new(), round: FIRST_ROUND }.run().await
+    Taking { locks, request, held, early: Vec::new(), round: FIRST_ROUND }.run().await
 }
 
 /// How often whoever holds the first ones tries the others again before it waits for them.
@@ -44,7 +46,7 @@ const TRIES_AGAIN: usize = 2;
 
 struct Taking<'a> {
     locks: &'a [Lock],
-    terms: Terms,
+    request: MultiRequest,
     held: Vec<Option<Share>>,
     /// Which of them were held before the others were tried last.
     early: Vec<bool>,
@@ -53,7 +55,7 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     async fn run(mut self) -> Result<Option<Vec<Share>>, Error> {
-        let deadline = self.terms.patience.deadline();
+        let deadline = self.request.bounds.deadline();
         let mut round_end = self.round_end();
         let mut refused = match self.is_in_line() {
             true => Some(0),
@@ -66,8 +68,8 @@ impl Taking<'_> {
                     // A short lease will be over the next time as well; a lock that was taken away
                     // may not.
                     Err(Error::NotHeld { .. })
-                        if self.terms.lease.is_none()
-                            && !self.terms.patience.is_now()
+                        if self.request.lease.is_none()
+                            && !self.request.bounds.is_one_answer()
                             && deadline.is_none_or(|deadline| deadline > Instant::now()) => {}
                     Err(error) => return Err(error),
                 }
@@ -76,13 +78,13 @@ impl Taking<'_> {
                 refused = self.try_again_and_again().await?;
                 continue;
             };
-            if self.terms.patience.is_now() {
+            if self.request.bounds.is_one_answer() {
                 self.give_back().await;
                 return Ok(None);
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
             let over = || deadline.is_some_and(|deadline| deadline <= Instant::now());
-            if self.wait_for(missing, Patience::Until(until)).await? {
+            if self.wait_for(missing, Bounds::until(until)).await? {
                 refused = self.try_again_and_again().await?;
                 continue;
             }
@@ -98,7 +100,7 @@ impl Taking<'_> {
                 return Ok(None);
             }
             // Somebody may hold it who wants what we held: now it is free.
-            if !self.wait_for(missing, self.terms.patience).await? {
+            if !self.wait_for(missing, self.request.bounds).await? {
                 return Ok(None);
             }
             self.round = (2 * self.round).min(LAST_ROUND);
@@ -110,10 +112,10 @@ impl Taking<'_> {
     /// Whether it is known that the first one is not free: others here wait for it or hold it. Who
     /// is refused it would only take the others from whoever gets it.
     fn is_in_line(&self) -> bool {
-        let (first, Terms { owner, patience, .. }) = (self.locks[0].entry(), self.terms);
+        let (first, MultiRequest { owner, bounds, .. }) = (self.locks[0].state(), self.request);
         let Ok(entry) = first else { return false };
-        !patience.is_now()
-            && !entry.queue.is_open()
+        !bounds.is_one_answer()
+            && !entry.is_open()
             && owner.is_none_or(|owner| entry.hold_of(owner).is_none())
     }
 
@@ -134,7 +136,7 @@ impl Taking<'_> {
     fn round_end(&self) -> Instant {
         let most = self.round * self.locks.len() as u32;
         // What was taken first must not end meanwhile.
-        let most = self.terms.lease.map_or(most, |lease| most.min(lease / 3));
+        let most = self.request.lease.map_or(most, |lease| most.min(lease / 3));
         Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
@@ -142,11 +144,11 @@ impl Taking<'_> {
     /// stands behind it is given back.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
         self.early = self.held.iter().map(Option::is_some).collect();
-        let (locks, Terms { owner, lease, patience }) = (self.locks, self.terms);
+        let (locks, MultiRequest { owner, lease, bounds }) = (self.locks, self.request);
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
         let mut tries: FuturesUnordered<_> = missing
             .map(|i| async move {
-                let tried = take_one(&locks[i], owner, lease, patience.glance()).await;
+                let tried = locks[i].wanted().acquire(owner, lease, bounds.without_waiting()).await;
                 (i, tried.map_err(locks[i].told("acquiring")))
             })
             .collect();
@@ -157,7 +159,7 @@ impl Taking<'_> {
                 refused = Some(refused.map_or(i, |first| first.min(i)));
             }
             self.held[i] = share;
-            let Some(first) = refused.filter(|_| !patience.is_now()) else { continue };
+            let Some(first) = refused.filter(|_| !bounds.is_one_answer()) else { continue };
             // Others may need them: at once, whoever has yet to answer.
             self.held[first..].fill_with(|| None);
             if first == 0 {
@@ -168,14 +170,14 @@ impl Taking<'_> {
     }
 
     /// Whether it could be had.
-    async fn wait_for(&mut self, i: usize, patience: Patience) -> Result<bool, Error> {
-        let Terms { owner, lease, patience: whole } = self.terms;
-        match take_one(&self.locks[i], owner, lease, patience).await {
+    async fn wait_for(&mut self, i: usize, bounds: Bounds) -> Result<bool, Error> {
+        let MultiRequest { owner, lease, bounds: whole } = self.request;
+        match self.locks[i].wanted().acquire(owner, lease, bounds).await {
             Ok(share) => self.held[i] = share,
             // Of a part of the time: whether the server answers in the whole, the next wait tells, if
             // there is one.
             Err(Error::Redis(_))
-                if patience.deadline() != whole.deadline()
+                if bounds.deadline() != whole.deadline()
                     && whole.deadline().is_none_or(|end| end > Instant::now()) => {}
             Err(error) => return Err(self.locks[i].told("acquiring")(error)),
         }
@@ -185,10 +187,10 @@ impl Taking<'_> {
     /// A fixed lease counts from when the last was taken: those taken early get as much of it.
     /// Nothing may have been lost on the way.
     async fn prolong(&self) -> Result<(), Error> {
-        if let Some(lease) = self.terms.lease {
+        if let Some(lease) = self.request.lease {
             let early = self.held.iter().zip(&self.early).filter(|(_, early)| **early);
             let shares = early.filter_map(|(share, _)| share.as_ref());
-            try_join_all(shares.map(|share| share.prolong(lease, self.terms.patience))).await?;
+            try_join_all(shares.map(|share| share.prolong(lease, self.request.bounds))).await?;
         }
         let lost = self.held.iter().flatten().find_map(|share| share.hold().lease.loss());
         lost.map_or(Ok(()), |why| Err(Error::NotHeld { why }))

@@ -47,7 +47,7 @@ impl fmt::Debug for MultiGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let locks: Vec<_> = match &*self.members.shares() {
             Some(shares) => {
-                shares.iter().map(|share| share.hold().entry.name().to_owned()).collect()
+                shares.iter().map(|share| share.hold().target.name().to_owned()).collect()
             }
             None => Vec::new(),
         };
@@ -84,8 +84,8 @@ impl MultiGuard {
     pub async fn unlock(self) -> Result<(), Error> {
         let shares = self.members.shares().take().unwrap_or_default();
         let releases = shares.into_iter().map(async |share| {
-            let entry = share.hold().entry.clone();
-            share.release().await.map_err(entry.told("releasing"))
+            let target = share.hold().target.clone();
+            share.release().await.map_err(target.told("releasing"))
         });
         enough(releases, self.members.need).await
     }
@@ -174,7 +174,7 @@ impl MultiGuard {
             None => Vec::new(),
         };
         let checks =
-            holds.iter().map(async |hold| hold.check().await.map_err(hold.entry.told("checking")));
+            holds.iter().map(async |hold| hold.check().await.map_err(hold.target.told("checking")));
         enough(checks, self.members.need).await
     }
 }

@@ -17,15 +17,14 @@ use futures::{
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
-    GIVE_BACK, Terms,
     guard::{Members, MultiGuard},
+    request::{GIVE_BACK, MultiRequest},
 };
 use crate::{
-    acquire::take as take_one,
     engine::{Backoff, Engine},
     error::{Error, Loss},
     lock::Lock,
-    locking::patience::Patience,
+    locking::request::Bounds,
     locking::share::Share,
     runtime::ClientRuntime,
 };
@@ -54,19 +53,22 @@ enum Whom {
 }
 
 /// Takes a majority. `None`: others held too many for all the time given.
-pub(super) async fn take(locks: &[Lock], terms: Terms) -> Result<Option<MultiGuard>, Error> {
-    let deadline = terms.patience.deadline();
-    let settings = &locks[0].entry()?.engine.settings;
+pub(super) async fn take(
+    locks: &[Lock],
+    request: MultiRequest,
+) -> Result<Option<MultiGuard>, Error> {
+    let deadline = request.bounds.deadline();
+    let settings = &locks[0].state()?.target.engine.settings;
     let mut pauses = Backoff::between(Duration::from_millis(5), Duration::from_millis(100));
     let over = |end: Option<Instant>| {
-        terms.patience.is_now() || end.is_some_and(|end| end <= Instant::now())
+        request.bounds.is_one_answer() || end.is_some_and(|end| end <= Instant::now())
     };
     // Since when too few servers answer.
     let mut failing = None;
     let mut whom = Whom::Talkative;
     loop {
         let tried = Instant::now();
-        match attempt(locks, terms, std::mem::replace(&mut whom, Whom::Talkative)).await {
+        match attempt(locks, request, std::mem::replace(&mut whom, Whom::Talkative)).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
             Outcome::Refused if over(deadline) => return Ok(None),
             Outcome::Refused => failing = None,
@@ -75,7 +77,7 @@ pub(super) async fn take(locks: &[Lock], terms: Terms) -> Result<Option<MultiGua
                 continue;
             }
             Outcome::Failed(error) => {
-                let give_up = terms.patience.give_up(*failing.get_or_insert(tried), settings);
+                let give_up = request.bounds.retry_until(*failing.get_or_insert(tried), settings);
                 if !matches!(error, Error::Redis(_)) || over(Some(give_up)) {
                     return Err(error);
                 }
@@ -87,11 +89,11 @@ pub(super) async fn take(locks: &[Lock], terms: Terms) -> Result<Option<MultiGua
 }
 
 /// Asks once. Dropped before its end, it leaves nothing.
-async fn attempt(locks: &[Lock], terms: Terms, whom: Whom) -> Outcome {
+async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
     let (all, quorum) = (locks.len(), locks.len() / 2 + 1);
     let begun = Instant::now();
-    let end = begun + limit(locks, terms);
-    let mut asked = Asked::of(locks, terms, whom, end);
+    let end = begun + limit(locks, request);
+    let mut asked = Asked::of(locks, request, whom, end);
     let mut shares: Vec<Share> = Vec::with_capacity(all);
     let left_out = all - asked.open();
     let (mut refused, mut failed) = (0, left_out);
@@ -125,7 +127,7 @@ async fn attempt(locks: &[Lock], terms: Terms, whom: Whom) -> Outcome {
         }
         let cut = end.min(begun + patience_with_others(begun));
         let mut door = guard.door();
-        if terms.owner.is_some() {
+        if request.owner.is_some() {
             // An owner takes nothing behind its own back: who is to join does so before the end.
             let _ = timeout_at(cut, let_in(&door, &mut asked)).await;
             door = Weak::new();
@@ -154,16 +156,16 @@ async fn attempt(locks: &[Lock], terms: Terms, whom: Whom) -> Outcome {
 
 /// A runtime on which those are waited for that are late: the caller's own may end.
 fn runtime_of(locks: &[Lock]) -> Option<&ClientRuntime> {
-    let entries = locks.iter().filter_map(|lock| lock.entry().ok());
-    entries.map(|entry| &entry.engine.runtime).find(|runtime| !runtime.has_ended())
+    let entries = locks.iter().filter_map(|lock| lock.state().ok());
+    entries.map(|entry| &entry.target.engine.life.runtime).find(|runtime| !runtime.has_ended())
 }
 
 /// How long a server may take to answer, at most. What is left of a lease then is worth having.
-fn limit(locks: &[Lock], terms: Terms) -> Duration {
-    let timeouts = locks.iter().filter_map(|lock| lock.entry().ok());
-    let longest = timeouts.map(|entry| entry.engine.settings.command_timeout).max();
+fn limit(locks: &[Lock], request: MultiRequest) -> Duration {
+    let timeouts = locks.iter().filter_map(|lock| lock.state().ok());
+    let longest = timeouts.map(|entry| entry.target.engine.settings.command_timeout).max();
     let limit = longest.unwrap_or_default();
-    terms.lease.map_or(limit, |lease| limit.min(lease / 4))
+    request.lease.map_or(limit, |lease| limit.min(lease / 4))
 }
 
 /// How long the others may take, a majority having answered just now.
@@ -197,19 +199,21 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(locks: &[Lock], terms: Terms, whom: Whom, end: Instant) -> Self {
-        let is_silent = |lock: &&Lock| lock.entry().is_ok_and(|entry| entry.engine.silence.lasts());
+    fn of(locks: &[Lock], request: MultiRequest, whom: Whom, end: Instant) -> Self {
+        let is_silent =
+            |lock: &&Lock| lock.state().is_ok_and(|entry| entry.target.engine.silence.lasts());
         let mut asked: Vec<_> = locks.iter().filter(|lock| !is_silent(lock)).cloned().collect();
         if whom == Whom::All || asked.len() <= locks.len() / 2 {
             asked = locks.to_vec();
         }
-        let silent = asked.iter().map(|lock| Some(lock.entry().ok()?.engine.clone())).collect();
-        let Terms { owner, lease, .. } = terms;
+        let silent =
+            asked.iter().map(|lock| Some(lock.state().ok()?.target.engine.clone())).collect();
+        let MultiRequest { owner, lease, .. } = request;
         let ask = |(i, lock): (usize, Lock)| {
             let answer = async move {
-                let runtime = lock.entry()?.engine.runtime.clone();
-                let glance = Patience::Glance(Some(end));
-                let taken = runtime.run(|| take_one(&lock, owner, lease, glance)).await;
+                let runtime = lock.state()?.target.engine.life.runtime.clone();
+                let glance = Bounds::answer_by(end);
+                let taken = runtime.run(|| lock.wanted().acquire(owner, lease, glance)).await;
                 taken.map_err(lock.told("acquiring"))
             };
             answer.map(move |answer| (i, answer)).boxed()

@@ -3,20 +3,19 @@
 mod all;
 mod guard;
 mod majority;
+mod request;
 
 use std::{sync::Arc, time::Duration};
 
 pub use self::guard::MultiGuard;
+use self::request::MultiRequest;
 use crate::{
-    acquire::{Acquiring, checked_lease},
+    acquire::Acquiring,
     error::Error,
     lock::Lock,
-    locking::patience::Patience,
-    owner::{Owner, OwnerKey},
+    locking::request::{Bounds, checked_lease},
+    owner::Owner,
 };
-
-/// How long a caller waits until what was taken in vain is given back. It goes on in the background.
-const GIVE_BACK: Duration = Duration::from_millis(100);
 
 /// Several locks taken as one: of any kind, from any client, on any server. Cheap to clone, and made
 /// without any I/O.
@@ -104,14 +103,6 @@ enum Rule {
     Majority,
 }
 
-/// On what terms they are taken.
-#[derive(Clone, Copy, Debug)]
-struct Terms {
-    owner: Option<OwnerKey>,
-    lease: Option<Duration>,
-    patience: Patience,
-}
-
 impl MultiLock {
     /// All of these locks, or none. A [`FencedLock`](crate::FencedLock) goes in by `.into()`: its tokens are not shown.
     ///
@@ -160,8 +151,8 @@ impl MultiLock {
     fn in_order(&self) -> Result<Vec<Lock>, Error> {
         let mut placed = Vec::with_capacity(self.locks.len());
         for lock in &*self.locks {
-            let entry = lock.entry()?;
-            placed.push((entry.name(), &*entry.engine.settings.server, lock));
+            let entry = lock.state()?;
+            placed.push((entry.name(), &*entry.target.engine.settings.server, lock));
         }
         if placed.is_empty() {
             return Err(Error::Invalid("several locks are at least one".into()));
@@ -176,15 +167,15 @@ impl MultiLock {
         Ok(placed.into_iter().map(|(.., lock)| lock.clone()).collect())
     }
 
-    async fn take(&self, terms: Terms) -> Result<Option<MultiGuard>, Error> {
+    async fn take(&self, request: MultiRequest) -> Result<Option<MultiGuard>, Error> {
         let locks = self.in_order()?;
-        terms.lease.map(checked_lease).transpose()?;
+        request.lease.map(checked_lease).transpose()?;
         match self.rule {
             Rule::All => {
-                let shares = all::take(&locks, terms).await?;
+                let shares = all::take(&locks, request).await?;
                 Ok(shares.map(|shares| MultiGuard::new(shares, locks.len())))
             }
-            Rule::Majority => majority::take(&locks, terms).await,
+            Rule::Majority => majority::take(&locks, request).await,
         }
     }
 }
@@ -221,7 +212,7 @@ impl<'a> IntoFuture for MultiAcquire<'a> {
         let Self { lock, owner, lease } = self;
         Box::pin(async move {
             let owner = owner.map(|owner| owner.key());
-            let guard = lock.take(Terms { owner, lease, patience: Patience::Forever }).await?;
+            let guard = lock.take(MultiRequest { owner, lease, bounds: Bounds::FOREVER }).await?;
             Ok(guard.expect("waits until it is granted"))
         })
     }
@@ -266,8 +257,8 @@ impl<'a> IntoFuture for MultiTryAcquire<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease, wait } = self;
         Box::pin(async move {
-            let patience = Patience::of(wait)?;
-            lock.take(Terms { owner: owner.map(|owner| owner.key()), lease, patience }).await
+            let bounds = Bounds::of(wait)?;
+            lock.take(MultiRequest { owner: owner.map(|owner| owner.key()), lease, bounds }).await
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     reentrant::{ACQUIRE, RELEASE},
-    script, unexpected,
+    replies::unexpected,
 };
 use crate::wire::{Arg, Invocation, Reply, Script, WireError};
 

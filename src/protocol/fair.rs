@@ -4,7 +4,10 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Line, Protocol, Terms, Wish, script};
+use super::{
+    args::{Terms, Wish},
+    contract::{Line, Protocol},
+};
 use crate::{
     config::Settings,
     names,

@@ -4,7 +4,12 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Attempt, Protocol, Reentrant, Terms, Wish, late, script, token, unexpected};
+use super::{
+    args::{Terms, Wish},
+    contract::Protocol,
+    reentrant::Reentrant,
+    replies::{AcquireReply, Timely, late, token},
+};
 use crate::{
     names,
     owner::OwnerId,
@@ -50,13 +55,12 @@ impl Protocol for Fenced {
         }
     }
 
-    fn acquired(&self, reply: Reply) -> Result<Attempt, WireError> {
+    fn acquired(&self, reply: Reply) -> Result<Timely<AcquireReply>, WireError> {
         match &reply {
-            Reply::Int(pttl) => Ok(Attempt::Held(u64::try_from(*pttl).ok())),
-            Reply::Array(answer) if answer.len() == 2 => {
-                token(&answer[1]).map(|token| Attempt::Won { token: Some(token) })
-            }
-            _ => late(&reply).map(Attempt::Late).ok_or_else(|| unexpected(&reply)),
+            Reply::Int(pttl) => Ok(Timely::InTime(AcquireReply::held(*pttl))),
+            Reply::Array(answer) if answer.len() == 2 => token(&answer[1])
+                .map(|token| Timely::InTime(AcquireReply::Granted { token: Some(token) })),
+            _ => late(&reply),
         }
     }
 

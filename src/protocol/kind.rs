@@ -1,7 +1,7 @@
 //! The kinds of lock there are.
 
 use super::{
-    Protocol,
+    contract::Protocol,
     fair::Fair,
     fenced::Fenced,
     read_write::{Read, Write},

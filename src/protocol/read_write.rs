@@ -5,7 +5,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Line, Protocol, Terms, Wish, script};
+use super::{
+    args::{Terms, Wish},
+    contract::{Line, Protocol},
+};
 use crate::{
     names,
     owner::{Identity, OwnerId},

@@ -7,7 +7,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Protocol, Terms, Wish, script};
+use super::{
+    args::{Terms, Wish},
+    contract::Protocol,
+};
 use crate::{
     names,
     owner::OwnerId,
@@ -16,12 +19,8 @@ use crate::{
 
 pub(super) static ACQUIRE: Script = script!("reentrant/acquire");
 static PASS: Script = script!("reentrant/pass");
-static EXTEND: Script = script!("reentrant/extend");
-static REENTER: Script = script!("reentrant/reenter");
 pub(super) static RELEASE: Script = script!("reentrant/release");
-pub(super) static RENEW: Script = script!("reentrant/renew");
 static FORCE_UNLOCK: Script = script!("reentrant/force_unlock");
-static INSPECT: Script = script!("reentrant/inspect");
 
 #[derive(Debug)]
 pub(crate) struct Reentrant {
@@ -92,27 +91,4 @@ impl Protocol for Reentrant {
             args: vec![(&self.key).into(), not_after.into(), (&self.channel).into(), Arg::Publish],
         }
     }
-}
-
-pub(super) fn extend(key: &Bytes, id: &OwnerId, lease: u64, channel: &Bytes) -> Invocation {
-    let args = vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
-    Invocation { script: &EXTEND, keys: 1, args }
-}
-
-pub(super) fn reenter(key: &Bytes, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
-    Invocation {
-        script: &REENTER,
-        keys: 1,
-        args: vec![
-            key.into(),
-            id.as_bytes().into(),
-            terms.lease.into(),
-            terms.not_after.into(),
-            u64::from(count).into(),
-        ],
-    }
-}
-
-pub(super) fn inspect(key: &Bytes) -> Invocation {
-    Invocation { script: &INSPECT, keys: 1, args: vec![key.into()] }
 }

@@ -18,23 +18,24 @@ use known::KNOWN_CIRCLES;
 ///
 /// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
 const LAYERS: &[&[&str]] = &[
-    &["names", "owner", "error", "replicas", "runtime"],
+    &["names", "owner", "error", "replicas", "options", "runtime"],
     &["wire"],
-    &[
-        "config",
-        "protocol",
-        "locking/budget",
-        "locking/line/answers",
-        "locking/line/fifo",
-        "locking/patience",
-    ],
+    &["config", "protocol"],
     &["engine"],
-    &["locking/registry", "locking/line", "locking/handoff", "locking/hold", "locking/share"],
-    &["locking/attempt"],
+    &["locking/budget", "locking/request", "locking/line/fifo", "locking/line/answers"],
+    &["locking/line"],
+    &["locking/hold"],
+    &["locking/handoff"],
+    &["locking/baton"],
+    &["locking/share", "locking/registry"],
+    &["locking/owned", "locking/attempt"],
     &["locking/wait"],
     &["locking"],
-    &["lock", "read_write", "acquire", "guard", "inspection"],
-    &["client", "multi"],
+    &["inspection", "guard"],
+    &["acquire"],
+    &["lock"],
+    &["read_write", "multi"],
+    &["client"],
 ];
 
 /// Files outside of the layers: the root of the crate, and the folder of its unit tests.

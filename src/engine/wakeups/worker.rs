@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{NOBODY, PROBE_INTERVAL, State, Wakeups, WorkerId};
 use crate::{
-    engine::Backoff,
+    engine::backoff::Backoff,
     wire::{Transport, WireError},
 };
 

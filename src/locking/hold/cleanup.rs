@@ -4,24 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
+use super::target::Target;
 use crate::{
     engine::Backoff,
-    locking::registry::Entry,
     owner::OwnerId,
     protocol::{self, Line},
 };
 
 /// Once no copy can take the lock any more, takes away what one may have taken.
-pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_after: u64) {
-    let engine = &entry.engine;
-    let give_up = Instant::now() + engine.settings.command_timeout + lasts(&entry, lease);
+pub(crate) async fn sweep(target: Arc<Target>, id: OwnerId, lease: Duration, not_after: u64) {
+    let engine = &target.engine;
+    let give_up = Instant::now() + engine.settings.command_timeout + lasts(&target, lease);
     let mut backoff = Backoff::persistent();
     // By the server's own word, not by our estimate: a clock may have been set back.
     while !engine.is_closed() && Instant::now() < give_up {
-        let pause = match engine.transport.server_time(entry.protocol.key()).await {
+        let pause = match engine.transport.server_time(target.protocol.key()).await {
             Ok(now) => {
                 if now > not_after {
-                    take_back(&entry, &id, lease).await;
+                    take_back(&target, &id, lease).await;
                     return;
                 }
                 Duration::from_millis(not_after - now + 1)
@@ -33,18 +33,18 @@ pub(crate) async fn sweep(entry: Arc<Entry>, id: OwnerId, lease: Duration, not_a
 }
 
 /// Takes back a hold, or a place in line, until the server has done it or has dropped it by itself.
-pub(crate) async fn take_back(entry: &Entry, id: &OwnerId, lease: Duration) {
-    let engine = &entry.engine;
-    let give_up = Instant::now() + lasts(entry, lease);
+pub(crate) async fn take_back(target: &Target, id: &OwnerId, lease: Duration) {
+    let engine = &target.engine;
+    let give_up = Instant::now() + lasts(target, lease);
     let mut backoff = Backoff::persistent();
     while !engine.is_closed() {
-        let place = engine.serves(&*entry.protocol);
-        let answer = engine.transport.call(entry.protocol.undo(id)).await;
+        let place = engine.serves(&*target.protocol);
+        let answer = engine.transport.call(target.protocol.undo(id)).await;
         match answer.and_then(protocol::released) {
-            Ok(_) => return entry.released(place, id, || give_up),
+            Ok(_) => return target.released(place, id, || give_up),
             Err(error) => {
                 if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
-                    tracing::warn!(lock = entry.name(), holder = ?id, %error, "could not undo");
+                    tracing::warn!(lock = target.name(), holder = ?id, %error, "could not undo");
                     return;
                 }
             }
@@ -53,9 +53,9 @@ pub(crate) async fn take_back(entry: &Entry, id: &OwnerId, lease: Duration) {
 }
 
 /// How long a hold, or a place in line, may last if it is not taken back.
-fn lasts(entry: &Entry, lease: Duration) -> Duration {
-    let settings = &entry.engine.settings;
-    let place = match entry.protocol.line() {
+fn lasts(target: &Target, lease: Duration) -> Duration {
+    let settings = &target.engine.settings;
+    let place = match target.protocol.line() {
         // A place is kept through the waits of those before it.
         Line::Servers { .. } => settings.fair_wait.max(settings.redisson_fair_wait),
         Line::Ours | Line::Shared => Duration::ZERO,

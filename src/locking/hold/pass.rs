@@ -1,4 +1,4 @@
-//! What a hold has to do with being passed on.
+//! What a hold that goes to another caller of this process is asked, and asks.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ impl Hold {
 
     /// Takes it from its owner, if it has one. `false`: the owner is not done with it.
     pub(crate) fn detach(&self) -> bool {
-        let Some(owner) = self.owner else { return true };
+        let Some(registration) = &self.registration else { return true };
         let Ok(mut count) = self.count.try_lock() else { return false };
         if *count > 1 {
             return false;
         }
         self.set_count(&mut count, 0);
-        self.entry.disown(owner);
+        registration.strike();
         true
     }
 
     /// Whether one without an owner who asked for such a hold may have this one as it is.
     pub(crate) fn suits(&self, lease: Duration, watched: bool, replicas: Replicas) -> bool {
-        self.owner.is_none()
+        self.registration.is_none()
             && self.token.is_none()
             && self.replicas == replicas
             && self.lease.suits(lease, watched)
@@ -39,16 +39,16 @@ impl Hold {
     /// Asks the server whether the hold is there, and how many elsewhere wait for it. `None`: it
     /// is not, or there is no answer.
     pub(crate) async fn extend(&self, watched: bool) -> Option<u64> {
-        let engine = &self.entry.engine;
+        let engine = &self.target.engine;
         let lease = if watched { engine.settings.watchdog } else { Duration::ZERO };
-        let call = self.entry.protocol.extend(self.id(), lease.as_millis() as u64);
-        let ours = u64::from(self.entry.heard(self.id()).is_some());
+        let call = self.target.protocol.extend(self.id(), lease.as_millis() as u64);
+        let ours = u64::from(self.target.heard(self.id()).is_some());
         let sent = Instant::now();
         if watched {
             self.lease.asked(sent, lease);
         }
         let answer = engine.transport.call(call).await.and_then(protocol::extended);
-        self.entry.say(answer.as_ref().err());
+        self.target.say(answer.as_ref().err());
         match answer {
             Ok(Extended::Yes(listening)) => {
                 self.lease.confirm(sent, lease);
@@ -59,12 +59,10 @@ impl Hold {
         }
     }
 
-    /// Another hold has taken its place on the server that was asked for that. Says whether it was the current one
-    /// here.
-    pub(crate) fn replaced(&self, by: Option<u64>) -> bool {
+    /// Another hold has taken its place on the server that was asked for that.
+    pub(crate) fn replaced(&self, by: Option<u64>) {
         self.lease.end();
-        self.entry.engine.watchdog.remove(&self.lease);
-        self.entry.released(by, self.id(), || self.lease.outlived_at(Instant::now()));
-        self.entry.queue.released(self, None, None)
+        self.target.engine.watchdog.remove(&self.lease);
+        self.target.released(by, self.id(), || self.lease.outlived_at(Instant::now()));
     }
 }

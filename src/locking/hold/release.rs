@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Hold, sweep};
+use super::{Hold, cleanup::sweep};
 use crate::{
     engine::Backoff,
     error::{Error, Loss},
@@ -29,18 +29,35 @@ struct Before {
     was_renewed: bool,
 }
 
+/// What came of giving back one of the times a hold was held.
+#[derive(Debug)]
+#[must_use = "the hand-off has to know of it"]
+pub(crate) struct Released {
+    /// What the guard is told.
+    pub(crate) result: Result<(), Error>,
+    /// Whether it was the last of these times.
+    pub(crate) ended: bool,
+    /// When the copy was sent that freed the lock, and how many other clients were told of that. `None`: the
+    /// server has not said so.
+    pub(crate) told: Option<(Instant, u64)>,
+    /// How many messages had come on the lock's channel before, if this client listens to it.
+    pub(crate) heard: Option<u64>,
+}
+
 impl Hold {
-    /// Gives one share back; the last one frees the lock, in the background if that takes long.
-    pub(crate) async fn release(self: Arc<Self>, watched: bool) -> Result<(), Error> {
+    /// Gives back one of the times it is held. The last one frees the lock; what the server does not answer in
+    /// time is then repeated in the background.
+    pub(crate) async fn release(self: &Arc<Self>, watched: bool) -> Released {
         let mut count = self.count.lock().await;
         let to = count.saturating_sub(1);
-        let engine = &self.entry.engine;
+        let ended = to == 0;
+        let engine = &self.target.engine;
         let was_renewed = self.lease.was_renewed(Instant::now(), engine.settings.watchdog);
         if watched {
             self.lease.unwatch();
         }
         let before = Before { lost: self.lease.loss(), was_renewed };
-        if to == 0 {
+        if ended {
             self.lease.end();
             engine.watchdog.remove(&self.lease);
         }
@@ -48,37 +65,32 @@ impl Hold {
         let outlives = self.lease.outlives();
         let give_up = Instant::now() + engine.settings.retry_timeout.min(outlives);
         let heard =
-            if to == 0 && self.entry.passes_on { self.entry.heard(self.id()) } else { None };
+            if ended && self.target.hands_off { self.target.heard(self.id()) } else { None };
         let released = self.lower(to, before, Tries::Until(give_up)).await;
-        if to == 0 && self.entry.passes_on {
-            let ours = u64::from(heard.is_some());
-            let told = released.as_ref().ok();
-            let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
-            self.entry.queue.released(&self, told, heard);
-        }
+        let ours = u64::from(heard.is_some());
+        let told = released.as_ref().ok();
+        let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
         // A count that is too high corrects itself; a lock that is held does not.
-        if to == 0 && matches!(released, Err(Error::Redis(_))) {
+        if ended && matches!(released, Err(Error::Redis(_))) {
             let hold = self.clone();
             engine.janitor.spawn(async move {
                 let tries = Tries::ToTheEnd(Instant::now());
                 if let Err(Error::Redis(error)) = hold.lower(to, before, tries).await {
-                    let lock = hold.entry.name();
+                    let lock = hold.target.name();
                     tracing::warn!(lock, holder = ?hold.id(), %error, "could not release");
                 }
             });
         }
-        if to == 0
-            && let Some(not_after) = self.unanswered
-        {
-            let (entry, id) = (self.entry.clone(), self.id().clone());
-            engine.janitor.spawn(sweep(entry, id, outlives, not_after));
+        if ended && let Some(not_after) = self.unanswered {
+            let (target, id) = (self.target.clone(), self.id().clone());
+            engine.janitor.spawn(sweep(target, id, outlives, not_after));
         }
-        released.map(drop)
+        Released { result: released.map(drop), ended, told, heard }
     }
 
     /// Says when the copy was sent that did it, and how many were told.
     async fn lower(&self, to: u32, before: Before, tries: Tries) -> Result<(Instant, u64), Error> {
-        let engine = &self.entry.engine;
+        let engine = &self.target.engine;
         let mut backoff = match tries {
             Tries::Until(_) => Backoff::new(),
             Tries::ToTheEnd(_) => Backoff::persistent(),
@@ -90,16 +102,16 @@ impl Hold {
                 return Err(Error::Closed);
             }
             let sent = Instant::now();
-            let place = if to == 0 { engine.serves(&*self.entry.protocol) } else { None };
-            let call = self.entry.protocol.release(self.id(), to);
+            let place = if to == 0 { engine.serves(&*self.target.protocol) } else { None };
+            let call = self.target.protocol.release(self.id(), to);
             let answer = engine.call(call, Replicas::None, |_| false).await;
             let answer = answer.and_then(protocol::released);
             if answer.is_ok() {
-                self.entry.released(place, self.id(), || self.lease.outlived_at(sent));
+                self.target.released(place, self.id(), || self.lease.outlived_at(sent));
             }
             match &answer {
-                Ok(_) if to == 0 => self.entry.say_freed(),
-                answer => self.entry.say(answer.as_ref().err()),
+                Ok(_) if to == 0 => self.target.say_freed(),
+                answer => self.target.say(answer.as_ref().err()),
             }
             let error = match answer {
                 Ok(Some(told)) => return Ok((sent, told)),
@@ -124,7 +136,7 @@ impl Hold {
                     engine.must_retry(error, &mut backoff, give_up).await
                 }
             }
-            .map_err(|error| error.into_error(self.entry.name()))?;
+            .map_err(|error| error.into_error(self.target.name()))?;
             trusted = self.lease.is_trusted(Instant::now());
         }
     }

@@ -1,109 +1,111 @@
-//! The right of the head to ask the server, and what it knows.
+//! [`Head`]: the first of a line, with the right to ask the server.
 
 use std::{
     future::poll_fn,
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
+    task::Poll,
     time::Duration,
 };
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Head, Queue};
-use crate::{
-    engine::{Subscription, Wakeups},
-    error::Error,
-    locking::line::answers::Failure,
-    locking::line::fifo::Ticket,
-    locking::share::Share,
-    replicas::Replicas,
-};
+use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
+use crate::{engine::Subscription, error::Error, protocol::Line};
 
 /// No waiter relies on messages for longer than this: one may get lost.
-const LOOK_AGAIN: Duration = Duration::from_secs(3);
+const ASK_AGAIN: Duration = Duration::from_secs(3);
 
-/// How often a waiter looks where it cannot subscribe.
+/// How often a waiter asks where it cannot subscribe.
 const POLL: Duration = Duration::from_millis(250);
 
 /// For so long a head waits for a hold of its own process before it subscribes.
 const SOON: Duration = Duration::from_millis(2);
 
-/// A key whose TTL is about to end is looked at again no sooner than this.
+/// A key whose TTL is about to end is asked after no sooner than this.
 pub(super) const BREATH: Duration = Duration::from_millis(2);
 
 /// The head's right to ask the server. Dropping it passes the right on.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    pub(super) head: Head,
-    pub(super) place: Place<'a>,
+pub(crate) struct Head<'a, A: Awaited> {
+    pub(super) state: HeadState,
+    place: Place<'a, A>,
+    /// When it was last told to ask the server. `None`: something was offered to it.
+    told_to_ask: Option<Instant>,
+    /// What was offered to it came to nothing: to be asked after at once.
+    offer_failed: bool,
 }
 
-/// Shows that a head is polled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sign<'a> {
-    queue: &'a Queue,
-    ticket: Option<Ticket>,
+/// What has come of standing in line.
+#[derive(Debug)]
+pub(crate) enum Entered<'a, A: Awaited> {
+    /// This waiter is the head.
+    Head(Head<'a, A>),
+    /// The lock can be shared, and the head got in: all who waited behind it may try.
+    Opened,
+    TimedOut,
 }
 
-impl Sign<'_> {
-    /// Each poll of the future is one of the head.
-    pub(crate) async fn of<T>(self, future: impl Future<Output = T>) -> T {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            if let Some(ticket) = self.ticket {
-                self.queue.fifo.sign(ticket, context);
-            }
-            future.as_mut().poll(context)
-        })
-        .await
-    }
+/// What the head is to do next.
+#[derive(Debug)]
+pub(crate) enum Next<O> {
+    /// Ask the server. [`Head::granted`], [`Head::held`] or [`Head::failed`] must follow.
+    Ask,
+    /// Take over what a caller of this process has left. The same must follow if the server is asked for that.
+    Offered(O),
+    /// Nothing: the wait is over.
+    TimedOut,
+    /// Stand in line anew: others were let past it, for it was not polled.
+    Lost,
 }
 
-impl<'a> Turn<'a> {
-    /// What the head awaits has to be wrapped in this, unless it ends with a nudge: it loses its turn if
-    /// others wait and it does not show for a while that it is polled.
-    pub(crate) fn sign(&self) -> Sign<'a> {
-        Sign { queue: self.place.queue, ticket: self.place.ticket }
-    }
-
-    /// Whether it was found not to be the head any more, and has to stand in line anew.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.place.lost.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn listens(&self) -> bool {
-        self.head.subscription.is_some()
-    }
-
-    /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
-    pub(crate) async fn listen(&mut self, wakeups: &Arc<Wakeups>, channel: &str) {
-        let subscription = self.head.subscription.insert(Box::new(wakeups.subscribe(channel)));
-        tokio::select! {
-            _ = subscription.ready() => {}
-            () = self.place.nudged() => {}
+impl<'a, A: Awaited> Head<'a, A> {
+    /// Stands in line until this waiter is the head. An error as soon as the client is not open any more, or when
+    /// a head has failed at what this waiter needs as well.
+    pub(crate) async fn enter(
+        awaited: &'a A,
+        waiter: &Waiter<'_>,
+    ) -> Result<Entered<'a, A>, Error> {
+        let entered = Instant::now();
+        let mut place = Place { awaited, ticket: None, lost: AtomicBool::new(false) };
+        if waiter.stands_on_server() {
+            return Ok(Entered::Head(Self::new(HeadState::default(), place)));
         }
-        // What was seen before the subscription stood may be out of date.
-        self.head.look_at = None;
+        let first = poll_fn(|context| {
+            let fifo = &awaited.line().fifo;
+            let first = fifo.poll_first(&mut place.ticket, context, || awaited.mind());
+            match awaited.check_open() {
+                // In this order: whoever is in line by the time that the client is closed is woken.
+                Err(closed) if first.is_pending() => Poll::Ready(Err(closed)),
+                _ => first.map(Ok),
+            }
+        });
+        let Some(first) = waiter.within(first).await else { return Ok(Entered::TimedOut) };
+        // From here on it leaves what was left to it.
+        let head = Self::new(first?, place);
+        match head.state.failed.as_deref() {
+            Some((failed, why)) if *failed >= entered && why.concerns(waiter.replicas) => {
+                return Err(why.error.clone());
+            }
+            _ if head.state.opened.is_some_and(|opened| opened >= entered) => {
+                return Ok(Entered::Opened);
+            }
+            _ => {}
+        }
+        waiter.within(head.linger()).await;
+        Ok(Entered::Head(head))
     }
 
-    /// What another caller of this process has left to the head, if anything.
-    pub(crate) fn take(&mut self) -> Option<Share> {
-        self.place.queue.passing.take()
-    }
-
-    pub(crate) fn is_offered(&self) -> bool {
-        self.place.queue.passing.is_offered()
+    fn new(state: HeadState, place: Place<'a, A>) -> Self {
+        Self { state, place, told_to_ask: None, offer_failed: false }
     }
 
     /// Waits a moment for what a holder in this process may be about to leave.
-    pub(crate) async fn linger(&mut self) {
-        let passing = &self.place.queue.passing;
-        if !self.listens() {
+    async fn linger(&self) {
+        let awaited = self.place.awaited;
+        if self.state.subscription.is_none() {
             let left = async {
-                while passing.is_here() && !passing.is_offered() && !self.is_lost() {
+                while awaited.may_be_offered() && !awaited.is_offered() && !self.is_lost() {
                     self.place.nudged().await;
                 }
             };
@@ -111,59 +113,155 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether to ask the server now.
-    pub(crate) fn must_look(&mut self) -> bool {
-        let heard = self.head.subscription.as_deref().map(Subscription::heard);
-        let stepped_back = self.head.back.take().is_some();
-        self.head.back = self.place.queue.passing.steps_back(heard);
-        if self.head.back.is_some() {
-            return false;
+    /// Waits until there is something to do. Subscribes first, and asks again once the subscription stands.
+    pub(crate) async fn next(&mut self, waiter: &mut Waiter<'_>) -> Result<Next<A::Offer>, Error> {
+        let awaited = self.place.awaited;
+        let mut at_once = std::mem::take(&mut self.offer_failed);
+        loop {
+            if !at_once {
+                if self.is_lost() {
+                    return Ok(Next::Lost);
+                }
+                if self.state.subscription.is_none()
+                    && !awaited.is_offered()
+                    && let Some(channel) = &waiter.channel
+                    && waiter.within(self.subscribe(channel)).await.is_none()
+                {
+                    return Ok(Next::TimedOut);
+                }
+                if let Some(offer) = awaited.take_offer() {
+                    self.told_to_ask = None;
+                    return Ok(Next::Offered(offer));
+                }
+            }
+            at_once = false;
+            if self.yields_no_more() || self.is_due() {
+                self.arm();
+                return Ok(Next::Ask);
+            }
+            tokio::select! {
+                news = waiter.within(self.news()) => {
+                    if news.is_none() {
+                        return Ok(Next::TimedOut);
+                    }
+                }
+                why = awaited.closing() => return Err(why),
+            }
+            waiter.worry.tell(awaited);
         }
-        stepped_back || self.is_woken() || self.head.look_at.is_none_or(|at| at <= Instant::now())
     }
 
-    /// There is something to look at.
-    pub(crate) fn look(&mut self) {
-        self.head.look_at = None;
+    /// Each poll of the future shows that the head is polled. It loses its turn if others wait and it does not
+    /// show that for a while.
+    pub(crate) async fn showing<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if let Some(ticket) = self.place.ticket {
+                self.place.awaited.line().fifo.sign(ticket, context);
+            }
+            future.as_mut().poll(context)
+        })
+        .await
     }
 
-    /// Call before asking: what comes from now on is news.
-    pub(crate) fn arm(&mut self) {
-        if let Some(subscription) = &mut self.head.subscription {
+    /// The server has granted what the waiter asked for.
+    pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
+        match waiter.line {
+            Line::Shared => self.state.opened = Some(Instant::now()),
+            _ if waiter.channel.is_none() => self.rest(waiter.first_pause),
+            _ => self.held_for(Some(waiter.lease), waiter.heartbeat()),
+        }
+    }
+
+    /// The server has said that another holds the lock, for so long if known.
+    pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) {
+        waiter.seen_held = true;
+        if self.told_to_ask.is_none() {
+            self.offer_failed = true;
+            self.state.ask_at = None;
+        } else if waiter.channel.is_some() {
+            self.held_for(ttl, waiter.heartbeat());
+        } else {
+            self.rest(waiter.pauses.next());
+        }
+    }
+
+    /// The server has failed the waiter: whom that concerns of those behind fails too.
+    pub(crate) fn failed(&mut self, error: &Error, waiter: &Waiter<'_>) {
+        let Some(asked) = self.told_to_ask else { return };
+        // Those behind are not as impatient, and have leases of their own.
+        let impatient = waiter.deadline.is_some_and(|end| end < asked + waiter.retry_timeout);
+        match error {
+            Error::NotHeld { .. } => {}
+            Error::Redis(_) if impatient => {}
+            _ => {
+                let failure = Failure { error: error.clone(), replicas: waiter.replicas };
+                self.state.failed = Some(Box::new((Instant::now(), failure)));
+            }
+        }
+    }
+
+    /// Whether it was found not to be the head any more, and has to stand in line anew.
+    fn is_lost(&self) -> bool {
+        self.place.lost.load(Ordering::Relaxed)
+    }
+
+    /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
+    pub(super) async fn subscribe(&mut self, channel: &str) {
+        let subscription = Box::new(self.place.awaited.wakeups().subscribe(channel));
+        let subscription = self.state.subscription.insert(subscription);
+        tokio::select! {
+            _ = subscription.ready() => {}
+            () = self.place.nudged() => {}
+        }
+        // What was seen before the subscription stood may be out of date.
+        self.state.ask_at = None;
+    }
+
+    /// Sees until when to leave the lock to others. Whether it was left to them until now.
+    fn yields_no_more(&mut self) -> bool {
+        let heard = self.state.subscription.as_deref().map(Subscription::heard);
+        let yielded = self.state.yields_until.take().is_some();
+        self.state.yields_until = self.place.awaited.yields_until(heard);
+        yielded && self.state.yields_until.is_none()
+    }
+
+    /// Whether to ask the server now.
+    pub(super) fn is_due(&self) -> bool {
+        let is_woken = || self.state.subscription.as_deref().is_some_and(Subscription::is_woken);
+        let is_time = || self.state.ask_at.is_none_or(|at| at <= Instant::now());
+        self.state.yields_until.is_none() && (is_woken() || is_time())
+    }
+
+    /// The server is about to be asked: what comes from now on is news.
+    pub(super) fn arm(&mut self) {
+        if let Some(subscription) = &mut self.state.subscription {
             subscription.arm();
         }
-        self.head.look_at = None;
+        self.state.ask_at = None;
+        self.told_to_ask = Some(Instant::now());
     }
 
     /// The lock is held, by another or from now on by us, for so long if known.
-    pub(crate) fn held_for(&mut self, ttl: Option<Duration>, heartbeat: Option<Duration>) {
-        let relies = self.head.subscription.as_deref().is_some_and(Subscription::is_confirmed);
+    pub(super) fn held_for(&mut self, ttl: Option<Duration>, heartbeat: Option<Duration>) {
+        let relies = self.state.subscription.as_deref().is_some_and(Subscription::is_confirmed);
         let most =
-            if relies { heartbeat.map_or(LOOK_AGAIN, |most| most.min(LOOK_AGAIN)) } else { POLL };
+            if relies { heartbeat.map_or(ASK_AGAIN, |most| most.min(ASK_AGAIN)) } else { POLL };
         let pause = ttl.unwrap_or(most).clamp(BREATH, most);
-        self.head.look_at = Some(Instant::now() + pause);
+        self.state.ask_at = Some(Instant::now() + pause);
     }
 
-    /// There is no need to look for so long, and nobody will tell.
-    pub(crate) fn rest(&mut self, pause: Duration) {
-        self.head.look_at = Some(Instant::now() + pause);
+    /// There is no need to ask for so long, and nobody will tell.
+    fn rest(&mut self, pause: Duration) {
+        self.state.ask_at = Some(Instant::now() + pause);
     }
 
-    /// This waiter got in, and so may all who wait behind.
-    pub(crate) fn open(&mut self) {
-        self.head.opened = Some(Instant::now());
-    }
-
-    /// The server has failed one who asked this of replicas: whom that concerns fails too.
-    pub(crate) fn fail(&mut self, error: Error, replicas: Replicas) {
-        self.head.failed = Some(Box::new((Instant::now(), Failure { error, replicas })));
-    }
-
-    /// Done when it is time to look again.
-    pub(crate) async fn news(&self) {
-        let look_at = self.head.back.or(self.head.look_at).unwrap_or_else(Instant::now);
+    /// Done when it is time to ask again, or when something may have been offered.
+    pub(super) async fn news(&self) {
+        let HeadState { subscription, ask_at, yields_until, .. } = &self.state;
+        let ask_at = yields_until.or(*ask_at).unwrap_or_else(Instant::now);
         let message = async {
-            match (&self.head.subscription, self.head.back) {
+            match (subscription, yields_until) {
                 (Some(subscription), None) => subscription.woken().await,
                 (Some(subscription), Some(_)) => subscription.more().await,
                 (None, _) => std::future::pending().await,
@@ -172,49 +270,46 @@ impl<'a> Turn<'a> {
         tokio::select! {
             () = self.place.nudged() => {}
             () = message => {}
-            () = sleep_until(look_at) => {}
+            () = sleep_until(ask_at) => {}
         }
-    }
-
-    fn is_woken(&self) -> bool {
-        self.head.subscription.as_deref().is_some_and(Subscription::is_woken)
     }
 }
 
-impl Drop for Turn<'_> {
+impl<A: Awaited> Drop for Head<'_, A> {
     fn drop(&mut self) {
-        let head = std::mem::take(&mut self.head);
-        self.place.leave(Some(head));
+        let state = std::mem::take(&mut self.state);
+        self.place.leave(Some(state));
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Place<'a> {
-    pub(super) queue: &'a Queue,
-    /// `None`: not in line.
-    pub(super) ticket: Option<Ticket>,
+struct Place<'a, A: Awaited> {
+    awaited: &'a A,
+    /// `None`: it is not in our line.
+    ticket: Option<Ticket>,
     /// Whether it was found that others were let past it.
-    pub(super) lost: AtomicBool,
+    lost: AtomicBool,
 }
 
-impl Place<'_> {
+impl<A: Awaited> Place<'_, A> {
     /// Done when another caller of this process may have left something to the head, or the lock may be
     /// free; or when it is not the head any more.
     async fn nudged(&self) {
-        let Some(ticket) = self.ticket else { return };
-        let first = poll_fn(|context| self.queue.fifo.poll_nudged(ticket, context)).await;
+        let Some(ticket) = self.ticket else { return std::future::pending().await };
+        let fifo = &self.awaited.line().fifo;
+        let first = poll_fn(|context| fifo.poll_nudged(ticket, context)).await;
         self.lost.store(!first, Ordering::Relaxed);
     }
 
-    fn leave(&mut self, head: Option<Head>) {
+    fn leave(&mut self, state: Option<HeadState>) {
         let Some(ticket) = self.ticket.take() else { return };
-        if self.queue.fifo.leave(ticket, head).last {
-            self.queue.emptied();
+        if self.awaited.line().fifo.leave(ticket, state).last {
+            self.awaited.emptied();
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl<A: Awaited> Drop for Place<'_, A> {
     fn drop(&mut self) {
         self.leave(None);
     }

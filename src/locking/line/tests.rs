@@ -1,95 +1,204 @@
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
 use futures::FutureExt;
+use tokio::time::Instant;
 
-use super::{head::BREATH, *};
-use crate::engine::Wakeups;
+use super::{
+    Awaited, LocalLine,
+    head::{BREATH, Entered, Head, Next},
+    waiter::{Waiter, Worry},
+};
+use crate::{
+    engine::{Backoff, Wakeups},
+    error::{Error, RedisError},
+    protocol::Line,
+    replicas::Replicas,
+    wire::Event,
+};
 
-async fn enter(queue: &Queue) -> Result<Option<Turn<'_>>, Error> {
-    queue.enter(Replicas::None, || Ok(()), || ()).await
+/// A lock of which nobody here ever has a hold.
+struct Remote {
+    line: LocalLine,
+    wakeups: Arc<Wakeups>,
+    emptied: AtomicBool,
+}
+
+impl Remote {
+    fn new() -> Self {
+        let wakeups = Wakeups::new();
+        Self { line: LocalLine::default(), wakeups, emptied: AtomicBool::new(false) }
+    }
+}
+
+impl Awaited for Remote {
+    type Offer = Infallible;
+
+    fn line(&self) -> &LocalLine {
+        &self.line
+    }
+
+    fn name(&self) -> &str {
+        "remote"
+    }
+
+    fn holds_here(&self) -> usize {
+        0
+    }
+
+    fn wakeups(&self) -> &Arc<Wakeups> {
+        &self.wakeups
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn closing(&self) -> Error {
+        pending().await
+    }
+
+    fn mind(&self) {}
+
+    fn take_offer(&self) -> Option<Infallible> {
+        None
+    }
+
+    fn is_offered(&self) -> bool {
+        false
+    }
+
+    fn may_be_offered(&self) -> bool {
+        false
+    }
+
+    fn yields_until(&self, _: Option<u64>) -> Option<Instant> {
+        None
+    }
+
+    fn emptied(&self) {
+        self.emptied.store(true, Ordering::Relaxed);
+    }
+}
+
+fn waiter(line: Line) -> Waiter<'static> {
+    Waiter {
+        deadline: None,
+        lease: Duration::from_secs(30),
+        replicas: Replicas::None,
+        line,
+        channel: Some("c".into()),
+        pauses: Backoff::new(),
+        first_pause: Duration::from_millis(1),
+        retry_timeout: Duration::from_secs(3),
+        seen_held: false,
+        worry: Worry::new(),
+    }
+}
+
+async fn enter(lock: &Remote) -> Result<Entered<'_, Remote>, Error> {
+    Head::enter(lock, &waiter(Line::Ours)).await
+}
+
+async fn head(lock: &Remote) -> Head<'_, Remote> {
+    match enter(lock).await {
+        Ok(Entered::Head(head)) => head,
+        other => panic!("not the head, but {:?}", other.map(|_| ())),
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_in_order_and_a_cancelled_one_is_passed_over() {
-    let queue = Queue::default();
-    let first = enter(&queue).await.unwrap().unwrap();
-    let mut second = Box::pin(enter(&queue));
-    let mut third = Box::pin(enter(&queue));
+    let lock = Remote::new();
+    let first = head(&lock).await;
+    let mut second = Box::pin(enter(&lock));
+    let mut third = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
     assert!((&mut third).now_or_never().is_none());
     drop(second);
     drop(first);
+    assert!(!lock.emptied.load(Ordering::Relaxed));
     assert!(third.now_or_never().is_some());
-    assert!(queue.is_empty());
+    assert!(lock.line.is_empty());
+    assert!(lock.emptied.load(Ordering::Relaxed));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_to_leave_gives_the_subscription_back() {
-    let queue = Queue::default();
-    let wakeups = Wakeups::new();
-    let mut first = enter(&queue).await.unwrap().unwrap();
-    first.listen(&wakeups, "c").await;
-    let mut second = Box::pin(enter(&queue));
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    first.subscribe("c").await;
+    let mut second = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
     drop(first);
-    assert!(wakeups.is_subscribed("c"), "kept for the next");
+    assert!(lock.wakeups.is_subscribed("c"), "kept for the next");
     drop(second);
-    assert!(!wakeups.is_subscribed("c"));
+    assert!(!lock.wakeups.is_subscribed("c"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_the_head_did_not_follow_wakes_the_next() {
-    let queue = Queue::default();
-    let wakeups = Wakeups::new();
-    let mut first = enter(&queue).await.unwrap().unwrap();
-    let mut second = Box::pin(enter(&queue));
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    let mut second = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
-    first.listen(&wakeups, "c").await;
+    first.subscribe("c").await;
     first.arm();
     first.held_for(None, None);
-    assert!(!first.must_look());
-    wakeups.take(crate::wire::Event::Message("c".into()));
+    assert!(!first.is_due());
+    lock.wakeups.take(Event::Message("c".into()));
     drop(first);
-    let mut second = second.await.unwrap().unwrap();
-    assert!(second.must_look());
+    let Ok(Entered::Head(second)) = second.await else { panic!("not the head") };
+    assert!(second.is_due());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_server_is_found_out_once_for_all_who_wait() {
-    let queue = Arc::new(Queue::default());
-    let mut first = enter(&queue).await.unwrap().unwrap();
-    let mut second = Box::pin(enter(&queue));
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    let mut waiter = waiter(Line::Ours);
+    assert!(matches!(first.next(&mut waiter).await, Ok(Next::Ask)));
+    let mut second = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
     tokio::time::advance(Duration::from_secs(10)).await;
-    first.fail(Error::Redis(RedisError::new("gone")), Replicas::None);
+    first.failed(&Error::Redis(RedisError::new("gone")), &waiter);
     drop(first);
     assert!(matches!(second.await, Err(Error::Redis(_))));
     tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(enter(&queue).await.is_ok(), "a later one tries for itself");
+    assert!(enter(&lock).await.is_ok(), "a later one tries for itself");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_ttl_of_zero_is_no_reason_to_spin() {
-    let queue = Queue::default();
-    let mut turn = enter(&queue).await.unwrap().unwrap();
-    turn.held_for(Some(Duration::ZERO), None);
-    assert!(!turn.must_look());
+    let lock = Remote::new();
+    let mut head = head(&lock).await;
+    head.held_for(Some(Duration::ZERO), None);
+    assert!(!head.is_due());
     let begun = Instant::now();
-    turn.news().await;
+    head.news().await;
     assert!(begun.elapsed() >= BREATH);
 }
 
 #[tokio::test(start_paused = true)]
 async fn once_the_line_is_open_all_who_waited_may_try_and_newcomers_wait() {
-    let queue = Queue::default();
-    let mut first = enter(&queue).await.unwrap().unwrap();
-    let mut second = Box::pin(enter(&queue));
-    let mut third = Box::pin(enter(&queue));
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    let mut second = Box::pin(enter(&lock));
+    let mut third = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
     assert!((&mut third).now_or_never().is_none());
     tokio::time::advance(Duration::from_millis(1)).await;
-    first.open();
+    first.granted(&waiter(Line::Shared));
     drop(first);
-    assert!(second.await.unwrap().is_none());
-    assert!(third.await.unwrap().is_none());
+    assert!(matches!(second.await, Ok(Entered::Opened)));
+    assert!(matches!(third.await, Ok(Entered::Opened)));
     tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(enter(&queue).await.unwrap().is_some());
+    assert!(matches!(enter(&lock).await, Ok(Entered::Head(_))));
 }

@@ -1,0 +1,77 @@
+//! [`Lifecycle`]: whether the client is open.
+//!
+//! ```text
+//! open --close--> closing (nothing new is begun, what is queued is finished) --> closed
+//! ```
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+use crate::{
+    error::Error,
+    runtime::{ClientRuntime, RuntimeEnded},
+};
+
+/// Whether the client is open. The engine owns it: a background task that finds it gone ends.
+#[derive(Debug)]
+pub(crate) struct Lifecycle {
+    state: watch::Sender<State>,
+    /// Whether that is `Open`: looked at by every call.
+    is_open: AtomicBool,
+    /// What outlives a call runs here.
+    pub(crate) runtime: ClientRuntime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Open,
+    Closing,
+    Closed,
+}
+
+impl Lifecycle {
+    pub(super) fn new(runtime: ClientRuntime) -> Self {
+        let state = watch::Sender::new(State::Open);
+        Self { state, is_open: AtomicBool::new(true), runtime }
+    }
+
+    /// An error when nothing new may be begun.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if !self.is_open.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        if self.runtime.has_ended() {
+            return Err(RuntimeEnded.into());
+        }
+        Ok(())
+    }
+
+    /// Whether the connections are closed: nothing can be undone any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.state.borrow() == State::Closed
+    }
+
+    /// Done when the client is being closed, or its runtime has ended. Says what those who wait are told.
+    pub(crate) async fn closing(&self) -> Error {
+        let mut state = self.state.subscribe();
+        tokio::select! {
+            _ = state.wait_for(|state| *state >= State::Closing) => Error::Closed,
+            () = self.runtime.ended() => RuntimeEnded.into(),
+        }
+    }
+
+    pub(super) fn begin_closing(&self) {
+        // Before anybody is woken by it.
+        self.is_open.store(false, Ordering::Release);
+        self.state.send_if_modified(|state| {
+            let open = *state == State::Open;
+            *state = State::Closing.max(*state);
+            open
+        });
+    }
+
+    pub(super) fn end_closing(&self) {
+        self.state.send_replace(State::Closed);
+    }
+}

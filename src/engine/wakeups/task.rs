@@ -1,0 +1,49 @@
+//! The task that keeps the servers' subscriptions as the waiters want them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+use tokio::time::sleep;
+
+use super::{PROBE_INTERVAL, Wakeups, worker::Worker};
+use crate::{engine::lifecycle::Lifecycle, wire::Transport};
+
+/// Runs the task. Ends with the engine.
+pub(crate) async fn run(
+    life: Weak<Lifecycle>,
+    wakeups: Arc<Wakeups>,
+    transport: Arc<dyn Transport>,
+) {
+    let mut queue = wakeups.queue.lock().await;
+    let mut gaps = wakeups.gaps.subscribe();
+    let mut workers = HashMap::new();
+    loop {
+        let mut touched = Vec::new();
+        tokio::select! {
+            _ = queue.recv_many(&mut touched, 10_000) => {}
+            _ = gaps.changed() => {
+                if !workers.is_empty() {
+                    tracing::info!("subscriptions were lost, renewing them");
+                }
+                workers.clear();
+                touched.extend(wakeups.channels.iter().map(|entry| entry.key().clone()));
+                // A connection may be as it was, with what nobody wants any more.
+                touched.extend(wakeups.subscribed.iter().map(|entry| entry.key().clone()));
+            }
+            // The engine may be gone.
+            () = sleep(PROBE_INTERVAL) => {}
+        }
+        if life.upgrade().is_none_or(|life| life.check_open().is_err()) {
+            return;
+        }
+        for name in touched {
+            let place = transport.place(&name);
+            let worker = workers
+                .entry(place)
+                .or_insert_with(|| Worker::start(place, wakeups.clone(), transport.clone()));
+            let _ = worker.queue.send(name);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! [`Baton`]: a hold that nobody holds at the moment, on its way to the next caller.
+//!
+//! ```text
+//! (a guard) --unlock, drop--> baton --somebody waits here--> slot --adopted--> (a guard)
+//!                               |                             `--swapped--> (another hold)
+//!                               `--nobody does, or others have to come first--> released
+//! ```
+
+use std::{fmt, sync::Arc};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    error::Error,
+    locking::{
+        budget::Plan,
+        handoff::{Forgotten, Handoff, Left, PATIENCE},
+        hold::{Hold, target::Target},
+    },
+};
+
+/// Where a hold is handed on.
+pub(crate) trait Home: fmt::Debug + Send + Sync {
+    fn target(&self) -> &Target;
+    fn handoff(&self) -> &Handoff<Baton>;
+}
+
+/// A hold, with what its guards and batons know of it.
+#[derive(Debug)]
+pub(crate) struct Stake {
+    pub(crate) home: Arc<dyn Home>,
+    pub(crate) hold: Arc<Hold>,
+    /// Whether the watchdog renews the hold for whoever has this.
+    pub(crate) watched: bool,
+}
+
+/// A hold whose last guard is gone. Dropping it leaves the hold to the next waiter of this process, or
+/// releases it in the background.
+#[derive(Debug)]
+pub(crate) struct Baton(Option<Stake>);
+
+impl Baton {
+    pub(crate) fn new(stake: Stake) -> Self {
+        Self(Some(stake))
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.stake().hold
+    }
+
+    /// The hold, for whoever sees to its end.
+    pub(crate) fn into_stake(mut self) -> Stake {
+        self.0.take().expect("taken once")
+    }
+
+    fn stake(&self) -> &Stake {
+        self.0.as_ref().expect("taken last")
+    }
+
+    /// Whoever has it now does not want the hold renewed: what it is swapped for is another one.
+    pub(crate) fn unwatch(&mut self) {
+        if let Some(stake) = &mut self.0
+            && std::mem::take(&mut stake.watched)
+        {
+            stake.hold.lease.unwatch();
+        }
+    }
+
+    /// Another hold has taken its place on the server. `by`: who was asked for that, see [`Engine::serves`]. Says
+    /// whether it was the current one here.
+    ///
+    /// [`Engine::serves`]: crate::engine::Engine::serves
+    pub(crate) fn replaced(self, by: Option<u64>) -> bool {
+        let Stake { home, hold, .. } = self.into_stake();
+        hold.replaced(by);
+        home.released(&hold, None, None)
+    }
+
+    /// The server that was asked has said that it is gone.
+    pub(crate) fn gone(self, by: Option<u64>) {
+        let lease = &self.hold().lease;
+        lease.lose(lease.why_gone());
+        self.replaced(by);
+    }
+
+    /// Gives the hold to the next who waits for it in this process, or to the server. Goes on in the background
+    /// if it is dropped.
+    pub(crate) async fn pass_or_release(self) -> Result<(), Error> {
+        let left = match self.plan() {
+            Plan::Pass => self.leave(),
+            Plan::Ask => {
+                let target = self.hold().target.clone();
+                return target.engine.janitor.finish(self.ask_and_pass()).await;
+            }
+            Plan::Release => Err(self),
+        };
+        match left {
+            Ok(()) => Ok(()),
+            Err(baton) => baton.release().await,
+        }
+    }
+
+    /// Gives the hold back to the server. Goes on in the background if it is dropped.
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        let Stake { home, hold, watched } = self.into_stake();
+        let target = hold.target.clone();
+        let release = async move {
+            let released = hold.release(watched).await;
+            if released.ended && hold.target.hands_off {
+                home.released(&hold, released.told, released.heard);
+            }
+            released.result
+        };
+        target.engine.janitor.finish(release).await
+    }
+
+    fn plan(&self) -> Plan {
+        let Stake { home, hold, .. } = self.stake();
+        match hold.target.hands_off && !hold.target.line.is_empty() {
+            true => home.handoff().plan(hold),
+            false => Plan::Release,
+        }
+    }
+
+    /// Passes it on, if it is there and others need not have it first.
+    async fn ask_and_pass(self) -> Result<(), Error> {
+        let Stake { home, hold, watched } = self.stake();
+        // When there is no answer, or the hold is gone, the release finds it out.
+        let others = hold.extend(*watched).await;
+        let may_pass = others.is_some_and(|others| home.handoff().asked(others));
+        match if may_pass { self.leave() } else { Err(self) } {
+            Ok(()) => Ok(()),
+            Err(baton) => baton.release().await,
+        }
+    }
+
+    /// Leaves the hold to the next who waits here. It comes back when there is none.
+    fn leave(self) -> Result<(), Self> {
+        let home = self.stake().home.clone();
+        match home.handoff().leave(self) {
+            Left::Yes { unminded } => {
+                let target = home.target();
+                if unminded {
+                    target.engine.janitor.spawn(mind(home.clone()));
+                }
+                target.line.nudge();
+                Ok(())
+            }
+            Left::No(baton) => Err(baton),
+        }
+    }
+}
+
+impl AsRef<Hold> for Baton {
+    fn as_ref(&self) -> &Hold {
+        &self.stake().hold
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        let Some(stake) = self.0.take() else { return };
+        let baton = Self::new(stake);
+        let left = match baton.plan() {
+            Plan::Pass => baton.leave(),
+            Plan::Ask | Plan::Release => Err(baton),
+        };
+        let Err(baton) = left else { return };
+        // A job that is never run, for its runtime is gone, must not come back to here.
+        let stake = baton.into_stake();
+        let target = stake.hold.target.clone();
+        target.clone().engine.janitor.spawn(async move {
+            match Self::new(stake).pass_or_release().await {
+                Ok(()) | Err(Error::Closed) => {}
+                Err(error) => {
+                    tracing::warn!(lock = target.name(), %error, "release of a dropped guard");
+                }
+            }
+        });
+    }
+}
+
+impl dyn Home {
+    /// See [`Handoff::released`]; who waits here hears of it.
+    fn released(&self, hold: &Hold, told: Option<(Instant, u64)>, heard: Option<u64>) -> bool {
+        let current = self.handoff().released(hold, told, heard);
+        if current {
+            hold.target.line.nudge();
+        }
+        current
+    }
+}
+
+/// Releases a hold that was left to one who does not take it over. Ends when none was left for a while.
+async fn mind(home: Arc<dyn Home>) {
+    let engine = &home.target().engine;
+    loop {
+        let closing = tokio::select! {
+            () = sleep(PATIENCE) => false,
+            _ = engine.closing() => true,
+        };
+        let Forgotten { baton, idle } = home.handoff().forgotten(closing);
+        if let Some(baton) = baton {
+            let _ = baton.release().await;
+        }
+        if idle {
+            return;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A hold that its owner takes once more, or for longer.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::MutexGuard,
+    time::{Instant, timeout_at},
+};
+
+use super::Hold;
+use crate::{
+    engine::Backoff,
+    error::Error,
+    protocol::{self, Reentry, Terms},
+    replicas::Replicas,
+    wire::WireError,
+};
+
+impl Hold {
+    /// Takes the lock once more for the owner that has it. `None`: the hold has ended meanwhile.
+    ///
+    /// Run it to its end: what it has raised is to be given back by whoever gets the hold.
+    pub(crate) async fn reenter(
+        self: Arc<Self>,
+        lease_time: Duration,
+        watched: bool,
+        retry_until: Instant,
+        replicas: Replicas,
+    ) -> Result<Option<Arc<Self>>, Error> {
+        let mut count = self.counting(retry_until).await?;
+        if *count == 0 {
+            return Ok(None);
+        }
+        let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
+        let raised = match self.lease.loss() {
+            Some(why) => Err(Error::NotHeld { why }),
+            None => self.raise(to, lease_time, retry_until, replicas).await,
+        };
+        let sent = match raised {
+            // Its owner gave it back, lost as it was.
+            Err(Error::NotHeld { .. }) if !self.is_wanted() => return Ok(None),
+            raised => raised?,
+        };
+        if watched {
+            self.lease.watch(sent + lease_time / 3);
+        }
+        self.set_count(&mut count, to);
+        drop(count);
+        Ok(Some(self))
+    }
+
+    /// Sees to it that the hold lasts for so long from now on, if it does not last longer.
+    pub(crate) async fn prolong(
+        self: Arc<Self>,
+        lease: Duration,
+        retry_until: Instant,
+    ) -> Result<(), Error> {
+        let count = self.counting(retry_until).await?;
+        self.raise(*count, lease, retry_until, Replicas::None).await.map(drop)
+    }
+
+    /// Waits behind a release that has no answer yet.
+    async fn counting(&self, retry_until: Instant) -> Result<MutexGuard<'_, u32>, Error> {
+        timeout_at(retry_until, self.count.lock())
+            .await
+            .map_err(|_| WireError::unanswered("no answer in time").into_error(self.target.name()))
+    }
+
+    /// Says when the request was sent that was granted.
+    async fn raise(
+        &self,
+        to: u32,
+        lease: Duration,
+        retry_until: Instant,
+        replicas: Replicas,
+    ) -> Result<Instant, Error> {
+        let engine = &self.target.engine;
+        let mut backoff = Backoff::new();
+        loop {
+            let sent = Instant::now();
+            self.lease.asked(sent, lease);
+            let terms =
+                Terms { lease: lease.as_millis() as u64, not_after: self.target.not_after(sent) };
+            let call = self.target.protocol.reenter(self.id(), terms, to);
+            let mut acknowledged = None;
+            let answer =
+                engine.call(call, replicas, Reentry::is_to_be_confirmed).await.and_then(|reply| {
+                    let (reply, by) = reply.split();
+                    acknowledged = by;
+                    protocol::reentered(reply)
+                });
+            let error = match answer.and_then(|answer| self.target.in_time(answer)) {
+                Ok(Reentry::Granted) => {
+                    self.lease.confirm(sent, lease);
+                    if let Some(acknowledged) = acknowledged.filter(|by| !by.is_enough()) {
+                        return Err(acknowledged.into());
+                    }
+                    // Its holder may have been told meanwhile.
+                    return match self.lease.loss() {
+                        Some(why) => Err(Error::NotHeld { why }),
+                        None => Ok(sent),
+                    };
+                }
+                Ok(Reentry::Gone) => {
+                    let why = self.lease.why_gone();
+                    self.lease.lose(why);
+                    return Err(Error::NotHeld { why });
+                }
+                Err(error) => error,
+            };
+            engine
+                .may_retry(error, &mut backoff, retry_until)
+                .await
+                .map_err(|error| error.into_error(self.target.name()))?;
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! [`Registration`]: where an owner finds its hold again.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, MutexGuard, Weak},
+};
+
+use crate::{owner::OwnerKey, protocol::Side};
+
+/// The holds of owners on the locks of one name.
+pub(crate) type OwnedHolds<H> = HashMap<(OwnerKey, Side), Weak<H>>;
+
+/// Whoever keeps them.
+pub(crate) trait Register<H>: fmt::Debug + Send + Sync {
+    fn holds(&self) -> MutexGuard<'_, OwnedHolds<H>>;
+}
+
+/// One line in a [`Register`]. The hold owns it: the line goes when the hold does.
+#[derive(Debug)]
+pub(crate) struct Registration<H> {
+    register: Arc<dyn Register<H>>,
+    line: (OwnerKey, Side),
+}
+
+impl<H> Registration<H> {
+    pub(crate) fn new(register: Arc<dyn Register<H>>, owner: OwnerKey, side: Side) -> Self {
+        Self { register, line: (owner, side) }
+    }
+
+    /// From now on the owner finds this hold.
+    pub(crate) fn enter(&self, hold: &Arc<H>) {
+        self.register.holds().insert(self.line, Arc::downgrade(hold));
+    }
+
+    /// From now on the owner finds no hold.
+    pub(crate) fn strike(&self) {
+        self.register.holds().remove(&self.line);
+    }
+}
+
+impl<H> Drop for Registration<H> {
+    fn drop(&mut self) {
+        let mut holds = self.register.holds();
+        // A newer hold of the owner stays.
+        if holds.get(&self.line).is_some_and(|hold| hold.strong_count() == 0) {
+            holds.remove(&self.line);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! [`Target`]: one lock on its server, as far as a hold on it has to know it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    engine::{Engine, Released},
+    error::Error,
+    locking::line::LocalLine,
+    names,
+    owner::OwnerId,
+    protocol::{Protocol, Timely},
+    replicas::Replicas,
+    wire::{Invocation, Reply, WireError},
+};
+
+/// One lock of one client.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) protocol: Arc<dyn Protocol>,
+    /// The callers of this client that wait for the lock.
+    pub(crate) line: LocalLine,
+    /// Whether a hold may go from one caller of this client to the next.
+    pub(crate) hands_off: bool,
+    /// How many holds on the lock this client has.
+    pub(crate) held: Arc<AtomicUsize>,
+}
+
+impl Target {
+    pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>) -> Self {
+        let hands_off = engine.settings.pass_on && protocol.passing().is_some();
+        Self { engine, protocol, line: LocalLine::default(), hands_off, held: Arc::default() }
+    }
+
+    /// The lock's key, as text.
+    pub(crate) fn name(&self) -> &str {
+        names::text(self.protocol.key())
+    }
+
+    /// What a caller is told of an error it met with this lock.
+    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+        move |error| error.about(doing, Some(self.name()), &self.engine.settings.server)
+    }
+
+    pub(crate) fn holds_here(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Server time in ms past which a request sent at this moment must have no effect.
+    pub(crate) fn not_after(&self, sent: Instant) -> u64 {
+        self.engine.not_after(self.protocol.key(), sent)
+    }
+
+    /// What the server has answered, unless the request came too late: then our idea of its clock was wrong, and
+    /// now it is right.
+    pub(crate) fn in_time<T>(&self, answer: Timely<T>) -> Result<T, WireError> {
+        match answer {
+            Timely::InTime(answer) => Ok(answer),
+            Timely::Late(now) => {
+                self.engine.transport.observe(self.protocol.key(), now);
+                Err(WireError::unanswered("the answers come too late"))
+            }
+        }
+    }
+
+    /// Asks once, for questions that may be asked again by whoever wants to know.
+    pub(crate) async fn ask(&self, call: Invocation) -> Result<Reply, Error> {
+        self.engine.check_open()?;
+        self.engine.transport.call(call).await.map_err(|error| error.into_error(self.name()))
+    }
+
+    /// The same, for an answer until this moment.
+    pub(crate) async fn ask_by(&self, call: Invocation, by: Instant) -> Result<Reply, Error> {
+        self.engine.check_open()?;
+        let answer = self.engine.transport.call_by(call, by).await;
+        answer.map_err(|error| error.into_error(self.name()))
+    }
+
+    /// How many messages came on the channel of holder `id`, if the client listens to it.
+    pub(crate) fn heard(&self, id: &OwnerId) -> Option<u64> {
+        self.engine.wakeups.heard(&self.protocol.channel(id)?)
+    }
+
+    /// Tells the callers that wait here that the server has answered, or how it failed to.
+    pub(crate) fn say(&self, failure: Option<&WireError>) {
+        if !self.line.is_empty() {
+            self.line.answers.say(failure, self.name(), Replicas::None);
+        }
+    }
+
+    /// Tells those who wait here that a hold was given back to the server.
+    pub(crate) fn say_freed(&self) {
+        if !self.line.is_empty() {
+            self.line.answers.freed();
+        }
+    }
+
+    /// The server that was asked to release the hold `id` has answered. See [`Engine::released`].
+    pub(crate) fn released(
+        &self,
+        place: Option<u64>,
+        id: &OwnerId,
+        ends: impl FnOnce() -> Instant,
+    ) {
+        self.engine.released(place, || Released {
+            protocol: self.protocol.clone(),
+            id: id.clone(),
+            held: self.held.clone(),
+            ends: ends(),
+        });
+    }
+}

@@ -1,0 +1,136 @@
+//! [`Request`]: what a caller asks for, checked.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{
+    config::{Settings, whole_ms},
+    error::Error,
+    options::{LockOptions, SpinBackoff},
+    owner::OwnerKey,
+    replicas::Replicas,
+};
+
+/// Of a shorter lease nothing would be left after the round trip and the drift of clocks.
+const SHORTEST_LEASE: Duration = Duration::from_millis(10);
+
+/// No lease and no wait may be longer.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// What a caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) owner: Option<OwnerKey>,
+    pub(crate) lease: Duration,
+    /// Whether the watchdog is to renew the hold.
+    pub(crate) watched: bool,
+    /// How many replicas have to confirm the hold.
+    pub(crate) replicas: Replicas,
+    /// Whether the hold must have a fencing token.
+    pub(crate) needs_token: bool,
+    pub(crate) bounds: Bounds,
+    /// The pauses of a waiter that no message wakes.
+    pub(crate) backoff: SpinBackoff,
+}
+
+impl Request {
+    /// `lease`: `None` for a hold that the watchdog renews.
+    pub(crate) fn checked(
+        settings: &Settings,
+        options: LockOptions,
+        owner: Option<OwnerKey>,
+        lease: Option<Duration>,
+        bounds: Bounds,
+        needs_token: bool,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            owner,
+            lease: lease.map_or(Ok(settings.watchdog), checked_lease)?,
+            watched: lease.is_none(),
+            replicas: options.replicas.unwrap_or(settings.replicas),
+            needs_token,
+            bounds,
+            backoff: options.backoff.checked()?,
+        })
+    }
+}
+
+pub(crate) fn checked_lease(lease: Duration) -> Result<Duration, Error> {
+    if lease < SHORTEST_LEASE || lease > LONGEST {
+        return Err(Error::Invalid(format!(
+            "a lease of {lease:?} does not lie between {SHORTEST_LEASE:?} and {LONGEST:?}"
+        )));
+    }
+    Ok(whole_ms(lease))
+}
+
+/// How long to wait for one thing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    No,
+    Until(Instant),
+    Forever,
+}
+
+/// How long an acquisition may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// How long it waits for a lock that others hold.
+    lock: Wait,
+    /// How long it repeats a request that the server does not answer: for `Settings::retry_timeout` at most, and
+    /// with `No` for `Settings::command_timeout`.
+    server: Wait,
+}
+
+impl Bounds {
+    pub(crate) const FOREVER: Self = Self { lock: Wait::Forever, server: Wait::Forever };
+
+    pub(crate) fn until(deadline: Instant) -> Self {
+        Self { lock: Wait::Until(deadline), server: Wait::Until(deadline) }
+    }
+
+    /// Asks once, for an answer by this moment.
+    pub(crate) fn answer_by(end: Instant) -> Self {
+        Self { lock: Wait::No, server: Wait::Until(end) }
+    }
+
+    /// Of one who waits so long; not at all, for zero.
+    pub(crate) fn of(wait: Duration) -> Result<Self, Error> {
+        match wait {
+            Duration::ZERO => Ok(Self { lock: Wait::No, server: Wait::No }),
+            wait if wait > LONGEST => {
+                Err(Error::Invalid(format!("a wait of {wait:?} is longer than {LONGEST:?}")))
+            }
+            wait => Ok(Self::until(Instant::now() + wait)),
+        }
+    }
+
+    /// As long for the server, but not at all for a lock that others hold.
+    pub(crate) fn without_waiting(self) -> Self {
+        Self { lock: Wait::No, ..self }
+    }
+
+    /// Whether one answer decides.
+    pub(crate) fn is_one_answer(self) -> bool {
+        matches!(self.lock, Wait::No)
+    }
+
+    /// When a wait for the lock is over, if it has an end.
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self.lock {
+            Wait::Until(deadline) => Some(deadline),
+            Wait::No | Wait::Forever => None,
+        }
+    }
+
+    /// Until when a request is repeated that the server does not answer, by an operation that began at `begun`.
+    pub(crate) fn retry_until(self, begun: Instant, settings: &Settings) -> Instant {
+        let most = begun + settings.retry_timeout;
+        match self.server {
+            Wait::No => most.min(begun + settings.command_timeout),
+            Wait::Until(deadline) => most.min(deadline),
+            Wait::Forever => most,
+        }
+    }
+}

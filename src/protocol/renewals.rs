@@ -1,0 +1,53 @@
+//! Renewals of many holds in one call.
+
+use bytes::{Bytes, BytesMut};
+
+use super::{plain, read_write};
+use crate::{
+    owner::OwnerId,
+    wire::{Arg, Invocation, Script},
+};
+
+/// One hold in a batch of renewals.
+#[derive(Clone, Debug)]
+pub(crate) struct Renew {
+    pub(crate) key: Bytes,
+    pub(crate) id: OwnerId,
+}
+
+/// Renews a batch of holds of one kind, each to a lease in ms.
+pub(crate) fn renew<'a>(
+    script: &'static Script,
+    holds: impl ExactSizeIterator<Item = (&'a Renew, u64)> + Clone,
+) -> Invocation {
+    let reads = script.or_with_one_key;
+    let keys = holds.len() * if reads { 2 } else { 1 };
+    // All words in one piece of memory: to count the references to each costs more than to copy it.
+    let bytes = holds.clone().map(|(hold, _)| hold.key.len() + hold.id.as_bytes().len()).sum();
+    let mut text = BytesMut::with_capacity(bytes);
+    let mut word = |word: &[u8]| {
+        text.extend_from_slice(word);
+        Arg::Bytes(text.split().freeze())
+    };
+    let mut args = Vec::with_capacity(keys + 2 * holds.len());
+    args.extend(holds.clone().map(|(hold, _)| word(&hold.key)));
+    if reads {
+        let timeouts = holds.clone().map(|(hold, _)| read_write::timeout(&hold.key, &hold.id));
+        args.extend(timeouts.map(Arg::Bytes));
+    }
+    args.extend(holds.flat_map(|(hold, lease)| [word(hold.id.as_bytes()), Arg::from(lease)]));
+    Invocation { script, keys, args }
+}
+
+/// Renews a hold whose two keys are apart, each where it is: the hold itself, and then what lives
+/// beside it. `None`: such a hold has one key.
+pub(crate) fn renew_apart(
+    script: &'static Script,
+    hold: &Renew,
+    lease: u64,
+) -> Option<[Invocation; 2]> {
+    script.or_with_one_key.then(|| {
+        let lock = renew(&plain::RENEW, std::iter::once((hold, lease)));
+        [lock, read_write::renew_apart(&hold.key, &hold.id, lease)]
+    })
+}
