@@ -117,7 +117,11 @@ impl Identity {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(above + number);
-        OwnerId { text: [&*self.client, ":", digits, ending].concat().into(), number }
+        let mut id = Vec::with_capacity(self.client.len() + 1 + digits.len() + ending.len());
+        for part in [&*self.client, ":", digits, ending] {
+            id.extend_from_slice(part.as_bytes());
+        }
+        OwnerId { text: id.into(), number }
     }
 }
 

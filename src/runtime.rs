@@ -102,6 +102,10 @@ impl ClientRuntime {
         }
     }
 
+    fn is_current(&self) -> bool {
+        Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
+    }
+
     /// Polls a future as if on this runtime: what it starts, timers above all, is started there. So it
     /// may be polled on any runtime, and on another the next time.
     pub(crate) fn poll<T, E: From<RuntimeEnded>>(
@@ -112,7 +116,8 @@ impl ClientRuntime {
         if self.has_ended() {
             return Poll::Ready(Err(RuntimeEnded.into()));
         }
-        let _here = self.handle.enter();
+        // Most are polled there anyway.
+        let _here = (!self.is_current()).then(|| self.handle.enter());
         match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(polled) => polled,
             // It ended this very moment, and its timers panic.

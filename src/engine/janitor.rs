@@ -24,7 +24,10 @@ type Job = BoxFuture<'static, ()>;
 /// The hand-over to the one task that finishes things. May be called from anywhere, also from
 /// `Drop` outside a runtime.
 #[derive(Clone, Debug)]
-pub(crate) struct Janitor {
+pub(crate) struct Janitor(Arc<Desk>);
+
+#[derive(Debug)]
+struct Desk {
     runtime: ClientRuntime,
     jobs: mpsc::UnboundedSender<(Job, Busy)>,
     pending: Arc<Pending>,
@@ -48,18 +51,18 @@ impl Janitor {
     pub(crate) fn start(transport: Arc<dyn Transport>, runtime: ClientRuntime) -> Self {
         let (jobs, queue) = mpsc::unbounded_channel();
         runtime.spawn(run(queue, transport));
-        Self { runtime, jobs, pending: Arc::default() }
+        Self(Arc::new(Desk { runtime, jobs, pending: Arc::default() }))
     }
 
     pub(crate) fn busy(&self) -> Busy {
-        self.pending.count.fetch_add(1, Ordering::Relaxed);
-        Busy { pending: self.pending.clone() }
+        self.0.pending.count.fetch_add(1, Ordering::Relaxed);
+        Busy { pending: self.0.pending.clone() }
     }
 
     /// Runs this to its end, whatever becomes of the caller.
     pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
         // Fails only when the runtime is gone, and every connection with it.
-        let _ = self.jobs.send((job.boxed(), self.busy()));
+        let _ = self.0.jobs.send((job.boxed(), self.busy()));
     }
 
     /// A future that is run to its end also when it is dropped before, or with the runtime that polls it.
@@ -75,8 +78,8 @@ impl Janitor {
     /// Done when nothing is under way and nothing is left to be done.
     pub(crate) async fn drained(&self) {
         loop {
-            let none = self.pending.none.notified();
-            if self.pending.count.load(Ordering::Acquire) == 0 {
+            let none = self.0.pending.none.notified();
+            if self.0.pending.count.load(Ordering::Acquire) == 0 {
                 return;
             }
             none.await;
@@ -129,7 +132,7 @@ impl<T: Send> Future for Finish<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { future, janitor, .. } = &mut *self;
         let future = future.as_mut().expect("polled after its end");
-        let output = std::task::ready!(janitor.runtime.poll(future.as_mut(), cx));
+        let output = std::task::ready!(janitor.0.runtime.poll(future.as_mut(), cx));
         self.future = None;
         Poll::Ready(output)
     }
