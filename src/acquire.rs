@@ -12,7 +12,7 @@ use crate::{
         share::Share,
     },
     options::LockOptions,
-    owner::{Owner, OwnerKey},
+    owner::{Owner, OwnerId},
 };
 
 /// The future of an acquisition.
@@ -47,7 +47,7 @@ impl<G> fmt::Debug for Wanted<'_, G> {
 impl<G: Guard> Wanted<'_, G> {
     pub(crate) async fn acquire(
         self,
-        owner: Option<OwnerKey>,
+        owner: Option<OwnerId>,
         lease: Option<Duration>,
         bounds: Bounds,
     ) -> Result<Option<Share>, Error> {

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     config::Config,
-    engine::{Engine, Wakeups},
+    engine::{Engine, Subscriptions},
     error::Error,
     lock::{FencedLock, Lock},
     locking::registry::{LockState, Registry},
@@ -58,17 +58,17 @@ impl Client {
     /// ```
     pub async fn connect(config: Config) -> Result<Self, Error> {
         let (fred, settings) = config.into_settings()?;
-        let wakeups = Wakeups::new();
+        let subscriptions = Subscriptions::new();
         let sink = {
-            let wakeups = wakeups.clone();
-            Arc::new(move |event| wakeups.take(event))
+            let subscriptions = subscriptions.clone();
+            Arc::new(move |event| subscriptions.on_event(event))
         };
         let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
         let runtime = ClientRuntime::current();
         let transport = FredTransport::connect(fred, timeout, sharded, sink, runtime.clone());
         let transport =
             transport.await.map_err(|error| error.about("connecting", None, &settings.server))?;
-        let engine = Engine::start(settings, Arc::new(transport), wakeups, runtime);
+        let engine = Engine::start(settings, Arc::new(transport), subscriptions, runtime);
         Ok(Self::on(engine))
     }
 

@@ -44,11 +44,11 @@ impl SpinBackoff {
     }
 
     pub(crate) fn checked(self) -> Result<Self, Error> {
-        const LEAST: Duration = Duration::from_micros(100);
-        const MOST: Duration = Duration::from_secs(60);
-        if self.first < LEAST || self.most < self.first || self.most > MOST {
+        const SHORTEST: Duration = Duration::from_micros(100);
+        const LONGEST: Duration = Duration::from_secs(60);
+        if self.first < SHORTEST || self.most < self.first || self.most > LONGEST {
             return Err(Error::Invalid(format!(
-                "pauses from {:?} to {:?} do not rise between {LEAST:?} and {MOST:?}",
+                "pauses from {:?} to {:?} do not rise between {SHORTEST:?} and {LONGEST:?}",
                 self.first, self.most
             )));
         }

@@ -1,4 +1,4 @@
-//! Who holds: [`Owner`], the logical thread, and [`OwnerId`], one hold's name on the wire.
+//! Who holds: [`Owner`], the logical thread, and [`HoldId`], one hold's name on the wire.
 
 use std::{
     fmt,
@@ -29,20 +29,20 @@ use uuid::Uuid;
 #[derive(Debug)]
 #[must_use = "an owner holds nothing by itself: lend it to acquisitions, `lock.lock().by(&mut owner)`"]
 pub struct Owner {
-    key: OwnerKey,
+    key: OwnerId,
 }
 
 /// What a lock files an owner's hold under. Unique in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OwnerKey(u64);
+pub(crate) struct OwnerId(u64);
 
 impl Owner {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self { key: OwnerKey(NEXT.fetch_add(1, Ordering::Relaxed)) }
+        Self { key: OwnerId(NEXT.fetch_add(1, Ordering::Relaxed)) }
     }
 
-    pub(crate) fn key(&self) -> OwnerKey {
+    pub(crate) fn key(&self) -> OwnerId {
         self.key
     }
 }
@@ -51,12 +51,12 @@ impl Owner {
 ///
 /// Redisson reads `n` as a thread id. It needs any integer that is unique within the client.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct OwnerId {
+pub(crate) struct HoldId {
     text: Bytes,
     number: u64,
 }
 
-impl OwnerId {
+impl HoldId {
     pub(crate) fn as_bytes(&self) -> &Bytes {
         &self.text
     }
@@ -71,7 +71,7 @@ impl OwnerId {
     }
 }
 
-impl fmt::Debug for OwnerId {
+impl fmt::Debug for HoldId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -99,21 +99,21 @@ impl Identity {
     }
 
     /// An id that was never used before.
-    pub(crate) fn next(&self) -> OwnerId {
+    pub(crate) fn next(&self) -> HoldId {
         self.write(0, "")
     }
 
     /// The same for one who stands in a fair lock's line: others must see that it is ours.
-    pub(crate) fn next_in_line(&self) -> OwnerId {
+    pub(crate) fn next_in_line(&self) -> HoldId {
         self.write(IN_LINE, "")
     }
 
     /// The same for a writer.
-    pub(crate) fn next_writer(&self) -> OwnerId {
+    pub(crate) fn next_writer(&self) -> HoldId {
         self.write(0, ":write")
     }
 
-    fn write(&self, above: u64, ending: &str) -> OwnerId {
+    fn write(&self, above: u64, ending: &str) -> HoldId {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(above + number);
@@ -121,7 +121,7 @@ impl Identity {
         for part in [&*self.client, ":", digits, ending] {
             id.extend_from_slice(part.as_bytes());
         }
-        OwnerId { text: id.into(), number }
+        HoldId { text: id.into(), number }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs to its end what a dropped future or guard left undone.
+//! [`Janitor`]: runs to its end what a dropped future or guard left undone.
 
 use std::{
     panic::AssertUnwindSafe,

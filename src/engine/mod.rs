@@ -3,15 +3,15 @@
 //! The tasks hold their parts of it weakly: when the last client, lock and guard are gone, so is the engine, and
 //! the janitor closes the connections once its own work is done.
 
-mod agenda;
 mod backoff;
-mod combiner;
+mod batcher;
+mod circuit_breaker;
 mod janitor;
 mod lease;
 mod lifecycle;
 mod releases;
-mod silence;
-mod wakeups;
+mod renewal_schedule;
+mod subscriptions;
 mod watchdog;
 
 use std::{
@@ -26,10 +26,12 @@ pub(crate) use self::{
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
     lifecycle::Lifecycle,
-    releases::Released,
-    wakeups::{Subscription, Wakeups},
+    releases::GivenBack,
+    subscriptions::{Subscription, Subscriptions},
 };
-use self::{combiner::Combiner, releases::Releases, silence::Silence, watchdog::Watchdog};
+use self::{
+    batcher::Batcher, circuit_breaker::CircuitBreaker, releases::Releases, watchdog::Watchdog,
+};
 use crate::{
     config::Settings,
     error::{Error, RedisError},
@@ -51,11 +53,11 @@ pub(crate) struct Engine {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) identity: Identity,
     pub(crate) janitor: Janitor,
-    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) watchdog: Arc<Watchdog>,
-    pub(crate) silence: Silence,
+    pub(crate) breaker: CircuitBreaker,
     releases: Arc<Releases>,
-    combiner: Arc<Combiner>,
+    batcher: Arc<Batcher>,
 }
 
 impl Engine {
@@ -63,41 +65,41 @@ impl Engine {
     pub(crate) fn start(
         settings: Settings,
         transport: Arc<dyn Transport>,
-        wakeups: Arc<Wakeups>,
+        subscriptions: Arc<Subscriptions>,
         runtime: ClientRuntime,
     ) -> Arc<Self> {
         let life = Arc::new(Lifecycle::new(runtime.clone()));
         let janitor = Janitor::start(transport.clone(), runtime.clone());
         let watchdog = Arc::new(Watchdog::new(settings.watchdog, settings.command_timeout));
         let timeout = settings.command_timeout;
-        let combiner = Arc::new(Combiner::new(transport.clone(), runtime.clone(), timeout));
+        let batcher = Arc::new(Batcher::new(transport.clone(), runtime.clone(), timeout));
         let releases = Releases {
             life: life.clone(),
             transport: transport.clone(),
-            combiner: combiner.clone(),
+            batcher: batcher.clone(),
             janitor: janitor.clone(),
             kept: Mutex::default(),
         };
         let releases = Arc::new(releases);
         let alive = || Arc::downgrade(&life);
-        runtime.spawn(wakeups::task::run(alive(), wakeups.clone(), transport.clone()));
+        runtime.spawn(subscriptions::task::run(alive(), subscriptions.clone(), transport.clone()));
         let weakly = Arc::downgrade(&transport);
         runtime.spawn(watchdog::run(alive(), Arc::downgrade(&watchdog), weakly.clone()));
         runtime.spawn(keep_time(alive(), weakly));
         if transport.follows() {
-            runtime.spawn(releases::run(Arc::downgrade(&releases), wakeups.gaps()));
+            runtime.spawn(releases::run(Arc::downgrade(&releases), subscriptions.gaps()));
         }
         Arc::new(Self {
             identity: Identity::new(),
-            silence: Silence::default(),
+            breaker: CircuitBreaker::default(),
             settings,
             life,
             transport,
             janitor,
-            wakeups,
+            subscriptions,
             watchdog,
             releases,
-            combiner,
+            batcher,
         })
     }
 
@@ -114,7 +116,7 @@ impl Engine {
         is_due: fn(&Reply) -> bool,
     ) -> Flight {
         match replicas {
-            Replicas::None => self.combiner.call(call),
+            Replicas::None => self.batcher.call(call),
             replicas => {
                 let patience = self.settings.replica_timeout;
                 self.transport.call_confirmed(call, Confirm { replicas, patience, is_due })
@@ -164,7 +166,7 @@ impl Engine {
     }
 
     /// The server that was told of a release has answered. `place`: `None` where no other ever takes its place.
-    pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> Released) {
+    pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> GivenBack) {
         if let Some(place) = place {
             self.releases.remember(place, released());
         }

@@ -19,18 +19,18 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{backoff::Backoff, combiner::Combiner, janitor::Janitor, lifecycle::Lifecycle};
+use super::{backoff::Backoff, batcher::Batcher, janitor::Janitor, lifecycle::Lifecycle};
 use crate::{
     names,
-    owner::OwnerId,
-    protocol::{self, Line, Protocol},
+    owner::HoldId,
+    protocol::{self, Order, Protocol},
     wire::Transport,
 };
 
 /// So many of the last releases that one server has answered are known, and for so long after each, by its
 /// answers: one that is dead answers nothing, and it may take long until another takes its place.
-const MOST: usize = 16_384;
-const KEPT: Duration = Duration::from_secs(10);
+const KEPT_PER_SERVER: usize = 16_384;
+const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// How often to look whether the engine is still there.
 const GLANCE: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ const GLANCE: Duration = Duration::from_secs(5);
 pub(crate) struct Releases {
     pub(super) life: Arc<Lifecycle>,
     pub(super) transport: Arc<dyn Transport>,
-    pub(super) combiner: Arc<Combiner>,
+    pub(super) batcher: Arc<Batcher>,
     pub(super) janitor: Janitor,
     /// By the server that has answered, the latest last.
     pub(super) kept: Mutex<Kept>,
@@ -50,9 +50,9 @@ type Kept = HashMap<u64, VecDeque<Answered>>;
 
 /// A hold, or a place in line, that was given back.
 #[derive(Clone, Debug)]
-pub(crate) struct Released {
+pub(crate) struct GivenBack {
     pub(crate) protocol: Arc<dyn Protocol>,
-    pub(crate) id: OwnerId,
+    pub(crate) id: HoldId,
     /// How many holds this client has on the lock, by the handles there were then.
     pub(crate) held: Arc<AtomicUsize>,
     /// When it ends by itself, wherever it is still there.
@@ -62,7 +62,7 @@ pub(crate) struct Released {
 /// One that a server has answered then.
 #[derive(Debug)]
 pub(super) struct Answered {
-    released: Released,
+    released: GivenBack,
     answered: Instant,
 }
 
@@ -72,7 +72,7 @@ impl Releases {
     }
 
     /// The server `place` has answered a release.
-    pub(super) fn remember(self: &Arc<Self>, place: u64, released: Released) {
+    pub(super) fn remember(self: &Arc<Self>, place: u64, released: GivenBack) {
         let serves = self.transport.place(names::text(released.protocol.key()));
         if serves != place {
             // Whoever went through what was kept did not find it.
@@ -85,7 +85,9 @@ impl Releases {
 fn keep(kept: &mut Kept, place: u64, one: Answered) {
     let now = one.answered;
     let kept = kept.entry(place).or_default();
-    while kept.len() >= MOST || kept.front().is_some_and(|first| first.answered + KEPT <= now) {
+    while kept.len() >= KEPT_PER_SERVER
+        || kept.front().is_some_and(|first| first.answered + KEPT_FOR <= now)
+    {
         kept.pop_front();
     }
     kept.push_back(one);
@@ -132,7 +134,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
     }
 }
 
-async fn again(releases: Arc<Releases>, released: Vec<Released>) {
+async fn again(releases: Arc<Releases>, released: Vec<GivenBack>) {
     let done = tokio::select! {
         done = join_all(released.into_iter().map(|one| release(&releases, one))) => done,
         _ = releases.life.closing() => return,
@@ -144,18 +146,18 @@ async fn again(releases: Arc<Releases>, released: Vec<Released>) {
 }
 
 /// Says whether it was still there.
-async fn release(releases: &Releases, released: Released) -> bool {
-    let Released { protocol, id, held, ends } = released;
+async fn release(releases: &Releases, released: GivenBack) -> bool {
+    let GivenBack { protocol, id, held, ends } = released;
     let mut backoff = Backoff::persistent();
     loop {
         // Where a later hold of this client was not heard of either, the earlier one keeps others out.
-        while protocol.line() != Line::Shared && held.load(Ordering::Relaxed) > 0 {
+        while protocol.order() != Order::Shared && held.load(Ordering::Relaxed) > 0 {
             if Instant::now() >= ends {
                 return false;
             }
             sleep(backoff.next()).await;
         }
-        let answer = releases.combiner.call(protocol.undo(&id)).await;
+        let answer = releases.batcher.call(protocol.undo(&id)).await;
         let error = match answer.and_then(protocol::released) {
             Ok(found) => return found.is_some(),
             Err(error) => error,
@@ -174,10 +176,10 @@ mod tests {
     use super::*;
     use crate::{config::Config, owner::Identity, protocol::Kind};
 
-    fn released(ends: Instant) -> Released {
+    fn released(ends: Instant) -> GivenBack {
         let (_, settings) = Config::from_url("redis://h:1").unwrap().into_settings().unwrap();
         let protocol = Kind::Reentrant.on("lock", &settings).into();
-        Released { protocol, id: Identity::new().next(), held: Arc::default(), ends }
+        GivenBack { protocol, id: Identity::new().next(), held: Arc::default(), ends }
     }
 
     fn answered(answered: Instant, ends: Instant) -> Answered {
@@ -187,13 +189,13 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_by_time_and_number_for_each_server() {
         let (mut kept, now) = (Kept::default(), Instant::now());
-        let one = released(now + KEPT);
-        for _ in 0..2 * MOST {
+        let one = released(now + KEPT_FOR);
+        for _ in 0..2 * KEPT_PER_SERVER {
             keep(&mut kept, 1, Answered { released: one.clone(), answered: now });
         }
-        keep(&mut kept, 2, answered(now + 2 * KEPT, now + 3 * KEPT));
-        assert_eq!(kept[&1].len(), MOST, "a server that is silent");
-        keep(&mut kept, 1, answered(now + KEPT, now + 2 * KEPT));
+        keep(&mut kept, 2, answered(now + 2 * KEPT_FOR, now + 3 * KEPT_FOR));
+        assert_eq!(kept[&1].len(), KEPT_PER_SERVER, "a server that is silent");
+        keep(&mut kept, 1, answered(now + KEPT_FOR, now + 2 * KEPT_FOR));
         assert_eq!(kept[&1].len(), 1);
     }
 
@@ -201,8 +203,8 @@ mod tests {
     fn what_another_server_has_by_now_is_taken_out_unless_it_is_over() {
         let (mut kept, now) = (Kept::default(), Instant::now());
         keep(&mut kept, 1, answered(now, now));
-        keep(&mut kept, 1, answered(now, now + KEPT));
-        keep(&mut kept, 2, answered(now, now + KEPT));
+        keep(&mut kept, 1, answered(now, now + KEPT_FOR));
+        keep(&mut kept, 2, answered(now, now + KEPT_FOR));
         let moved = take_moved(&mut kept, |_| 2);
         assert_eq!(moved.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2]);
         assert!(take_moved(&mut kept, |_| 2).is_empty());

@@ -1,4 +1,4 @@
-//! Renews holds in batches while their guards live, and notices when one is past saving.
+//! [`Watchdog`]: renews holds in batches while their guards live, and tells a holder whose hold is lost.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -13,9 +13,9 @@ use tokio::{
 };
 
 use super::{
-    agenda::Agenda,
-    lease::{Lease, Look},
+    lease::{Check, Lease},
     lifecycle::Lifecycle,
+    renewal_schedule::RenewalSchedule,
 };
 use crate::{
     error::Loss,
@@ -36,7 +36,7 @@ pub(crate) struct Watchdog {
     /// Holds that came since the last tick, by their numbers: most are over before the next.
     fresh: DashMap<u64, Weak<Lease>>,
     /// The others.
-    agenda: Mutex<Agenda>,
+    schedule: Mutex<RenewalSchedule>,
     /// How many more holds may be under way, by server.
     turns: DashMap<u64, Arc<Semaphore>>,
     lease: Duration,
@@ -49,25 +49,25 @@ impl Watchdog {
         let tick = (lease / 120).clamp(Duration::from_millis(5), Duration::from_millis(250));
         // Renewals without an answer must leave time for a new connection, and one more of them.
         let timeout = command_timeout.min(lease / 8);
-        let agenda = Mutex::new(Agenda::new(tick));
-        Self { fresh: DashMap::new(), agenda, turns: DashMap::new(), lease, tick, timeout }
+        let schedule = Mutex::new(RenewalSchedule::new(tick));
+        Self { fresh: DashMap::new(), schedule, turns: DashMap::new(), lease, tick, timeout }
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {
         self.fresh.insert(lease.renew.id.number(), Arc::downgrade(lease));
     }
 
-    /// The hold is over. What the agenda has of it is left out when its time comes.
+    /// The hold is over. What the schedule has of it is left out when its time comes.
     pub(crate) fn remove(&self, lease: &Arc<Lease>) {
         self.fresh.remove(&lease.renew.id.number());
     }
 
     /// Tells every holder that its hold is on its own now. What was given back is about to be released.
     pub(crate) fn close(&self) {
-        let agenda = self.agenda();
+        let schedule = self.schedule();
         let fresh = self.fresh.iter().filter_map(|entry| entry.value().upgrade());
-        let all: Vec<_> = agenda.iter().chain(fresh).collect();
-        drop(agenda);
+        let all: Vec<_> = schedule.iter().chain(fresh).collect();
+        drop(schedule);
         for lease in all.into_iter().filter(|lease| lease.is_wanted()) {
             lease.lose(Loss::Closed);
         }
@@ -76,32 +76,32 @@ impl Watchdog {
     /// How many holds it keeps in mind.
     #[cfg(test)]
     pub(crate) fn known(&self) -> usize {
-        self.agenda().len() + self.fresh.len()
+        self.schedule().len() + self.fresh.len()
     }
 
-    fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
+    fn schedule(&self) -> MutexGuard<'_, RenewalSchedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is to be renewed now.
     fn due(&self) -> Vec<Due> {
         let now = Instant::now();
         // A hold is in the one or in the other whenever this is not locked.
-        let mut agenda = self.agenda();
+        let mut schedule = self.schedule();
         self.fresh.retain(|_, lease| {
             if let Some(lease) = lease.upgrade() {
-                self.note(&mut agenda, &lease, now);
+                self.put(&mut schedule, &lease, now);
             }
             false
         });
         let (mut due, mut waiting) = (Vec::new(), Vec::new());
         let (mut by, soon) = (now, now + self.lease / 15);
         loop {
-            match agenda.take(by) {
-                Some(lease) => match lease.look(now, by, self.lease) {
-                    Look::Renew(to) => due.push((lease, to)),
-                    Look::Wait => waiting.push(lease),
-                    Look::Over => {}
+            match schedule.take(by) {
+                Some(lease) => match lease.check(now, by, self.lease) {
+                    Check::Renew(to) => due.push((lease, to)),
+                    Check::Wait => waiting.push(lease),
+                    Check::Over => {}
                 },
                 // A batch that goes anyway takes along what would be due soon.
                 None if by < soon => by = soon,
@@ -112,14 +112,14 @@ impl Watchdog {
             }
         }
         for lease in due.iter().map(|(lease, _)| lease).chain(&waiting) {
-            self.note(&mut agenda, lease, now);
+            self.put(&mut schedule, lease, now);
         }
         due
     }
 
-    fn note(&self, agenda: &mut Agenda, lease: &Arc<Lease>, now: Instant) {
-        if let Some(at) = lease.note(now, self.lease) {
-            agenda.add(at, lease);
+    fn put(&self, schedule: &mut RenewalSchedule, lease: &Arc<Lease>, now: Instant) {
+        if let Some(at) = lease.schedule(now, self.lease) {
+            schedule.add(at, lease);
         }
     }
 

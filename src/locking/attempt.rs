@@ -27,10 +27,10 @@ use crate::{
         request::Request,
         share::Share,
     },
-    owner::OwnerId,
+    owner::HoldId,
     protocol::{
         AcquireReply::{self, Granted, Held},
-        Terms,
+        ScriptArgs,
         Timely::{self, InTime},
         Wish,
     },
@@ -42,7 +42,7 @@ use crate::{
 pub(crate) struct Attempt {
     lock: Arc<LockState>,
     request: Request,
-    id: OwnerId,
+    id: HoldId,
     wish: Wish,
     /// The owner's write hold under which it wants to read.
     under: Option<Arc<Lease>>,
@@ -106,7 +106,7 @@ impl Attempt {
         }
     }
 
-    pub(crate) fn id(&self) -> &OwnerId {
+    pub(crate) fn id(&self) -> &HoldId {
         &self.id
     }
 
@@ -168,7 +168,7 @@ impl Attempt {
         let target = &*self.lock.target;
         let engine = &target.engine;
         let not_after = target.not_after(sent);
-        let terms = Terms { lease: self.request.lease.as_millis() as u64, not_after };
+        let terms = ScriptArgs { lease: self.request.lease.as_millis() as u64, not_after };
         if let Some(under) = &self.under {
             under.asked(sent, self.request.lease);
         }
@@ -278,7 +278,7 @@ impl Drop for Attempt {
 
 async fn undo(
     lock: Arc<LockState>,
-    id: OwnerId,
+    id: HoldId,
     lease: Duration,
     mut stands: bool,
     state: State,

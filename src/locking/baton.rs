@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     locking::{
         budget::Plan,
-        handoff::{Forgotten, Handoff, Left, PATIENCE},
+        handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
         hold::{Hold, target::Target},
     },
 };
@@ -196,7 +196,7 @@ async fn mind(home: Arc<dyn Home>) {
     let engine = &home.target().engine;
     loop {
         let closing = tokio::select! {
-            () = sleep(PATIENCE) => false,
+            () = sleep(ADOPT_WITHIN) => false,
             _ = engine.closing() => true,
         };
         let Forgotten { baton, idle } = home.handoff().forgotten(closing);

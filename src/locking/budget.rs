@@ -1,9 +1,9 @@
-//! How long one process may keep a lock among its own waiters, and when it steps back for others.
+//! [`Budget`]: how long one process may keep a lock among its own waiters, and when it yields to other processes.
 //!
 //! ```text
-//! won --turns--> over --nobody else waits--> goes on, up to a gap
-//!                  `--others wait--> released, and stepping back --they had their turns--> open
-//!                                                  `--nobody came--> open, and longer from now on
+//! won --turns--> used up --nobody else waits--> goes on, until the next gap
+//!                   `--others wait--> released, yields --they had their turns--> open
+//!                                                 `--nobody came--> open, and the next budget is larger
 //! ```
 //!
 //! Pure: it is told what happened and when, and says what to do.
@@ -12,24 +12,24 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many times in a row a hold is passed on before the server is asked again, and for so long: the
-/// server may have taken it away meanwhile. So long is a budget, too, while others wait.
+/// A hold is handed on for so many turns and so long before the server is asked whether it is still there. That is
+/// also the budget, while other processes wait.
 const TURNS: u32 = 64;
 const TIME: Duration = Duration::from_millis(2);
 
-/// After so long the lock is free for a moment in any case, for those who do not listen but try.
+/// After so long the lock is free for [`GAP`] in any case, for processes that poll and do not subscribe.
 const UNBROKEN: Duration = Duration::from_millis(32);
 const GAP: Duration = Duration::from_millis(1);
 
-/// How long one who stepped back waits for the next of the others, at least: a JVM needs that long to
-/// wake up. Where the server is far, as long as it takes to hear, acquire, release and be heard of.
+/// How long a process that yields waits for the next of the others, at least: a JVM needs that long to
+/// wake up. Where the server is far, it waits for as long as they take to hear, acquire and release.
 const COURTESY: Duration = Duration::from_millis(5);
 
 /// And at most: a call that took longer met a server that stood still, and says nothing of the way. The others
 /// hear of the release before its caller does, so they are ahead also where the way itself is longer.
 const MOST_COURTESY: Duration = Duration::from_millis(100);
 
-/// Where stepping back is in vain, tenures grow up to 2^so much times as long.
+/// Where nobody comes while a process yields, its budget doubles, up to so many times.
 const MOST_VAIN: u32 = 5;
 
 #[derive(Debug, Default)]
@@ -45,15 +45,15 @@ pub(crate) struct Budget {
     kept: bool,
     /// How many others were waiting when the server last said so.
     others: u64,
-    back: Option<Back>,
-    /// Whether nobody came during the last step back, and how many times in a row that was so.
+    yielding: Option<Yielding>,
+    /// Whether nobody came while the process yielded last, and how many times in a row that was so.
     suspect: bool,
     vain: u32,
 }
 
-/// Stepping back.
+/// The lock is left to other processes.
 #[derive(Debug)]
-struct Back {
+struct Yielding {
     /// Until then, if nothing is heard.
     until: Instant,
     courtesy: Duration,
@@ -93,7 +93,7 @@ impl Budget {
 
     /// The lock was taken while it was free.
     pub(crate) fn won(&mut self, now: Instant) {
-        self.back = None;
+        self.yielding = None;
         self.begun = Some(now);
         self.kept = false;
         (self.confirmed, self.unasked) = (Some(now), 0);
@@ -149,24 +149,24 @@ impl Budget {
             let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
             let courtesy = if others == 0 { GAP } else { far };
             let until = now + courtesy;
-            self.back = Some(Back { until, courtesy, heard: 0, before, enough: others });
+            self.yielding = Some(Yielding { until, courtesy, heard: 0, before, enough: others });
         }
     }
 
     /// Until when to leave the lock to others, by what is known by now.
     pub(crate) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
-        let back = self.back.as_mut()?;
-        let heard = heard.map_or(0, |heard| heard.saturating_sub(back.before));
-        if heard > back.heard && back.enough > 0 {
-            back.heard = heard;
-            back.until = now + back.courtesy;
+        let yielding = self.yielding.as_mut()?;
+        let heard = heard.map_or(0, |heard| heard.saturating_sub(yielding.before));
+        if heard > yielding.heard && yielding.enough > 0 {
+            yielding.heard = heard;
+            yielding.until = now + yielding.courtesy;
         }
-        let in_vain = back.heard < back.enough;
-        if now < back.until && (in_vain || back.enough == 0) {
-            return Some(back.until);
+        let in_vain = yielding.heard < yielding.enough;
+        if now < yielding.until && (in_vain || yielding.enough == 0) {
+            return Some(yielding.until);
         }
         self.suspect = in_vain;
-        self.back = None;
+        self.yielding = None;
         None
     }
 }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_release_is_no_reason_to_step_back_for_long() {
+    fn a_slow_release_is_no_reason_to_yield_for_long() {
         let begun = Instant::now();
         for (took, courtesy) in [(ms(10), ms(40)), (ms(3_000), MOST_COURTESY)] {
             let mut budget = Budget::default();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_before_the_time_is_over_is_no_reason_to_step_back() {
+    fn a_release_before_the_time_is_over_is_no_reason_to_yield() {
         let begun = Instant::now();
         let mut budget = Budget::default();
         budget.won(begun);

@@ -11,7 +11,7 @@ use crate::locking::{
 };
 
 /// A waiter that does not take over for so long is not being polled: others shall have the lock.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_millis(50);
+pub(crate) const ADOPT_WITHIN: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// What one lock's hand-off knows. `B` is what goes from one caller to the next.
 #[derive(Debug)]
@@ -131,11 +131,11 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().slot.take()
     }
 
-    /// Takes out a hold that was left to one who does not take it over. To be called every [`PATIENCE`], until
+    /// Takes out a hold that was left to one who does not take it over. To be called every [`ADOPT_WITHIN`], until
     /// none was left for so long; `closing` is the last time in any case.
     pub(crate) fn forgotten(&self, closing: bool) -> Forgotten<B> {
         let mut state = self.state();
-        let idle = state.at.is_none_or(|at| at.elapsed() >= PATIENCE);
+        let idle = state.at.is_none_or(|at| at.elapsed() >= ADOPT_WITHIN);
         state.minded = !idle && !closing;
         let baton = if idle || closing { state.slot.take() } else { None };
         Forgotten { baton, idle: !state.minded }

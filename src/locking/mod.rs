@@ -27,7 +27,7 @@ use crate::{
     error::Error,
     protocol::{
         AcquireReply::{Granted, Held},
-        Line,
+        Order,
     },
 };
 
@@ -48,7 +48,7 @@ pub(crate) async fn acquire(
     // which this one wants to read.
     let passes_line = one_answer
         || under.is_some()
-        || matches!(lock.target.protocol.line(), Line::Servers { .. });
+        || matches!(lock.target.protocol.order(), Order::Server { .. });
     let mut attempt = Attempt::new(lock, request, under);
     let mut seen_held = false;
     if passes_line || lock.is_open() {

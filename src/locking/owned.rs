@@ -8,14 +8,14 @@ use crate::{
     engine::Lease,
     error::Error,
     locking::{hold::Hold, registry::LockState, request::Request, share::Share},
-    owner::OwnerKey,
+    owner::OwnerId,
     protocol::Side,
 };
 
 /// Takes the lock once more for an owner that holds it. `None`: it does not.
 pub(crate) async fn reenter(
     lock: &Arc<LockState>,
-    owner: OwnerKey,
+    owner: OwnerId,
     request: &Request,
 ) -> Result<Option<Share>, Error> {
     let Some(hold) = lock.hold_of(owner) else { return Ok(None) };
@@ -47,7 +47,7 @@ pub(crate) async fn reenter(
 
 /// What the owner holds of the other side of a read/write lock: under a write it may read, over a
 /// read it must not wait to write.
-pub(crate) async fn beside(lock: &LockState, owner: OwnerKey) -> Result<Option<Arc<Lease>>, Error> {
+pub(crate) async fn beside(lock: &LockState, owner: OwnerId) -> Result<Option<Arc<Lease>>, Error> {
     match lock.kind.side() {
         Side::Whole => Ok(None),
         Side::Read => Ok(lock.hold_on(Side::Write, owner).map(|hold| hold.lease.clone())),

@@ -10,7 +10,7 @@ use dashmap::DashMap;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    engine::{Engine, Wakeups},
+    engine::{Engine, Subscriptions},
     error::{Error, RedisError},
     locking::{
         baton::{Baton, Home},
@@ -27,7 +27,7 @@ use crate::{
         },
     },
     names,
-    owner::OwnerKey,
+    owner::OwnerId,
     protocol::{Kind, Side},
     replicas::Replicas,
 };
@@ -52,17 +52,17 @@ impl LockState {
     }
 
     /// The hold this owner has on the lock.
-    pub(crate) fn hold_of(&self, owner: OwnerKey) -> Option<Arc<Hold>> {
+    pub(crate) fn hold_of(&self, owner: OwnerId) -> Option<Arc<Hold>> {
         self.hold_on(self.kind.side(), owner)
     }
 
     /// The hold this owner has on a side of the lock of this name.
-    pub(crate) fn hold_on(&self, side: Side, owner: OwnerKey) -> Option<Arc<Hold>> {
+    pub(crate) fn hold_on(&self, side: Side, owner: OwnerId) -> Option<Arc<Hold>> {
         self.owners.holds().get(&(owner, side))?.upgrade()
     }
 
     /// Where this owner will find the hold that it is granted.
-    pub(crate) fn registration(&self, owner: OwnerKey) -> Registration<Hold> {
+    pub(crate) fn registration(&self, owner: OwnerId) -> Registration<Hold> {
         Registration::new(self.owners.clone(), owner, self.kind.side())
     }
 
@@ -137,8 +137,8 @@ impl Awaited for Arc<LockState> {
         self.target.holds_here()
     }
 
-    fn wakeups(&self) -> &Arc<Wakeups> {
-        &self.target.engine.wakeups
+    fn subscriptions(&self) -> &Arc<Subscriptions> {
+        &self.target.engine.subscriptions
     }
 
     fn check_open(&self) -> Result<(), Error> {

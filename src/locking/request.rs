@@ -8,7 +8,7 @@ use crate::{
     config::{Settings, whole_ms},
     error::Error,
     options::{LockOptions, SpinBackoff},
-    owner::OwnerKey,
+    owner::OwnerId,
     replicas::Replicas,
 };
 
@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// What a caller asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    pub(crate) owner: Option<OwnerKey>,
+    pub(crate) owner: Option<OwnerId>,
     pub(crate) lease: Duration,
     /// Whether the watchdog is to renew the hold.
     pub(crate) watched: bool,
@@ -39,7 +39,7 @@ impl Request {
     pub(crate) fn checked(
         settings: &Settings,
         options: LockOptions,
-        owner: Option<OwnerKey>,
+        owner: Option<OwnerId>,
         lease: Option<Duration>,
         bounds: Bounds,
         needs_token: bool,

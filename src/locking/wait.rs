@@ -18,7 +18,7 @@ use crate::{
         request::Request,
         share::Share,
     },
-    owner::OwnerId,
+    owner::HoldId,
     protocol::AcquireReply::{Granted, Held},
 };
 
@@ -82,14 +82,14 @@ pub(crate) async fn wait(
     }
 }
 
-fn waiter<'a>(lock: &'a LockState, request: &Request, id: &OwnerId, seen_held: bool) -> Waiter<'a> {
+fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bool) -> Waiter<'a> {
     let Target { protocol, engine, .. } = &*lock.target;
     let backoff = request.backoff;
     Waiter {
         deadline: request.bounds.deadline(),
         lease: request.lease,
         replicas: request.replicas,
-        line: protocol.line(),
+        order: protocol.order(),
         channel: protocol.channel(id),
         pauses: Backoff::between(backoff.first, backoff.most),
         first_pause: backoff.first,

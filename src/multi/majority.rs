@@ -48,7 +48,7 @@ enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whom {
     /// Nobody who has been silent lately, where the others are a majority.
-    Talkative,
+    Responsive,
     All,
 }
 
@@ -65,10 +65,10 @@ pub(super) async fn take(
     };
     // Since when too few servers answer.
     let mut failing = None;
-    let mut whom = Whom::Talkative;
+    let mut whom = Whom::Responsive;
     loop {
         let tried = Instant::now();
-        match attempt(locks, request, std::mem::replace(&mut whom, Whom::Talkative)).await {
+        match attempt(locks, request, std::mem::replace(&mut whom, Whom::Responsive)).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
             Outcome::Refused if over(deadline) => return Ok(None),
             Outcome::Refused => failing = None,
@@ -139,7 +139,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
         }
         return Outcome::Granted(guard);
     }
-    asked.note_silence();
+    asked.open_breakers();
     failed += asked.open();
     drop(asked);
     let _ = timeout(GIVE_BACK, join_all(shares.into_iter().map(Share::release))).await;
@@ -176,7 +176,7 @@ fn patience_with_others(begun: Instant) -> Duration {
 /// Lets those join who answer after it was decided.
 async fn let_join(door: Weak<Members>, mut asked: Asked, cut: Instant, end: Instant) {
     if timeout_at(cut, let_in(&door, &mut asked)).await.is_err() {
-        asked.note_silence();
+        asked.open_breakers();
         let _ = timeout_at(end, let_in(&door, &mut asked)).await;
     }
 }
@@ -201,7 +201,7 @@ struct Asked {
 impl Asked {
     fn of(locks: &[Lock], request: MultiRequest, whom: Whom, end: Instant) -> Self {
         let is_silent =
-            |lock: &&Lock| lock.state().is_ok_and(|entry| entry.target.engine.silence.lasts());
+            |lock: &&Lock| lock.state().is_ok_and(|entry| entry.target.engine.breaker.is_open());
         let mut asked: Vec<_> = locks.iter().filter(|lock| !is_silent(lock)).cloned().collect();
         if whom == Whom::All || asked.len() <= locks.len() / 2 {
             asked = locks.to_vec();
@@ -225,8 +225,8 @@ impl Asked {
         let (i, answer) = self.answers.next().await?;
         if let Some(engine) = self.silent[i].take() {
             match answer {
-                Err(Error::Redis(_)) => engine.silence.begin(),
-                _ => engine.silence.end(),
+                Err(Error::Redis(_)) => engine.breaker.open(),
+                _ => engine.breaker.close(),
             }
         }
         Some(answer)
@@ -237,9 +237,9 @@ impl Asked {
         self.answers.len()
     }
 
-    fn note_silence(&self) {
+    fn open_breakers(&self) {
         for engine in self.silent.iter().flatten() {
-            engine.silence.begin();
+            engine.breaker.open();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{locking::request::Bounds, owner::OwnerKey};
+use crate::{locking::request::Bounds, owner::OwnerId};
 
 /// How long a caller waits until what was taken in vain is given back. It goes on in the background.
 pub(super) const GIVE_BACK: Duration = Duration::from_millis(100);
@@ -10,7 +10,7 @@ pub(super) const GIVE_BACK: Duration = Duration::from_millis(100);
 /// What a caller asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MultiRequest {
-    pub(super) owner: Option<OwnerKey>,
+    pub(super) owner: Option<OwnerId>,
     pub(super) lease: Option<Duration>,
     pub(super) bounds: Bounds,
 }

@@ -5,12 +5,12 @@ use std::{borrow::Cow, fmt, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    args::{Terms, Wish},
+    args::{ScriptArgs, Wish},
     plain,
     replies::{AcquireReply, Timely, late},
 };
 use crate::{
-    owner::{Identity, OwnerId},
+    owner::{HoldId, Identity},
     wire::{Invocation, Reply, Script, WireError},
 };
 
@@ -21,20 +21,20 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     fn key(&self) -> &Bytes;
 
     /// Who keeps the line of those who wait.
-    fn line(&self) -> Line {
-        Line::Ours
+    fn order(&self) -> Order {
+        Order::Local
     }
 
     /// The channel on which this waiter is told that it may look. `None`: nobody tells.
-    fn channel(&self, id: &OwnerId) -> Option<Cow<'_, str>>;
+    fn channel(&self, id: &HoldId) -> Option<Cow<'_, str>>;
 
     /// A name for a new outermost hold.
-    fn id(&self, identity: &Identity) -> OwnerId {
+    fn id(&self, identity: &Identity) -> HoldId {
         identity.next()
     }
 
     /// Takes the lock for a new outermost hold.
-    fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation;
+    fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation;
 
     /// What an answer to `acquire` means.
     fn acquired(&self, reply: Reply) -> Result<Timely<AcquireReply>, WireError> {
@@ -53,7 +53,7 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// Passes a hold on to another, of a kind that has `passing`; answered as `acquire`, but that it is
     /// another's when it is gone.
-    fn pass(&self, from: &OwnerId, to: &OwnerId, terms: Terms) -> Invocation {
+    fn pass(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Invocation {
         let script = self.passing().expect("a kind that is passed on");
         let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
         args.push(from.as_bytes().into());
@@ -61,21 +61,21 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Lets a hold go on for so many ms at least, and asks who listens; see [`extended`](super::extended).
-    fn extend(&self, id: &OwnerId, lease: u64) -> Invocation {
+    fn extend(&self, id: &HoldId, lease: u64) -> Invocation {
         let channel = self.channel(id).unwrap_or_default().into_owned();
         plain::extend(self.key(), id, lease, &channel.into())
     }
 
     /// Raises the hold count to `count`.
-    fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
+    fn reenter(&self, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
         plain::reenter(self.key(), id, terms, count)
     }
 
     /// Lowers the hold count to `count`; 0 frees the lock.
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation;
+    fn release(&self, id: &HoldId, count: u32) -> Invocation;
 
     /// Takes back all that acquisitions under this name may have come to.
-    fn undo(&self, id: &OwnerId) -> Invocation {
+    fn undo(&self, id: &HoldId) -> Invocation {
         self.release(id, 0)
     }
 
@@ -105,11 +105,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
 /// Who keeps the line of those who wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum Order {
     /// The client: only the first of its waiters asks the server.
-    Ours,
+    Local,
     /// The client, but the lock may be shared: when the first gets in, so may all behind it.
     Shared,
     /// The server: each waiter asks for itself, and must be seen there every so often.
-    Servers { heartbeat: Duration },
+    Server { heartbeat: Duration },
 }

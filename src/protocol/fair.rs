@@ -5,13 +5,13 @@ use std::{borrow::Cow, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    args::{Terms, Wish},
-    contract::{Line, Protocol},
+    args::{ScriptArgs, Wish},
+    contract::{Order, Protocol},
 };
 use crate::{
     config::Settings,
     names,
-    owner::{Identity, OwnerId},
+    owner::{HoldId, Identity},
     wire::{Arg, Invocation, Script},
 };
 
@@ -57,19 +57,19 @@ impl Protocol for Fair {
         &self.key
     }
 
-    fn line(&self) -> Line {
-        Line::Servers { heartbeat: Duration::from_millis(self.wait * 3 / 10) }
+    fn order(&self) -> Order {
+        Order::Server { heartbeat: Duration::from_millis(self.wait * 3 / 10) }
     }
 
-    fn channel(&self, id: &OwnerId) -> Option<Cow<'_, str>> {
+    fn channel(&self, id: &HoldId) -> Option<Cow<'_, str>> {
         Some(format!("{}:{}", names::text(&self.channel), id.as_str()).into())
     }
 
-    fn id(&self, identity: &Identity) -> OwnerId {
+    fn id(&self, identity: &Identity) -> HoldId {
         identity.next_in_line()
     }
 
-    fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation {
         self.call(
             &ACQUIRE,
             [
@@ -85,7 +85,7 @@ impl Protocol for Fair {
         )
     }
 
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
+    fn release(&self, id: &HoldId, count: u32) -> Invocation {
         self.call(
             &RELEASE,
             [
@@ -98,7 +98,7 @@ impl Protocol for Fair {
         )
     }
 
-    fn undo(&self, id: &OwnerId) -> Invocation {
+    fn undo(&self, id: &HoldId) -> Invocation {
         self.call(
             &WITHDRAW,
             [id.as_bytes().into(), self.wait.into(), (&self.channel).into(), Arg::Publish],

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{
-    args::{Terms, Wish},
+    args::{ScriptArgs, Wish},
     contract::Protocol,
     reentrant::Reentrant,
     replies::{AcquireReply, Timely, late, token},
 };
 use crate::{
     names,
-    owner::OwnerId,
+    owner::HoldId,
     wire::{Invocation, Reply, Script, WireError},
 };
 
@@ -37,11 +37,11 @@ impl Protocol for Fenced {
         self.lock.key()
     }
 
-    fn channel(&self, id: &OwnerId) -> Option<Cow<'_, str>> {
+    fn channel(&self, id: &HoldId) -> Option<Cow<'_, str>> {
         self.lock.channel(id)
     }
 
-    fn acquire(&self, id: &OwnerId, terms: Terms, _: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
         Invocation {
             script: &ACQUIRE,
             keys: 2,
@@ -68,7 +68,7 @@ impl Protocol for Fenced {
         Some(&PASS)
     }
 
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
+    fn release(&self, id: &HoldId, count: u32) -> Invocation {
         self.lock.release(id, count)
     }
 

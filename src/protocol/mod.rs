@@ -22,9 +22,9 @@ mod renewals;
 mod replies;
 
 pub(crate) use self::{
-    args::{Terms, Wish},
+    args::{ScriptArgs, Wish},
     combine::{combine, combined, is_combinable},
-    contract::{Line, Protocol},
+    contract::{Order, Protocol},
     kind::{Kind, Side},
     renewals::{Renew, renew, renew_apart},
     replies::{

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::args::Terms;
+use super::args::ScriptArgs;
 use crate::{
-    owner::OwnerId,
+    owner::HoldId,
     wire::{Arg, Invocation, Script},
 };
 
@@ -13,12 +13,12 @@ static REENTER: Script = script!("reentrant/reenter");
 pub(super) static RENEW: Script = script!("reentrant/renew");
 static INSPECT: Script = script!("reentrant/inspect");
 
-pub(super) fn extend(key: &Bytes, id: &OwnerId, lease: u64, channel: &Bytes) -> Invocation {
+pub(super) fn extend(key: &Bytes, id: &HoldId, lease: u64, channel: &Bytes) -> Invocation {
     let args = vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
     Invocation { script: &EXTEND, keys: 1, args }
 }
 
-pub(super) fn reenter(key: &Bytes, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
+pub(super) fn reenter(key: &Bytes, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
     Invocation {
         script: &REENTER,
         keys: 1,

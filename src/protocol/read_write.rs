@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{
-    args::{Terms, Wish},
-    contract::{Line, Protocol},
+    args::{ScriptArgs, Wish},
+    contract::{Order, Protocol},
 };
 use crate::{
     names,
-    owner::{Identity, OwnerId},
+    owner::{HoldId, Identity},
     wire::{Arg, Invocation, Script},
 };
 
@@ -59,7 +59,7 @@ impl Read {
     fn call<const N: usize>(
         &self,
         script: &'static Script,
-        id: &OwnerId,
+        id: &HoldId,
         args: [Arg; N],
     ) -> Invocation {
         let keys = [Arg::from(&self.0.key), Arg::Bytes(timeout(&self.0.key, id))];
@@ -69,13 +69,13 @@ impl Read {
 }
 
 /// Renews the timeout key of a read hold, and nothing else.
-pub(super) fn renew_apart(key: &Bytes, id: &OwnerId, lease: u64) -> Invocation {
+pub(super) fn renew_apart(key: &Bytes, id: &HoldId, lease: u64) -> Invocation {
     let args = vec![Arg::Bytes(timeout(key, id)), lease.into()];
     Invocation { script: &RENEW_READ_APART, keys: 1, args }
 }
 
 /// The timeout key of a read hold.
-pub(super) fn timeout(key: &Bytes, id: &OwnerId) -> Bytes {
+pub(super) fn timeout(key: &Bytes, id: &HoldId) -> Bytes {
     names::read_timeout(names::text(key), id.as_str()).into()
 }
 
@@ -84,15 +84,15 @@ impl Protocol for Read {
         &self.0.key
     }
 
-    fn line(&self) -> Line {
-        Line::Shared
+    fn order(&self) -> Order {
+        Order::Shared
     }
 
-    fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
+    fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
         Some(names::text(&self.0.channel).into())
     }
 
-    fn acquire(&self, id: &OwnerId, terms: Terms, wish: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation {
         self.call(
             &READ,
             id,
@@ -104,12 +104,12 @@ impl Protocol for Read {
         )
     }
 
-    fn reenter(&self, id: &OwnerId, terms: Terms, count: u32) -> Invocation {
+    fn reenter(&self, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
         let args = [terms.lease.into(), terms.not_after.into(), u64::from(count).into()];
         self.call(&REENTER_READ, id, args)
     }
 
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
+    fn release(&self, id: &HoldId, count: u32) -> Invocation {
         let args = [u64::from(count).into(), (&self.0.channel).into(), Arg::Publish];
         self.call(&RELEASE_READ, id, args)
     }
@@ -143,19 +143,19 @@ impl Protocol for Write {
         &self.0.key
     }
 
-    fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
+    fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
         Some(names::text(&self.0.channel).into())
     }
 
-    fn id(&self, identity: &Identity) -> OwnerId {
+    fn id(&self, identity: &Identity) -> HoldId {
         identity.next_writer()
     }
 
-    fn acquire(&self, id: &OwnerId, terms: Terms, _: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
         self.0.call(&WRITE, [id.as_bytes().into(), terms.lease.into(), terms.not_after.into()])
     }
 
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
+    fn release(&self, id: &HoldId, count: u32) -> Invocation {
         self.0.call(
             &RELEASE_WRITE,
             [id.as_bytes().into(), u64::from(count).into(), (&self.0.channel).into(), Arg::Publish],

@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{
-    args::{Terms, Wish},
+    args::{ScriptArgs, Wish},
     contract::Protocol,
 };
 use crate::{
     names,
-    owner::OwnerId,
+    owner::HoldId,
     wire::{Arg, Invocation, Script},
 };
 
@@ -49,11 +49,11 @@ impl Protocol for Reentrant {
         &self.key
     }
 
-    fn channel(&self, _: &OwnerId) -> Option<Cow<'_, str>> {
+    fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
         self.listens.then(|| names::text(&self.channel).into())
     }
 
-    fn acquire(&self, id: &OwnerId, terms: Terms, _: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
         Invocation {
             script: &ACQUIRE,
             keys: 1,
@@ -70,7 +70,7 @@ impl Protocol for Reentrant {
         self.listens.then_some(&PASS)
     }
 
-    fn release(&self, id: &OwnerId, count: u32) -> Invocation {
+    fn release(&self, id: &HoldId, count: u32) -> Invocation {
         Invocation {
             script: &RELEASE,
             keys: 1,

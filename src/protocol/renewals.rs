@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{plain, read_write};
 use crate::{
-    owner::OwnerId,
+    owner::HoldId,
     wire::{Arg, Invocation, Script},
 };
 
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Renew {
     pub(crate) key: Bytes,
-    pub(crate) id: OwnerId,
+    pub(crate) id: HoldId,
 }
 
 /// Renews a batch of holds of one kind, each to a lease in ms.

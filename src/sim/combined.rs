@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::{Fault, Sim, World};
 use crate::{
     owner::Identity,
-    protocol::{Kind, Terms, Wish, combine, combined},
+    protocol::{Kind, ScriptArgs, Wish, combine, combined},
     wire::{Reply, WireError},
 };
 
@@ -86,7 +86,7 @@ async fn in_company_calls_do_and_answer_what_they_do_alone() {
                 let (lock, id) =
                     (fastrand::choice(&locks).unwrap(), fastrand::choice(&ids).unwrap());
                 let not_after = if fastrand::u8(..) < 20 { 0 } else { u64::MAX >> 1 };
-                let terms = Terms { lease: fastrand::u64(20_000..40_000), not_after };
+                let terms = ScriptArgs { lease: fastrand::u64(20_000..40_000), not_after };
                 match fastrand::bool() {
                     true => lock.acquire(id, terms, &Wish::default()),
                     false => lock.release(id, fastrand::u32(0..3)),

@@ -30,7 +30,7 @@ use self::network::{Link, Network};
 use crate::{
     Client, Lock,
     config::Config,
-    engine::{Engine, Wakeups},
+    engine::{Engine, Subscriptions},
     runtime::ClientRuntime,
 };
 
@@ -76,7 +76,7 @@ pub(super) struct World {
 
 /// One client's subscription.
 struct Listener {
-    client: Arc<Wakeups>,
+    client: Arc<Subscriptions>,
     channel: String,
     messages: Messages,
 }
@@ -129,29 +129,29 @@ impl Sim {
 
     /// The same, otherwise configured.
     pub(super) async fn with(world: &Arc<World>, configure: fn(Config) -> Config) -> Self {
-        let wakeups = Wakeups::new();
-        let network = Network::new(world, wakeups.clone());
-        Self::over(world, network, wakeups, configure)
+        let subscriptions = Subscriptions::new();
+        let network = Network::new(world, subscriptions.clone());
+        Self::over(world, network, subscriptions, configure)
     }
 
     /// One whose server may be replaced by another.
     pub(super) async fn that_follows(world: &Arc<World>) -> Self {
-        let wakeups = Wakeups::new();
-        let network = Network::new(world, wakeups.clone());
+        let subscriptions = Subscriptions::new();
+        let network = Network::new(world, subscriptions.clone());
         network.may_fail_over();
-        Self::over(world, network, wakeups, |config| config)
+        Self::over(world, network, subscriptions, |config| config)
     }
 
     fn over(
         world: &Arc<World>,
         network: Arc<Network>,
-        wakeups: Arc<Wakeups>,
+        subscriptions: Arc<Subscriptions>,
         configure: fn(Config) -> Config,
     ) -> Self {
         let (_, mut settings) = configure(Config::default()).into_settings().unwrap();
         settings.server = world.server.url();
         let transport = Arc::new(Link { network: network.clone() });
-        let engine = Engine::start(settings, transport, wakeups, ClientRuntime::current());
+        let engine = Engine::start(settings, transport, subscriptions, ClientRuntime::current());
         Self { client: Client::on(engine), network, world: world.clone() }
     }
 

@@ -15,14 +15,14 @@ use tokio::{
 
 use super::{Listener, ONE_WAY, World};
 use crate::{
-    engine::Wakeups,
+    engine::Subscriptions,
     wire::{Arg, Event, Flight, Invocation, Reply, ServerClock, Transport, WireError},
 };
 
 /// The way to the server, and what happens on it.
 pub(super) struct Network {
     world: Arc<World>,
-    wakeups: Arc<Wakeups>,
+    subscriptions: Arc<Subscriptions>,
     /// Where the clock of this client, and that of the server, began.
     begun: (Instant, u64),
     /// What the client takes for the server's clock.
@@ -57,12 +57,12 @@ pub(super) enum Fault {
 }
 
 impl Network {
-    pub(super) fn new(world: &Arc<World>, wakeups: Arc<Wakeups>) -> Arc<Self> {
+    pub(super) fn new(world: &Arc<World>, subscriptions: Arc<Subscriptions>) -> Arc<Self> {
         let time: (u64, u64) = world.inspector.lock().unwrap().query(&redis::cmd("TIME"));
         let now = time.0 * 1000 + time.1 / 1000;
         Arc::new(Self {
             world: world.clone(),
-            wakeups,
+            subscriptions,
             begun: (Instant::now(), now),
             clock: ServerClock::new(now),
             state: Mutex::default(),
@@ -81,7 +81,7 @@ impl Network {
 
     /// Messages may have been missed; the connection is as it was.
     pub(super) fn miss(&self) {
-        self.wakeups.take(Event::Gap);
+        self.subscriptions.on_event(Event::Gap);
     }
 
     /// Another server may take the place of this one.
@@ -120,7 +120,7 @@ impl Network {
     /// Ends this client's subscriptions to such channels.
     fn forget(&self, such: impl Fn(&str) -> bool) {
         self.world.listeners().retain(|listener| {
-            !Arc::ptr_eq(&listener.client, &self.wakeups) || !such(&listener.channel)
+            !Arc::ptr_eq(&listener.client, &self.subscriptions) || !such(&listener.channel)
         });
     }
 
@@ -157,7 +157,7 @@ impl Network {
                 let (client, channel) = (listener.client.clone(), listener.channel.clone());
                 tokio::spawn(async move {
                     sleep(ONE_WAY).await;
-                    client.take(Event::Message(channel));
+                    client.on_event(Event::Message(channel));
                 });
             }
         }
@@ -261,7 +261,7 @@ impl Transport for Link {
                     return Err(WireError::unanswered("closed"));
                 }
                 let messages = Messages::on(network.world.server.client(), &channel);
-                let client = network.wakeups.clone();
+                let client = network.subscriptions.clone();
                 network.world.listeners().push(Listener { client, channel, messages });
             }
             sleep(ONE_WAY).await;

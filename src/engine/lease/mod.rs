@@ -1,4 +1,4 @@
-//! How long a hold may be trusted, and the news that it is lost.
+//! [`Lease`]: until when a hold may be trusted, and how its holder hears that it is lost.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     config::whole_ms,
     error::Loss,
-    owner::OwnerId,
+    owner::HoldId,
     protocol::{Protocol, Renew, Renewed},
     wire::Script,
 };
@@ -70,12 +70,12 @@ struct State {
     due: Instant,
     renewing: bool,
     /// When the watchdog looks at it next. `None`: it does not know of it yet.
-    noted: Option<Instant>,
+    scheduled: Option<Instant>,
 }
 
 /// What there is to do about a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Check {
     /// It is to be renewed, to this lease. [`Lease::renewed`] or [`Lease::not_renewed`] must follow.
     Renew(Duration),
     /// Nothing yet.
@@ -88,7 +88,7 @@ impl Lease {
     /// A hold whose request was sent at `sent` and granted.
     pub(crate) fn new(
         protocol: &dyn Protocol,
-        id: OwnerId,
+        id: HoldId,
         sent: Instant,
         lease: Duration,
         watchdog: Duration,
@@ -111,7 +111,7 @@ impl Lease {
                 watched: 0,
                 due: sent + watchdog / 3,
                 renewing: false,
-                noted: None,
+                scheduled: None,
             }),
             changed: Notify::new(),
         }
@@ -259,8 +259,8 @@ impl Lease {
         }
     }
 
-    /// When to look at it next, if that is to be noted: nobody looks as early as that.
-    pub(crate) fn note(&self, now: Instant, watchdog: Duration) -> Option<Instant> {
+    /// When to look at it next, if that is to be scheduled: nobody looks as early as that.
+    pub(crate) fn schedule(&self, now: Instant, watchdog: Duration) -> Option<Instant> {
         let mut state = self.state();
         if state.ended || state.loss.is_some() {
             return None;
@@ -270,29 +270,32 @@ impl Lease {
         // No later than that: what has ended meanwhile is to be forgotten; and what somebody wants
         // renewed from now on has just been given a watchdog's lease.
         let next = next.min(now + watchdog / 3);
-        if state.noted.is_some_and(|noted| noted <= next) {
+        if state.scheduled.is_some_and(|scheduled| scheduled <= next) {
             return None;
         }
-        state.noted = Some(next);
+        state.scheduled = Some(next);
         Some(next)
     }
 
-    /// What there is to do, for one who takes what is due by `by`. Unless it is over, it has to be noted
+    /// What there is to do, for one who takes what is due by `by`. Unless it is over, it has to be scheduled
     /// anew.
-    pub(crate) fn look(&self, now: Instant, by: Instant, watchdog: Duration) -> Look {
+    pub(crate) fn check(&self, now: Instant, by: Instant, watchdog: Duration) -> Check {
         let mut state = self.state();
-        if state.ended || state.loss.is_some() || state.noted.is_none_or(|noted| noted > by) {
-            return Look::Over;
+        if state.ended
+            || state.loss.is_some()
+            || state.scheduled.is_none_or(|scheduled| scheduled > by)
+        {
+            return Check::Over;
         }
         if now >= state.trusted_until {
             drop(state);
             self.lose(Loss::Expired);
-            return Look::Over;
+            return Check::Over;
         }
-        state.noted = None;
+        state.scheduled = None;
         let watched = state.watched > 0;
         if state.renewing || !(watched || self.upheld) || state.due > by {
-            return Look::Wait;
+            return Check::Wait;
         }
         state.renewing = true;
         // Jitter, so that what was taken together is not renewed together for ever.
@@ -301,7 +304,7 @@ impl Lease {
         drop(state);
         let lease = if watched { left.max(watchdog) } else { left };
         self.asked(now, lease);
-        Look::Renew(lease)
+        Check::Renew(lease)
     }
 
     /// The server's answer to a renewal that was sent at `sent`.
@@ -314,7 +317,7 @@ impl Lease {
         self.state().renewing = false;
     }
 
-    /// No answer to a renewal: the hold is neither renewed nor lost. It has to be noted anew.
+    /// No answer to a renewal: the hold is neither renewed nor lost. It has to be scheduled anew.
     pub(crate) fn not_renewed(&self, watchdog: Duration) {
         let mut state = self.state();
         state.renewing = false;

@@ -13,17 +13,17 @@ fn of(kind: Kind, lease: Duration) -> Lease {
     Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE, None)
 }
 
-fn look(lease: &Lease) -> Look {
+fn look(lease: &Lease) -> Check {
     let now = Instant::now();
-    let noted = lease.note(now, LEASE);
-    match lease.look(now, now, LEASE) {
-        Look::Over if noted.is_some_and(|noted| noted > now) => Look::Wait,
+    let scheduled = lease.schedule(now, LEASE);
+    match lease.check(now, now, LEASE) {
+        Check::Over if scheduled.is_some_and(|scheduled| scheduled > now) => Check::Wait,
         look => look,
     }
 }
 
 fn is_due(lease: &Lease) -> bool {
-    matches!(look(lease), Look::Renew(_))
+    matches!(look(lease), Check::Renew(_))
 }
 
 #[test]
@@ -75,7 +75,7 @@ async fn a_fixed_lease_that_others_may_cut_short_is_upheld_for_what_is_left_of_i
     let lease = of(Kind::Read, 10 * LEASE);
     tokio::time::advance(LEASE / 3).await;
     let left = 10 * LEASE - LEASE / 3;
-    assert_eq!(look(&lease), Look::Renew(left));
+    assert_eq!(look(&lease), Check::Renew(left));
     let until = Instant::now() + lease.trusted_for();
     lease.renewed(Renewed::Yes, Instant::now(), left);
     assert!(Instant::now() + lease.trusted_for() <= until + LEASE / 100, "not prolonged");

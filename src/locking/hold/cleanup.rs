@@ -7,12 +7,12 @@ use tokio::time::{Instant, sleep};
 use super::target::Target;
 use crate::{
     engine::Backoff,
-    owner::OwnerId,
-    protocol::{self, Line},
+    owner::HoldId,
+    protocol::{self, Order},
 };
 
 /// Once no copy can take the lock any more, takes away what one may have taken.
-pub(crate) async fn sweep(target: Arc<Target>, id: OwnerId, lease: Duration, not_after: u64) {
+pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_after: u64) {
     let engine = &target.engine;
     let give_up = Instant::now() + engine.settings.command_timeout + lasts(&target, lease);
     let mut backoff = Backoff::persistent();
@@ -33,7 +33,7 @@ pub(crate) async fn sweep(target: Arc<Target>, id: OwnerId, lease: Duration, not
 }
 
 /// Takes back a hold, or a place in line, until the server has done it or has dropped it by itself.
-pub(crate) async fn take_back(target: &Target, id: &OwnerId, lease: Duration) {
+pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
     let engine = &target.engine;
     let give_up = Instant::now() + lasts(target, lease);
     let mut backoff = Backoff::persistent();
@@ -55,10 +55,10 @@ pub(crate) async fn take_back(target: &Target, id: &OwnerId, lease: Duration) {
 /// How long a hold, or a place in line, may last if it is not taken back.
 fn lasts(target: &Target, lease: Duration) -> Duration {
     let settings = &target.engine.settings;
-    let place = match target.protocol.line() {
+    let place = match target.protocol.order() {
         // A place is kept through the waits of those before it.
-        Line::Servers { .. } => settings.fair_wait.max(settings.redisson_fair_wait),
-        Line::Ours | Line::Shared => Duration::ZERO,
+        Order::Server { .. } => settings.fair_wait.max(settings.redisson_fair_wait),
+        Order::Local | Order::Shared => Duration::ZERO,
     };
     lease.max(settings.retry_timeout).max(place)
 }

@@ -24,7 +24,7 @@ use self::{registration::Registration, target::Target};
 use crate::{
     engine::Lease,
     error::{Error, Loss},
-    owner::OwnerId,
+    owner::HoldId,
     protocol,
     replicas::Replicas,
 };
@@ -53,7 +53,7 @@ pub(crate) struct Hold {
 /// What the server has granted.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    pub(crate) id: OwnerId,
+    pub(crate) id: HoldId,
     /// When the winning request was sent.
     pub(crate) sent: Instant,
     pub(crate) lease: Duration,
@@ -100,7 +100,7 @@ impl Hold {
         hold
     }
 
-    pub(crate) fn id(&self) -> &OwnerId {
+    pub(crate) fn id(&self) -> &HoldId {
         &self.lease.renew.id
     }
 

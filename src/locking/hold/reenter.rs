@@ -11,7 +11,7 @@ use super::Hold;
 use crate::{
     engine::Backoff,
     error::Error,
-    protocol::{self, Reentry, Terms},
+    protocol::{self, Reentry, ScriptArgs},
     replicas::Replicas,
     wire::WireError,
 };
@@ -79,8 +79,10 @@ impl Hold {
         loop {
             let sent = Instant::now();
             self.lease.asked(sent, lease);
-            let terms =
-                Terms { lease: lease.as_millis() as u64, not_after: self.target.not_after(sent) };
+            let terms = ScriptArgs {
+                lease: lease.as_millis() as u64,
+                not_after: self.target.not_after(sent),
+            };
             let call = self.target.protocol.reenter(self.id(), terms, to);
             let mut acknowledged = None;
             let answer =

@@ -6,10 +6,10 @@ use std::{
     sync::{Arc, MutexGuard, Weak},
 };
 
-use crate::{owner::OwnerKey, protocol::Side};
+use crate::{owner::OwnerId, protocol::Side};
 
 /// The holds of owners on the locks of one name.
-pub(crate) type OwnedHolds<H> = HashMap<(OwnerKey, Side), Weak<H>>;
+pub(crate) type OwnedHolds<H> = HashMap<(OwnerId, Side), Weak<H>>;
 
 /// Whoever keeps them.
 pub(crate) trait Register<H>: fmt::Debug + Send + Sync {
@@ -20,11 +20,11 @@ pub(crate) trait Register<H>: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Registration<H> {
     register: Arc<dyn Register<H>>,
-    line: (OwnerKey, Side),
+    line: (OwnerId, Side),
 }
 
 impl<H> Registration<H> {
-    pub(crate) fn new(register: Arc<dyn Register<H>>, owner: OwnerKey, side: Side) -> Self {
+    pub(crate) fn new(register: Arc<dyn Register<H>>, owner: OwnerId, side: Side) -> Self {
         Self { register, line: (owner, side) }
     }
 

@@ -8,11 +8,11 @@ use std::sync::{
 use tokio::time::Instant;
 
 use crate::{
-    engine::{Engine, Released},
+    engine::{Engine, GivenBack},
     error::Error,
     locking::line::LocalLine,
     names,
-    owner::OwnerId,
+    owner::HoldId,
     protocol::{Protocol, Timely},
     replicas::Replicas,
     wire::{Invocation, Reply, WireError},
@@ -82,8 +82,8 @@ impl Target {
     }
 
     /// How many messages came on the channel of holder `id`, if the client listens to it.
-    pub(crate) fn heard(&self, id: &OwnerId) -> Option<u64> {
-        self.engine.wakeups.heard(&self.protocol.channel(id)?)
+    pub(crate) fn heard(&self, id: &HoldId) -> Option<u64> {
+        self.engine.subscriptions.count(&self.protocol.channel(id)?)
     }
 
     /// Tells the callers that wait here that the server has answered, or how it failed to.
@@ -101,13 +101,8 @@ impl Target {
     }
 
     /// The server that was asked to release the hold `id` has answered. See [`Engine::released`].
-    pub(crate) fn released(
-        &self,
-        place: Option<u64>,
-        id: &OwnerId,
-        ends: impl FnOnce() -> Instant,
-    ) {
-        self.engine.released(place, || Released {
+    pub(crate) fn released(&self, place: Option<u64>, id: &HoldId, ends: impl FnOnce() -> Instant) {
+        self.engine.released(place, || GivenBack {
             protocol: self.protocol.clone(),
             id: id.clone(),
             held: self.held.clone(),

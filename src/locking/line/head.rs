@@ -11,7 +11,7 @@ use std::{
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
-use crate::{engine::Subscription, error::Error, protocol::Line};
+use crate::{engine::Subscription, error::Error, protocol::Order};
 
 /// No waiter relies on messages for longer than this: one may get lost.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
@@ -166,8 +166,8 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// The server has granted what the waiter asked for.
     pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
-        match waiter.line {
-            Line::Shared => self.state.opened = Some(Instant::now()),
+        match waiter.order {
+            Order::Shared => self.state.opened = Some(Instant::now()),
             _ if waiter.channel.is_none() => self.rest(waiter.first_pause),
             _ => self.held_for(Some(waiter.lease), waiter.heartbeat()),
         }
@@ -208,7 +208,7 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
     pub(super) async fn subscribe(&mut self, channel: &str) {
-        let subscription = Box::new(self.place.awaited.wakeups().subscribe(channel));
+        let subscription = Box::new(self.place.awaited.subscriptions().subscribe(channel));
         let subscription = self.state.subscription.insert(subscription);
         tokio::select! {
             _ = subscription.ready() => {}
@@ -220,7 +220,7 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// Sees until when to leave the lock to others. Whether it was left to them until now.
     fn yields_no_more(&mut self) -> bool {
-        let heard = self.state.subscription.as_deref().map(Subscription::heard);
+        let heard = self.state.subscription.as_deref().map(Subscription::count);
         let yielded = self.state.yields_until.take().is_some();
         self.state.yields_until = self.place.awaited.yields_until(heard);
         yielded && self.state.yields_until.is_none()
@@ -263,7 +263,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         let message = async {
             match (subscription, yields_until) {
                 (Some(subscription), None) => subscription.woken().await,
-                (Some(subscription), Some(_)) => subscription.more().await,
+                (Some(subscription), Some(_)) => subscription.changed().await,
                 (None, _) => std::future::pending().await,
             }
         };

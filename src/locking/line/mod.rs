@@ -20,7 +20,7 @@ use self::{
     fifo::Fifo,
 };
 use crate::{
-    engine::{Subscription, Wakeups},
+    engine::{Subscription, Subscriptions},
     error::Error,
 };
 
@@ -70,7 +70,7 @@ pub(crate) trait Awaited: Send + Sync {
     /// How many holds on it this client has.
     fn holds_here(&self) -> usize;
 
-    fn wakeups(&self) -> &Arc<Wakeups>;
+    fn subscriptions(&self) -> &Arc<Subscriptions>;
 
     /// An error when the client is closed.
     fn check_open(&self) -> Result<(), Error>;

@@ -17,9 +17,9 @@ use super::{
     waiter::{Waiter, Worry},
 };
 use crate::{
-    engine::{Backoff, Wakeups},
+    engine::{Backoff, Subscriptions},
     error::{Error, RedisError},
-    protocol::Line,
+    protocol::Order,
     replicas::Replicas,
     wire::Event,
 };
@@ -27,14 +27,14 @@ use crate::{
 /// A lock of which nobody here ever has a hold.
 struct Remote {
     line: LocalLine,
-    wakeups: Arc<Wakeups>,
+    subscriptions: Arc<Subscriptions>,
     emptied: AtomicBool,
 }
 
 impl Remote {
     fn new() -> Self {
-        let wakeups = Wakeups::new();
-        Self { line: LocalLine::default(), wakeups, emptied: AtomicBool::new(false) }
+        let subscriptions = Subscriptions::new();
+        Self { line: LocalLine::default(), subscriptions, emptied: AtomicBool::new(false) }
     }
 }
 
@@ -53,8 +53,8 @@ impl Awaited for Remote {
         0
     }
 
-    fn wakeups(&self) -> &Arc<Wakeups> {
-        &self.wakeups
+    fn subscriptions(&self) -> &Arc<Subscriptions> {
+        &self.subscriptions
     }
 
     fn check_open(&self) -> Result<(), Error> {
@@ -88,12 +88,12 @@ impl Awaited for Remote {
     }
 }
 
-fn waiter(line: Line) -> Waiter<'static> {
+fn waiter(order: Order) -> Waiter<'static> {
     Waiter {
         deadline: None,
         lease: Duration::from_secs(30),
         replicas: Replicas::None,
-        line,
+        order,
         channel: Some("c".into()),
         pauses: Backoff::new(),
         first_pause: Duration::from_millis(1),
@@ -104,7 +104,7 @@ fn waiter(line: Line) -> Waiter<'static> {
 }
 
 async fn enter(lock: &Remote) -> Result<Entered<'_, Remote>, Error> {
-    Head::enter(lock, &waiter(Line::Ours)).await
+    Head::enter(lock, &waiter(Order::Local)).await
 }
 
 async fn head(lock: &Remote) -> Head<'_, Remote> {
@@ -138,9 +138,9 @@ async fn the_last_to_leave_gives_the_subscription_back() {
     let mut second = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
     drop(first);
-    assert!(lock.wakeups.is_subscribed("c"), "kept for the next");
+    assert!(lock.subscriptions.is_subscribed("c"), "kept for the next");
     drop(second);
-    assert!(!lock.wakeups.is_subscribed("c"));
+    assert!(!lock.subscriptions.is_subscribed("c"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn a_message_the_head_did_not_follow_wakes_the_next() {
     first.arm();
     first.held_for(None, None);
     assert!(!first.is_due());
-    lock.wakeups.take(Event::Message("c".into()));
+    lock.subscriptions.on_event(Event::Message("c".into()));
     drop(first);
     let Ok(Entered::Head(second)) = second.await else { panic!("not the head") };
     assert!(second.is_due());
@@ -163,7 +163,7 @@ async fn a_message_the_head_did_not_follow_wakes_the_next() {
 async fn a_dead_server_is_found_out_once_for_all_who_wait() {
     let lock = Remote::new();
     let mut first = head(&lock).await;
-    let mut waiter = waiter(Line::Ours);
+    let mut waiter = waiter(Order::Local);
     assert!(matches!(first.next(&mut waiter).await, Ok(Next::Ask)));
     let mut second = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
@@ -195,7 +195,7 @@ async fn once_the_line_is_open_all_who_waited_may_try_and_newcomers_wait() {
     assert!((&mut second).now_or_never().is_none());
     assert!((&mut third).now_or_never().is_none());
     tokio::time::advance(Duration::from_millis(1)).await;
-    first.granted(&waiter(Line::Shared));
+    first.granted(&waiter(Order::Shared));
     drop(first);
     assert!(matches!(second.await, Ok(Entered::Opened)));
     assert!(matches!(third.await, Ok(Entered::Opened)));

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use super::Awaited;
-use crate::{engine::Backoff, protocol::Line, replicas::Replicas};
+use crate::{engine::Backoff, protocol::Order, replicas::Replicas};
 
 /// A waiter on a lock that its own client holds may have forgotten whose it is.
 const WARN_OWN: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ pub(crate) struct Waiter<'a> {
     pub(crate) lease: Duration,
     pub(crate) replicas: Replicas,
     /// Who keeps the order of the waiters.
-    pub(crate) line: Line,
+    pub(crate) order: Order,
     /// Where its wake-ups come, unless nobody wakes it.
     pub(crate) channel: Option<Cow<'a, str>>,
     /// The pauses of one whom nobody wakes.
@@ -40,9 +40,9 @@ impl Waiter<'_> {
 
     /// How often it has to show on the server that it is there.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
-        match self.line {
-            Line::Servers { heartbeat } => Some(heartbeat),
-            Line::Ours | Line::Shared => None,
+        match self.order {
+            Order::Server { heartbeat } => Some(heartbeat),
+            Order::Local | Order::Shared => None,
         }
     }
 

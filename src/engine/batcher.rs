@@ -1,6 +1,6 @@
-//! Calls that pile up while others are under way travel together.
+//! [`Batcher`]: calls that pile up while others are under way are sent as one batch.
 //!
-//! What the client spends on a call it then spends once for many. A lone call goes at once, by itself.
+//! A batch costs the client about what one call costs. A call that meets no other is sent at once, by itself.
 
 use std::{
     collections::VecDeque,
@@ -22,53 +22,52 @@ use crate::{
     wire::{Flight, Invocation, Reply, Transport, WireError},
 };
 
-/// So many calls travel together at most: it bounds how long the server is kept from others.
-const MOST: usize = 32;
+/// The most calls in one batch. It bounds how long the server serves nobody else.
+const LARGEST_BATCH: usize = 32;
 
-/// While so many calls are under way by themselves, others gather.
-const ALONE: usize = 1;
+/// While so many single calls are under way, further calls are queued.
+const MOST_SINGLE: usize = 1;
 
-/// While so many gatherings are under way, the next one grows: for so long at most, for they may never
-/// be answered.
-const TOGETHER: usize = 2;
-const PATIENCE: Duration = Duration::from_millis(5);
+/// While so many batches are under way, the queue grows: for `GROW_FOR` at most, for they may never be answered.
+const MOST_TASKS: usize = 2;
+const GROW_FOR: Duration = Duration::from_millis(5);
 
 type Answer = Result<Reply, WireError>;
 
 #[derive(Debug)]
-pub(crate) struct Combiner {
+pub(crate) struct Batcher {
     transport: Arc<dyn Transport>,
     /// The client's own. A caller's may end, or just not be polled any more.
     runtime: ClientRuntime,
-    /// How long a call may take, with the time in which it gathers.
+    /// How long a call may take, the time in the queue included.
     timeout: Duration,
     /// Elsewhere than in a cluster, where one script stays within one slot.
-    home: Option<Arc<Lane>>,
-    by_slot: DashMap<u16, Arc<Lane>>,
+    home: Option<Arc<Queue>>,
+    by_slot: DashMap<u16, Arc<Queue>>,
 }
 
-/// Calls that may travel together.
+/// Calls that may be sent in one batch.
 #[derive(Debug, Default)]
-struct Lane(Mutex<Traffic>);
+struct Queue(Mutex<Traffic>);
 
 #[derive(Debug, Default)]
 struct Traffic {
-    /// How many calls are under way by themselves.
-    alone: usize,
-    /// How many carriers there are.
-    together: usize,
-    gathered: VecDeque<Gathered>,
+    /// How many single calls are under way.
+    single: usize,
+    /// How many [`BatchTask`]s send.
+    tasks: usize,
+    queued: VecDeque<Queued>,
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct Queued {
     call: Invocation,
     /// Until when it is to be answered.
     by: Instant,
     answer: oneshot::Sender<Answer>,
 }
 
-impl Combiner {
+impl Batcher {
     pub(crate) fn new(
         transport: Arc<dyn Transport>,
         runtime: ClientRuntime,
@@ -78,127 +77,127 @@ impl Combiner {
         Self { transport, runtime, timeout, home, by_slot: DashMap::new() }
     }
 
-    /// Sends one copy of the call, at the first poll, alone or in company.
+    /// Sends one copy of the call, at the first poll, by itself or in a batch.
     pub(crate) fn call(&self, call: Invocation) -> Flight {
         if !is_combinable(&call) {
             return self.transport.call(call);
         }
-        let lane = self.lane(call.key());
+        let queue = self.queue(call.key());
         let (transport, runtime) = (self.transport.clone(), self.runtime.clone());
         let timeout = self.timeout;
         async move {
-            if let Some(_one) = One::of(&lane) {
+            if let Some(_permit) = Permit::of(&queue) {
                 return transport.call(call).await;
             }
             let (answer, answered) = oneshot::channel();
             let by = Instant::now() + timeout;
-            lane.traffic().gathered.push_back(Gathered { call, by, answer });
-            Carrier::start(lane, transport, runtime);
-            // Whoever carries it goes with its runtime only.
+            queue.traffic().queued.push_back(Queued { call, by, answer });
+            BatchTask::start(queue, transport, runtime);
+            // The task ends only with its runtime.
             answered.await.unwrap_or_else(|_| Err(RuntimeEnded.into()))
         }
         .boxed()
     }
 
-    fn lane(&self, key: &[u8]) -> Arc<Lane> {
+    fn queue(&self, key: &[u8]) -> Arc<Queue> {
         if let Some(home) = &self.home {
             return home.clone();
         }
         let slot = self.transport.slot(key);
-        let known = self.by_slot.get(&slot).map(|lane| lane.clone());
+        let known = self.by_slot.get(&slot).map(|queue| queue.clone());
         known.unwrap_or_else(|| self.by_slot.entry(slot).or_default().clone())
     }
 }
 
-impl Lane {
+impl Queue {
     fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One of the calls that are under way by themselves.
-struct One<'a>(&'a Lane);
+/// The right to send a single call.
+struct Permit<'a>(&'a Queue);
 
-impl<'a> One<'a> {
-    /// `None`: there are enough.
-    fn of(lane: &'a Lane) -> Option<Self> {
-        let mut traffic = lane.traffic();
-        if traffic.alone == ALONE {
+impl<'a> Permit<'a> {
+    /// `None`: enough single calls are under way.
+    fn of(queue: &'a Queue) -> Option<Self> {
+        let mut traffic = queue.traffic();
+        if traffic.single == MOST_SINGLE {
             return None;
         }
-        traffic.alone += 1;
-        Some(Self(lane))
+        traffic.single += 1;
+        Some(Self(queue))
     }
 }
 
-impl Drop for One<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.0.traffic().alone -= 1;
+        self.0.traffic().single -= 1;
     }
 }
 
-/// Sends what has gathered, until there is nothing.
-struct Carrier {
-    lane: Arc<Lane>,
+/// Sends batches until the queue is empty.
+struct BatchTask {
+    queue: Arc<Queue>,
     transport: Arc<dyn Transport>,
     runtime: ClientRuntime,
-    /// Whether it is still one of those who carry.
+    /// Whether `Traffic::tasks` counts it.
     counted: bool,
 }
 
-impl Carrier {
-    /// Unless there are enough, or there is nothing to carry.
-    fn start(lane: Arc<Lane>, transport: Arc<dyn Transport>, runtime: ClientRuntime) {
+impl BatchTask {
+    /// Starts a task, unless enough of them run or the queue is empty.
+    fn start(queue: Arc<Queue>, transport: Arc<dyn Transport>, runtime: ClientRuntime) {
         {
-            let mut traffic = lane.traffic();
-            if traffic.together == TOGETHER || traffic.gathered.is_empty() {
+            let mut traffic = queue.traffic();
+            if traffic.tasks == MOST_TASKS || traffic.queued.is_empty() {
                 return;
             }
-            traffic.together += 1;
+            traffic.tasks += 1;
         }
-        let carrier = Self { lane, transport, runtime: runtime.clone(), counted: true };
-        runtime.spawn(carrier.run());
+        let task = Self { queue, transport, runtime: runtime.clone(), counted: true };
+        runtime.spawn(task.run());
     }
 
     async fn run(mut self) {
-        while let Some(load) = self.load() {
-            let mut trip = pin!(send(self.transport.clone(), self.runtime.clone(), load));
-            if timeout(PATIENCE, &mut trip).await.is_err() {
+        while let Some(batch) = self.next_batch() {
+            let mut answers = pin!(send(self.transport.clone(), self.runtime.clone(), batch));
+            if timeout(GROW_FOR, &mut answers).await.is_err() {
                 self.leave();
-                return trip.await;
+                return answers.await;
             }
         }
     }
 
-    /// `None`: there is nothing, and it is none of those who carry any more.
-    fn load(&mut self) -> Option<Vec<Gathered>> {
-        let mut traffic = self.lane.traffic();
-        let most = traffic.gathered.len().min(MOST);
+    /// `None`: the queue is empty, and the task is not counted any more.
+    fn next_batch(&mut self) -> Option<Vec<Queued>> {
+        let mut traffic = self.queue.traffic();
+        let most = traffic.queued.len().min(LARGEST_BATCH);
         if most > 0 {
-            return Some(traffic.gathered.drain(..most).collect());
+            return Some(traffic.queued.drain(..most).collect());
         }
-        traffic.gathered.shrink_to(MOST);
-        traffic.together -= 1;
+        traffic.queued.shrink_to(LARGEST_BATCH);
+        traffic.tasks -= 1;
         self.counted = false;
         None
     }
 
-    /// It has to wait: another one may start.
+    /// The task has to wait for an answer: another one may start.
     fn leave(&mut self) {
         self.counted = false;
-        self.lane.traffic().together -= 1;
-        Self::start(self.lane.clone(), self.transport.clone(), self.runtime.clone());
+        self.queue.traffic().tasks -= 1;
+        Self::start(self.queue.clone(), self.transport.clone(), self.runtime.clone());
     }
 }
 
-/// Cut short, that is with its runtime, it leaves nobody behind who would wait for another.
-impl Drop for Carrier {
+/// A task that is dropped, with its runtime, leaves no call in the queue that nobody would send.
+impl Drop for BatchTask {
     fn drop(&mut self) {
         if self.counted {
             let left = {
-                let mut traffic = self.lane.traffic();
-                traffic.together -= 1;
-                std::mem::take(&mut traffic.gathered)
+                let mut traffic = self.queue.traffic();
+                traffic.tasks -= 1;
+                std::mem::take(&mut traffic.queued)
             };
             drop(left);
         }
@@ -206,16 +205,16 @@ impl Drop for Carrier {
 }
 
 /// Sends them and gives each its answer.
-async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut load: Vec<Gathered>) {
-    if load.len() == 1 {
-        let Gathered { call, by, answer } = load.remove(0);
+async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut batch: Vec<Queued>) {
+    if batch.len() == 1 {
+        let Queued { call, by, answer } = batch.remove(0);
         let _ = answer.send(transport.call_by(call, by).await);
         return;
     }
     // Of the one that came first.
-    let by = load[0].by;
+    let by = batch[0].by;
     let (calls, answers): (Vec<_>, Vec<_>) =
-        load.into_iter().map(|Gathered { call, answer, .. }| (call, answer)).unzip();
+        batch.into_iter().map(|Queued { call, answer, .. }| (call, answer)).unzip();
     let reply = transport.call_by(combine(&calls), by).await;
     for ((call, answer), reply) in calls.iter().zip(answers).zip(each(reply, calls.len())) {
         match reply {

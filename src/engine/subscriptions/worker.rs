@@ -8,7 +8,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{NOBODY, PROBE_INTERVAL, State, Wakeups, WorkerId};
+use super::{NOBODY, PROBE_INTERVAL, State, Subscriptions, WorkerId};
 use crate::{
     engine::backoff::Backoff,
     wire::{Transport, WireError},
@@ -21,9 +21,13 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn start(place: u64, wakeups: Arc<Wakeups>, transport: Arc<dyn Transport>) -> Self {
+    pub(super) fn start(
+        place: u64,
+        subscriptions: Arc<Subscriptions>,
+        transport: Arc<dyn Transport>,
+    ) -> Self {
         let (queue, touched) = mpsc::unbounded_channel();
-        let task = tokio::spawn(work(place, wakeups, transport, touched));
+        let task = tokio::spawn(work(place, subscriptions, transport, touched));
         Self { queue, task }
     }
 }
@@ -37,11 +41,11 @@ impl Drop for Worker {
 
 async fn work(
     place: u64,
-    wakeups: Arc<Wakeups>,
+    subscriptions: Arc<Subscriptions>,
     transport: Arc<dyn Transport>,
     mut queue: mpsc::UnboundedReceiver<String>,
 ) {
-    let me = wakeups.workers.fetch_add(1, Ordering::Relaxed) + 1;
+    let me = subscriptions.workers.fetch_add(1, Ordering::Relaxed) + 1;
     let mut backoff = Backoff::new();
     loop {
         let mut touched = Vec::new();
@@ -49,7 +53,7 @@ async fn work(
         if quiet && let Err(error) = transport.probe(place).await {
             tracing::warn!(%error, "the subscriber connection does not answer");
         }
-        match settle(&wakeups, &transport, touched, me).await {
+        match settle(&subscriptions, &transport, touched, me).await {
             Ok(()) => backoff = Backoff::new(),
             Err(error) => {
                 tracing::warn!(%error, "could not subscribe, waiters poll meanwhile");
@@ -66,7 +70,7 @@ async fn work(
 /// Brings the server's subscriptions in line with what is wanted of the touched channels. What
 /// fails is put back into the queue.
 async fn settle(
-    wakeups: &Wakeups,
+    subscriptions: &Subscriptions,
     transport: &Arc<dyn Transport>,
     mut touched: Vec<String>,
     me: WorkerId,
@@ -74,15 +78,15 @@ async fn settle(
     touched.sort_unstable();
     touched.dedup();
     let (wanted, unwanted): (Vec<_>, Vec<_>) =
-        touched.into_iter().partition(|name| wakeups.channels.contains_key(name));
-    let subscribed = &wakeups.subscribed;
+        touched.into_iter().partition(|name| subscriptions.channels.contains_key(name));
+    let subscribed = &subscriptions.subscribed;
     let (known, new): (Vec<_>, Vec<_>) =
         wanted.into_iter().partition(|name| subscribed.get(name).is_some_and(|by| *by == me));
-    wakeups.set(&known, State::Confirmed);
+    subscriptions.set(&known, State::Confirmed);
 
     let again = |names: Vec<String>| {
         for name in names {
-            let _ = wakeups.touched.send(name);
+            let _ = subscriptions.touched.send(name);
         }
     };
     let stale: Vec<_> = unwanted
@@ -117,7 +121,7 @@ async fn settle(
     while let Some(mut part) = parts.pop() {
         match transport.subscribe(part.clone()).await {
             Ok(()) => {
-                wakeups.set(&part, State::Confirmed);
+                subscriptions.set(&part, State::Confirmed);
                 for name in part {
                     subscribed.insert(name, me);
                 }
@@ -129,7 +133,7 @@ async fn settle(
             }
             Err(error @ WireError::Refused(_)) => {
                 forget(&part);
-                wakeups.set(&part, State::Refused);
+                subscriptions.set(&part, State::Refused);
                 refused = Err(error);
             }
             Err(error) => {

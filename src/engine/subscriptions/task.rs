@@ -7,17 +7,17 @@ use std::{
 
 use tokio::time::sleep;
 
-use super::{PROBE_INTERVAL, Wakeups, worker::Worker};
+use super::{PROBE_INTERVAL, Subscriptions, worker::Worker};
 use crate::{engine::lifecycle::Lifecycle, wire::Transport};
 
 /// Runs the task. Ends with the engine.
 pub(crate) async fn run(
     life: Weak<Lifecycle>,
-    wakeups: Arc<Wakeups>,
+    subscriptions: Arc<Subscriptions>,
     transport: Arc<dyn Transport>,
 ) {
-    let mut queue = wakeups.queue.lock().await;
-    let mut gaps = wakeups.gaps.subscribe();
+    let mut queue = subscriptions.queue.lock().await;
+    let mut gaps = subscriptions.gaps.subscribe();
     let mut workers = HashMap::new();
     loop {
         let mut touched = Vec::new();
@@ -28,9 +28,9 @@ pub(crate) async fn run(
                     tracing::info!("subscriptions were lost, renewing them");
                 }
                 workers.clear();
-                touched.extend(wakeups.channels.iter().map(|entry| entry.key().clone()));
+                touched.extend(subscriptions.channels.iter().map(|entry| entry.key().clone()));
                 // A connection may be as it was, with what nobody wants any more.
-                touched.extend(wakeups.subscribed.iter().map(|entry| entry.key().clone()));
+                touched.extend(subscriptions.subscribed.iter().map(|entry| entry.key().clone()));
             }
             // The engine may be gone.
             () = sleep(PROBE_INTERVAL) => {}
@@ -42,7 +42,7 @@ pub(crate) async fn run(
             let place = transport.place(&name);
             let worker = workers
                 .entry(place)
-                .or_insert_with(|| Worker::start(place, wakeups.clone(), transport.clone()));
+                .or_insert_with(|| Worker::start(place, subscriptions.clone(), transport.clone()));
             let _ = worker.queue.send(name);
         }
     }

@@ -1,4 +1,4 @@
-//! Who is to be looked at when.
+//! [`RenewalSchedule`]: which hold the watchdog checks when.
 
 use std::{
     collections::BTreeMap,
@@ -10,16 +10,16 @@ use tokio::time::Instant;
 
 use super::lease::Lease;
 
-/// What is at rest in it costs nothing until its time has come.
+/// Holds by the time of their next check. One that is not due costs nothing.
 #[derive(Debug)]
-pub(crate) struct Agenda {
+pub(crate) struct RenewalSchedule {
     begun: Instant,
     step: Duration,
     /// By the number of steps after which it is time.
     pages: BTreeMap<u128, Vec<Weak<Lease>>>,
 }
 
-impl Agenda {
+impl RenewalSchedule {
     pub(crate) fn new(step: Duration) -> Self {
         Self { begun: Instant::now(), step, pages: BTreeMap::new() }
     }

@@ -1,5 +1,7 @@
-//! Subscriptions to unlock channels: one connection to each server, channels counted, and after any
-//! gap everyone is woken to look for himself.
+//! [`Subscriptions`]: the channels on which the waiters of one client hear that a lock was released.
+//!
+//! Users of a channel are counted; there is one subscription for all of them. After a gap in the messages every
+//! waiter is woken, and asks the server itself.
 
 pub(super) mod task;
 mod worker;
@@ -18,14 +20,14 @@ use tokio::{
 use crate::wire::Event;
 
 /// How long a waiter goes without a confirmed subscription before it goes on by polling.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often a quiet subscriber connection is asked for a sign of life.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// All channels somebody waits on.
 #[derive(Debug)]
-pub(crate) struct Wakeups {
+pub(crate) struct Subscriptions {
     channels: DashMap<String, Entry>,
     /// Says which channel is to be looked at: subscribed, or given up.
     touched: mpsc::UnboundedSender<String>,
@@ -60,7 +62,7 @@ enum State {
     Refused,
 }
 
-impl Wakeups {
+impl Subscriptions {
     pub(crate) fn new() -> Arc<Self> {
         let (touched, queue) = mpsc::unbounded_channel();
         Arc::new(Self {
@@ -74,7 +76,7 @@ impl Wakeups {
     }
 
     /// Takes what the subscriber connection hears. Does not block.
-    pub(crate) fn take(&self, event: Event) {
+    pub(crate) fn on_event(&self, event: Event) {
         match event {
             Event::Message(channel) => {
                 if let Some(entry) = self.channels.get(&channel) {
@@ -105,7 +107,7 @@ impl Wakeups {
             let _ = self.touched.send(name.to_owned());
         }
         Subscription {
-            wakeups: self.clone(),
+            subscriptions: self.clone(),
             name: name.to_owned(),
             messages: entry.channel.messages.subscribe(),
             state: entry.channel.state.subscribe(),
@@ -113,7 +115,7 @@ impl Wakeups {
     }
 
     /// How many messages came on a channel so far; `None`: it is not listened to.
-    pub(crate) fn heard(&self, name: &str) -> Option<u64> {
+    pub(crate) fn count(&self, name: &str) -> Option<u64> {
         let entry = self.channels.get(name)?;
         let confirmed = *entry.channel.state.borrow() == State::Confirmed;
         confirmed.then(|| *entry.channel.messages.borrow())
@@ -149,7 +151,7 @@ impl Channel {
 /// One waiter's share in a channel.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    wakeups: Arc<Wakeups>,
+    subscriptions: Arc<Subscriptions>,
     name: String,
     messages: watch::Receiver<u64>,
     state: watch::Receiver<State>,
@@ -160,7 +162,7 @@ impl Subscription {
     /// whoever waits must look again now, and may then rely on messages if this says so.
     pub(crate) async fn ready(&mut self) -> bool {
         let settled = self.state.wait_for(|state| *state != State::Pending);
-        let _ = timeout(PATIENCE, settled).await;
+        let _ = timeout(CONFIRM_WITHIN, settled).await;
         self.is_confirmed()
     }
 
@@ -180,12 +182,12 @@ impl Subscription {
     }
 
     /// How many messages came so far.
-    pub(crate) fn heard(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         *self.messages.borrow()
     }
 
     /// Done when one more message comes.
-    pub(crate) async fn more(&self) {
+    pub(crate) async fn changed(&self) {
         let mut messages = self.messages.clone();
         messages.mark_unchanged();
         if messages.changed().await.is_err() {
@@ -205,12 +207,12 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let last = self.wakeups.channels.remove_if_mut(&self.name, |_, entry| {
+        let last = self.subscriptions.channels.remove_if_mut(&self.name, |_, entry| {
             entry.users -= 1;
             entry.users == 0
         });
         if last.is_some() {
-            let _ = self.wakeups.touched.send(std::mem::take(&mut self.name));
+            let _ = self.subscriptions.touched.send(std::mem::take(&mut self.name));
         }
     }
 }

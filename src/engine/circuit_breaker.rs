@@ -1,0 +1,39 @@
+//! [`CircuitBreaker`]: whether a server is left alone, for it has lately not answered.
+
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// How long a server that has not answered is left alone.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Keeps callers that need only a majority of servers from piling up requests at one that hangs. While it is open,
+/// such a caller does without the server.
+#[derive(Debug, Default)]
+pub(crate) struct CircuitBreaker {
+    until: Mutex<Option<Instant>>,
+}
+
+impl CircuitBreaker {
+    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.until.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether it is too early to ask the server again.
+    pub(crate) fn is_open(&self) -> bool {
+        self.until().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// The server has not answered in time.
+    pub(crate) fn open(&self) {
+        *self.until() = Some(Instant::now() + PAUSE);
+    }
+
+    /// The server has answered.
+    pub(crate) fn close(&self) {
+        *self.until() = None;
+    }
+}
