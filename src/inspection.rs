@@ -67,19 +67,14 @@ pub enum Remaining {
 impl Inspection {
     pub(crate) fn new(snapshot: Snapshot, kind: Kind, client: &str) -> Self {
         let ours = |id: &str| id.strip_prefix(client).is_some_and(|rest| rest.starts_with(':'));
-        let is_whole = kind.side() == Side::Whole;
         let holders = snapshot
-            .fields
+            .holders(kind.side() != Side::Whole)
             .into_iter()
-            .filter(|(field, _)| is_whole || field != "mode")
-            .map(|(id, count)| Holder {
-                ours: ours(&id),
-                count: count.parse().unwrap_or(0),
-                access: match is_whole || id.ends_with(":write") {
-                    true => Access::Exclusive,
-                    false => Access::Shared,
-                },
-                id,
+            .map(|holder| Holder {
+                ours: ours(&holder.id),
+                count: holder.count,
+                access: if holder.shares { Access::Shared } else { Access::Exclusive },
+                id: holder.id,
             })
             .collect();
         let queue = snapshot

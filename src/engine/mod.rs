@@ -108,15 +108,20 @@ impl Engine {
         self.transport.time_at(key, sent) + self.settings.command_timeout.as_millis() as u64
     }
 
+    /// Sends one copy of a call.
+    pub(crate) fn call(&self, call: Invocation) -> Flight {
+        self.batcher.call(call)
+    }
+
     /// Sends one copy of a call, which so many replicas are to confirm when `is_due` says so of its reply.
-    pub(crate) fn call(
+    pub(crate) fn call_confirmed(
         &self,
         call: Invocation,
         replicas: Replicas,
         is_due: fn(&Reply) -> bool,
     ) -> Flight {
         match replicas {
-            Replicas::None => self.batcher.call(call),
+            Replicas::None => self.call(call),
             replicas => {
                 let patience = self.settings.replica_timeout;
                 self.transport.call_confirmed(call, Confirm { replicas, patience, is_due })

@@ -179,7 +179,8 @@ impl Attempt {
             }
             None => target.protocol.acquire(&self.id, terms, &self.wish),
         };
-        let reply = engine.call(call, self.request.replicas, AcquireReply::is_to_be_confirmed);
+        let reply =
+            engine.call_confirmed(call, self.request.replicas, AcquireReply::is_to_be_confirmed);
         let stood = self.stands;
         self.stands |= self.wish.stand;
         self.state = State::InFlight(Copy { reply, not_after, stood });

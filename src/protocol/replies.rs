@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::wire::{Reply, WireError};
+use crate::{
+    owner::HoldId,
+    wire::{Reply, WireError},
+};
 
 /// What a request came to that must have no effect past its not-after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,9 +136,40 @@ pub(crate) struct Snapshot {
     /// In ms; negative as Redis's PTTL says it.
     pub(crate) pttl: i64,
     /// The fields of the hash.
-    pub(crate) fields: Vec<(String, String)>,
+    fields: Vec<(String, String)>,
     /// Who waits, in order, and for how many ms its place is kept.
     pub(crate) queue: Vec<(String, Option<i64>)>,
+}
+
+/// One holder in a [`Snapshot`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeenHolder {
+    pub(crate) id: String,
+    pub(crate) count: u64,
+    /// Whether others may hold the lock beside it.
+    pub(crate) shares: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn is_free(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    pub(crate) fn has(&self, holder: &HoldId) -> bool {
+        self.fields.iter().any(|(id, _)| id == holder.as_str())
+    }
+
+    /// Who holds the lock. The hash of a lock with two sides has a field `mode` beside them, and the ids of its
+    /// writers end in `:write`.
+    pub(crate) fn holders(&self, has_sides: bool) -> Vec<SeenHolder> {
+        let holders = self.fields.iter().filter(|(id, _)| !has_sides || id != "mode");
+        let seen = holders.map(|(id, count)| SeenHolder {
+            id: id.clone(),
+            count: count.parse().unwrap_or(0),
+            shares: has_sides && !id.ends_with(":write"),
+        });
+        seen.collect()
+    }
 }
 
 /// What an answer to [`Protocol::inspect`](super::Protocol::inspect) means.

@@ -16,26 +16,20 @@ mod passing;
 mod renewals;
 mod unpolled;
 mod waiters;
+mod world;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use harness::{Inspector, Messages, RedisServer};
 use tokio::time::sleep;
 
-use self::network::Fault;
-use self::network::{Link, Network};
+use self::network::{Fault, Link, Network};
+use self::world::{ONE_WAY, World};
 use crate::{
     Client, Lock,
     config::Config,
     engine::{Engine, Subscriptions},
     runtime::ClientRuntime,
 };
-
-/// How long one way over the network takes.
-pub(super) const ONE_WAY: Duration = Duration::from_millis(3);
 
 /// The lock that all these tests want.
 pub(super) const LOCK: &str = "cut";
@@ -66,53 +60,6 @@ pub(super) const KINDS: &[Kind] = &[
         blocker: WRITE,
     },
 ];
-
-/// A real server, and who listens there.
-pub(super) struct World {
-    server: RedisServer,
-    inspector: Mutex<Inspector>,
-    listeners: Mutex<Vec<Listener>>,
-}
-
-/// One client's subscription.
-struct Listener {
-    client: Arc<Subscriptions>,
-    channel: String,
-    messages: Messages,
-}
-
-impl World {
-    pub(super) fn new() -> Arc<Self> {
-        let server = RedisServer::start();
-        let inspector = Mutex::new(server.inspector());
-        Arc::new(Self { server, inspector, listeners: Mutex::default() })
-    }
-
-    /// What a client that was closed did not release.
-    pub(super) fn forget(&self, lock: &str) {
-        self.inspector.lock().unwrap().query::<()>(redis::cmd("DEL").arg(lock));
-    }
-
-    /// A master that knows of this hold, and of nothing since.
-    pub(super) fn forget_since(&self, lock: &str, holder: &str) {
-        let inspector = self.inspector.lock().unwrap();
-        inspector.query::<()>(redis::cmd("DEL").arg(lock));
-        inspector.query::<()>(redis::cmd("HSET").arg(lock).arg(holder).arg(1));
-        inspector.query::<()>(redis::cmd("PEXPIRE").arg(lock).arg(3_600_000));
-    }
-
-    pub(super) fn pttl(&self, key: &str) -> i64 {
-        self.inspector.lock().unwrap().query(redis::cmd("PTTL").arg(key))
-    }
-
-    pub(super) fn write(&self, key: &str, value: &str) {
-        self.inspector.lock().unwrap().query::<()>(redis::cmd("SET").arg(key).arg(value));
-    }
-
-    fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
-        self.listeners.lock().unwrap()
-    }
-}
 
 /// A client on a fake clock, and its way to the server.
 pub(super) struct Sim {

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Listener, ONE_WAY, World};
+use super::world::{Listener, ONE_WAY, World};
 use crate::{
     engine::Subscriptions,
     wire::{Arg, Event, Flight, Invocation, Reply, ServerClock, Transport, WireError},

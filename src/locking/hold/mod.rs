@@ -134,10 +134,10 @@ impl Hold {
         let reply = self.target.ask(self.target.protocol.inspect()).await?;
         let snapshot =
             protocol::inspected(reply).map_err(|error| error.into_error(self.target.name()))?;
-        if snapshot.fields.iter().any(|(holder, _)| holder == self.id().as_str()) {
+        if snapshot.has(self.id()) {
             return Ok(());
         }
-        let why = match snapshot.fields.is_empty() {
+        let why = match snapshot.is_free() {
             true => self.lease.why_gone(),
             false => Loss::Taken,
         };

@@ -85,8 +85,10 @@ impl Hold {
             };
             let call = self.target.protocol.reenter(self.id(), terms, to);
             let mut acknowledged = None;
-            let answer =
-                engine.call(call, replicas, Reentry::is_to_be_confirmed).await.and_then(|reply| {
+            let answer = engine
+                .call_confirmed(call, replicas, Reentry::is_to_be_confirmed)
+                .await
+                .and_then(|reply| {
                     let (reply, by) = reply.split();
                     acknowledged = by;
                     protocol::reentered(reply)

@@ -9,7 +9,6 @@ use crate::{
     engine::Backoff,
     error::{Error, Loss},
     protocol,
-    replicas::Replicas,
 };
 
 /// How often a release is tried.
@@ -104,7 +103,7 @@ impl Hold {
             let sent = Instant::now();
             let place = if to == 0 { engine.serves(&*self.target.protocol) } else { None };
             let call = self.target.protocol.release(self.id(), to);
-            let answer = engine.call(call, Replicas::None, |_| false).await;
+            let answer = engine.call(call).await;
             let answer = answer.and_then(protocol::released);
             if answer.is_ok() {
                 self.target.released(place, self.id(), || self.lease.outlived_at(sent));
