@@ -5,28 +5,28 @@
 //! use redisson_lock::{Client, Config};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), redisson_lock::Error> {
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect(Config::from_url("redis://127.0.0.1:6379")?).await?;
 //! let lock = client.lock("order:42"); // in Java: redisson.getLock("order:42")
 //!
 //! let guard = lock.lock().await?; // waits; renewed while the guard lives
-//! // ... the critical section ...
+//! guard.while_held(async { /* the critical section */ }).await?; // stops when the lock is lost
 //! guard.unlock().await?; // or drop it: then the release is sent in the background
-//! client.close().await?; // waits for what is sent in the background: a `main` that ends does not
+//! client.close().await?; // waits for releases in the background: a `main` that ends does not
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Who decides what
 //! **The server decides who holds a lock. The client only decides when to stop trusting that it
-//! does.** A lock is a key with a TTL; who is in it holds the lock, and when the TTL ends nobody
-//! does, whatever a client believes. Taking, re-entering, renewing and releasing are scripts that run
-//! on the server as one step each.
+//! does.** A lock is a hash with a TTL, and its field names the holder. When the TTL expires the lock is
+//! free, even if the client has not noticed. Taking, re-entering, renewing and releasing are scripts that
+//! run on the server as one step each.
 //!
 //! **Who holds is a value.** An acquisition without an owner is its own holder, so two futures of
 //! one task exclude each other, as with tokio's `Mutex`. An [`Owner`] is what a thread is to
 //! Redisson's `RLock`: whoever passes the same one by [`.by(&mut owner)`](Acquire::by) takes the
-//! lock once more. Tasks and threads are nobody.
+//! lock once more. Task and thread identity plays no role.
 //!
 //! **Every effect on the server belongs to one value, and dropping that value undoes it**: a hold
 //! ([`LockGuard`]), a place in line and a subscription (the future of [`Lock::lock`]), a renewal

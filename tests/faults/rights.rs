@@ -14,7 +14,7 @@ use crate::warnings::listen;
 /// Asked by fred whenever it connects, and not needed. The first is how Redis 6 says the second.
 const CURIOSITY: [&str; 3] = ["client", "client|id", "info"];
 
-/// All that a user needs for locks whose names begin with `order:`, as the README says.
+/// All that a user needs for locks whose names begin with `order:`, as `docs/operations.md` says.
 fn least() -> Vec<String> {
     rights("rights (ACL)", "order:")
 }

@@ -8,7 +8,7 @@
 //! - [`Inspector`]: an independent eye on what a server keeps.
 //! - [`Proxy`]: a network between a client and a server that loses exactly what the test tells it to lose.
 //! - [`Peer`]: a process that takes locks for a test, in Rust or in Java; a [`Party`] is one owner in it, at one lock.
-//! - [`rights`]: what the README says that a user needs.
+//! - [`rights`]: what `docs/operations.md` says that a user needs.
 //! - [`assert_nothing_left`]: the last line of a test.
 //!
 //! Nothing waits for ever: what does not come in [`PATIENCE`] is a panic that says what was waited for.

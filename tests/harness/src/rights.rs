@@ -1,19 +1,19 @@
-//! What a user may do on a server: as the README says it, so that this is what is tested.
+//! What a user may do on a server: as `docs/operations.md` says it, so that this is what is tested.
 
 use std::fs;
 use std::path::Path;
 
 use redis::{Connection, Value, cmd, from_redis_value};
 
-/// The rules for `ACL SETUSER` that stand in this row of the README's table, for locks whose names begin with `name`.
+/// The rules for `ACL SETUSER` that stand in this row of its table, for locks whose names begin with `name`.
 ///
 /// # Panics
 /// When there is no such row, or no rule in it.
 pub fn rights(row: &str, name: &str) -> Vec<String> {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = fs::read_to_string(readme).expect("the README");
-    let rules = rules(&readme, row).unwrap_or_else(|| panic!("the README has no row {row:?}"));
-    assert!(!rules.is_empty(), "no rules in the README's row {row:?}");
+    let operations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    let operations = fs::read_to_string(operations).expect("docs/operations.md");
+    let rules = rules(&operations, row).unwrap_or_else(|| panic!("there is no row {row:?}"));
+    assert!(!rules.is_empty(), "no rules in the row {row:?}");
     rules.into_iter().map(|rule| rule.replace("<name>", name)).collect()
 }
 
