@@ -10,10 +10,10 @@ use harness::{Inspector, Messages, RedisServer};
 use crate::engine::Subscriptions;
 
 /// How long one way over the network takes.
-pub(super) const ONE_WAY: Duration = Duration::from_millis(3);
+pub(crate) const ONE_WAY: Duration = Duration::from_millis(3);
 
 /// A real server, and who listens there.
-pub(super) struct World {
+pub(crate) struct World {
     pub(super) server: RedisServer,
     pub(super) inspector: Mutex<Inspector>,
     listeners: Mutex<Vec<Listener>>,
