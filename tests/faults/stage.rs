@@ -10,6 +10,7 @@ use harness::{
     Inspector, PATIENCE, Proxy, RedisServer, RedisServerBuilder, assert_nothing_left, eventually,
     lock_channel,
 };
+pub(crate) use harness::{SOON, soon, within};
 use redisson_lock::{Client, Config, Error, LockGuard, Loss};
 use tokio::task::JoinHandle;
 
@@ -18,10 +19,6 @@ pub(crate) const SHORT: Duration = Duration::from_secs(3);
 
 /// The lease of a watched hold by default: who gets the lock much sooner did not wait for its end.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
-
-/// More than a waiter needs that has missed a message (it looks again every three seconds), on a busy machine; much
-/// less than a [`WATCHDOG`].
-pub(crate) const SOON: Duration = Duration::from_secs(12);
 
 /// The lock of a test that needs but one.
 pub(crate) const LOCK: &str = "order:42";
@@ -162,22 +159,6 @@ pub(crate) async fn warm_up(client: &Client) {
     let inner = lock.lock().by(&mut me).await.unwrap();
     inner.unlock().await.unwrap();
     outer.unlock().await.unwrap();
-}
-
-/// Waits for what has to come soon.
-pub(crate) async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
-    within(SOON, what, future).await
-}
-
-/// Waits for what has to come within `limit`.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    what: &str,
-    future: impl IntoFuture<Output = T>,
-) -> T {
-    tokio::time::timeout(limit, future.into_future())
-        .await
-        .unwrap_or_else(|_| panic!("waited {limit:?} in vain {what}"))
 }
 
 /// A task that waits for the lock, for as long as it takes.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use harness::{Proxy, RedisServer, assert_nothing_left};
+use harness::{Proxy, RedisServer, assert_nothing_left, within};
 use redisson_lock::{Client, Config, Lock};
 use tokio::time::timeout;
 
@@ -84,5 +84,5 @@ pub(crate) fn locks(user: &User, name: &str) -> Vec<Lock> {
 
 /// The future's output, if it comes at all.
 pub(crate) async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
-    timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what}: no end after {SOON:?}"))
+    within(SOON, what, future).await
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{
-    Lang, PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually, read_hold_key,
+    Lang, PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually, read_hold_key, within,
 };
 use redisson_lock::{Client, Config, Error, LockGuard};
 use serde_json::Value;
@@ -112,8 +112,7 @@ fn timeout_key(name: &str, guard: &LockGuard) -> String {
 }
 
 pub(crate) async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
-    let done = tokio::time::timeout(BOUND, done).await;
-    done.unwrap_or_else(|_| panic!("{what} takes longer than {BOUND:?}"))
+    within(BOUND, what, done).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

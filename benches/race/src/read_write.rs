@@ -40,7 +40,8 @@ pub(crate) async fn read_write(server: &RedisServer, hold: Duration) -> Section 
     for owners in OWNERS {
         rows.extend(pairs.all().into_iter().map(|pair| row(pair, owners, hold)));
     }
-    let title = format!("A read/write lock, held for {hold:?}, {WRITE_PERCENT} % writes");
+    let title =
+        format!("A read/write lock, held for {} ms, {WRITE_PERCENT} % writes", hold.as_millis());
     let note = format!(
         "Two processes, half of the owners in each; medians of {ROUNDS} rounds of {TIME:?}, times the mean of both processes; the longest wait is that of all rounds. Watchdogs of {WATCHDOG:?}."
     );

@@ -56,4 +56,4 @@ pub use server::{RedisServer, RedisServerBuilder};
 pub use servers::Servers;
 pub use slots::slot;
 pub use tls::TlsFiles;
-pub use wait::{PATIENCE, eventually};
+pub use wait::{PATIENCE, SOON, eventually, soon, within};

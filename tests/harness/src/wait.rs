@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// More than a waiter needs that has missed a message (it looks again every three seconds), on a busy machine; much
+/// less than the lease of a watched hold by default, 30 s.
+pub const SOON: Duration = Duration::from_secs(12);
+
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Looks every 10 ms until `look` sees something, and gives that back.
@@ -41,4 +45,22 @@ pub(crate) fn blocking<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) 
         }
         std::thread::sleep(GLANCE);
     }
+}
+
+/// Waits for what has to come within [`SOON`].
+///
+/// # Panics
+/// When it does not come; the message says `what` was waited for.
+pub async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
+    within(SOON, what, future).await
+}
+
+/// Waits for what has to come within `limit`.
+///
+/// # Panics
+/// As [`soon`].
+pub async fn within<T>(limit: Duration, what: &str, future: impl IntoFuture<Output = T>) -> T {
+    tokio::time::timeout(limit, future.into_future())
+        .await
+        .unwrap_or_else(|_| panic!("waited {limit:?} in vain {what}"))
 }

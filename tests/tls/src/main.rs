@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{env, io};
 
 use harness::{
-    PATIENCE, RedisServer, RedisServerBuilder, assert_nothing_left, eventually, lock_channel,
+    PATIENCE, RedisServer, RedisServerBuilder, assert_nothing_left, eventually, lock_channel, soon,
 };
 use redisson_lock::rustls::ClientConfig;
 use redisson_lock::{Client, Config, Error, FredConfig};
@@ -24,8 +24,6 @@ use certificates::Authority;
 const LOCK: &str = "order:42";
 /// Tells a test that was started by another where the server is.
 const URL: &str = "TLS_TEST_URL";
-/// Much more than a refusal takes on a busy machine, and less than a caller waits who is not told.
-const SOON: Duration = Duration::from_secs(12);
 
 /// A server with a port for TLS beside the plain one, by which the test looks at it.
 struct Stage {
@@ -162,12 +160,6 @@ async fn assert_refused(config: Config, why: &str) {
 
 async fn connect(config: Config) -> Client {
     soon("to connect", Client::connect(config)).await.unwrap()
-}
-
-async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
-    tokio::time::timeout(SOON, future.into_future())
-        .await
-        .unwrap_or_else(|_| panic!("waited {SOON:?} in vain {what}"))
 }
 
 /// Says so when it does not.
