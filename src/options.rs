@@ -17,7 +17,7 @@ pub(crate) struct LockOptions {
 /// process looks, at the shortest pause again after each of them that got in.
 ///
 /// Pauses lie between 100 µs and 60 s, and the first is not above the longest: others are refused
-/// with [`Error::Invalid`](crate::Error::Invalid) by the acquisition.
+/// with [`Error::Invalid`] by the acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "pauses do nothing by themselves: `client.spin_lock_with(name, pauses)`"]
 pub struct SpinBackoff {
