@@ -57,7 +57,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn connect(config: Config) -> Result<Self, Error> {
-        let (fred, settings) = config.into_settings()?;
+        let (deployment, settings) = config.into_settings()?;
         let subscriptions = Subscriptions::new();
         let sink = {
             let subscriptions = subscriptions.clone();
@@ -65,7 +65,7 @@ impl Client {
         };
         let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
         let runtime = ClientRuntime::current();
-        let transport = FredTransport::connect(fred, timeout, sharded, sink, runtime.clone());
+        let transport = FredTransport::connect(deployment, timeout, sharded, sink, runtime.clone());
         let transport =
             transport.await.map_err(|error| error.about("connecting", None, &settings.server))?;
         let engine = Engine::start(settings, Arc::new(transport), subscriptions, runtime);

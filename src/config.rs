@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Error,
     replicas::Replicas,
-    wire::{FredConfig, ShardedPubsub, check_url, server_name, shown},
+    wire::{Credentials, Deployment, Servers, ShardedPubsub, Tls, read_url},
 };
 
 /// How a client connects and behaves. Reads and writes as plain text by serde, durations as `30s`.
-/// What serde writes has the URL in it with its passwords; `{:?}` shows neither.
+/// What serde writes contains the passwords, and not the [`Tls`]; `{:?}` shows neither.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -25,8 +25,16 @@ use crate::{
 #[must_use = "a configuration does nothing by itself: `Client::connect(config).await?`"]
 pub struct Config {
     url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    username: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    password: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sentinel_username: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sentinel_password: Option<String>,
     #[serde(skip)]
-    fred: Option<FredConfig>,
+    tls: Option<Tls>,
     prefix: String,
     #[serde(with = "humantime_serde")]
     watchdog: Duration,
@@ -50,7 +58,11 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".into(),
-            fred: None,
+            username: None,
+            password: None,
+            sentinel_username: None,
+            sentinel_password: None,
+            tls: None,
             prefix: String::new(),
             watchdog: Duration::from_secs(30),
             command_timeout: Duration::from_secs(3),
@@ -84,40 +96,46 @@ impl Config {
     /// or needs a feature that is not compiled in. The error lists what is known, and repeats no secret.
     pub fn from_url(url: impl Into<String>) -> Result<Self, Error> {
         let url = url.into();
-        check_url(&url)?;
+        read_url(&url)?;
         Ok(Self { url, ..Self::default() })
     }
 
-    /// Server, credentials, database and TLS from a configuration of fred: so a certificate authority
-    /// other than the system's is trusted, or a client certificate is shown.
+    /// The user to log in as, instead of the URL's. Nothing in it is percent-encoded.
+    pub fn username(mut self, username: impl Into<String>) -> Self {
+        self.username = Some(username.into());
+        self
+    }
+
+    /// The password to log in with, instead of the URL's. Nothing in it is percent-encoded.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// The user to log in as to the sentinels of a `redis-sentinel://` URL, instead of the URL's `sentinelUsername`.
+    pub fn sentinel_username(mut self, username: impl Into<String>) -> Self {
+        self.sentinel_username = Some(username.into());
+        self
+    }
+
+    /// The password for the sentinels of a `redis-sentinel://` URL, instead of the URL's `sentinelPassword`.
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
+        self.sentinel_password = Some(password.into());
+        self
+    }
+
+    /// How TLS is used: other authorities than the system's, a client certificate, other names in certificates. For
+    /// `rediss://`, `rediss-cluster://` and `rediss-sentinel://` URLs, which trust the system's authorities without it.
     ///
-    /// Servers that a cluster or sentinels name by an IP address must have certificates for that, or
-    /// `TlsHostMapping` says for which host: `DefaultHost` for the first one that the configuration
-    /// names, `Custom` for what a function makes of the address.
+    /// serde does not write it: it may have a private key in it.
     ///
-    /// How fred repeats, times out and reconnects is not taken over: its defaults break locks. Such a
-    /// configuration is not written by serde: there is no URL in it. `{:?}` of a [`FredConfig`] itself
-    /// shows its passwords, and `FredConfig::from_url` takes an unknown scheme for plain text.
-    ///
-    /// There with one of the `tls-*` features only: without them fred reads `rediss://` as `redis://`, and
-    /// nothing in its configuration tells that TLS was asked for.
-    ///
-    /// ```
-    /// # #[cfg(all(feature = "tls-rustls-ring", not(feature = "tls-rustls")))] {
-    /// // With the feature tls-rustls or tls-rustls-ring.
-    /// use redisson_lock::{Config, FredConfig, TlsHostMapping, rustls};
-    ///
-    /// let roots = rustls::RootCertStore::empty(); // and then yours
-    /// let tls = rustls::ClientConfig::builder().with_root_certificates(roots);
-    /// let tls = tls.with_no_client_auth(); // or .with_client_auth_cert(certificates, key)?
-    /// let mut fred = FredConfig::from_url("redis-cluster://redis.example:6380").unwrap();
-    /// fred.tls.insert(tls.into()).hostnames = TlsHostMapping::DefaultHost;
-    /// let config = Config::from_fred(fred);
-    /// # }
-    /// ```
-    #[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
-    pub fn from_fred(config: FredConfig) -> Self {
-        Self { url: String::new(), fred: Some(config), ..Self::default() }
+    /// # Errors
+    /// [`Error::Config`] when a PEM cannot be read, a key does not belong to its certificate, the URL is one without TLS,
+    /// or none of the `tls-*` features is compiled in. The error says which, and repeats nothing of a PEM.
+    pub fn tls(mut self, tls: Tls) -> Result<Self, Error> {
+        read_url(&self.url)?.prepare_tls(Some(&tls))?;
+        self.tls = Some(tls);
+        Ok(self)
     }
 
     /// What stands before every lock's name, as Redisson's `NameMapper` may put it. Default: nothing.
@@ -205,11 +223,31 @@ impl Config {
         self
     }
 
-    pub(crate) fn into_settings(self) -> Result<(FredConfig, Settings), Error> {
-        let fred = match self.fred {
-            Some(fred) => fred,
-            None => check_url(&self.url)?,
+    /// What the URL says, and what was said instead.
+    fn deployment(&self) -> Result<Deployment, Error> {
+        let mut deployment = read_url(&self.url)?;
+        let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
+            let said = Credentials { username: username.clone(), password: password.clone() };
+            *url = said.or(std::mem::take(url));
         };
+        or(&self.username, &self.password, &mut deployment.credentials);
+        match &mut deployment.servers {
+            Servers::Sentinels(_, _, credentials) => {
+                or(&self.sentinel_username, &self.sentinel_password, credentials);
+            }
+            _ if self.sentinel_username.is_some() || self.sentinel_password.is_some() => {
+                return Err(Error::Config(
+                    "credentials for sentinels need a redis-sentinel:// URL".into(),
+                ));
+            }
+            _ => {}
+        }
+        Ok(deployment)
+    }
+
+    pub(crate) fn into_settings(self) -> Result<(Deployment, Settings), Error> {
+        let mut deployment = self.deployment()?;
+        deployment.prepare_tls(self.tls.as_ref())?;
         let within = |what, value: Duration, least: Duration, most: Duration| {
             if value < least || value > most {
                 return Err(Error::Config(format!(
@@ -224,7 +262,7 @@ impl Config {
             within("replica_timeout", self.replica_timeout, ms, most)?;
         }
         let settings = Settings {
-            server: server_name(&fred),
+            server: deployment.name(),
             prefix: self.prefix,
             watchdog: whole_ms(within("watchdog", self.watchdog, 100 * ms, 24 * hour)?),
             command_timeout: within("command_timeout", self.command_timeout, 10 * ms, hour)?,
@@ -241,19 +279,15 @@ impl Config {
             replica_timeout: whole_ms(self.replica_timeout),
             pass_on: self.pass_on,
         };
-        Ok((fred, settings))
+        Ok((deployment, settings))
     }
 }
 
 /// Shows scheme and server, and neither users nor passwords.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = match &self.fred {
-            Some(fred) => shown(fred),
-            None => {
-                check_url(&self.url).map_or("(a URL that cannot be used)".into(), |url| shown(&url))
-            }
-        };
+        let server =
+            self.deployment().map_or("(servers that cannot be used)".into(), |it| it.shown());
         f.debug_struct("Config")
             .field("server", &server)
             .field("prefix", &self.prefix)
@@ -331,5 +365,31 @@ mod tests {
         let shown = format!("{config:?}");
         assert!(!shown.contains("secret"), "{shown}");
         assert!(shown.contains("redis://h:1/2"), "{shown}");
+    }
+
+    #[test]
+    fn credentials_beside_the_url_count_instead_of_its_own() {
+        let url = "redis-sentinel://u:p@h:1?sentinelServiceName=m&sentinelPassword=q";
+        let config = Config::from_url(url).unwrap().password("%25").sentinel_username("s");
+        let written = serde_json::to_string(&config).unwrap();
+        let read: Config = serde_json::from_str(&written).unwrap();
+        for config in [config, read] {
+            let deployment = config.deployment().unwrap();
+            let Servers::Sentinels(_, _, sentinels) = deployment.servers else { panic!("{url}") };
+            for (credentials, username, password) in
+                [(deployment.credentials, "u", "%25"), (sentinels, "s", "q")]
+            {
+                assert_eq!(credentials.username.as_deref(), Some(username));
+                assert_eq!(credentials.password.as_deref(), Some(password));
+            }
+        }
+        let elsewhere = Config::default().sentinel_password("p").into_settings();
+        assert!(matches!(elsewhere, Err(Error::Config(_))), "{elsewhere:?}");
+    }
+
+    #[test]
+    fn tls_is_not_configured_for_a_url_without_it() {
+        let plain = Config::default().tls(Tls::system());
+        assert!(matches!(plain, Err(Error::Config(_))), "{plain:?}");
     }
 }

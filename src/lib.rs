@@ -182,12 +182,6 @@ struct MustUse;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(feature = "tls-native")]
-pub use crate::wire::native_tls;
-#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
-pub use crate::wire::rustls;
-#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
-pub use crate::wire::{FredConfig, HostMapping, TlsHostMapping};
 pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,
@@ -201,5 +195,5 @@ pub use crate::{
     owner::Owner,
     read_write::ReadWriteLock,
     replicas::Replicas,
-    wire::ShardedPubsub,
+    wire::{ShardedPubsub, Tls},
 };

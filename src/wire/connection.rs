@@ -7,17 +7,19 @@
 
 use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use fred::{
+use ::fred::{
     clients::Client,
     error::{Error as FredError, ErrorKind},
     interfaces::ClientLike,
     socket2::TcpKeepalive,
     types::{
         Builder, ClusterHash, CustomCommand, RespVersion, Value,
-        config::{ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig},
+        config::{
+            Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig,
+        },
     },
 };
+use bytes::Bytes;
 use futures::{FutureExt, future::join_all};
 use tokio::{
     sync::{Notify, watch},
@@ -26,8 +28,10 @@ use tokio::{
 };
 
 use super::{
-    EventSink, FredConfig,
+    EventSink,
     answers::{RawAnswer, not_sent, timed_out},
+    deployment::Endpoint,
+    fred,
     script::{Arg, Invocation},
 };
 use crate::{
@@ -113,12 +117,12 @@ impl Session {
     /// Connects, and tells what the server says. May be dropped meanwhile.
     pub(super) async fn begin(
         runtime: &ClientRuntime,
-        config: &FredConfig,
+        endpoint: &Endpoint,
         command_timeout: Duration,
         events: usize,
         broken: Broken,
     ) -> Result<Arc<Self>, FredError> {
-        let client = client(config, command_timeout, events, broken)?;
+        let client = client(endpoint, command_timeout, events, broken)?;
         let (ended, has_ended) = watch::channel(false);
         let here = runtime.clone();
         // In a task of its own: what fred has begun to connect has to be carried to where it can be ended.
@@ -276,7 +280,7 @@ async fn finished<T>(task: JoinHandle<T>) -> Result<T, FredError> {
 
 /// A connection, not yet connected.
 fn client(
-    config: &FredConfig,
+    endpoint: &Endpoint,
     command_timeout: Duration,
     events: usize,
     broken: Broken,
@@ -298,7 +302,8 @@ fn client(
         },
         ..ConnectionConfig::default()
     };
-    let config = FredConfig { version: RespVersion::RESP2, fail_fast: true, ..config.clone() };
+    let config = fred::config(endpoint);
+    let config = Config { version: RespVersion::RESP2, fail_fast: true, ..config };
     let mut builder = Builder::from_config(config);
     builder.set_performance_config(performance).set_connection_config(connection);
     if broken == Broken::Reconnects {

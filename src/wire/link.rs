@@ -20,11 +20,11 @@ use tokio::{
 };
 
 use super::{
-    Event, FredConfig,
+    Event,
     answers::{RawAnswer, not_sent, opaque},
     connection::{Broken, ConnectionSettings, Session},
+    deployment::Endpoint,
     login, pubsub,
-    url::server_name,
 };
 
 /// The pauses between tries to connect again: they double from the one to the other.
@@ -35,7 +35,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Link(Arc<Slot>);
 
 struct Slot {
-    config: FredConfig,
+    endpoint: Endpoint,
     settings: ConnectionSettings,
     sort: Sort,
     state: watch::Sender<State>,
@@ -59,9 +59,9 @@ enum State {
 
 impl Link {
     /// Not yet connected.
-    pub(super) fn new(config: FredConfig, settings: ConnectionSettings, sort: Sort) -> Self {
+    pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, sort: Sort) -> Self {
         Self(Arc::new(Slot {
-            config,
+            endpoint,
             settings,
             sort,
             state: watch::Sender::new(State::Pending(None)),
@@ -69,17 +69,17 @@ impl Link {
     }
 
     pub(super) async fn connect(&self) -> Result<(), FredError> {
-        let Slot { config, settings, sort, state } = &*self.0;
+        let Slot { endpoint, settings, sort, state } = &*self.0;
         let events = match sort {
             Sort::Commands => 32,
             Sort::Subscriber => 4096,
         };
         let (runtime, time) = (&settings.runtime, settings.command_timeout);
-        let connecting = login::connect(runtime, config, time, events, settings.broken);
+        let connecting = login::connect(runtime, endpoint, time, events, settings.broken);
         // Boxed, as whatever is rare and deep: types are nested through all of a caller's program.
         let session = connecting.boxed().await?;
         if *sort == Sort::Subscriber {
-            pubsub::forward(session.client(), settings);
+            pubsub::forward(session.client(), endpoint.name(), settings);
         }
         let is_open = state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
@@ -207,7 +207,7 @@ fn keep_up(
             match again.connect().await {
                 Ok(()) => {
                     if again.0.sort == Sort::Subscriber {
-                        pubsub::tell_of_return(&server_name(&again.0.config));
+                        pubsub::tell_of_return(&again.0.endpoint.name());
                         (again.0.settings.sink)(Event::Gap);
                     }
                     return;

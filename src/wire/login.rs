@@ -11,23 +11,23 @@ use fred::{
 };
 
 use super::{
-    FredConfig,
     connection::{Broken, Session},
+    deployment::{Credentials, Endpoint},
 };
 use crate::runtime::ClientRuntime;
 
 /// Connects. May be dropped meanwhile.
 pub(super) async fn connect(
     runtime: &ClientRuntime,
-    config: &FredConfig,
+    endpoint: &Endpoint,
     command_timeout: Duration,
     events: usize,
     broken: Broken,
 ) -> Result<Arc<Session>, FredError> {
-    let login = Login::of(config);
-    login.try_unheard(runtime, config, command_timeout).await?;
+    let login = Login::of(endpoint);
+    login.try_unheard(runtime, endpoint, command_timeout).await?;
     let broken = login.broken(broken);
-    login.judge(Session::begin(runtime, config, command_timeout, events, broken).await)
+    login.judge(Session::begin(runtime, endpoint, command_timeout, events, broken).await)
 }
 
 /// Of one connection.
@@ -36,8 +36,8 @@ struct Login {
 }
 
 impl Login {
-    fn of(config: &FredConfig) -> Self {
-        Self { has_password: config.password.is_some() }
+    fn of(endpoint: &Endpoint) -> Self {
+        Self { has_password: endpoint.credentials.password.is_some() }
     }
 
     /// Whether somebody reads in fred's log what answers an AUTH of fred's.
@@ -57,20 +57,19 @@ impl Login {
     async fn try_unheard(
         &self,
         runtime: &ClientRuntime,
-        config: &FredConfig,
+        endpoint: &Endpoint,
         patience: Duration,
     ) -> Result<(), FredError> {
         if !self.is_overheard() {
             return Ok(());
         }
-        let mut config = config.clone();
-        let name = config.username.take().map(Value::from);
-        let password = config.password.take().map(Value::from);
-        config.database = None;
-        let stranger = Session::begin(runtime, &config, patience, 4, Broken::IsGone).await;
+        let Credentials { username, password } = endpoint.credentials.clone();
+        let endpoint =
+            Endpoint { credentials: Credentials::default(), database: None, ..endpoint.clone() };
+        let stranger = Session::begin(runtime, &endpoint, patience, 4, Broken::IsGone).await;
         // One that lets nobody in without AUTH knows it.
         let Ok(stranger) = stranger else { return Ok(()) };
-        let args: Vec<_> = name.into_iter().chain(password).collect();
+        let args: Vec<_> = username.into_iter().chain(password).map(Value::from).collect();
         let answer = stranger.command("AUTH", args).await;
         stranger.quit().await;
         match answer.map_err(in_our_words)?.as_str().as_deref() {

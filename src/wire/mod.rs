@@ -6,8 +6,10 @@
 mod answers;
 mod clock;
 mod connection;
+mod deployment;
 mod error;
 mod eviction;
+mod fred;
 mod link;
 mod login;
 mod node;
@@ -27,33 +29,17 @@ use tokio::time::Instant;
 
 use crate::replicas::Replicas;
 
+pub use self::tls::Tls;
+
 #[cfg(test)]
 pub(crate) use self::clock::ServerClock;
 pub(crate) use self::{
+    deployment::{Credentials, Deployment, Servers},
     error::WireError,
     script::{Arg, Invocation, Reply, Script},
     transport::FredTransport,
-    url::{check_url, server_name, shown},
+    url::read_url,
 };
-
-/// What TLS is configured by, in the version that [`FredConfig`] takes.
-#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring"))]
-pub use fred::rustls;
-
-/// What TLS is configured by, in the version that [`FredConfig`] takes.
-#[cfg(feature = "tls-native")]
-pub use fred::native_tls;
-
-/// As whom a server proves itself that its cluster or a sentinel knows by an IP address.
-#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
-pub use fred::types::config::{HostMapping, TlsHostMapping};
-
-/// fred's own configuration: server, credentials, database and TLS are taken from it.
-#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
-pub type FredConfig = fred::types::config::Config;
-
-#[cfg(not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")))]
-pub(crate) type FredConfig = fred::types::config::Config;
 
 /// Whether messages in a Redis Cluster go by sharded channels (`SPUBLISH`, Redis 7 and later). All who
 /// share a lock must do the same: a waiter on the other sort of channel hears nothing, and looks

@@ -15,22 +15,22 @@ use std::{
 
 use fred::{
     error::{Error as FredError, ErrorKind},
-    types::{Value, config::ServerConfig},
+    types::Value,
 };
 use futures::FutureExt;
 
 use super::{
-    Confirm, FredConfig,
+    Confirm,
     answers::{Answer, RawAnswer, classify, connecting_failed, is_read_only, reply},
     clock::ServerClock,
     connection::{Bound, ConnectionSettings, evaluate},
+    deployment::{Endpoint, Place},
     error::WireError,
     eviction::look_for_eviction,
     link::{Link, Sort},
     pubsub,
     replicas::ReplicaPool,
     script::Invocation,
-    url::server_name,
 };
 use crate::error::Error;
 
@@ -53,7 +53,7 @@ pub(super) struct Node {
     subscriber: Link,
     pub(super) clock: ServerClock,
     replicas: ReplicaPool,
-    server: ServerConfig,
+    server: Place,
     settings: ConnectionSettings,
     /// Commands in a row that had no answer in time.
     timeouts: AtomicU32,
@@ -76,19 +76,19 @@ impl Node {
     /// Connects both connections, and takes the server's time. Events of the subscriber go to the
     /// sink until it is quit.
     pub(super) async fn connect(
-        config: FredConfig,
+        endpoint: Endpoint,
         settings: ConnectionSettings,
     ) -> Result<Arc<Self>, Error> {
-        let name = server_name(&config);
-        let commands = Link::new(config.clone(), settings.clone(), Sort::Commands);
-        let subscriber = Link::new(config.clone(), settings.clone(), Sort::Subscriber);
+        let name = endpoint.name();
+        let commands = Link::new(endpoint.clone(), settings.clone(), Sort::Commands);
+        let subscriber = Link::new(endpoint.clone(), settings.clone(), Sort::Subscriber);
         for link in [&commands, &subscriber] {
             link.connect().await.map_err(connecting_failed)?;
         }
         let node = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            server: config.server.clone(),
-            replicas: ReplicaPool::new(config, settings.clone(), commands.clone()),
+            server: endpoint.place.clone(),
+            replicas: ReplicaPool::new(endpoint, settings.clone(), commands.clone()),
             commands,
             subscriber,
             clock: ServerClock::new(0),

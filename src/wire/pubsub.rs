@@ -3,7 +3,7 @@
 use fred::{
     clients::Client,
     error::Error as FredError,
-    interfaces::{ClientLike, EventInterface, PubsubInterface},
+    interfaces::{EventInterface, PubsubInterface},
 };
 use futures::future::try_join_all;
 use tokio::sync::broadcast::error::RecvError;
@@ -13,15 +13,13 @@ use super::{
     answers::classify,
     connection::{ConnectionSettings, Session},
     error::WireError,
-    url::server_name,
 };
 
 /// Passes on all that the connection hears, until the client is gone, and that it broke.
 ///
 /// fred's own `on_message` ends for good at the first lagged broadcast; here that is a gap.
-pub(super) fn forward(client: &Client, settings: &ConnectionSettings) {
+pub(super) fn forward(client: &Client, server: String, settings: &ConnectionSettings) {
     let (sink, refresh) = (settings.sink.clone(), settings.refresh_requested.clone());
-    let server = server_name(&client.client_config());
     let mut messages = client.message_rx();
     let mut reconnects = client.reconnect_rx();
     let mut errors = client.error_rx();

@@ -15,9 +15,10 @@ use tokio::{
 };
 
 use super::{
-    Confirm, FredConfig,
+    Confirm,
     answers::{Answer, classify, is_of_connection, not_sent, reply, timed_out},
     connection::{self, Bound, Broken, ConnectionSettings, Session},
+    deployment::Endpoint,
     error::WireError,
     link::Link,
     login,
@@ -30,7 +31,7 @@ const MOST: usize = 32;
 
 /// The connections to one server that may be kept waiting. Each breaks but once.
 pub(super) struct ReplicaPool {
-    config: FredConfig,
+    endpoint: Endpoint,
     settings: ConnectionSettings,
     /// The connection beside these.
     commands: Link,
@@ -47,9 +48,9 @@ struct Checkout<'a> {
 }
 
 impl ReplicaPool {
-    pub(super) fn new(config: FredConfig, settings: ConnectionSettings, commands: Link) -> Self {
+    pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, commands: Link) -> Self {
         let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MOST));
-        Self { config, settings, commands, idle, places }
+        Self { endpoint, settings, commands, idle, places }
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Vec<Arc<Session>>>> {
@@ -82,7 +83,7 @@ impl ReplicaPool {
         let ConnectionSettings { runtime, command_timeout, .. } = &self.settings;
         let (time, broken) = (*command_timeout, Broken::IsGone);
         let connecting = async {
-            let new = login::connect(runtime, &self.config, time, 32, broken).await?;
+            let new = login::connect(runtime, &self.endpoint, time, 32, broken).await?;
             if self.settings.broken == Broken::IsGone {
                 // While the other is answered, nobody else can have come to its address.
                 self.commands.command("TIME", Vec::new()).await?;

@@ -1,40 +1,162 @@
-//! The names that certificates are checked for.
+//! [`Tls`]: whom a client trusts, how it proves who it is, and which names certificates must bear.
 
-use fred::types::config::Server;
+use std::{fmt, net::IpAddr, sync::Arc};
 
-use super::FredConfig;
-
-/// One of the servers. With TLS it is to prove that it is this host, or what the user has said of that.
-#[cfg(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"))]
-pub(super) fn server_at(base: &FredConfig, host: &str, port: u16) -> Server {
-    use std::net::IpAddr;
-
-    use fred::types::config::TlsHostMapping;
-
-    let configured = base.server.hosts();
-    let is_it = |server: &&Server| *server.host == *host && server.port == port;
-    if let Some(server) = configured.iter().find(is_it)
-        && server.tls_server_name.is_some()
-    {
-        return server.clone();
-    }
-    let name = match (&base.tls, host.parse::<IpAddr>()) {
-        (Some(tls), Ok(ip)) => {
-            let by_name = configured.iter().find(|server| server.host.parse::<IpAddr>().is_err());
-            let first = by_name.map(|server| &*server.host);
-            match &tls.hostnames {
-                TlsHostMapping::None => None,
-                TlsHostMapping::DefaultHost => first.map(str::to_owned),
-                TlsHostMapping::Custom(mapping) => mapping.map(&ip, first.unwrap_or(host)),
-            }
-        }
-        _ => None,
-    };
-    Server::new_with_tls(host, port, name)
+/// TLS beyond what a `rediss://` URL says: other authorities than the system's, a client certificate, other names in
+/// certificates. For [`Config::tls`](crate::Config::tls).
+///
+/// All certificates and keys are PEM text, as in a `.pem` file. `{:?}` shows none of them.
+///
+/// # Examples
+/// ```no_run
+/// # fn f() -> Result<(), Box<dyn std::error::Error>> {
+/// use redisson_lock::{Config, Tls};
+///
+/// let tls = Tls::authority(std::fs::read("ca.pem")?)
+///     .client_certificate(std::fs::read("client.pem")?, std::fs::read("client.key")?);
+/// let config = Config::from_url("rediss://redis.example:6380")?.tls(tls)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "it does nothing by itself: `Config::tls(tls)?`"]
+pub struct Tls {
+    pub(super) trusts_system: bool,
+    /// PEM, one or more certificates each.
+    pub(super) authorities: Vec<Vec<u8>>,
+    pub(super) identity: Option<Identity>,
+    pub(super) names: ServerNames,
 }
 
-/// One of the servers.
-#[cfg(not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")))]
-pub(super) fn server_at(_base: &FredConfig, host: &str, port: u16) -> Server {
-    Server::new(host, port)
+/// A certificate chain and the key of its first certificate, both PEM.
+#[derive(Clone)]
+#[cfg_attr(
+    not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")),
+    expect(dead_code, reason = "without TLS nobody reads it")
+)]
+pub(super) struct Identity {
+    pub(super) certificates: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// For which name the certificate of a server must be.
+#[derive(Clone, Default)]
+pub(crate) enum ServerNames {
+    /// Its host, as the URL, the cluster or the sentinels call it.
+    #[default]
+    Host,
+    /// For a host that is an IP address, the first host name of the URL.
+    FirstHostName,
+    /// What the function returns for host and port; its host where that is `None`.
+    By(Arc<dyn Fn(&str, u16) -> Option<String> + Send + Sync>),
+}
+
+impl ServerNames {
+    /// `None`: its host.
+    pub(super) fn of<'a>(
+        &self,
+        host: &str,
+        port: u16,
+        first_name: impl FnOnce() -> Option<&'a str>,
+    ) -> Option<String> {
+        match self {
+            Self::FirstHostName if host.parse::<IpAddr>().is_ok() => {
+                first_name().map(str::to_owned)
+            }
+            Self::Host | Self::FirstHostName => None,
+            Self::By(name) => name(host, port),
+        }
+    }
+}
+
+impl Tls {
+    /// Trusts the authorities that the system trusts (with rustls also the file that `SSL_CERT_FILE` names).
+    pub fn system() -> Self {
+        Self {
+            trusts_system: true,
+            authorities: Vec::new(),
+            identity: None,
+            names: ServerNames::Host,
+        }
+    }
+
+    /// Trusts this authority and no other. The PEM may have several certificates: each is trusted.
+    pub fn authority(pem: impl Into<Vec<u8>>) -> Self {
+        Self { trusts_system: false, ..Self::system() }.and_authority(pem)
+    }
+
+    /// Trusts this authority as well.
+    pub fn and_authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.authorities.push(pem.into());
+        self
+    }
+
+    /// Presents this certificate to servers that ask for one (`tls-auth-clients`). Behind it in the PEM may stand those of
+    /// intermediate authorities. With `tls-native` the key must be PKCS #8 (`BEGIN PRIVATE KEY`).
+    pub fn client_certificate(
+        mut self,
+        certificate_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.identity =
+            Some(Identity { certificates: certificate_pem.into(), key: key_pem.into() });
+        self
+    }
+
+    /// A server whose host is an IP address must have a certificate for the first host name of the URL.
+    ///
+    /// This is for clusters and sentinels that name their servers by IP addresses, where certificates name none. Where
+    /// they announce host names (`cluster-announce-hostname`, `sentinel announce-hostnames`), it is not needed.
+    pub fn name_of_first_host(mut self) -> Self {
+        self.names = ServerNames::FirstHostName;
+        self
+    }
+
+    /// A server at this host and port must have a certificate for the name that the function returns, or for its host
+    /// where that is `None`. The function is called whenever a connection is made, and must not block.
+    pub fn server_names(
+        mut self,
+        name: impl Fn(&str, u16) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.names = ServerNames::By(Arc::new(name));
+        self
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("trusts_system", &self.trusts_system)
+            .field("authorities", &self.authorities.len())
+            .field("client_certificate", &self.identity.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_for_the_host_or_what_the_user_says() {
+        let first = || Some("redis.example");
+        for host in ["10.0.0.1", "::1", "a.example"] {
+            assert_eq!(ServerNames::Host.of(host, 1, first), None);
+        }
+        for host in ["10.0.0.1", "::1"] {
+            let name = ServerNames::FirstHostName.of(host, 1, first);
+            assert_eq!(name.as_deref(), Some("redis.example"));
+        }
+        assert_eq!(ServerNames::FirstHostName.of("a.example", 1, first), None);
+        assert_eq!(ServerNames::FirstHostName.of("10.0.0.1", 1, || None), None);
+        let by = Tls::system().server_names(|host, port| Some(format!("{host}-{port}"))).names;
+        assert_eq!(by.of("a.example", 1, first).as_deref(), Some("a.example-1"));
+        assert_eq!(by.of("10.0.0.1", 1, first).as_deref(), Some("10.0.0.1-1"));
+    }
+
+    #[test]
+    fn no_key_is_shown() {
+        let tls = Tls::authority("s3cret").client_certificate("s3cret", "s3cret");
+        assert!(!format!("{tls:?}").contains("s3cret"), "{tls:?}");
+    }
 }

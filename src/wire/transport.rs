@@ -12,9 +12,10 @@ use futures::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Confirm, EventSink, Flight, FredConfig, ShardedPubsub, Transport,
+    Confirm, EventSink, Flight, ShardedPubsub, Transport,
     answers::connecting_failed,
     connection::{Bound, Broken, ConnectionSettings},
+    deployment::Deployment,
     error::{WireError, is_of_keys_apart},
     node::Node,
     script::Invocation,
@@ -33,7 +34,7 @@ pub(crate) struct FredTransport {
 impl FredTransport {
     /// Connects. What subscribers hear goes to `sink` until the transport is quit.
     pub(crate) async fn connect(
-        config: FredConfig,
+        deployment: Deployment,
         command_timeout: Duration,
         sharding: ShardedPubsub,
         sink: EventSink,
@@ -47,12 +48,13 @@ impl FredTransport {
             refresh_requested: Arc::new(Notify::new()),
             broken: Broken::Reconnects,
         };
-        let Some(mut discovery) = Discovery::new(&config, &settings.runtime) else {
-            let node = Node::connect(config, settings.clone()).boxed().await?;
+        if let Some(server) = deployment.single() {
+            let node = Node::connect(server, settings.clone()).boxed().await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
             return Ok(Self::new(settings, None, false, routes));
-        };
+        }
+        let mut discovery = Discovery::new(&deployment, &settings.runtime);
         let (map, sharded) = look_around(&mut discovery, sharding).await?;
         if sharded {
             settings.publish = "spublish";
@@ -61,7 +63,7 @@ impl FredTransport {
             settings.broken = Broken::IsGone;
         }
         let known = Routes::default();
-        let (routes, errors) = connect_all(&map, &known, discovery.base(), &settings).await;
+        let (routes, errors) = connect_all(&map, &known, discovery.deployment(), &settings).await;
         if let Some(error) = errors.into_iter().next() {
             return Err(error);
         }
@@ -77,8 +79,8 @@ impl FredTransport {
         routes: Routes,
     ) -> Self {
         let is_cluster = discovery.is_some_and(Discovery::is_cluster);
-        let base = discovery.map(|discovery| discovery.base().clone());
-        let router = Router::new(settings, is_cluster, base, sharded, routes);
+        let found_by = discovery.map(|discovery| discovery.deployment().clone());
+        let router = Router::new(settings, is_cluster, found_by, sharded, routes);
         Self { router: Arc::new(router) }
     }
 
@@ -206,7 +208,7 @@ impl Transport for FredTransport {
     }
 
     fn follows(&self) -> bool {
-        self.router.base.is_some()
+        self.router.deployment.is_some()
     }
 
     fn place(&self, name: &str) -> u64 {

@@ -1,10 +1,10 @@
 //! Redis URLs: what they may say, and what of it may be shown.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use fred::types::config::ServerConfig;
+use url::Url;
 
-use super::FredConfig;
+use super::deployment::{Address, Credentials, Deployment, Servers};
 use crate::error::Error;
 
 /// What a URL names.
@@ -16,7 +16,7 @@ enum Form {
     UnixSocket,
 }
 
-/// All schemes that are read. fred takes any other for a plain-text connection to a single server.
+/// All schemes that are read.
 const SCHEMES: [(&str, Form); 15] = [
     ("redis", Form::Server),
     ("rediss", Form::Server),
@@ -36,7 +36,7 @@ const SCHEMES: [(&str, Form); 15] = [
 ];
 
 impl Form {
-    /// What may stand behind the `?`. fred ignores all else.
+    /// What may stand behind the `?`.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Server | Self::UnixSocket => &[],
@@ -49,7 +49,7 @@ impl Form {
 }
 
 /// Reads a Redis URL. No error repeats what may be a secret.
-pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
+pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
     let url = url.trim();
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(unusable(format!("it begins with none of {}", schemes())));
@@ -60,50 +60,105 @@ pub(crate) fn check_url(url: &str) -> Result<FredConfig, Error> {
         let what = if is_one { format!("the scheme {scheme:?}") } else { "its scheme".into() };
         return Err(unusable(format!("{what} is none of {}", schemes())));
     };
-    if scheme.starts_with("rediss") || scheme.starts_with("valkeys") {
-        // fred takes such a URL without TLS compiled in for one without it, and sends passwords in the clear.
-        if !cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")) {
-            return Err(unusable(format!(
-                "{scheme}:// needs one of the features tls-rustls, tls-rustls-ring, tls-native"
-            )));
-        }
-        choose_cryptography();
+    let uses_tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+    let has_tls =
+        cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"));
+    if uses_tls && !has_tls {
+        return Err(unusable(format!(
+            "{scheme}:// needs one of the features tls-rustls, tls-rustls-ring, tls-native"
+        )));
     }
     check_parts(*form, rest)?;
     // The form other clients use for a Unix socket.
     let scheme = if scheme == "unix" { "redis+unix" } else { &scheme };
-    let mut config = FredConfig::from_url(&format!("{scheme}://{rest}"))
-        .map_err(|error| unusable(error.details().to_owned()))?;
-    if let ServerConfig::Unix { path } = &mut config.server {
-        *path = socket(path)?;
-    }
-    match &config.server {
-        ServerConfig::Sentinel { service_name, .. } if service_name.is_empty() => {
-            Err(unusable("?sentinelServiceName= names no service".into()))
+    let url =
+        Url::parse(&format!("{scheme}://{rest}")).map_err(|error| unusable(error.to_string()))?;
+    let servers = match form {
+        Form::Server => Servers::One(host(&url, 6379)?),
+        Form::Cluster => Servers::Cluster(hosts(&url, 6379)?),
+        Form::UnixSocket => Servers::UnixSocket(socket(url.path())?),
+        Form::Sentinel => {
+            let of = |word| value(&url, word).filter(|value| !value.is_empty());
+            let service = of("sentinelServiceName")
+                .ok_or_else(|| unusable("?sentinelServiceName= names no service".into()))?;
+            let credentials =
+                Credentials { username: of("sentinelUsername"), password: of("sentinelPassword") };
+            Servers::Sentinels(hosts(&url, 26379)?, service, credentials)
         }
-        _ => Ok(config),
+    };
+    Ok(Deployment {
+        servers,
+        credentials: credentials(&url)?,
+        database: if *form == Form::UnixSocket { None } else { database(url.path())? },
+        uses_tls,
+        tls: None,
+    })
+}
+
+fn host(url: &Url, usual_port: u16) -> Result<Address, Error> {
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or_else(|| unusable("it names no host".into()))?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    Ok(Address::new(host, url.port().unwrap_or(usual_port)))
+}
+
+/// The host, and all that are named by `?node=`.
+fn hosts(url: &Url, usual_port: u16) -> Result<Vec<Address>, Error> {
+    let mut hosts = vec![host(url, usual_port)?];
+    let named = url.query_pairs().filter(|(word, _)| word == "node");
+    hosts.extend(named.filter_map(|(_, node)| host_and_port(&node)));
+    Ok(hosts)
+}
+
+fn value(url: &Url, word: &str) -> Option<String> {
+    url.query_pairs().find(|(known, _)| known == word).map(|(_, value)| value.into_owned())
+}
+
+fn credentials(url: &Url) -> Result<Credentials, Error> {
+    let read = |written: &str| match written {
+        "" => Ok(None),
+        written => String::from_utf8(percent_decoded(written))
+            .map(Some)
+            .map_err(|_| unusable("its user or password is no UTF-8".into())),
+    };
+    let password = url.password().unwrap_or_default();
+    Ok(Credentials { username: read(url.username())?, password: read(password)? })
+}
+
+fn database(path: &str) -> Result<Option<u8>, Error> {
+    match path.strip_prefix('/').unwrap_or(path).trim() {
+        "" => Ok(None),
+        number => match number.parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(unusable("its path must be the number of a database".into())),
+        },
     }
 }
 
-/// fred takes the path of a socket as it stands in a URL, where a space is `%20`.
-fn socket(path: &Path) -> Result<PathBuf, Error> {
-    let mut written = path.as_os_str().as_encoded_bytes();
-    if written.ends_with(b"/") || written.is_empty() {
+/// The path of a socket, where a space is `%20`.
+fn socket(written: &str) -> Result<PathBuf, Error> {
+    if written.ends_with('/') || written.is_empty() {
         return Err(unusable("it names no Unix socket".into()));
     }
-    let mut path = Vec::with_capacity(written.len());
+    let path = String::from_utf8(percent_decoded(written));
+    path.map(PathBuf::from).map_err(|_| unusable("the path of its socket is no UTF-8".into()))
+}
+
+/// A `%` that is not followed by two hexadecimal digits stands for itself.
+fn percent_decoded(written: &str) -> Vec<u8> {
+    let mut written = written.as_bytes();
+    let mut decoded = Vec::with_capacity(written.len());
     while let [first, rest @ ..] = written {
         let code = rest.get(..2).filter(|code| *first == b'%' && code[0] != b'+');
         let code = code.and_then(|code| str::from_utf8(code).ok());
         let byte = code.and_then(|code| u8::from_str_radix(code, 16).ok());
-        path.push(byte.unwrap_or(*first));
+        decoded.push(byte.unwrap_or(*first));
         written = if byte.is_some() { &rest[2..] } else { rest };
     }
-    let path = String::from_utf8(path);
-    path.map(PathBuf::from).map_err(|_| unusable("the path of its socket is no UTF-8".into()))
+    decoded
 }
 
-/// What stands behind `scheme://`, as far as fred would ignore it.
+/// Refuses what would otherwise be ignored.
 fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
     if rest.contains('#') {
         return Err(unusable("a # in it must be written %23".into()));
@@ -121,7 +176,7 @@ fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
                 may_be_shown && !query.contains("sentinelPassword="),
             ));
         }
-        if key == "node" && !is_host_and_port(value) {
+        if key == "node" && host_and_port(value).is_none() {
             return Err(unusable("?node= must be host:port".into()));
         }
         if key != "node" && seen.contains(&key) {
@@ -159,9 +214,15 @@ fn unknown_key(form: Form, key: &str, may_be_shown: bool) -> Error {
     unusable(format!("{known}, not {key:?}"))
 }
 
-fn is_host_and_port(node: &str) -> bool {
-    let parts = node.split_once(':');
-    parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+/// As in `host:port` or `[::1]:port`.
+fn host_and_port(node: &str) -> Option<Address> {
+    let (host, port) = node.rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(host) => host.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    (!host.is_empty()).then_some(Address::new(host, port.parse().ok()?))
 }
 
 fn schemes() -> String {
@@ -172,56 +233,15 @@ fn unusable(why: String) -> Error {
     Error::Config(format!("the URL cannot be used: {why}"))
 }
 
-/// rustls panics where several sorts of cryptography are compiled in, for other parts of the program
-/// perhaps, and none is chosen. A choice that was made stands.
-fn choose_cryptography() {
-    #[cfg(feature = "tls-rustls")]
-    let _ = fred::rustls::crypto::aws_lc_rs::default_provider().install_default();
-    #[cfg(feature = "tls-rustls-ring")]
-    let _ = fred::rustls::crypto::ring::default_provider().install_default();
-}
-
-/// Scheme and server: all of a configuration that may be shown.
-pub(crate) fn shown(config: &FredConfig) -> String {
-    let s = if config.uses_tls() { "s" } else { "" };
-    let form = match &config.server {
-        ServerConfig::Centralized { .. } => "",
-        ServerConfig::Clustered { .. } => "-cluster",
-        ServerConfig::Sentinel { .. } => "-sentinel",
-        ServerConfig::Unix { .. } => "+unix",
-    };
-    let name = match &config.server {
-        ServerConfig::Unix { path } => path.display().to_string(),
-        _ => server_name(config),
-    };
-    format!("redis{s}{form}://{name}")
-}
-
-/// The address of the server, the database on it and, of several that are found at one address, its
-/// name there.
-pub(crate) fn server_name(config: &FredConfig) -> String {
-    let database = config.database.unwrap_or(0);
-    if let ServerConfig::Unix { path } = &config.server {
-        return format!("{}/{database}", path.display());
-    }
-    let mut hosts: Vec<_> = config.server.hosts().iter().map(ToString::to_string).collect();
-    hosts.sort_unstable();
-    let name = format!("{}/{database}", hosts.join(","));
-    match &config.server {
-        ServerConfig::Sentinel { service_name, .. } => format!("{name}?{service_name}"),
-        _ => name,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        match check_url(url) {
+        match read_url(url) {
             Err(Error::Config(why)) => why,
             Err(error) => panic!("{url}: {error}"),
-            Ok(config) => panic!("{url} is taken for {}", shown(&config)),
+            Ok(config) => panic!("{url} is taken for {}", config.shown()),
         }
     }
 
@@ -293,6 +313,8 @@ mod tests {
             ("redis://h", "redis://h:6379/0"),
             (" REDIS://u:p@h:1/2 ", "redis://h:1/2"),
             ("valkey://h:1", "redis://h:1/0"),
+            ("redis://[::1]:2", "redis://[::1]:2/0"),
+            ("redis-cluster://[::1]:1?node=[::2]:2", "redis-cluster://[::1]:1,[::2]:2/0"),
             ("redis-cluster://h:1?node=i:2&node=g:3", "redis-cluster://g:3,h:1,i:2/0"),
             ("valkey-cluster://:p@h:1/", "redis-cluster://h:1/0"),
             (
@@ -311,15 +333,15 @@ mod tests {
             ("valkey+unix://u:p@localhost/run/redis.sock", "redis+unix:///run/redis.sock"),
         ];
         for (url, expected) in known {
-            let config = check_url(url).unwrap_or_else(|error| panic!("{url}: {error}"));
-            let shown = shown(&config);
+            let config = read_url(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let shown = config.shown();
             assert_eq!(shown, expected, "{url}");
         }
     }
 
     #[test]
     fn masters_behind_the_same_sentinels_are_several_servers() {
-        let name = |url| server_name(&check_url(url).unwrap());
+        let name = |url| read_url(url).unwrap().name();
         let (a, b) = (
             "redis-sentinel://h:1?sentinelServiceName=a",
             "redis-sentinel://h:1?sentinelServiceName=b",

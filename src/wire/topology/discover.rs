@@ -9,7 +9,7 @@ use std::{
 
 use fred::{
     error::{Error as FredError, ErrorKind},
-    types::{Value, config::ServerConfig},
+    types::Value,
 };
 use futures::{
     FutureExt,
@@ -17,16 +17,15 @@ use futures::{
 };
 use tokio::time::timeout;
 
-use super::slots::{ALL_SLOTS, Address, Claim, View, merge, read_nodes};
+use super::slots::{ALL_SLOTS, Claim, View, merge, read_nodes};
 use crate::{
     error::Error,
     runtime::ClientRuntime,
     wire::{
-        FredConfig,
         answers::{opaque, timed_out},
         connection::{Broken, Session, quit_all},
+        deployment::{Address, Deployment, Servers},
         login,
-        tls::server_at,
     },
 };
 
@@ -45,7 +44,7 @@ pub(in crate::wire) type ServerMap = Vec<(RangeInclusive<u16>, Address)>;
 /// How the servers of a lock are found.
 pub(in crate::wire) struct Discovery {
     runtime: ClientRuntime,
-    base: FredConfig,
+    deployment: Deployment,
     kind: Kind,
     /// Who may be asked, the ones that answered last first, each with a connection once it has one.
     sources: Vec<(Address, Option<Arc<Session>>)>,
@@ -64,20 +63,16 @@ enum Kind {
 }
 
 impl Discovery {
-    /// `None`: the configuration names the server itself.
-    pub(in crate::wire) fn new(config: &FredConfig, runtime: &ClientRuntime) -> Option<Self> {
-        let (hosts, kind) = match &config.server {
-            ServerConfig::Clustered { hosts, .. } => (hosts, Kind::Cluster),
-            ServerConfig::Sentinel { hosts, service_name, .. } => {
-                (hosts, Kind::Sentinel { service: service_name.clone() })
-            }
-            _ => return None,
+    /// For a deployment that does not name the server itself: a cluster, or sentinels.
+    pub(in crate::wire) fn new(deployment: &Deployment, runtime: &ClientRuntime) -> Self {
+        let kind = match &deployment.servers {
+            Servers::Sentinels(_, service, _) => Kind::Sentinel { service: service.clone() },
+            _ => Kind::Cluster,
         };
-        let configured: Vec<_> =
-            hosts.iter().map(|server| Address::new(&*server.host, server.port)).collect();
+        let configured = deployment.hosts().to_vec();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
-        let (runtime, base, late) = (runtime.clone(), config.clone(), Late::default());
-        Some(Self { runtime, base, kind, sources, configured, late })
+        let (runtime, deployment, late) = (runtime.clone(), deployment.clone(), Late::default());
+        Self { runtime, deployment, kind, sources, configured, late }
     }
 
     pub(in crate::wire) fn is_cluster(&self) -> bool {
@@ -94,8 +89,8 @@ impl Discovery {
     }
 
     /// What the configuration for each of the servers is made of.
-    pub(in crate::wire) fn base(&self) -> &FredConfig {
-        &self.base
+    pub(in crate::wire) fn deployment(&self) -> &Deployment {
+        &self.deployment
     }
 
     /// Asks. An error when nobody answers.
@@ -125,10 +120,10 @@ impl Discovery {
             .sources
             .drain(..count)
             .map(|(address, session)| {
-                let (runtime, base, kind) =
-                    (self.runtime.clone(), self.base.clone(), self.kind.clone());
+                let (runtime, deployment, kind) =
+                    (self.runtime.clone(), self.deployment.clone(), self.kind.clone());
                 async move {
-                    let asking = ask_one(&runtime, &base, &kind, &address, session);
+                    let asking = ask_one(&runtime, &deployment, &kind, &address, session);
                     let answer = timeout(PATIENCE, asking).await;
                     (address, answer.unwrap_or_else(|_| Err(timed_out())))
                 }
@@ -217,7 +212,7 @@ fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
 
 async fn ask_one(
     runtime: &ClientRuntime,
-    base: &FredConfig,
+    deployment: &Deployment,
     kind: &Kind,
     address: &Address,
     known: Option<Arc<Session>>,
@@ -226,17 +221,17 @@ async fn ask_one(
     let session = match known {
         Some(session) => session,
         None => {
-            let config = match kind {
-                Kind::Cluster => config_at(base, address),
-                Kind::Sentinel { .. } => of_sentinel(base, address),
+            let endpoint = match kind {
+                Kind::Cluster => deployment.endpoint(address),
+                Kind::Sentinel { .. } => deployment.sentinel(address),
             };
-            login::connect(runtime, &config, PATIENCE, 32, Broken::Reconnects).await?
+            login::connect(runtime, &endpoint, PATIENCE, 32, Broken::Reconnects).await?
         }
     };
     let view = match kind {
         Kind::Cluster => {
             let text: String = command(&session, "CLUSTER", &["NODES"]).await?.convert()?;
-            read_nodes(&text, address, base.uses_tls())
+            read_nodes(&text, address, deployment.uses_tls)
         }
         Kind::Sentinel { service } => {
             let master = command(&session, "SENTINEL", &["MASTER", service]).await?;
@@ -284,20 +279,6 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
     Ok(View { claims: vec![claim], nodes, leaving: None })
 }
 
-pub(in crate::wire) fn config_at(base: &FredConfig, address: &Address) -> FredConfig {
-    let server = server_at(base, &address.host, address.port);
-    FredConfig { server: ServerConfig::Centralized { server }, ..base.clone() }
-}
-
-/// Sentinels have users of their own, and no databases.
-fn of_sentinel(base: &FredConfig, address: &Address) -> FredConfig {
-    let (username, password) = match &base.server {
-        ServerConfig::Sentinel { username, password, .. } => (username.clone(), password.clone()),
-        _ => (None, None),
-    };
-    FredConfig { username, password, database: None, ..config_at(base, address) }
-}
-
 /// The server has answered, and does not know the command.
 fn is_refusal(error: &FredError) -> bool {
     !matches!(error.kind(), ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled)
@@ -324,7 +305,7 @@ mod tests {
     }
 
     fn is(port: u16) -> ServerMap {
-        vec![(ALL_SLOTS, Address { host: "h".into(), port, alias: None })]
+        vec![(ALL_SLOTS, Address::new("h", port))]
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     router::Router,
     routes::connect_all,
 };
-use crate::wire::{Event, FredConfig};
+use crate::wire::{Event, deployment::Deployment};
 
 /// The servers are asked who serves what no more often than this.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
@@ -49,11 +49,11 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
             }
         };
         let Some(router) = router.upgrade() else { return };
-        let base = discovery.base().clone();
+        let deployment = discovery.deployment().clone();
         complete = loop {
             tokio::select! {
                 biased;
-                complete = router.adopt(&map, &base) => break complete,
+                complete = router.adopt(&map, &deployment) => break complete,
                 newer = other_than(&map, &mut discovery) => map = newer,
             }
         };
@@ -73,14 +73,14 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
 
 impl Router {
     /// Takes over what the servers say. Says whether every slot has a server.
-    async fn adopt(&self, map: &ServerMap, base: &FredConfig) -> bool {
+    async fn adopt(&self, map: &ServerMap, deployment: &Deployment) -> bool {
         let old = self.routes();
         let known = old.slots.iter().map(|(slots, node)| (slots, old.address_of(node)));
         let is_broken = old.nodes.iter().any(|(_, node)| node.is_broken());
         if !is_broken && known.eq(map.iter().map(|(slots, address)| (slots, Some(address)))) {
             return true;
         }
-        let (new, errors) = connect_all(map, &old, base, &self.settings).await;
+        let (new, errors) = connect_all(map, &old, deployment, &self.settings).await;
         if new.slots == old.slots {
             // Who is to be new cannot be reached yet.
             return errors.is_empty();

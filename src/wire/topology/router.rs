@@ -13,15 +13,13 @@ use tokio::{
 
 use super::{
     channels::SubscriptionMap,
-    discover::config_at,
     routes::{Routes, connect_one},
-    slots::Address,
 };
 use crate::{
     error::RedisError,
     wire::{
-        FredConfig,
         connection::{Broken, ConnectionSettings},
+        deployment::{Address, Deployment},
         error::WireError,
         node::Node,
     },
@@ -32,7 +30,7 @@ pub(in crate::wire) struct Router {
     pub(in crate::wire) settings: ConnectionSettings,
     pub(in crate::wire) is_cluster: bool,
     /// How to connect to each of the servers, where there is somebody who says which there are.
-    pub(in crate::wire) base: Option<FredConfig>,
+    pub(in crate::wire) deployment: Option<Deployment>,
     pub(in crate::wire) sharded: bool,
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
     /// Locked by whoever connects to one that serves no slot yet.
@@ -51,14 +49,14 @@ impl Router {
     pub(in crate::wire) fn new(
         settings: ConnectionSettings,
         is_cluster: bool,
-        base: Option<FredConfig>,
+        deployment: Option<Deployment>,
         sharded: bool,
         routes: Routes,
     ) -> Self {
         Self {
             settings,
             is_cluster,
-            base,
+            deployment,
             sharded,
             routes: RwLock::new(Arc::new(routes)),
             joining: Mutex::default(),
@@ -93,14 +91,14 @@ impl Router {
         if let Some(known) = known() {
             return Some(known);
         }
-        let base = self.base.as_ref()?;
+        let deployment = self.deployment.as_ref()?;
         let connecting = async {
             let _one = self.joining.lock().await;
             if let Some(known) = known() {
                 return Some(known);
             }
             let settings = ConnectionSettings { broken: Broken::IsGone, ..self.settings.clone() };
-            match connect_one(config_at(base, at), &settings).await {
+            match connect_one(deployment.endpoint(at), &settings).await {
                 Ok(node) => self.let_join(at, node),
                 Err(error) => {
                     tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");

@@ -5,13 +5,14 @@ use std::{ops::RangeInclusive, sync::Arc};
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use super::{
-    discover::{ServerMap, config_at},
-    slots::Address,
-};
+use super::discover::ServerMap;
 use crate::{
     error::{Error, RedisError},
-    wire::{FredConfig, connection::ConnectionSettings, node::Node},
+    wire::{
+        connection::ConnectionSettings,
+        deployment::{Address, Deployment, Endpoint},
+        node::Node,
+    },
 };
 
 /// Which node serves which slots, in order.
@@ -53,7 +54,7 @@ impl Routes {
 pub(in crate::wire) async fn connect_all(
     map: &ServerMap,
     old: &Routes,
-    base: &FredConfig,
+    deployment: &Deployment,
     settings: &ConnectionSettings,
 ) -> (Routes, Vec<Error>) {
     let mut addresses: Vec<_> = map.iter().map(|(_, address)| address).collect();
@@ -62,7 +63,7 @@ pub(in crate::wire) async fn connect_all(
     let connecting = addresses.into_iter().map(async |address| {
         let node = match old.at(address) {
             Some(node) if !node.is_broken() => Ok(node.clone()),
-            _ => connect_one(config_at(base, address), settings).await,
+            _ => connect_one(deployment.endpoint(address), settings).await,
         };
         (address, node)
     });
@@ -89,10 +90,10 @@ pub(in crate::wire) async fn connect_all(
 }
 
 pub(in crate::wire) async fn connect_one(
-    config: FredConfig,
+    endpoint: Endpoint,
     settings: &ConnectionSettings,
 ) -> Result<Arc<Node>, Error> {
-    timeout(settings.command_timeout, Node::connect(config, settings.clone()))
+    timeout(settings.command_timeout, Node::connect(endpoint, settings.clone()))
         .await
         .unwrap_or_else(|_| Err(Error::Redis(RedisError::new("no answer in time"))))
 }

@@ -3,13 +3,14 @@
 use fred::error::{Error as FredError, ErrorKind};
 use futures::FutureExt;
 
-use super::{router::Router, slots::Address};
+use super::router::Router;
 use crate::{
     error::RedisError,
     wire::{
         Confirm,
         answers::{Answer, classify, is_of_connection, is_read_only},
         connection::Bound,
+        deployment::Address,
         error::{WireError, is_of_keys_apart},
         script::{Invocation, Reply},
     },

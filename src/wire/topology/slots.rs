@@ -1,67 +1,11 @@
 //! Who serves which slots of a Redis Cluster, by what its nodes say.
 
-use std::{cmp::Ordering, fmt, ops::RangeInclusive};
+use std::ops::RangeInclusive;
+
+use crate::wire::deployment::Address;
 
 /// All slots: a server by itself serves them all.
 pub(in crate::wire) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
-
-/// Where a server is found. What else it is called makes no difference.
-#[derive(Clone, Debug)]
-pub(in crate::wire) struct Address {
-    pub(in crate::wire) host: String,
-    pub(in crate::wire) port: u16,
-    /// Another host by which servers may send a client there.
-    pub(in crate::wire) alias: Option<String>,
-}
-
-impl Address {
-    pub(in crate::wire) fn new(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port, alias: None }
-    }
-
-    /// Whether a client that is sent to `other` is sent here.
-    pub(in crate::wire) fn is_called(&self, other: &Self) -> bool {
-        self == other || self.port == other.port && self.alias.as_ref() == Some(&other.host)
-    }
-
-    fn place(&self) -> (&str, u16) {
-        (&self.host, self.port)
-    }
-
-    /// As in `MOVED 3999 127.0.0.1:6381`; IPv6 has colons of its own, and no brackets. A node that
-    /// does not know its own address leaves the host out: it is where the question went to.
-    pub(in crate::wire) fn parse(text: &str, asked: &Self) -> Option<Self> {
-        let (host, port) = text.rsplit_once(':')?;
-        let host = if host.is_empty() { &asked.host } else { host };
-        Some(Self::new(host, port.parse().ok()?))
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
-    }
-}
-
-impl PartialEq for Address {
-    fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-}
-
-impl Eq for Address {}
-
-impl PartialOrd for Address {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Address {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
-    }
-}
 
 /// A master's claim to slots. Of two, the one of the later epoch is true.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use harness::TlsFiles;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use redisson_lock::rustls::pki_types::PrivateKeyDer;
-use redisson_lock::rustls::{ClientConfig, RootCertStore};
+use redisson_lock::Tls;
 
 /// Somebody who says who is who.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -21,23 +20,17 @@ impl Authority {
     }
 
     /// What a client brings that trusts nobody else.
-    pub(crate) fn trusted(&self) -> ClientConfig {
-        ClientConfig::builder().with_root_certificates(self.roots()).with_no_client_auth()
+    pub(crate) fn trusted(&self) -> Tls {
+        Tls::authority(self.pem())
     }
 
     /// The same for one who shows a certificate.
-    pub(crate) fn trusted_by(&self, who: &Certificate) -> ClientConfig {
-        let key = PrivateKeyDer::try_from(who.key.serialize_der()).expect("a key");
-        ClientConfig::builder()
-            .with_root_certificates(self.roots())
-            .with_client_auth_cert(vec![who.certificate.der().clone()], key)
-            .expect("a certificate and its key")
+    pub(crate) fn trusted_by(&self, who: &Certificate) -> Tls {
+        self.trusted().client_certificate(who.pem(), who.key_pem())
     }
 
-    fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.0.der().clone()).expect("a certificate");
-        roots
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
     }
 
     /// Says that somebody is this host.
@@ -50,7 +43,7 @@ impl Authority {
 
     /// Writes its certificate to a file.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
-        write(directory, "ca.pem", &self.0.pem())
+        write(directory, "ca.pem", &self.pem())
     }
 
     /// Writes what a server needs that is this host.
@@ -68,6 +61,16 @@ impl Authority {
 pub(crate) struct Certificate {
     certificate: rcgen::Certificate,
     key: KeyPair,
+}
+
+impl Certificate {
+    pub(crate) fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    pub(crate) fn key_pem(&self) -> String {
+        self.key.serialize_pem()
+    }
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> PathBuf {

@@ -10,11 +10,11 @@ async fn one_with_a_certificate_is_let_in_and_one_without_is_told() {
     let Some(stage) = Stage::with("127.0.0.1", ["--tls-auth-clients", "yes"]) else { return };
     assert_refused(stage.config(&stage.authority), "CertificateRequired").await;
     let by_a_stranger = Authority::new("somebody else").certify("client");
-    let config = with_tls(&stage.url("redis"), stage.authority.trusted_by(&by_a_stranger));
+    let config = with_tls(&stage.url("rediss"), stage.authority.trusted_by(&by_a_stranger));
     assert_refused(config, "UnknownCA").await;
 
     let tls = stage.authority.trusted_by(&stage.authority.certify("client"));
-    let config = with_tls(&stage.url("redis"), tls);
+    let config = with_tls(&stage.url("rediss"), tls);
     let (one, other) = (connect(config.clone()).await, connect(config).await);
     hand_over(&one, &other, || stage.server.inspector().subscribers(&lock_channel(LOCK))).await;
     one.close().await.unwrap();

@@ -5,6 +5,7 @@
 
 mod certificates;
 mod clients;
+mod pem;
 mod several;
 
 use std::io::Write;
@@ -15,8 +16,7 @@ use std::{env, io};
 use harness::{
     PATIENCE, RedisServer, RedisServerBuilder, assert_nothing_left, eventually, lock_channel, soon,
 };
-use redisson_lock::rustls::ClientConfig;
-use redisson_lock::{Client, Config, Error, FredConfig};
+use redisson_lock::{Client, Config, Error, Tls};
 use tempfile::TempDir;
 
 use certificates::Authority;
@@ -55,14 +55,12 @@ impl Stage {
 
     /// For a client that trusts nobody but this authority.
     fn config(&self, trusted: &Authority) -> Config {
-        with_tls(&self.url("redis"), trusted.trusted())
+        with_tls(&self.url("rediss"), trusted.trusted())
     }
 }
 
-fn with_tls(url: &str, tls: ClientConfig) -> Config {
-    let mut config = FredConfig::from_url(url).unwrap();
-    config.tls = Some(tls.into());
-    Config::from_fred(config)
+fn with_tls(url: &str, tls: Tls) -> Config {
+    Config::from_url(url).unwrap().tls(tls).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,7 +130,8 @@ async fn a_certificate_for_another_host_is_refused() {
 async fn plain_text_to_a_port_for_tls_is_an_error_and_so_is_tls_to_a_plain_one() {
     let Some(stage) = Stage::new("127.0.0.1") else { return };
     assert_refused(Config::from_url(stage.url("redis")).unwrap(), "").await;
-    assert_refused(with_tls(&stage.server.url(), stage.authority.trusted()), "").await;
+    let plain = stage.server.url().replace("redis://", "rediss://");
+    assert_refused(with_tls(&plain, stage.authority.trusted()), "").await;
 }
 
 /// One gives the lock to the other, who waits for it and is woken.

@@ -1,14 +1,11 @@
 //! A cluster, and sentinels, which speak nothing but TLS with each other.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use harness::redis::cmd;
 use harness::{
     PATIENCE, RedisCluster, RedisServer, Sentinel, Servers, assert_nothing_left, eventually,
     lock_channel,
 };
-use redisson_lock::{Client, Config, FredConfig, HostMapping, TlsHostMapping};
+use redisson_lock::{Client, Config, Tls};
 use tempfile::TempDir;
 
 use crate::certificates::Authority;
@@ -30,13 +27,18 @@ impl Security {
         server_knows_tls().then(new)
     }
 
-    fn config(&self, url: &str, hostnames: TlsHostMapping) -> Config {
-        let mut config = FredConfig::from_url(url).unwrap();
-        let tls =
-            config.tls.insert(self.authority.trusted_by(&self.authority.certify("client")).into());
-        tls.hostnames = hostnames;
-        Config::from_fred(config)
+    fn tls(&self) -> Tls {
+        self.authority.trusted_by(&self.authority.certify("client"))
     }
+
+    fn config(&self, url: &str, names: impl FnOnce(Tls) -> Tls) -> Config {
+        Config::from_url(url).unwrap().tls(names(self.tls())).unwrap()
+    }
+}
+
+/// Certificates are for the hosts that servers are called by.
+fn as_called(tls: Tls) -> Tls {
+    tls
 }
 
 /// All nodes prove that they are `localhost`, and are known to each other by an address.
@@ -50,17 +52,19 @@ async fn in_a_cluster_every_master_is_spoken_to_by_tls_and_has_to_prove_its_name
     let url = cluster_url("localhost", &nodes);
 
     // By its address, as the others call it, no node is who it says.
-    let by_address = security.config(&url, TlsHostMapping::None);
+    let by_address = security.config(&url, as_called);
     assert_refused(by_address.clone(), "NotValidForName").await;
     assert_refused(by_address, "127.0.0.1:").await;
     let url_of_addresses = cluster_url("127.0.0.1", &nodes);
-    let by_address = security.config(&url_of_addresses, TlsHostMapping::None);
+    let by_address = security.config(&url_of_addresses, as_called);
     assert_refused(by_address, "NotValidForName").await;
 
     // The user says who they are.
-    let custom = || TlsHostMapping::Custom(Arc::new(AllLocal));
-    for (url, hostnames) in [(&url, TlsHostMapping::DefaultHost), (&url_of_addresses, custom())] {
-        let config = security.config(url, hostnames);
+    let all_local = |tls: Tls| tls.server_names(|_, _| Some("localhost".into()));
+    for config in [
+        security.config(&url, Tls::name_of_first_host),
+        security.config(&url_of_addresses, all_local),
+    ] {
         works(&cluster, &masters, connect(config.clone()).await, connect(config).await).await;
     }
 
@@ -78,7 +82,7 @@ async fn in_a_cluster_every_master_is_spoken_to_by_tls_and_has_to_prove_its_name
         nodes.iter().all(knows).then_some(())
     };
     eventually(PATIENCE, "nodes that know each other's names", all_know).await;
-    let config = security.config(&url, TlsHostMapping::None);
+    let config = security.config(&url, as_called);
     let [one, other] = [connect(config.clone()).await, connect(config).await];
     let to = cluster.masters().into_iter().find(|&node| node != cluster.master_of(LOCK)).unwrap();
     // Sends away by the address.
@@ -99,8 +103,8 @@ async fn behind_sentinels_they_and_the_master_are_spoken_to_by_tls() {
     let others: String =
         others.iter().map(|other| format!("&node={}", at("127.0.0.1", other))).collect();
     let (first, master) = (at("127.0.0.1", first), Sentinel::MASTER);
-    let url = format!("redis-sentinel://{first}?sentinelServiceName={master}{others}");
-    let config = security.config(&url, TlsHostMapping::None);
+    let url = format!("rediss-sentinel://{first}?sentinelServiceName={master}{others}");
+    let config = security.config(&url, as_called);
     let [one, other] = [connect(config.clone()).await, connect(config).await];
     for sentinel in sentinels {
         assert!(connections(sentinel, sentinel.tls_port().unwrap()) >= 2);
@@ -134,18 +138,9 @@ fn connections(server: &RedisServer, port: u16) -> usize {
 fn cluster_url(host: &str, nodes: &[&RedisServer]) -> String {
     let [first, others @ ..] = nodes else { panic!("no nodes") };
     let others: Vec<_> = others.iter().map(|node| format!("node={}", at(host, node))).collect();
-    format!("redis-cluster://{}?{}", at(host, first), others.join("&"))
+    format!("rediss-cluster://{}?{}", at(host, first), others.join("&"))
 }
 
 fn at(host: &str, server: &RedisServer) -> String {
     format!("{host}:{}", server.tls_port().unwrap())
-}
-
-#[derive(Debug)]
-struct AllLocal;
-
-impl HostMapping for AllLocal {
-    fn map(&self, _: &IpAddr, _: &str) -> Option<String> {
-        Some("localhost".into())
-    }
 }

@@ -1,0 +1,241 @@
+//! Which servers a configuration names, and how a client logs in to them.
+
+use std::{cmp::Ordering, fmt, net::IpAddr, path::PathBuf};
+
+use super::{
+    fred::Connector,
+    tls::{ServerNames, Tls},
+};
+use crate::error::Error;
+
+/// Where a server is found. What else it is called makes no difference.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Another host by which servers may send a client there.
+    pub(super) alias: Option<String>,
+}
+
+impl Address {
+    pub(super) fn new(host: impl Into<String>, port: u16) -> Self {
+        Self { host: host.into(), port, alias: None }
+    }
+
+    /// Whether a client that is sent to `other` is sent here.
+    pub(super) fn is_called(&self, other: &Self) -> bool {
+        self == other || self.port == other.port && self.alias.as_ref() == Some(&other.host)
+    }
+
+    fn place(&self) -> (&str, u16) {
+        (&self.host, self.port)
+    }
+
+    /// As in `MOVED 3999 127.0.0.1:6381`; IPv6 has colons of its own, and no brackets. A node that
+    /// does not know its own address leaves the host out: it is where the question went to.
+    pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = if host.is_empty() { &asked.host } else { host };
+        Some(Self::new(host, port.parse().ok()?))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            return write!(f, "[{}]:{}", self.host, self.port);
+        }
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Address {}
+
+impl PartialOrd for Address {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Address {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+/// A user and a password, where a server asks for them.
+#[derive(Clone, Default)]
+pub(crate) struct Credentials {
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+impl Credentials {
+    /// These, and the others for what is missing here.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            username: self.username.or(other.username),
+            password: self.password.or(other.password),
+        }
+    }
+}
+
+/// The servers that a configuration names.
+#[derive(Clone)]
+pub(crate) enum Servers {
+    One(Address),
+    UnixSocket(PathBuf),
+    /// Some nodes of a Redis Cluster.
+    Cluster(Vec<Address>),
+    /// Sentinels, the name by which they know the master, and how to log in to the sentinels.
+    Sentinels(Vec<Address>, String, Credentials),
+}
+
+/// All that a configuration says of its servers. `{:?}` shows no credentials.
+#[derive(Clone)]
+pub(crate) struct Deployment {
+    pub(crate) servers: Servers,
+    /// Of the servers that have the locks.
+    pub(crate) credentials: Credentials,
+    pub(crate) database: Option<u8>,
+    /// Whether the URL asks for TLS.
+    pub(crate) uses_tls: bool,
+    /// With TLS: how, once that is known.
+    pub(crate) tls: Option<(Connector, ServerNames)>,
+}
+
+/// One server, and all that is needed to connect to it.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    pub(super) place: Place,
+    pub(super) credentials: Credentials,
+    pub(super) database: Option<u8>,
+    /// With TLS: how, and the name for which its certificate must be, where that is not its host.
+    pub(super) tls: Option<(Connector, Option<String>)>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Tcp(Address),
+    UnixSocket(PathBuf),
+}
+
+impl Endpoint {
+    /// Its address, and the database on it.
+    pub(super) fn name(&self) -> String {
+        let database = self.database.unwrap_or(0);
+        match &self.place {
+            Place::Tcp(address) => format!("{address}/{database}"),
+            Place::UnixSocket(path) => format!("{}/{database}", path.display()),
+        }
+    }
+}
+
+impl Deployment {
+    /// Gets TLS ready, if the URL asks for it: as the user says, else with the authorities that the system trusts.
+    ///
+    /// # Errors
+    /// [`Error::Config`] says what of it cannot be used.
+    pub(crate) fn prepare_tls(&mut self, tls: Option<&Tls>) -> Result<(), Error> {
+        if !self.uses_tls {
+            return match tls {
+                None => Ok(()),
+                Some(_) => {
+                    let url = self.shown();
+                    Err(Error::Config(format!("TLS is configured, and {url} is a URL without it")))
+                }
+            };
+        }
+        let system = Tls::system();
+        let tls = tls.unwrap_or(&system);
+        self.tls = Some((Connector::new(tls).map_err(Error::Config)?, tls.names.clone()));
+        Ok(())
+    }
+
+    /// All addresses that are configured.
+    pub(super) fn hosts(&self) -> &[Address] {
+        match &self.servers {
+            Servers::One(address) => std::slice::from_ref(address),
+            Servers::UnixSocket(_) => &[],
+            Servers::Cluster(hosts) | Servers::Sentinels(hosts, ..) => hosts,
+        }
+    }
+
+    /// The server itself. `None` where others have to be asked which it is.
+    pub(super) fn single(&self) -> Option<Endpoint> {
+        match &self.servers {
+            Servers::One(address) => Some(self.endpoint(address)),
+            Servers::UnixSocket(path) => {
+                Some(self.endpoint_of(Place::UnixSocket(path.clone()), None))
+            }
+            Servers::Cluster(_) | Servers::Sentinels(..) => None,
+        }
+    }
+
+    /// A server at this address that has locks.
+    pub(super) fn endpoint(&self, address: &Address) -> Endpoint {
+        let tls = self.tls.as_ref().map(|(connector, names)| {
+            (connector.clone(), names.of(&address.host, address.port, || self.first_name()))
+        });
+        self.endpoint_of(Place::Tcp(address.clone()), tls)
+    }
+
+    /// A sentinel at this address. Sentinels have users of their own, and no databases.
+    pub(super) fn sentinel(&self, address: &Address) -> Endpoint {
+        let credentials = match &self.servers {
+            Servers::Sentinels(_, _, credentials) => credentials.clone(),
+            _ => Credentials::default(),
+        };
+        Endpoint { credentials, database: None, ..self.endpoint(address) }
+    }
+
+    fn endpoint_of(&self, place: Place, tls: Option<(Connector, Option<String>)>) -> Endpoint {
+        let (credentials, database) = (self.credentials.clone(), self.database);
+        Endpoint { place, credentials, database, tls }
+    }
+
+    /// The first host that is configured by a name.
+    fn first_name(&self) -> Option<&str> {
+        let mut hosts = self.hosts().iter().map(|address| &*address.host);
+        hosts.find(|host| host.parse::<IpAddr>().is_err())
+    }
+
+    /// Scheme and servers: all of a configuration that may be shown.
+    pub(crate) fn shown(&self) -> String {
+        let s = if self.uses_tls { "s" } else { "" };
+        let (form, name) = match &self.servers {
+            Servers::One(_) => ("", self.name()),
+            Servers::Cluster(_) => ("-cluster", self.name()),
+            Servers::Sentinels(..) => ("-sentinel", self.name()),
+            Servers::UnixSocket(path) => ("+unix", path.display().to_string()),
+        };
+        format!("redis{s}{form}://{name}")
+    }
+
+    /// The addresses, the database and, of several that are found at one address, its name there.
+    pub(crate) fn name(&self) -> String {
+        let database = self.database.unwrap_or(0);
+        if let Servers::UnixSocket(path) = &self.servers {
+            return format!("{}/{database}", path.display());
+        }
+        let mut hosts: Vec<_> = self.hosts().iter().map(ToString::to_string).collect();
+        hosts.sort_unstable();
+        let name = format!("{}/{database}", hosts.join(","));
+        match &self.servers {
+            Servers::Sentinels(_, service, _) => format!("{name}?{service}"),
+            _ => name,
+        }
+    }
+}
+
+impl fmt::Debug for Deployment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
