@@ -13,7 +13,7 @@ use crate::{
     protocol::Kind,
     read_write::ReadWriteLock,
     runtime::ClientRuntime,
-    wire::FredTransport,
+    wire::RedisTransport,
 };
 
 /// A connection to Redis, and the locks on it. Cheap to clone; one per process is enough.
@@ -65,7 +65,8 @@ impl Client {
         };
         let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
         let runtime = ClientRuntime::current();
-        let transport = FredTransport::connect(deployment, timeout, sharded, sink, runtime.clone());
+        let transport =
+            RedisTransport::connect(deployment, timeout, sharded, sink, runtime.clone());
         let transport =
             transport.await.map_err(|error| error.about("connecting", None, &settings.server))?;
         let engine = Engine::start(settings, Arc::new(transport), subscriptions, runtime);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::Error,
     replicas::Replicas,
-    wire::{Credentials, Deployment, Servers, ShardedPubsub, Tls, read_url},
+    wire::{Credentials, Deployment, Servers, ShardedPubsub, Tls, check_tls, read_url},
 };
 
 /// How a client connects and behaves. Reads and writes as plain text by serde, durations as `30s`.
@@ -133,7 +133,12 @@ impl Config {
     /// [`Error::Config`] when a PEM cannot be read, a key does not belong to its certificate, the URL is one without TLS,
     /// or none of the `tls-*` features is compiled in. The error says which, and repeats nothing of a PEM.
     pub fn tls(mut self, tls: Tls) -> Result<Self, Error> {
-        read_url(&self.url)?.prepare_tls(Some(&tls))?;
+        let deployment = read_url(&self.url)?;
+        if !deployment.uses_tls {
+            let url = deployment.shown();
+            return Err(Error::Config(format!("TLS is configured, and {url} is a URL without it")));
+        }
+        check_tls(&tls)?;
         self.tls = Some(tls);
         Ok(self)
     }
@@ -247,7 +252,7 @@ impl Config {
 
     pub(crate) fn into_settings(self) -> Result<(Deployment, Settings), Error> {
         let mut deployment = self.deployment()?;
-        deployment.prepare_tls(self.tls.as_ref())?;
+        deployment.tls = self.tls;
         let within = |what, value: Duration, least: Duration, most: Duration| {
             if value < least || value > most {
                 return Err(Error::Config(format!(
@@ -327,69 +332,4 @@ pub(crate) struct Settings {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_written_config_is_read_and_unknown_words_are_refused() {
-        let config: Config =
-            serde_json::from_str(r#"{"url":"redis://h:1","watchdog":"1500ms"}"#).unwrap();
-        let (_, settings) = config.into_settings().unwrap();
-        assert_eq!(settings.watchdog, Duration::from_millis(1500));
-        assert_eq!(settings.command_timeout, Duration::from_secs(3));
-        assert!(serde_json::from_str::<Config>(r#"{"watchdog_ms":3}"#).is_err());
-        assert!(serde_json::from_str::<Config>(r#"{"watchdog":"-3s"}"#).is_err());
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        assert!(matches!(Config::from_url("127.0.0.1"), Err(Error::Config(_))));
-        assert!(matches!(Config::from_url(""), Err(Error::Config(_))));
-        let short = Config::default().watchdog(Duration::ZERO).into_settings();
-        assert!(matches!(short, Err(Error::Config(_))), "{short:?}");
-        let long = Config::default().command_timeout(Duration::MAX).into_settings();
-        assert!(matches!(long, Err(Error::Config(_))), "{long:?}");
-    }
-
-    #[cfg(not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")))]
-    #[test]
-    fn tls_is_refused_where_it_would_be_plain_text() {
-        for url in ["rediss://h:1", "REDISS://h:1", " rediss://h:1", "valkeys://h:1"] {
-            assert!(matches!(Config::from_url(url), Err(Error::Config(_))), "{url:?}");
-        }
-    }
-
-    #[test]
-    fn a_password_is_not_shown() {
-        let config = Config::from_url("redis://me:secret@h:1/2").unwrap();
-        let shown = format!("{config:?}");
-        assert!(!shown.contains("secret"), "{shown}");
-        assert!(shown.contains("redis://h:1/2"), "{shown}");
-    }
-
-    #[test]
-    fn credentials_beside_the_url_count_instead_of_its_own() {
-        let url = "redis-sentinel://u:p@h:1?sentinelServiceName=m&sentinelPassword=q";
-        let config = Config::from_url(url).unwrap().password("%25").sentinel_username("s");
-        let written = serde_json::to_string(&config).unwrap();
-        let read: Config = serde_json::from_str(&written).unwrap();
-        for config in [config, read] {
-            let deployment = config.deployment().unwrap();
-            let Servers::Sentinels(_, _, sentinels) = deployment.servers else { panic!("{url}") };
-            for (credentials, username, password) in
-                [(deployment.credentials, "u", "%25"), (sentinels, "s", "q")]
-            {
-                assert_eq!(credentials.username.as_deref(), Some(username));
-                assert_eq!(credentials.password.as_deref(), Some(password));
-            }
-        }
-        let elsewhere = Config::default().sentinel_password("p").into_settings();
-        assert!(matches!(elsewhere, Err(Error::Config(_))), "{elsewhere:?}");
-    }
-
-    #[test]
-    fn tls_is_not_configured_for_a_url_without_it() {
-        let plain = Config::default().tls(Tls::system());
-        assert!(matches!(plain, Err(Error::Config(_))), "{plain:?}");
-    }
-}
+mod tests;

@@ -163,7 +163,7 @@ impl RedisError {
     }
 }
 
-/// The error that fred had and wrote down as `{:?}` does.
+/// The error of the operating system that a driver wrote down as `{:?}` does.
 fn of_the_system(text: &str) -> Option<io::Error> {
     if let Some(rest) = text.strip_prefix("Os { code: ") {
         let (code, _) = rest.split_once(',')?;

@@ -123,8 +123,8 @@ impl Engine {
         match replicas {
             Replicas::None => self.call(call),
             replicas => {
-                let patience = self.settings.replica_timeout;
-                self.transport.call_confirmed(call, Confirm { replicas, patience, is_due })
+                let timeout = self.settings.replica_timeout;
+                self.transport.call_confirmed(call, Confirm { replicas, timeout, is_due })
             }
         }
     }

@@ -1,137 +1,126 @@
-//! Answers of fred: which reply it is, and what an error means.
+//! What a connection answers: a reply, or a [`Failure`] that says whether the command may have run.
 
-use fred::{
-    error::{Error as FredError, ErrorKind},
-    types::Value,
-};
+use std::{borrow::Cow, fmt};
 
 use super::{error::WireError, script::Reply};
 use crate::error::{Error, RedisError};
 
-/// So begins the error of a call that was not sent, in fred's words too.
-pub(super) const NOT_SENT: &str = "Failed to route command";
+/// What comes of one command.
+pub(super) type Answer = Result<Reply, Failure>;
 
-/// So many levels of arrays a reply may have. No script of ours answers more than three.
-const DEEPEST_REPLY: usize = 8;
-
-/// What fred answers.
-pub(super) type RawAnswer = Result<Value, FredError>;
-
-/// The same, as a reply.
-pub(super) type Answer = Result<Reply, FredError>;
-
-/// Nothing was sent, for this reason.
-pub(super) fn not_sent(why: &str) -> FredError {
-    FredError::new(ErrorKind::Routing, format!("{NOT_SENT}: {why}"))
+/// Why there is no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) kind: FailureKind,
+    pub(super) text: Cow<'static, str>,
 }
 
-pub(super) fn timed_out() -> FredError {
-    FredError::new(ErrorKind::Timeout, "no answer in time")
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailureKind {
+    /// Nothing was sent, and nothing will be: there is no connection, or no time is left.
+    NotSent,
+    /// The same over a connection that works: too many commands wait for it.
+    Full,
+    /// No reply came in time. The command may have run, and may still run.
+    TimedOut,
+    /// The connection ended before a reply came. The command may have run.
+    Gone,
+    /// The server named another server (`MOVED`, `ASK`). Nothing ran.
+    Redirected,
+    /// The server answered with an error, or with what cannot be understood. What ran before is up to the error.
+    Refused,
+    /// No connection can be made as it is configured.
+    Config,
 }
 
-/// Whether the server says that it is no master.
-pub(super) fn is_read_only(error: &FredError) -> bool {
-    error.details().contains("READONLY")
-}
+impl Failure {
+    pub(super) fn new(kind: FailureKind, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, text: text.into() }
+    }
 
-/// Whether the connection is gone, or may be: there is or will be no answer over it.
-pub(super) fn is_of_connection(error: &FredError) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Routing
-    ) || is_of_ended_task(error)
-        || is_deaf(error)
-}
+    /// Nothing was sent, for this reason.
+    pub(super) fn not_sent(why: &str) -> Self {
+        Self::new(FailureKind::NotSent, format!("Failed to route command: {why}"))
+    }
 
-/// fred's task was ended with the call in hand.
-fn is_of_ended_task(error: &FredError) -> bool {
-    *error.kind() == ErrorKind::Unknown && error.details() == "channel closed"
-}
+    pub(super) fn timed_out() -> Self {
+        Self::new(FailureKind::TimedOut, "no answer in time")
+    }
 
-/// fred's task had been ended before.
-fn is_deaf(error: &FredError) -> bool {
-    matches!(error.details(), "Failed to send command to router." | "Client is not initialized.")
-}
+    pub(super) fn gone() -> Self {
+        Self::new(FailureKind::Gone, "the connection is gone")
+    }
 
-pub(super) fn reply(value: Value) -> Answer {
-    reply_within(DEEPEST_REPLY, value)
-}
+    pub(super) fn refused(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(FailureKind::Refused, text)
+    }
 
-fn reply_within(depth: usize, value: Value) -> Answer {
-    Ok(match value {
-        Value::Null => Reply::Nil,
-        Value::Integer(n) => Reply::Int(n),
-        Value::String(text) => Reply::Bytes(text.into_inner()),
-        Value::Bytes(bytes) => Reply::Bytes(bytes),
-        Value::Array(_) if depth == 0 => {
-            return Err(FredError::new(ErrorKind::Parse, "a reply with too many levels of arrays"));
+    /// Whether the server says that it is no master.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.text.contains("READONLY")
+    }
+
+    /// Whether the connection is gone, or may be: there is or will be no reply over it.
+    pub(super) fn is_of_connection(&self) -> bool {
+        matches!(self.kind, FailureKind::NotSent | FailureKind::TimedOut | FailureKind::Gone)
+    }
+
+    pub(super) fn error(&self) -> RedisError {
+        RedisError::new(self.text.clone().into_owned())
+    }
+
+    /// Why a first connection failed, as a caller is told of it.
+    pub(super) fn of_connecting(self) -> Error {
+        match self.kind {
+            FailureKind::Config if self.text.contains("cluster support disabled") => {
+                Error::Config("this server is no Redis Cluster: use a redis:// URL".into())
+            }
+            FailureKind::Config => Error::Config(self.text.into_owned()),
+            _ => Error::Redis(self.error()),
         }
-        Value::Array(values) => {
-            let parts = values.into_iter().map(|part| reply_within(depth - 1, part));
-            Reply::Array(parts.collect::<Result<_, _>>()?)
-        }
-        other => {
-            let what = format!("a reply of kind {}", other.kind());
-            return Err(FredError::new(ErrorKind::Parse, what));
-        }
-    })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// Did the call run, and is another try worth it?
-pub(super) fn classify(error: FredError) -> WireError {
-    let details = error.details();
-    match error.kind() {
-        // Never left fred's queue.
-        ErrorKind::Backpressure => return WireError::NotNow(opaque(&error)),
-        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled => {
-            return WireError::Unanswered(opaque(&error));
+impl From<Failure> for WireError {
+    fn from(failure: Failure) -> Self {
+        match failure.kind {
+            FailureKind::NotSent | FailureKind::Full => Self::NotNow(failure.error()),
+            FailureKind::TimedOut | FailureKind::Gone => Self::Unanswered(failure.error()),
+            FailureKind::Redirected | FailureKind::Refused | FailureKind::Config => {
+                Self::said(&failure.text)
+            }
         }
-        _ => {}
-    }
-    if details.starts_with(NOT_SENT) || is_deaf(&error) {
-        // There was no connection: it never left.
-        WireError::NotNow(opaque(&error))
-    } else if is_of_ended_task(&error) {
-        WireError::unanswered("the connection is gone")
-    } else if details.contains("Too many failed write attempts") {
-        // A command of a connection that is gone may have run.
-        WireError::Unanswered(opaque(&error))
-    } else {
-        WireError::said(details)
     }
 }
 
-/// Why a first connection failed, as a caller is told of it.
-pub(super) fn connecting_failed(error: FredError) -> Error {
-    match error.kind() {
-        ErrorKind::Config if error.details().contains("cluster support disabled") => {
-            Error::Config("this server is no Redis Cluster: use a redis:// URL".into())
+/// What a server means that refuses a client's login. Its own words may repeat the password.
+pub(super) fn refusal_of_login(said: &str) -> &'static str {
+    let says = |words: &str| said.contains(words);
+    match said.split_whitespace().next().unwrap_or_default() {
+        "WRONGPASS" => "WRONGPASS the user or the password is wrong",
+        "NOAUTH" => "NOAUTH a password is needed",
+        "NOPERM" if says("'select'") => "NOPERM the user may not run SELECT",
+        "NOPERM" => "NOPERM the user may not do what is needed to connect",
+        "LOADING" => "LOADING the server is loading its data",
+        "MASTERDOWN" => "MASTERDOWN the replica has lost its master",
+        "BUSY" => "BUSY the server runs a script",
+        "DENIED" => "DENIED the server is in protected mode",
+        "ERR" if says("DB index is out of range") => "ERR DB index is out of range",
+        "ERR" if says("cluster support disabled") => "ERR cluster support disabled",
+        "ERR" if says("max number of clients") => "ERR max number of clients reached",
+        "ERR" if says("unknown command") => "ERR the server does not know AUTH",
+        "ERR" if says("without any password") || says("no password is set") => {
+            "ERR the server has no password"
         }
-        ErrorKind::Config | ErrorKind::Url => Error::Config(error.details().into()),
-        _ => Error::Redis(opaque(&error)),
-    }
-}
-
-pub(super) fn opaque(error: &FredError) -> RedisError {
-    RedisError::new(match error.kind() {
-        ErrorKind::Timeout => "no answer in time".to_owned(),
-        _ => error.details().to_owned(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reply_has_a_bounded_number_of_levels() {
-        let nested = |levels: usize| {
-            (0..levels).fold(Value::Integer(1), |inner, _| Value::Array(vec![inner]))
-        };
-        assert!(reply(nested(DEEPEST_REPLY)).is_ok());
-        for levels in [DEEPEST_REPLY + 1, 1_000] {
-            let error = reply(nested(levels)).unwrap_err();
-            assert!(matches!(classify(error), WireError::Refused(_)));
+        _ => {
+            "the server refuses the connection (its words may repeat the password, and are not shown)"
         }
     }
 }

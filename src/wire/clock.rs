@@ -1,4 +1,4 @@
-//! A server's clock, as this client knows it.
+//! [`ServerClock`]: a server's clock, as this client knows it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

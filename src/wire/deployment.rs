@@ -2,11 +2,7 @@
 
 use std::{cmp::Ordering, fmt, net::IpAddr, path::PathBuf};
 
-use super::{
-    fred::Connector,
-    tls::{ServerNames, Tls},
-};
-use crate::error::Error;
+use super::tls::Tls;
 
 /// Where a server is found. What else it is called makes no difference.
 #[derive(Clone, Debug)]
@@ -106,8 +102,8 @@ pub(crate) struct Deployment {
     pub(crate) database: Option<u8>,
     /// Whether the URL asks for TLS.
     pub(crate) uses_tls: bool,
-    /// With TLS: how, once that is known.
-    pub(crate) tls: Option<(Connector, ServerNames)>,
+    /// How, where that is not by the authorities that the system trusts.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// One server, and all that is needed to connect to it.
@@ -116,8 +112,8 @@ pub(super) struct Endpoint {
     pub(super) place: Place,
     pub(super) credentials: Credentials,
     pub(super) database: Option<u8>,
-    /// With TLS: how, and the name for which its certificate must be, where that is not its host.
-    pub(super) tls: Option<(Connector, Option<String>)>,
+    /// With TLS: the name for which its certificate must be, where that is not its host.
+    pub(super) certified_for: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -138,26 +134,6 @@ impl Endpoint {
 }
 
 impl Deployment {
-    /// Gets TLS ready, if the URL asks for it: as the user says, else with the authorities that the system trusts.
-    ///
-    /// # Errors
-    /// [`Error::Config`] says what of it cannot be used.
-    pub(crate) fn prepare_tls(&mut self, tls: Option<&Tls>) -> Result<(), Error> {
-        if !self.uses_tls {
-            return match tls {
-                None => Ok(()),
-                Some(_) => {
-                    let url = self.shown();
-                    Err(Error::Config(format!("TLS is configured, and {url} is a URL without it")))
-                }
-            };
-        }
-        let system = Tls::system();
-        let tls = tls.unwrap_or(&system);
-        self.tls = Some((Connector::new(tls).map_err(Error::Config)?, tls.names.clone()));
-        Ok(())
-    }
-
     /// All addresses that are configured.
     pub(super) fn hosts(&self) -> &[Address] {
         match &self.servers {
@@ -180,10 +156,10 @@ impl Deployment {
 
     /// A server at this address that has locks.
     pub(super) fn endpoint(&self, address: &Address) -> Endpoint {
-        let tls = self.tls.as_ref().map(|(connector, names)| {
-            (connector.clone(), names.of(&address.host, address.port, || self.first_name()))
-        });
-        self.endpoint_of(Place::Tcp(address.clone()), tls)
+        let names = self.tls.as_ref().map(|tls| &tls.names);
+        let certified_for =
+            names.and_then(|names| names.of(&address.host, address.port, || self.first_name()));
+        self.endpoint_of(Place::Tcp(address.clone()), certified_for)
     }
 
     /// A sentinel at this address. Sentinels have users of their own, and no databases.
@@ -195,9 +171,9 @@ impl Deployment {
         Endpoint { credentials, database: None, ..self.endpoint(address) }
     }
 
-    fn endpoint_of(&self, place: Place, tls: Option<(Connector, Option<String>)>) -> Endpoint {
+    fn endpoint_of(&self, place: Place, certified_for: Option<String>) -> Endpoint {
         let (credentials, database) = (self.credentials.clone(), self.database);
-        Endpoint { place, credentials, database, tls }
+        Endpoint { place, credentials, database, certified_for }
     }
 
     /// The first host that is configured by a name.

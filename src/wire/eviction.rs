@@ -1,6 +1,5 @@
-//! Whether a server may throw locks away.
+//! Warns of a server that may evict locks when its memory is full.
 
-use fred::types::Value;
 use futures::FutureExt;
 
 use super::{connection::ConnectionSettings, link::Link};
@@ -9,8 +8,8 @@ use super::{connection::ConnectionSettings, link::Link};
 pub(super) fn look_for_eviction(settings: &ConnectionSettings, commands: &Link, server: String) {
     let commands = commands.clone();
     let look = async move {
-        let answer = commands.command("INFO", vec![Value::from_static_str("memory")]).await;
-        let Ok(Some(info)) = answer.map(|info| info.as_string()) else { return };
+        let answer = commands.command("INFO", &["memory".into()]).await;
+        let Ok(Some(info)) = answer.map(|info| info.as_text()) else { return };
         if let Some(policy) = evicting(&info) {
             tracing::warn!(
                 server,

@@ -1,18 +1,17 @@
-//! A connection of a node, and what takes its place when it is given up.
+//! [`Link`]: the way to one server that lasts: a session, and the next one after it has ended.
 //!
-//! Whoever does not answer any more is connected to anew, and the old connection is ended then and there: it may be
-//! busy with writing what nobody reads.
+//! A session that does not answer is given up: its task is ended at once, for it may be blocked in a write, and another session
+//! is made.
 //!
-//! A master that was killed, replaced, and started again takes itself for a master until the sentinels get to
-//! it: empty, and used by nobody else. So behind sentinels nothing is sent over a connection that was made
-//! again without having asked them: there the whole node is replaced.
+//! Behind sentinels ([`OnBreak::End`]) a link makes no other session: it is gone, and the whole node is replaced after the
+//! sentinels were asked. A master that was killed, replaced and started again believes to be the master until the sentinels
+//! change it. It is empty, and nobody else uses it.
 
 use std::{
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use fred::{error::Error as FredError, types::Value};
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{
     sync::watch,
@@ -21,16 +20,18 @@ use tokio::{
 
 use super::{
     Event,
-    answers::{RawAnswer, not_sent, opaque},
-    connection::{Broken, ConnectionSettings, Session},
+    answers::{Answer, Failure},
+    connection::{ConnectionSettings, Heard, Listener, OnBreak, Options},
     deployment::Endpoint,
-    login, pubsub,
+    script::Arg,
+    session::Session,
 };
 
 /// The pauses between tries to connect again: they double from the one to the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The way to one server, for commands or for messages.
 #[derive(Clone)]
 pub(super) struct Link(Arc<Slot>);
 
@@ -50,7 +51,7 @@ pub(super) enum Sort {
 
 enum State {
     /// Not yet, or being made again, which has failed for this reason the last time.
-    Pending(Option<FredError>),
+    Pending(Option<Failure>),
     Up(Arc<Session>),
     /// For good: another node is to take its place.
     Gone,
@@ -68,19 +69,17 @@ impl Link {
         }))
     }
 
-    pub(super) async fn connect(&self) -> Result<(), FredError> {
+    pub(super) async fn connect(&self) -> Result<(), Failure> {
         let Slot { endpoint, settings, sort, state } = &*self.0;
-        let events = match sort {
-            Sort::Commands => 32,
-            Sort::Subscriber => 4096,
+        let options = Options {
+            command_timeout: settings.command_timeout,
+            on_break: settings.on_break,
+            listener: (*sort == Sort::Subscriber).then(|| listener(endpoint.name(), settings)),
         };
-        let (runtime, time) = (&settings.runtime, settings.command_timeout);
-        let connecting = login::connect(runtime, endpoint, time, events, settings.broken);
+        let runtime = &settings.runtime;
+        let connecting = Session::connect(&settings.driver, runtime, endpoint, options);
         // Boxed, as whatever is rare and deep: types are nested through all of a caller's program.
         let session = connecting.boxed().await?;
-        if *sort == Sort::Subscriber {
-            pubsub::forward(session.client(), endpoint.name(), settings);
-        }
         let is_open = state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
             if is_open {
@@ -90,7 +89,7 @@ impl Link {
         });
         if !is_open {
             session.quit().await;
-            return Err(FredError::new_canceled());
+            return Err(Failure::gone());
         }
         runtime.spawn(keep_up(Arc::downgrade(&self.0), session.end()));
         Ok(())
@@ -105,25 +104,25 @@ impl Link {
     }
 
     /// The connection, as soon as it is there.
-    pub(super) async fn wait(&self, by: Instant) -> Result<Arc<Session>, FredError> {
+    pub(super) async fn wait(&self, by: Instant) -> Result<Arc<Session>, Failure> {
         let mut state = self.0.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Pending(_)));
         if let Ok(settled) = timeout_at(by, settled).await {
             return match settled.as_deref() {
                 Ok(State::Up(session)) => Ok(session.clone()),
-                _ => Err(not_sent("the connection is gone")),
+                _ => Err(Failure::not_sent("the connection is gone")),
             };
         }
         Err(match &*self.0.state.borrow() {
             State::Pending(Some(why)) => {
-                not_sent(&format!("there is no connection: {}", opaque(why).text()))
+                Failure::not_sent(&format!("there is no connection: {}", why.error().text()))
             }
-            _ => not_sent("there is no connection"),
+            _ => Failure::not_sent("there is no connection"),
         })
     }
 
     /// The same, within the usual time.
-    pub(super) async fn wait_long(&self) -> Result<Arc<Session>, FredError> {
+    pub(super) async fn wait_long(&self) -> Result<Arc<Session>, Failure> {
         match self.session() {
             Some(session) => Ok(session),
             None => self.wait(Instant::now() + self.0.settings.command_timeout).boxed().await,
@@ -135,7 +134,7 @@ impl Link {
         matches!(*self.0.state.borrow(), State::Gone | State::Closed)
     }
 
-    pub(super) async fn command(&self, name: &'static str, args: Vec<Value>) -> RawAnswer {
+    pub(super) async fn command(&self, name: &'static str, args: &[Arg]) -> Answer {
         self.wait_long().await?.command(name, args).await
     }
 
@@ -155,7 +154,7 @@ impl Link {
     }
 
     /// Why it is not there yet.
-    fn note_failure(&self, error: FredError) {
+    fn note_failure(&self, error: Failure) {
         self.0.state.send_if_modified(|state| {
             if let State::Pending(why) = state {
                 *why = Some(error);
@@ -177,9 +176,9 @@ impl Link {
 impl Slot {
     /// What it is when its connection has ended.
     fn without(&self) -> State {
-        match self.settings.broken {
-            Broken::Reconnects => State::Pending(None),
-            Broken::IsGone => State::Gone,
+        match self.settings.on_break {
+            OnBreak::Reconnect => State::Pending(None),
+            OnBreak::End => State::Gone,
         }
     }
 }
@@ -207,7 +206,7 @@ fn keep_up(
             match again.connect().await {
                 Ok(()) => {
                     if again.0.sort == Sort::Subscriber {
-                        pubsub::tell_of_return(&again.0.endpoint.name());
+                        tell_of_return(&again.0.endpoint.name());
                         (again.0.settings.sink)(Event::Gap);
                     }
                     return;
@@ -224,4 +223,33 @@ fn keep_up(
         }
     }
     .boxed()
+}
+
+/// Passes on what a subscriber connection hears.
+fn listener(server: String, settings: &ConnectionSettings) -> Listener {
+    let (sink, refresh) = (settings.sink.clone(), settings.refresh_requested.clone());
+    let mut lost = false;
+    Box::new(move |heard| match heard {
+        Heard::Message(channel) => sink(Event::Message(channel)),
+        Heard::Dropped(missed) => {
+            tracing::warn!(missed, "messages were lost, everyone looks again");
+            sink(Event::Gap);
+        }
+        Heard::Lost => {
+            if !std::mem::replace(&mut lost, true) {
+                tracing::warn!(server, "the connection to redis is lost");
+            }
+            refresh.notify_one();
+        }
+        Heard::Reconnected => {
+            lost = false;
+            tell_of_return(&server);
+            sink(Event::Gap);
+        }
+    })
+}
+
+/// A connection that was lost, or given up, is there again.
+fn tell_of_return(server: &str) {
+    tracing::info!(server, "redis is connected to again");
 }

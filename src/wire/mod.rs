@@ -1,4 +1,16 @@
-//! The way to the server. Only this module names fred; all else sees a [`Transport`].
+//! The way to the servers. The rest of the crate uses a [`Transport`] and sees no connection.
+//!
+//! | file | concept |
+//! |---|---|
+//! | [`script`] | a script, a call of it ([`Invocation`]), and its [`Reply`] |
+//! | [`error`] | [`WireError`]: why a call has no reply, and whether another try is worth it |
+//! | [`url`], [`deployment`], [`tls`] | what a configuration says of its servers |
+//! | [`connection`] | the seam: what a driver must do, and must never do |
+//! | [`fred`] | the driver over fred, the only place that names it |
+//! | [`session`], [`link`], [`node`] | one connection; one that is replaced when it breaks; one server with its connections |
+//! | [`replicas`], [`eviction`], [`clock`] | of one server: confirmation by replicas, a warning, its clock |
+//! | [`topology`] | which server serves a key, and how that is kept true |
+//! | [`transport`] | [`RedisTransport`]: all of it together |
 //!
 //! A transport sends one copy of a call and says what came of it. It never repeats a call that may
 //! have run: whoever called knows whether a second copy is right, and until when.
@@ -11,11 +23,10 @@ mod error;
 mod eviction;
 mod fred;
 mod link;
-mod login;
 mod node;
-mod pubsub;
 mod replicas;
 mod script;
+mod session;
 mod tls;
 mod topology;
 mod transport;
@@ -37,7 +48,7 @@ pub(crate) use self::{
     deployment::{Credentials, Deployment, Servers},
     error::WireError,
     script::{Arg, Invocation, Reply, Script},
-    transport::FredTransport,
+    transport::{RedisTransport, check_tls},
     url::read_url,
 };
 
@@ -64,7 +75,7 @@ pub(crate) type Flight = BoxFuture<'static, Result<Reply, WireError>>;
 pub(crate) struct Confirm {
     pub(crate) replicas: Replicas,
     /// How long they may take.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Whether there is anything to confirm when this is the reply.
     pub(crate) is_due: fn(&Reply) -> bool,
 }

@@ -1,9 +1,4 @@
-//! One server, and the connections to it, over fred.
-//!
-//! fred is used for one server at a time only. Its own cluster client turns a redirect into an error
-//! that does not say whether the command ran, sends to any node when it misses the right one, loses
-//! sharded subscriptions without a word, and lets all nodes wait for one; its Sentinel client looks
-//! for the master only when a connection breaks.
+//! [`Node`]: one server, and the connections to it.
 
 use std::{
     sync::{
@@ -13,24 +8,20 @@ use std::{
     time::Duration,
 };
 
-use fred::{
-    error::{Error as FredError, ErrorKind},
-    types::Value,
-};
 use futures::FutureExt;
 
 use super::{
     Confirm,
-    answers::{Answer, RawAnswer, classify, connecting_failed, is_read_only, reply},
+    answers::{Answer, Failure, FailureKind},
     clock::ServerClock,
-    connection::{Bound, ConnectionSettings, evaluate},
+    connection::ConnectionSettings,
     deployment::{Endpoint, Place},
     error::WireError,
     eviction::look_for_eviction,
     link::{Link, Sort},
-    pubsub,
     replicas::ReplicaPool,
-    script::Invocation,
+    script::{Invocation, Reply},
+    session::Bound,
 };
 use crate::error::Error;
 
@@ -48,7 +39,7 @@ pub(super) struct Node {
     /// Given to no other node of this process.
     pub(super) id: u64,
     commands: Link,
-    /// Pub/sub never shares a connection with commands: a refused SUBSCRIBE shifts fred's queue of
+    /// Pub/sub never shares a connection with commands: with some drivers a refused SUBSCRIBE shifts the queue of
     /// replies, and other callers would get wrong ones.
     subscriber: Link,
     pub(super) clock: ServerClock,
@@ -83,7 +74,7 @@ impl Node {
         let commands = Link::new(endpoint.clone(), settings.clone(), Sort::Commands);
         let subscriber = Link::new(endpoint.clone(), settings.clone(), Sort::Subscriber);
         for link in [&commands, &subscriber] {
-            link.connect().await.map_err(connecting_failed)?;
+            link.connect().await.map_err(Failure::of_connecting)?;
         }
         let node = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -114,11 +105,9 @@ impl Node {
                 self.commands.wait(bound.by).boxed().await?
             }
         };
-        let publish = self.settings.publish;
-        let client = session.client();
-        let answer = session.ask(evaluate(client, call, asking, publish, bound)).await;
+        let answer = session.call(call, asking, self.settings.channels, bound).await;
         self.note(&answer);
-        answer.and_then(reply)
+        answer
     }
 
     /// The same, and asks replicas to confirm it.
@@ -136,20 +125,14 @@ impl Node {
         answer
     }
 
-    async fn command(self: &Arc<Self>, name: &'static str, args: Vec<Value>) -> RawAnswer {
-        let answer = self.commands.command(name, args).await;
-        self.note(&answer);
-        answer
-    }
-
     /// Subscribes to the channels; done when the server has confirmed it.
     pub(super) async fn subscribe(
         &self,
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await.map_err(classify)?;
-        pubsub::subscribe(&session, channels, sharded).await
+        let session = self.subscriber.wait_long().await?;
+        Ok(session.subscribe(channels, sharded).await?)
     }
 
     /// Ends subscriptions; done when the server has confirmed it.
@@ -158,44 +141,43 @@ impl Node {
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await.map_err(classify)?;
-        pubsub::unsubscribe(&session, channels, sharded).await
+        let session = self.subscriber.wait_long().await?;
+        Ok(session.unsubscribe(channels, sharded).await?)
     }
 
     /// Asks the subscriber connection for a sign of life, and replaces it when there is none.
     pub(super) async fn probe(&self) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await.map_err(classify)?;
-        let alive = pubsub::ping(&session).await;
-        if matches!(&alive, Err(error) if *error.kind() == ErrorKind::Timeout) {
+        let session = self.subscriber.wait_long().await?;
+        let alive = session.ping().await;
+        if matches!(&alive, Err(error) if error.kind == FailureKind::TimedOut) {
             self.subscriber.give_up();
         }
-        alive.map_err(classify)
+        Ok(alive?)
     }
 
     /// Asks for the server's clock, in ms since the epoch.
     pub(super) async fn time(self: &Arc<Self>) -> Result<u64, WireError> {
-        let time = self.command("TIME", Vec::new()).await;
-        let (seconds, micros): (u64, u64) =
-            time.and_then(|value| value.convert()).map_err(classify)?;
-        let now = seconds * 1000 + micros / 1000;
+        let answer = self.commands.command("TIME", &[]).await;
+        self.note(&answer);
+        let now = in_ms(&answer?).ok_or_else(|| WireError::refused("TIME tells no time"))?;
         self.clock.observe(now);
         Ok(now)
     }
 
-    fn note(&self, answer: &RawAnswer) {
+    fn note(&self, answer: &Answer) {
         match answer {
             Ok(_) => self.timeouts.store(0, Ordering::Relaxed),
             Err(error) => self.note_error(error),
         }
     }
 
-    fn note_error(&self, error: &FredError) {
-        if *error.kind() == ErrorKind::Timeout {
+    fn note_error(&self, error: &Failure) {
+        if error.kind == FailureKind::TimedOut {
             return self.timed_out();
         }
         self.timeouts.store(0, Ordering::Relaxed);
         let since = || self.commands.session().map(|session| session.age());
-        if is_read_only(error) && since().is_some_and(|age| age >= READ_ONLY_PAUSE) {
+        if error.is_read_only() && since().is_some_and(|age| age >= READ_ONLY_PAUSE) {
             tracing::warn!("redis takes no writes, reconnecting");
             self.give_up();
         }
@@ -228,4 +210,12 @@ impl Node {
     pub(super) async fn quit(&self) {
         tokio::join!(self.commands.quit(), self.subscriber.quit(), self.replicas.quit());
     }
+}
+
+/// What TIME answers, seconds and microseconds, in ms.
+fn in_ms(time: &Reply) -> Option<u64> {
+    let Reply::Array(parts) = time else { return None };
+    let [seconds, micros] = &parts[..] else { return None };
+    let number = |part: &Reply| part.as_text()?.parse::<u64>().ok();
+    Some(number(seconds)? * 1000 + number(micros)? / 1000)
 }

@@ -1,14 +1,10 @@
-//! Calls that replicas have to confirm.
+//! [`ReplicaPool`]: connections for calls that replicas have to confirm.
 //!
-//! `WAIT` keeps everything waiting that is sent behind it on its connection. So such calls go over
-//! connections of their own, one call at a time on each.
+//! `WAIT` blocks everything that is sent behind it on its connection. So such calls use connections of their own, one call at
+//! a time on each.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fred::{
-    error::{Error as FredError, ErrorKind},
-    types::Value,
-};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::{Instant, timeout_at},
@@ -16,20 +12,20 @@ use tokio::{
 
 use super::{
     Confirm,
-    answers::{Answer, classify, is_of_connection, not_sent, reply, timed_out},
-    connection::{self, Bound, Broken, ConnectionSettings, Session},
+    answers::{Answer, Failure, FailureKind},
+    connection::{ConnectionSettings, OnBreak, Options},
     deployment::Endpoint,
     error::WireError,
     link::Link,
-    login,
-    script::{Invocation, Reply},
+    script::{Arg, Invocation, Reply},
+    session::{Bound, Session, quit_all},
 };
 use crate::replicas::{Acknowledged, Replicas};
 
-/// So many calls to one server may wait for replicas at the same time; others wait for them.
-const MOST: usize = 32;
+/// So many calls to one server may wait for replicas at the same time. Others wait until one of these is done.
+const MAX_CONNECTIONS: usize = 32;
 
-/// The connections to one server that may be kept waiting. Each breaks but once.
+/// The connections to one server that calls with `WAIT` use. One that breaks is not made again.
 pub(super) struct ReplicaPool {
     endpoint: Endpoint,
     settings: ConnectionSettings,
@@ -40,7 +36,7 @@ pub(super) struct ReplicaPool {
     places: Semaphore,
 }
 
-/// One of them, taken by one call. Given back when the server has said its last word to that call, else ended.
+/// One of them, checkout by one call. Given back when the server has said its last word to that call, else ended.
 struct Checkout<'a> {
     pool: &'a ReplicaPool,
     session: Arc<Session>,
@@ -49,7 +45,7 @@ struct Checkout<'a> {
 
 impl ReplicaPool {
     pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, commands: Link) -> Self {
-        let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MOST));
+        let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MAX_CONNECTIONS));
         Self { endpoint, settings, commands, idle, places }
     }
 
@@ -57,16 +53,16 @@ impl ReplicaPool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place for half of the time that is left: the other half is for the call itself.
-    async fn take(&self, by: Instant) -> Result<Checkout<'_>, FredError> {
+    /// Takes a connection. Waits for a free one for half of the time that is left: the other half is for the call itself.
+    async fn checkout(&self, by: Instant) -> Result<Checkout<'_>, Failure> {
         let now = Instant::now();
         let half = now + by.saturating_duration_since(now) / 2;
         let place = timeout_at(half, self.places.acquire()).await;
-        let place = place.map_err(|_| not_sent("too many wait for replicas"))?;
+        let place = place.map_err(|_| Failure::not_sent("too many wait for replicas"))?;
         let _place = place.expect("never closed");
         let next = || match &mut *self.idle() {
             Some(idle) => Ok(idle.pop()),
-            None => Err(not_sent("the connection is gone")),
+            None => Err(Failure::not_sent("the connection is gone")),
         };
         let mut known = next()?;
         while known.as_ref().is_some_and(|session| session.is_gone()) {
@@ -79,19 +75,20 @@ impl ReplicaPool {
         Ok(Checkout { pool: self, session, _place })
     }
 
-    async fn connect(&self, by: Instant) -> Result<Arc<Session>, FredError> {
-        let ConnectionSettings { runtime, command_timeout, .. } = &self.settings;
-        let (time, broken) = (*command_timeout, Broken::IsGone);
+    async fn connect(&self, by: Instant) -> Result<Arc<Session>, Failure> {
+        let ConnectionSettings { driver, runtime, command_timeout, on_break, .. } = &self.settings;
+        let options =
+            Options { command_timeout: *command_timeout, on_break: OnBreak::End, listener: None };
         let connecting = async {
-            let new = login::connect(runtime, &self.endpoint, time, 32, broken).await?;
-            if self.settings.broken == Broken::IsGone {
+            let new = Session::connect(driver, runtime, &self.endpoint, options).await?;
+            if *on_break == OnBreak::End {
                 // While the other is answered, nobody else can have come to its address.
-                self.commands.command("TIME", Vec::new()).await?;
+                self.commands.command("TIME", &[]).await?;
             }
             Ok(new)
         };
         let connected = timeout_at(by, connecting).await;
-        connected.unwrap_or_else(|_| Err(not_sent("no connection in time")))
+        connected.unwrap_or_else(|_| Err(Failure::not_sent("no connection in time")))
     }
 
     /// Sends one copy of the call and asks replicas for so long.
@@ -102,45 +99,44 @@ impl ReplicaPool {
         confirm: Confirm,
         bound: Bound,
     ) -> Answer {
-        let taken = self.take(bound.by).await?;
-        let session = taken.session.clone();
-        let publish = self.settings.publish;
-        let answer = connection::evaluate(session.client(), call, asking, publish, bound);
-        let answer = session.ask(answer).await;
-        let reply = match answer.and_then(reply) {
+        let checkout = self.checkout(bound.by).await?;
+        let session = checkout.session.clone();
+        let channels = self.settings.channels;
+        let reply = match session.call(call, asking, channels, bound).await {
             Ok(reply) if (confirm.is_due)(&reply) => reply,
             other => {
-                taken.heard(&other);
+                checkout.heard(&other);
                 return other;
             }
         };
-        let ask = async |name, args| {
+        let ask = async |name, args: &[Arg]| {
             let answer = timeout_at(bound.by, session.command(name, args)).await;
-            answer.unwrap_or_else(|_| Err(timed_out()))
+            answer.unwrap_or_else(|_| Err(Failure::timed_out()))
         };
         let needed = match confirm.replicas {
             Replicas::None => 0,
             Replicas::AtLeast(least) => least,
             // Without an answer nobody knows how many all are.
-            Replicas::All => match ask("ROLE", Vec::new()).await {
+            Replicas::All => match ask("ROLE", &[]).await {
                 Ok(role) => connected(role),
                 Err(error) => {
-                    taken.heard(&Err::<(), _>(error.clone()));
+                    checkout.heard(&Err::<(), _>(error.clone()));
                     return Err(after_all(error));
                 }
             },
         };
         let left = bound.by.saturating_duration_since(Instant::now());
-        let patience = confirm.patience.min(left).as_millis().max(1) as i64;
-        let said = ask("WAIT", vec![i64::from(needed).into(), patience.into()]).await;
-        let said = said.and_then(|said| said.convert::<i64>());
-        taken.heard(&said);
+        let timeout = confirm.timeout.min(left).as_millis().max(1) as u64;
+        let said = ask("WAIT", &[u64::from(needed).into(), timeout.into()]).await;
+        checkout.heard(&said);
         // The call has run; without an answer nobody is known to have confirmed it.
-        let by = said.unwrap_or_else(|error| {
-            tracing::warn!(%error, "replicas could not be asked");
-            0
-        });
-        let by = u32::try_from(by).unwrap_or(0);
+        let by = said.map_or_else(
+            |error| {
+                tracing::warn!(%error, "replicas could not be asked");
+                0
+            },
+            |reply| reply.as_int().and_then(|by| u32::try_from(by).ok()).unwrap_or(0),
+        );
         Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by, needed }))
     }
 
@@ -154,15 +150,15 @@ impl ReplicaPool {
     pub(super) async fn quit(&self) {
         // Those under way end with their calls.
         let idle = self.idle().take();
-        connection::quit_all(idle.into_iter().flatten()).await;
+        quit_all(idle.into_iter().flatten()).await;
     }
 }
 
 impl Checkout<'_> {
-    /// It can be used again when this is what the server said.
-    fn heard<T>(self, answer: &Result<T, FredError>) {
+    /// Returns the connection to the pool if this is an answer of the server.
+    fn heard<T>(self, answer: &Result<T, Failure>) {
         match answer {
-            Err(error) if is_of_connection(error) => self.pool.give_up(),
+            Err(error) if error.is_of_connection() => self.pool.give_up(),
             _ => {
                 if let Some(idle) = &mut *self.pool.idle() {
                     idle.push(self.session.clone());
@@ -173,24 +169,23 @@ impl Checkout<'_> {
 }
 
 /// Of what could not be asked once the call had run: that it may have run.
-fn after_all(error: FredError) -> FredError {
-    match classify(error.clone()) {
-        WireError::NotNow(_) => FredError::new(ErrorKind::IO, error.details().to_owned()),
+fn after_all(error: Failure) -> Failure {
+    match WireError::from(error.clone()) {
+        WireError::NotNow(_) => Failure { kind: FailureKind::Gone, ..error },
         WireError::Refused(_) => {
             // Its code would say that nothing has run.
-            let words = error.details().split_once(' ').map_or("", |(_, words)| words);
-            let text = format!("how many replicas there are is not told: {words}");
-            FredError::new(ErrorKind::Unknown, text)
+            let words = error.text.split_once(' ').map_or("", |(_, words)| words);
+            Failure::refused(format!("how many replicas there are is not told: {words}"))
         }
         _ => error,
     }
 }
 
 /// How many replicas a master has, by its ROLE: `master`, an offset, and a list of them.
-fn connected(role: Value) -> u32 {
+fn connected(role: Reply) -> u32 {
     match role {
-        Value::Array(parts) => match parts.get(2) {
-            Some(Value::Array(replicas)) => replicas.len() as u32,
+        Reply::Array(parts) => match parts.get(2) {
+            Some(Reply::Array(replicas)) => replicas.len() as u32,
             _ => 0,
         },
         _ => 0,

@@ -24,31 +24,23 @@ pub struct Tls {
     pub(super) trusts_system: bool,
     /// PEM, one or more certificates each.
     pub(super) authorities: Vec<Vec<u8>>,
-    pub(super) identity: Option<Identity>,
+    /// A certificate, perhaps with its chain, and its key.
+    pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
     pub(super) names: ServerNames,
 }
 
-/// A certificate chain and the key of its first certificate, both PEM.
-#[derive(Clone)]
-#[cfg_attr(
-    not(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native")),
-    expect(dead_code, reason = "without TLS nobody reads it")
-)]
-pub(super) struct Identity {
-    pub(super) certificates: Vec<u8>,
-    pub(super) key: Vec<u8>,
-}
+type NameOf = dyn Fn(&str, u16) -> Option<String> + Send + Sync;
 
 /// For which name the certificate of a server must be.
 #[derive(Clone, Default)]
-pub(crate) enum ServerNames {
+pub(super) enum ServerNames {
     /// Its host, as the URL, the cluster or the sentinels call it.
     #[default]
     Host,
     /// For a host that is an IP address, the first host name of the URL.
     FirstHostName,
     /// What the function returns for host and port; its host where that is `None`.
-    By(Arc<dyn Fn(&str, u16) -> Option<String> + Send + Sync>),
+    By(Arc<NameOf>),
 }
 
 impl ServerNames {
@@ -98,8 +90,7 @@ impl Tls {
         certificate_pem: impl Into<Vec<u8>>,
         key_pem: impl Into<Vec<u8>>,
     ) -> Self {
-        self.identity =
-            Some(Identity { certificates: certificate_pem.into(), key: key_pem.into() });
+        self.identity = Some((certificate_pem.into(), key_pem.into()));
         self
     }
 
@@ -121,6 +112,33 @@ impl Tls {
         self.names = ServerNames::By(Arc::new(name));
         self
     }
+}
+
+#[cfg(feature = "_tls")]
+impl Tls {
+    /// Reads the certificates by a function of a TLS library: those of authorities, and those of the client.
+    #[expect(clippy::type_complexity, reason = "two lists")]
+    pub(super) fn certificates<C, E: fmt::Display>(
+        &self,
+        read: impl Fn(&[u8]) -> Result<Vec<C>, E>,
+    ) -> Result<(Vec<C>, Option<Vec<C>>), String> {
+        let read = |what, pem: &[u8]| match read(pem) {
+            Ok(none) if none.is_empty() => Err(unusable(what, "there is no certificate in it")),
+            Ok(certificates) => Ok(certificates),
+            Err(error) => Err(unusable(what, error)),
+        };
+        let mut authorities = Vec::new();
+        for pem in &self.authorities {
+            authorities.extend(read("a TLS authority", pem)?);
+        }
+        let client = self.identity.as_ref().map(|(pem, _)| read("the TLS client certificate", pem));
+        Ok((authorities, client.transpose()?))
+    }
+}
+
+/// Says what of a [`Tls`] cannot be used.
+pub(super) fn unusable(what: &str, why: impl fmt::Display) -> String {
+    format!("{what} cannot be used: {why}")
 }
 
 impl fmt::Debug for Tls {

@@ -1,4 +1,4 @@
-//! The [`Transport`] over fred: which server serves a key.
+//! [`RedisTransport`]: the way of one client to its servers, as a [`Transport`].
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -13,12 +13,15 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     Confirm, EventSink, Flight, ShardedPubsub, Transport,
-    answers::connecting_failed,
-    connection::{Bound, Broken, ConnectionSettings},
+    answers::Failure,
+    connection::{Channels, ConnectionSettings, OnBreak},
     deployment::Deployment,
     error::{WireError, is_of_keys_apart},
+    fred::FredDriver,
     node::Node,
     script::Invocation,
+    session::Bound,
+    tls::Tls,
     topology::{
         ALL_SLOTS, Discovery, Router, Routes, ServerMap, connect_all, group_by_node, refresh,
     },
@@ -27,11 +30,11 @@ use crate::{error::Error, runtime::ClientRuntime};
 
 /// One client's way to its servers.
 #[derive(Clone, Debug)]
-pub(crate) struct FredTransport {
+pub(crate) struct RedisTransport {
     router: Arc<Router>,
 }
 
-impl FredTransport {
+impl RedisTransport {
     /// Connects. What subscribers hear goes to `sink` until the transport is quit.
     pub(crate) async fn connect(
         deployment: Deployment,
@@ -41,12 +44,13 @@ impl FredTransport {
         runtime: ClientRuntime,
     ) -> Result<Self, Error> {
         let mut settings = ConnectionSettings {
+            driver: Arc::new(driver(&deployment)?),
             runtime,
             command_timeout,
-            publish: "publish",
+            channels: Channels::Plain,
             sink,
             refresh_requested: Arc::new(Notify::new()),
-            broken: Broken::Reconnects,
+            on_break: OnBreak::Reconnect,
         };
         if let Some(server) = deployment.single() {
             let node = Node::connect(server, settings.clone()).boxed().await?;
@@ -54,13 +58,13 @@ impl FredTransport {
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
             return Ok(Self::new(settings, None, false, routes));
         }
-        let mut discovery = Discovery::new(&deployment, &settings.runtime);
+        let mut discovery = Discovery::new(&deployment, &settings);
         let (map, sharded) = look_around(&mut discovery, sharding).await?;
         if sharded {
-            settings.publish = "spublish";
+            settings.channels = Channels::Sharded;
         }
         if !discovery.is_cluster() {
-            settings.broken = Broken::IsGone;
+            settings.on_break = OnBreak::End;
         }
         let known = Routes::default();
         let (routes, errors) = connect_all(&map, &known, discovery.deployment(), &settings).await;
@@ -96,7 +100,7 @@ impl FredTransport {
                 let usual = router.settings.command_timeout;
                 let bound = by.map_or_else(|| Bound::of(usual), |by| Bound::until(by, usual));
                 let answer = match router.send(&call, confirm, bound).await {
-                    Err(error) if is_of_keys_apart(error.details()) => {
+                    Err(error) if is_of_keys_apart(&error.text) => {
                         router.send_to_first_key(&call, confirm, bound, error).boxed().await
                     }
                     answer => answer,
@@ -109,12 +113,23 @@ impl FredTransport {
     }
 }
 
+/// Checks what a user says of TLS.
+pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
+    FredDriver::new(Some(tls)).map(drop).map_err(Error::Config)
+}
+
+/// The driver for all connections of a client.
+fn driver(deployment: &Deployment) -> Result<FredDriver, Error> {
+    let tls = deployment.uses_tls.then(|| deployment.tls.clone().unwrap_or_else(Tls::system));
+    FredDriver::new(tls.as_ref()).map_err(Error::Config)
+}
+
 /// The first look at the servers, and whether they have sharded channels.
 async fn look_around(
     discovery: &mut Discovery,
     sharding: ShardedPubsub,
 ) -> Result<(ServerMap, bool), Error> {
-    let map = discovery.ask().await.map_err(connecting_failed)?;
+    let map = discovery.ask().await.map_err(Failure::of_connecting)?;
     let sharded = match (discovery.is_cluster(), sharding) {
         (false, _) | (_, ShardedPubsub::Off) => false,
         (true, ShardedPubsub::On) => true,
@@ -123,7 +138,7 @@ async fn look_around(
     Ok((map, sharded))
 }
 
-impl Transport for FredTransport {
+impl Transport for RedisTransport {
     fn call(&self, call: Invocation) -> Flight {
         self.send(call, None, None)
     }

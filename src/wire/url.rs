@@ -61,9 +61,7 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
         return Err(unusable(format!("{what} is none of {}", schemes())));
     };
     let uses_tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
-    let has_tls =
-        cfg!(any(feature = "tls-rustls", feature = "tls-rustls-ring", feature = "tls-native"));
-    if uses_tls && !has_tls {
+    if uses_tls && !cfg!(feature = "_tls") {
         return Err(unusable(format!(
             "{scheme}:// needs one of the features tls-rustls, tls-rustls-ring, tls-native"
         )));

@@ -1,6 +1,65 @@
-//! fred, the Redis client underneath. Only this folder names it.
+//! The driver over fred. Only this folder names fred, rustls and native-tls.
+//!
+//! Three of fred's defaults would break locks and are always overruled: a command whose connection dies is sent again (here:
+//! never), nothing times out (here: everything does), and nothing reconnects (here: without end, or `OnBreak::End`).
+//! fred is used for one server at a time only. Its cluster client turns a redirect into an error that does not say whether
+//! the command ran, sends to any node when it misses the right one, loses sharded subscriptions without a word, and lets all
+//! nodes wait for one. Its Sentinel client looks for the master only when a connection breaks.
 
-mod endpoint;
+mod answers;
+mod connection;
+mod login;
 mod tls;
 
-pub(super) use self::{endpoint::config, tls::Connector};
+use ::fred::types::config::{Config, Server, ServerConfig};
+use futures::{FutureExt, TryFutureExt};
+
+use super::{
+    connection::{Connecting, Driver, Options},
+    deployment::{Endpoint, Place},
+    tls::Tls,
+};
+
+/// Makes connections by fred.
+pub(super) struct FredDriver {
+    #[cfg_attr(not(feature = "_tls"), expect(dead_code, reason = "it is never there"))]
+    tls: Option<tls::Connector>,
+}
+
+impl FredDriver {
+    /// With TLS, or without. An error says what of the [`Tls`] cannot be used.
+    pub(super) fn new(tls: Option<&Tls>) -> Result<Self, String> {
+        Ok(Self { tls: tls.map(tls::connector).transpose()? })
+    }
+
+    /// fred's configuration for one server.
+    fn config(&self, endpoint: Endpoint) -> Config {
+        let Endpoint { place, credentials, database, certified_for: _name } = endpoint;
+        let server = match place {
+            Place::UnixSocket(path) => ServerConfig::Unix { path },
+            Place::Tcp(address) => ServerConfig::Centralized {
+                server: Server {
+                    host: address.host.into(),
+                    port: address.port,
+                    #[cfg(feature = "_tls")]
+                    tls_server_name: _name.map(Into::into),
+                },
+            },
+        };
+        Config {
+            server,
+            username: credentials.username,
+            password: credentials.password,
+            database,
+            #[cfg(feature = "_tls")]
+            tls: self.tls.clone().map(Into::into),
+            ..Config::default()
+        }
+    }
+}
+
+impl Driver for FredDriver {
+    fn connect(&self, endpoint: Endpoint, options: Options) -> Connecting {
+        login::connect(self.config(endpoint), options).map_err(answers::failure).boxed()
+    }
+}

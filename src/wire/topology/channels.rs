@@ -1,4 +1,4 @@
-//! On which server a channel is subscribed.
+//! [`SubscriptionMap`]: on which server of a cluster each channel is subscribed.
 
 use std::{
     collections::HashMap,

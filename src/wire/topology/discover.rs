@@ -1,4 +1,4 @@
-//! Asks a cluster's nodes, or the sentinels, who serves what.
+//! [`Discovery`]: asks the nodes of a cluster, or the sentinels, which server serves which slots.
 
 use std::{
     collections::HashMap,
@@ -7,10 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fred::{
-    error::{Error as FredError, ErrorKind},
-    types::Value,
-};
+use bytes::Bytes;
 use futures::{
     FutureExt,
     stream::{FuturesUnordered, Stream, StreamExt},
@@ -22,18 +19,19 @@ use crate::{
     error::Error,
     runtime::ClientRuntime,
     wire::{
-        answers::{opaque, timed_out},
-        connection::{Broken, Session, quit_all},
+        answers::{Answer, Failure, FailureKind},
+        connection::{ConnectionSettings, Driver, OnBreak, Options},
         deployment::{Address, Deployment, Servers},
-        login,
+        script::{Arg, Reply},
+        session::{Session, quit_all},
     },
 };
 
-/// How long one of those who are asked may take. Others are asked at the same time.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long one of those who are asked may take. All are asked at the same time.
+const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the rest may take when most have answered.
-const AND_MORE: Duration = Duration::from_millis(20);
+const REST_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// So many are asked of a cluster: enough that some of them are not cut off from the others.
 const ASKED: usize = 5;
@@ -43,6 +41,7 @@ pub(in crate::wire) type ServerMap = Vec<(RangeInclusive<u16>, Address)>;
 
 /// How the servers of a lock are found.
 pub(in crate::wire) struct Discovery {
+    driver: Arc<dyn Driver>,
     runtime: ClientRuntime,
     deployment: Deployment,
     kind: Kind,
@@ -64,15 +63,16 @@ enum Kind {
 
 impl Discovery {
     /// For a deployment that does not name the server itself: a cluster, or sentinels.
-    pub(in crate::wire) fn new(deployment: &Deployment, runtime: &ClientRuntime) -> Self {
+    pub(in crate::wire) fn new(deployment: &Deployment, settings: &ConnectionSettings) -> Self {
         let kind = match &deployment.servers {
             Servers::Sentinels(_, service, _) => Kind::Sentinel { service: service.clone() },
             _ => Kind::Cluster,
         };
         let configured = deployment.hosts().to_vec();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
-        let (runtime, deployment, late) = (runtime.clone(), deployment.clone(), Late::default());
-        Self { runtime, deployment, kind, sources, configured, late }
+        let ConnectionSettings { driver, runtime, .. } = settings.clone();
+        let (deployment, late) = (deployment.clone(), Late::default());
+        Self { driver, runtime, deployment, kind, sources, configured, late }
     }
 
     pub(in crate::wire) fn is_cluster(&self) -> bool {
@@ -94,7 +94,7 @@ impl Discovery {
     }
 
     /// Asks. An error when nobody answers.
-    pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, FredError> {
+    pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, Failure> {
         let asked = match self.kind {
             Kind::Cluster => self.sources.len().min(ASKED),
             Kind::Sentinel { .. } => self.sources.len(),
@@ -108,8 +108,8 @@ impl Discovery {
         map
     }
 
-    async fn ask_first(&mut self, count: usize) -> Result<ServerMap, FredError> {
-        for (address, session) in take(&self.late) {
+    async fn ask_first(&mut self, count: usize) -> Result<ServerMap, Failure> {
+        for (address, session) in take_late(&self.late) {
             let mut sources = self.sources.iter_mut();
             if let Some((_, unknown @ None)) = sources.find(|(known, _)| *known == address) {
                 *unknown = Some(session);
@@ -120,23 +120,25 @@ impl Discovery {
             .sources
             .drain(..count)
             .map(|(address, session)| {
-                let (runtime, deployment, kind) =
-                    (self.runtime.clone(), self.deployment.clone(), self.kind.clone());
+                let (driver, runtime) = (self.driver.clone(), self.runtime.clone());
+                let (deployment, kind) = (self.deployment.clone(), self.kind.clone());
                 async move {
-                    let asking = ask_one(&runtime, &deployment, &kind, &address, session);
-                    let answer = timeout(PATIENCE, asking).await;
-                    (address, answer.unwrap_or_else(|_| Err(timed_out())))
+                    let asking = ask_one(&driver, &runtime, &deployment, &kind, &address, session);
+                    let answer = timeout(ASK_TIMEOUT, asking).await;
+                    (address, answer.unwrap_or_else(|_| Err(Failure::timed_out())))
                 }
             })
             .collect();
         let mut silent: Vec<Address> = asked;
         let (mut views, mut good) = (Vec::new(), Vec::new());
-        let mut last = timed_out();
+        let mut last = Failure::timed_out();
         let enough = count / 2 + 1;
         loop {
             // The word of most will do, but what the others have to say at once is heard, too.
-            let patience = if views.len() >= enough { AND_MORE } else { PATIENCE };
-            let Ok(Some((address, answer))) = timeout(patience, asking.next()).await else { break };
+            let timeout_of_rest = if views.len() >= enough { REST_TIMEOUT } else { ASK_TIMEOUT };
+            let Ok(Some((address, answer))) = timeout(timeout_of_rest, asking.next()).await else {
+                break;
+            };
             silent.retain(|other| *other != address);
             match answer {
                 Ok((view, session)) => {
@@ -172,25 +174,25 @@ impl Discovery {
         let session = known.expect("one of them has answered");
         match command(session, "PUBSUB", &["SHARDNUMSUB"]).await {
             Ok(_) => Ok(true),
-            Err(error) if error.details().starts_with("NOPERM") => Err(Error::Config(format!(
+            Err(error) if error.text.starts_with("NOPERM") => Err(Error::Config(format!(
                 "whether to use sharded channels is found out by PUBSUB SHARDNUMSUB, which is not \
                  allowed here: allow it, or say Config::sharded_pubsub ({})",
-                error.details()
+                error.text
             ))),
             Err(error) if is_refusal(&error) => Ok(false),
-            Err(error) => Err(Error::Redis(opaque(&error))),
+            Err(error) => Err(Error::Redis(error.error())),
         }
     }
 
     pub(in crate::wire) async fn quit(&mut self) {
-        let late = take(&self.late).into_iter().map(|(_, session)| session);
+        let late = take_late(&self.late).into_iter().map(|(_, session)| session);
         quit_all(self.sources.drain(..).filter_map(|(_, session)| session).chain(late)).await;
     }
 }
 
 /// Those who take longer than most have connections that are worth keeping.
 async fn hear_out<V>(
-    mut asking: impl Stream<Item = (Address, Result<(V, Arc<Session>), FredError>)> + Unpin,
+    mut asking: impl Stream<Item = (Address, Result<(V, Arc<Session>), Failure>)> + Unpin,
     late: Late,
 ) {
     while let Some((address, answer)) = asking.next().await {
@@ -200,7 +202,7 @@ async fn hear_out<V>(
     }
 }
 
-fn take(late: &Late) -> Vec<(Address, Arc<Session>)> {
+fn take_late(late: &Late) -> Vec<(Address, Arc<Session>)> {
     std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -211,65 +213,75 @@ fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
 }
 
 async fn ask_one(
+    driver: &Arc<dyn Driver>,
     runtime: &ClientRuntime,
     deployment: &Deployment,
     kind: &Kind,
     address: &Address,
     known: Option<Arc<Session>>,
-) -> Result<(View, Arc<Session>), FredError> {
+) -> Result<(View, Arc<Session>), Failure> {
     // Whoever does not answer is asked over a new connection the next time.
     let session = match known {
         Some(session) => session,
         None => {
+            let options = Options {
+                command_timeout: ASK_TIMEOUT,
+                on_break: OnBreak::Reconnect,
+                listener: None,
+            };
             let endpoint = match kind {
                 Kind::Cluster => deployment.endpoint(address),
                 Kind::Sentinel { .. } => deployment.sentinel(address),
             };
-            login::connect(runtime, &endpoint, PATIENCE, 32, Broken::Reconnects).await?
+            Session::connect(driver, runtime, &endpoint, options).await?
         }
     };
     let view = match kind {
         Kind::Cluster => {
-            let text: String = command(&session, "CLUSTER", &["NODES"]).await?.convert()?;
-            read_nodes(&text, address, deployment.uses_tls)
+            let text = command(&session, "CLUSTER", &["NODES"]).await?.as_text();
+            read_nodes(&text.unwrap_or_default(), address, deployment.uses_tls)
         }
         Kind::Sentinel { service } => {
             let master = command(&session, "SENTINEL", &["MASTER", service]).await?;
             let others = command(&session, "SENTINEL", &["SENTINELS", service]).await?;
-            read_master(master, others)?
+            read_master(&master, &others)?
         }
     };
     Ok((view, session))
 }
 
-async fn command(session: &Session, name: &'static str, args: &[&str]) -> Result<Value, FredError> {
-    session.command(name, args.iter().map(|arg| Value::from(*arg)).collect()).await
+async fn command(session: &Session, name: &'static str, args: &[&str]) -> Answer {
+    let args: Vec<_> =
+        args.iter().map(|arg| Arg::Bytes(Bytes::copy_from_slice(arg.as_bytes()))).collect();
+    session.command(name, &args).await
 }
 
 /// What they say, taken together. An error when no more is known than who is about to be replaced.
-fn agree(views: Vec<View>) -> Result<ServerMap, FredError> {
+fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
     let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
     let is_leaving = map.iter().any(|(_, address)| leaving.contains(address));
     if is_leaving || (map.is_empty() && !leaving.is_empty()) {
-        return Err(FredError::new(ErrorKind::Sentinel, "another master is being chosen"));
+        return Err(Failure::refused("another master is being chosen"));
     }
     Ok(map)
 }
 
 /// What a sentinel says of the master, and of the other sentinels.
-fn read_master(master: Value, others: Value) -> Result<View, FredError> {
-    let master: HashMap<String, String> = master.convert()?;
+fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
+    let master = fields(master);
     let address = |fields: &HashMap<String, String>| {
         let port = fields.get("port")?.parse().ok()?;
         Some(Address::new(fields.get("ip")?, port))
     };
     let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok());
     let (Some(epoch), Some(at)) = (epoch, address(&master)) else {
-        return Err(FredError::new(ErrorKind::Sentinel, "no master is known"));
+        return Err(Failure::refused("no master is known"));
     };
-    let others: Vec<HashMap<String, String>> = others.convert()?;
-    let nodes = others.iter().filter_map(address).collect();
+    let Reply::Array(others) = others else {
+        return Err(Failure::refused("no sentinels are told"));
+    };
+    let nodes = others.iter().filter_map(|other| address(&fields(other))).collect();
     // Until all replicas follow the new one, this is the old one; the epoch may be new already.
     let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
     if master.get("flags").is_some_and(is_leaving) {
@@ -279,9 +291,16 @@ fn read_master(master: Value, others: Value) -> Result<View, FredError> {
     Ok(View { claims: vec![claim], nodes, leaving: None })
 }
 
+/// Names and values in turns, as a sentinel puts it.
+fn fields(reply: &Reply) -> HashMap<String, String> {
+    let Reply::Array(parts) = reply else { return HashMap::new() };
+    let pairs = parts.chunks_exact(2);
+    pairs.filter_map(|pair| Some((pair[0].as_text()?, pair[1].as_text()?))).collect()
+}
+
 /// The server has answered, and does not know the command.
-fn is_refusal(error: &FredError) -> bool {
-    !matches!(error.kind(), ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled)
+fn is_refusal(error: &Failure) -> bool {
+    matches!(error.kind, FailureKind::Refused | FailureKind::Redirected)
 }
 
 #[cfg(test)]
@@ -299,9 +318,10 @@ mod tests {
             ("flags", flags.to_owned()),
             ("config-epoch", epoch.to_string()),
         ];
-        let fields = fields.map(|(field, value)| [Value::from(field), Value::from(value)]);
-        let master = Value::Array(fields.into_iter().flatten().collect());
-        read_master(master, Value::Array(Vec::new())).unwrap()
+        let text = |text: &str| Reply::Bytes(text.to_owned().into());
+        let fields = fields.map(|(field, value)| [text(field), text(&value)]);
+        let master = Reply::Array(fields.into_iter().flatten().collect());
+        read_master(&master, &Reply::Array(Vec::new())).unwrap()
     }
 
     fn is(port: u16) -> ServerMap {

@@ -1,4 +1,4 @@
-//! Keeps up with servers that change: failovers, moved slots.
+//! The task that asks again which server serves which slots, after failovers and moved slots, and changes the routes.
 
 use std::{
     sync::{Arc, PoisonError, Weak, atomic::Ordering},

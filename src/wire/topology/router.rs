@@ -1,11 +1,10 @@
-//! Which server a key is sent to at this moment.
+//! [`Router`]: the server that a key belongs to at this moment.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
     atomic::{AtomicBool, Ordering},
 };
 
-use fred::util::redis_keyslot;
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout_at},
@@ -14,11 +13,12 @@ use tokio::{
 use super::{
     channels::SubscriptionMap,
     routes::{Routes, connect_one},
+    slots::slot_of,
 };
 use crate::{
     error::RedisError,
     wire::{
-        connection::{Broken, ConnectionSettings},
+        connection::{ConnectionSettings, OnBreak},
         deployment::{Address, Deployment},
         error::WireError,
         node::Node,
@@ -70,7 +70,7 @@ impl Router {
     }
 
     pub(in crate::wire) fn slot(&self, key: &[u8]) -> u16 {
-        if self.is_cluster { redis_keyslot(key) } else { 0 }
+        if self.is_cluster { slot_of(key) } else { 0 }
     }
 
     pub(in crate::wire) fn node_of(&self, key: &[u8]) -> Option<Arc<Node>> {
@@ -97,7 +97,7 @@ impl Router {
             if let Some(known) = known() {
                 return Some(known);
             }
-            let settings = ConnectionSettings { broken: Broken::IsGone, ..self.settings.clone() };
+            let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
             match connect_one(deployment.endpoint(at), &settings).await {
                 Ok(node) => self.let_join(at, node),
                 Err(error) => {

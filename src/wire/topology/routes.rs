@@ -1,4 +1,4 @@
-//! Which server serves which keys.
+//! [`Routes`]: one state of the map from slots to servers, and how the next one is connected.
 
 use std::{ops::RangeInclusive, sync::Arc};
 

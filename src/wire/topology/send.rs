@@ -1,6 +1,5 @@
-//! One copy of a call on its way to where its keys are, and what to do when that is elsewhere.
+//! Sends one copy of a call to the server of its keys, and follows `MOVED` and `ASK`.
 
-use fred::error::{Error as FredError, ErrorKind};
 use futures::FutureExt;
 
 use super::router::Router;
@@ -8,11 +7,11 @@ use crate::{
     error::RedisError,
     wire::{
         Confirm,
-        answers::{Answer, classify, is_of_connection, is_read_only},
-        connection::Bound,
+        answers::{Answer, Failure, FailureKind},
         deployment::Address,
         error::{WireError, is_of_keys_apart},
         script::{Invocation, Reply},
+        session::Bound,
     },
 };
 
@@ -27,7 +26,7 @@ impl Router {
         confirm: Option<Confirm>,
         mut bound: Bound,
     ) -> Answer {
-        let no_server = || FredError::new(ErrorKind::Cluster, "CLUSTERDOWN no server is known");
+        let no_server = || Failure::refused("CLUSTERDOWN no server is known");
         let Some(mut node) = self.node_of(call.key()) else {
             self.settings.refresh_requested.notify_one();
             return Err(no_server());
@@ -39,8 +38,8 @@ impl Router {
                 Some(confirm) => node.call_confirmed(call, asking, confirm, bound).boxed().await,
             };
             let Err(error) = &answer else { return answer };
-            if !matches!(error.kind(), ErrorKind::Cluster) {
-                if is_of_connection(error) || is_read_only(error) {
+            if error.kind != FailureKind::Redirected {
+                if error.is_of_connection() || error.is_read_only() {
                     self.settings.refresh_requested.notify_one();
                 }
                 return answer;
@@ -48,7 +47,7 @@ impl Router {
             self.settings.refresh_requested.notify_one();
             let routes = self.routes();
             let target = routes.address_of(&node).and_then(|asked| {
-                let mut words = error.details().split_whitespace();
+                let mut words = error.text.split_whitespace();
                 asking = words.next() == Some("ASK");
                 Address::parse(words.nth(1)?, asked)
             });
@@ -73,18 +72,18 @@ impl Router {
         call: &Invocation,
         confirm: Option<Confirm>,
         bound: Bound,
-        apart: FredError,
+        apart: Failure,
     ) -> Answer {
         let Some(call) = call.with_one_key() else { return Err(apart) };
         match self.send(&call, confirm, bound.rest()).await {
             // As the first time, before it has done anything: see there.
-            Err(error) if is_of_keys_apart(error.details()) => Err(apart),
+            Err(error) if is_of_keys_apart(&error.text) => Err(apart),
             answer => answer,
         }
     }
 
     pub(in crate::wire) fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
-        answer.map_err(|error| match classify(error) {
+        answer.map_err(|error| match WireError::from(error) {
             WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
                 WireError::Refused(RedisError::new(
                     "this server is one of a Redis Cluster: use a redis-cluster:// URL",
@@ -110,10 +109,10 @@ mod tests {
         size_of::<F>()
     }
 
-    /// It is built and moved for every call: what is rare, and fred's own 5 KB, are boxed apart from it.
+    /// It is built and moved for every call: what is rare, and the 5 KB of a driver, are boxed apart from it.
     #[test]
     fn a_call_under_way_is_small() {
         let size = size_of_future(Router::send);
-        assert!(size < 1 << 10, "{size} bytes");
+        assert!(size < 768, "{size} bytes");
     }
 }

@@ -1,4 +1,4 @@
-//! Who serves which slots of a Redis Cluster, by what its nodes say.
+//! The slots of a Redis Cluster: the slot of a key, and the owners of slots as the nodes tell them. Pure.
 
 use std::ops::RangeInclusive;
 
@@ -6,6 +6,35 @@ use crate::wire::deployment::Address;
 
 /// All slots: a server by itself serves them all.
 pub(in crate::wire) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
+
+/// The slot of a key: CRC16 (XMODEM) of the key, or of the part between its first `{` and the next `}` if that is not empty.
+pub(in crate::wire) fn slot_of(key: &[u8]) -> u16 {
+    let place = |byte, key: &[u8]| key.iter().position(|other| *other == byte);
+    let tag = place(b'{', key).and_then(|open| {
+        let behind = &key[open + 1..];
+        Some(&behind[..place(b'}', behind)?]).filter(|tag| !tag.is_empty())
+    });
+    crc16(tag.unwrap_or(key)) % (ALL_SLOTS.end() + 1)
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
 
 /// A master's claim to slots. Of two, the one of the later epoch is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +125,27 @@ mod tests {
         c3 ::1:7003@17003 slave a1 0 1 3 connected\n\
         d4 :0@0 master,noaddr - 0 1 1 disconnected 10923\n\
         e5 :7005@17005,,shard-id=x master,fail - 0 1 1 disconnected 10925-16383\n";
+
+    /// As `CLUSTER KEYSLOT` answers.
+    #[test]
+    fn the_slot_of_a_key_is_that_of_its_tag() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        for (key, slot) in [
+            ("somekey", 11058),
+            ("foo{hash_tag}", 2515),
+            ("hash_tag", 2515),
+            ("{user1000}.following", 3443),
+            ("", 0),
+        ] {
+            assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
+        }
+        for (key, same) in [("foo{{bar}}zap", "{bar"), ("foo{bar}{zap}", "bar")] {
+            assert_eq!(slot_of(key.as_bytes()), slot_of(same.as_bytes()), "{key}");
+        }
+        for whole in ["foo{}{bar}", "foo{bar", "foo}{bar"] {
+            assert_eq!(slot_of(whole.as_bytes()), crc16(whole.as_bytes()) % 16384, "{whole}");
+        }
+    }
 
     #[test]
     fn masters_and_their_slots_are_read() {

@@ -1,0 +1,84 @@
+//! Replies and errors of fred, in the words of the seam.
+
+use fred::{
+    error::{Error, ErrorKind},
+    types::Value,
+};
+
+use crate::wire::{
+    answers::{Answer, Failure, FailureKind},
+    script::Reply,
+};
+
+/// So many levels of arrays a reply may have. No script of ours answers more than three.
+const DEEPEST_REPLY: usize = 8;
+
+pub(super) fn answer(answer: Result<Value, Error>) -> Answer {
+    answer.map_err(failure).and_then(reply)
+}
+
+fn reply(value: Value) -> Answer {
+    reply_within(DEEPEST_REPLY, value)
+}
+
+fn reply_within(depth: usize, value: Value) -> Answer {
+    Ok(match value {
+        Value::Null => Reply::Nil,
+        Value::Integer(n) => Reply::Int(n),
+        Value::String(text) => Reply::Bytes(text.into_inner()),
+        Value::Bytes(bytes) => Reply::Bytes(bytes),
+        Value::Array(_) if depth == 0 => {
+            return Err(Failure::refused("a reply with too many levels of arrays"));
+        }
+        Value::Array(values) => {
+            let parts = values.into_iter().map(|part| reply_within(depth - 1, part));
+            Reply::Array(parts.collect::<Result<_, _>>()?)
+        }
+        other => return Err(Failure::refused(format!("a reply of kind {}", other.kind()))),
+    })
+}
+
+/// Did the command run?
+pub(super) fn failure(error: Error) -> Failure {
+    let text = error.details();
+    let kind = match error.kind() {
+        ErrorKind::Timeout => return Failure::timed_out(),
+        // Never left fred's queue.
+        ErrorKind::Backpressure => FailureKind::Full,
+        ErrorKind::IO | ErrorKind::Canceled => FailureKind::Gone,
+        // There was no connection: it never left. Or fred's task had been ended before.
+        _ if text.starts_with("Failed to route command")
+            || text == "Failed to send command to router."
+            || text == "Client is not initialized." =>
+        {
+            FailureKind::NotSent
+        }
+        // fred's task was ended with the command in hand.
+        ErrorKind::Unknown if text == "channel closed" => return Failure::gone(),
+        // A command of a connection that is gone may have run.
+        _ if text.contains("Too many failed write attempts") => FailureKind::Gone,
+        ErrorKind::Routing => FailureKind::Gone,
+        ErrorKind::Cluster => FailureKind::Redirected,
+        ErrorKind::Config | ErrorKind::Url => FailureKind::Config,
+        _ => FailureKind::Refused,
+    };
+    Failure::new(kind, text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::error::WireError;
+
+    #[test]
+    fn a_reply_has_a_bounded_number_of_levels() {
+        let nested = |levels: usize| {
+            (0..levels).fold(Value::Integer(1), |inner, _| Value::Array(vec![inner]))
+        };
+        assert!(reply(nested(DEEPEST_REPLY)).is_ok());
+        for levels in [DEEPEST_REPLY + 1, 1_000] {
+            let failure = reply(nested(levels)).unwrap_err();
+            assert!(matches!(WireError::from(failure), WireError::Refused(_)));
+        }
+    }
+}

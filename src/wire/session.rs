@@ -1,0 +1,235 @@
+//! [`Session`]: one connection of a driver, from the moment it is there to its end.
+
+use std::{panic::resume_unwind, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinHandle},
+    time::{Instant, timeout},
+};
+
+use super::{
+    answers::{Answer, Failure},
+    connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
+    deployment::Endpoint,
+    script::{Arg, Invocation},
+};
+use crate::{
+    error::RedisError,
+    runtime::{ClientRuntime, RuntimeEnded},
+};
+
+/// How long a goodbye may take.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Until when a call is to be answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    pub(super) by: Instant,
+    /// All of the usual time is left: a driver has a timer for that anyway.
+    pub(super) is_fresh: bool,
+}
+
+impl Bound {
+    /// So long from now on.
+    pub(super) fn of(time: Duration) -> Self {
+        Self { by: Instant::now() + time, is_fresh: true }
+    }
+
+    /// Until then. What is almost the usual time is taken for all of it.
+    pub(super) fn until(by: Instant, usual: Duration) -> Self {
+        let is_fresh = by.saturating_duration_since(Instant::now()) > usual - usual / 16;
+        Self { by, is_fresh }
+    }
+
+    /// For what is sent after something else: what is left.
+    pub(super) fn rest(self) -> Self {
+        Self { is_fresh: false, ..self }
+    }
+
+    /// How long a command may take; `None` is the usual time. An error, and nothing is sent, when no time is left.
+    fn within(self) -> Result<Option<Duration>, Failure> {
+        if self.is_fresh {
+            return Ok(None);
+        }
+        let left = self.by.saturating_duration_since(Instant::now());
+        // For some drivers no time at all is no bound.
+        if left < Duration::from_millis(1) {
+            return Err(Failure::not_sent("no time is left"));
+        }
+        Ok(Some(left))
+    }
+}
+
+/// One connection, from the moment it is there. Dropped, it ends at once.
+pub(super) struct Session {
+    connection: Box<dyn Connection>,
+    /// With this task the socket goes, and whoever waits for an answer is told that there will be none.
+    task: AbortHandle,
+    has_ended: watch::Receiver<bool>,
+    on_break: OnBreak,
+    since: Instant,
+}
+
+impl Session {
+    /// Connects. May be dropped meanwhile.
+    pub(super) async fn connect(
+        driver: &Arc<dyn Driver>,
+        runtime: &ClientRuntime,
+        endpoint: &Endpoint,
+        options: Options,
+    ) -> Result<Arc<Self>, Failure> {
+        let connecting = driver.connect(endpoint.clone(), options);
+        let (ended, has_ended) = watch::channel(false);
+        let here = runtime.clone();
+        // In a task of its own: what the driver has begun to connect has to be carried to where it can be ended.
+        let connecting = runtime.spawn(async move {
+            let Connected { connection, task, end, on_break } = connecting.await?;
+            here.spawn(async move {
+                end.await;
+                ended.send_replace(true);
+            });
+            let since = Instant::now();
+            Ok(Arc::new(Self { connection, task, has_ended, on_break, since }))
+        });
+        finished(connecting).await?
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        *self.has_ended.borrow()
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Done when nothing can be sent over it any more. Does not keep it.
+    pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut has_ended = self.has_ended.clone();
+        async move {
+            let _ = has_ended.wait_for(|has_ended| *has_ended).await;
+        }
+    }
+
+    /// Ends it at once. Whoever waits for an answer is told that there will be none.
+    pub(super) fn abandon(&self) {
+        self.task.abort();
+    }
+
+    /// An answer, or that there will be none: the end of the connection is known here, if the driver does not make it again.
+    async fn ask<T>(&self, answer: BoxFuture<'_, Result<T, Failure>>) -> Result<T, Failure> {
+        if self.on_break == OnBreak::Reconnect {
+            return answer.await;
+        }
+        if self.is_gone() {
+            return Err(Failure::not_sent("the connection is gone"));
+        }
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = self.end() => Err(Failure::gone()),
+        }
+    }
+
+    pub(super) async fn command(&self, name: &'static str, args: &[Arg]) -> Answer {
+        let command =
+            Command { name, script: None, args, channels: Channels::Plain, asking: false };
+        self.ask(self.connection.send(command, None)).await
+    }
+
+    /// Sends one copy of the call.
+    pub(super) async fn call(
+        &self,
+        call: &Invocation,
+        asking: bool,
+        channels: Channels,
+        bound: Bound,
+    ) -> Answer {
+        let send = |name, text, within| {
+            let script = Some((text, call.keys));
+            let command = Command { name, script, args: &call.args, channels, asking };
+            self.ask(self.connection.send(command, within))
+        };
+        let script = call.script;
+        let within = bound.within()?;
+        match send("EVALSHA", script.sha(), within).await {
+            // The first call of a script on a server, or after a restart or SCRIPT FLUSH.
+            Err(error) if error.text.starts_with("NOSCRIPT") => {
+                tracing::debug!(script = script.name, "sending the script itself");
+                let source = Bytes::from_static(script.source.as_bytes());
+                let within = bound.rest().within()?;
+                send("EVAL", source, within).boxed().await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Subscribes to the channels; done when the server has confirmed it.
+    pub(super) async fn subscribe(
+        &self,
+        channels: Vec<String>,
+        sharded: bool,
+    ) -> Result<(), Failure> {
+        self.ask(self.connection.subscribe(channels, sharded)).await?;
+        if sharded {
+            return Ok(());
+        }
+        // Never two PINGs at a time: a refused SUBSCRIBE may be an answer too many, and it is this PING that must get it.
+        self.ping().await
+    }
+
+    /// Ends subscriptions; done when the server has confirmed it.
+    pub(super) async fn unsubscribe(
+        &self,
+        channels: Vec<String>,
+        sharded: bool,
+    ) -> Result<(), Failure> {
+        self.ask(self.connection.unsubscribe(channels, sharded)).await?;
+        self.ping().await
+    }
+
+    /// Asks for a sign of life.
+    pub(super) async fn ping(&self) -> Result<(), Failure> {
+        match self.command("PING", &[]).await {
+            // A server that cannot save answers every PING so, and serves subscribers all the same.
+            Err(error) if error.text.starts_with("MISCONF") => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+
+    /// Closes it, with a word to the server if that can be had soon.
+    pub(super) async fn quit(&self) {
+        let goodbye = async {
+            self.connection.quit().await;
+            self.end().await;
+        };
+        let _ = timeout(QUIT_TIMEOUT, goodbye).await;
+        self.abandon();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// Closes connections.
+pub(super) async fn quit_all(sessions: impl IntoIterator<Item = Arc<Session>>) {
+    join_all(sessions.into_iter().map(async |session| session.quit().await)).await;
+}
+
+/// What came of a task that does not panic: nothing, when its runtime has ended.
+async fn finished<T>(task: JoinHandle<T>) -> Result<T, Failure> {
+    task.await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(_) => {
+            Failure { text: RedisError::from(RuntimeEnded).to_string().into(), ..Failure::gone() }
+        }
+    })
+}
