@@ -117,7 +117,6 @@ impl Tls {
 #[cfg(feature = "_tls")]
 impl Tls {
     /// Reads the certificates by a function of a TLS library: those of authorities, and those of the client.
-    #[expect(clippy::type_complexity, reason = "two lists")]
     pub(super) fn certificates<C, E: fmt::Display>(
         &self,
         read: impl Fn(&[u8]) -> Result<Vec<C>, E>,
