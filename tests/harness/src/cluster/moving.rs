@@ -53,12 +53,23 @@ impl RedisCluster {
     }
 
     fn migrate(&self, source: &mut Connection, to: usize, keys: Vec<Vec<u8>>) -> RedisResult<()> {
+        self.migrate_with(&[], source, to, keys)
+    }
+
+    fn migrate_with(
+        &self,
+        options: &[&str],
+        source: &mut Connection,
+        to: usize,
+        keys: Vec<Vec<u8>>,
+    ) -> RedisResult<()> {
         cmd("MIGRATE")
             .arg("127.0.0.1")
             .arg(self.nodes[to].port_for_servers())
             .arg("")
             .arg(0)
             .arg(5_000)
+            .arg(options)
             .arg("KEYS")
             .arg(keys)
             .exec(source)
@@ -81,14 +92,19 @@ impl RedisCluster {
             cmd("CLUSTER").arg("SETSLOT").arg(slot).arg("STABLE").exec(node)
         };
         stable(&mut source)?;
-        self.migrate_all(slot, &mut target, from)?;
-        stable(&mut target)
+        loop {
+            let keys = keys_in(&mut target, slot)?;
+            if keys.is_empty() {
+                return stable(&mut target);
+            }
+            // A waiter may have made one of them anew while it was missing: the older one counts.
+            self.migrate_with(&["REPLACE"], &mut target, from, keys)?;
+        }
     }
 
     fn migrate_all(&self, slot: u16, source: &mut Connection, to: usize) -> RedisResult<()> {
         loop {
-            let keys: Vec<Vec<u8>> =
-                cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query(source)?;
+            let keys = keys_in(source, slot)?;
             if keys.is_empty() {
                 return Ok(());
             }
@@ -107,6 +123,10 @@ impl RedisCluster {
         }
         Ok(())
     }
+}
+
+fn keys_in(node: &mut Connection, slot: u16) -> RedisResult<Vec<Vec<u8>>> {
+    cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query(node)
 }
 
 fn set_slot(node: &mut Connection, slot: u16, what: &str, id: &str) -> RedisResult<()> {
