@@ -86,7 +86,7 @@ impl LockState {
         until: Instant,
     ) -> Result<bool, Error> {
         let answers = &self.target.line.answers;
-        let begun = answers.known().count;
+        let begun = answers.count();
         loop {
             let next = answers.next();
             let Known { count, asked, last } = answers.known();

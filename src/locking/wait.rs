@@ -33,7 +33,7 @@ pub(crate) async fn wait(
     // What the server says to one is heard by all who wait here, unless each has a place on the server.
     let line = &lock.target.line;
     let answers = (!waiter.stands_on_server()).then_some(&line.answers);
-    let before = line.answers.known().count;
+    let before = line.answers.count();
     'waiting: loop {
         // Those before it would wait for what it does not know that it has. On the server it keeps its place.
         if !waiter.stands_on_server() {

@@ -36,7 +36,7 @@ pub(super) struct ReplicaPool {
     places: Semaphore,
 }
 
-/// One of them, checkout by one call. Given back when the server has said its last word to that call, else ended.
+/// A connection that one call uses. Given back when the server has said its last word to that call, else ended.
 struct Checkout<'a> {
     pool: &'a ReplicaPool,
     session: Arc<Session>,

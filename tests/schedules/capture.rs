@@ -24,7 +24,7 @@ const NAME: &str = "captured";
 /// Whatever is greater is a time of day.
 const LONG_AGO_MS: u64 = 1_500_000_000_000;
 
-/// A Java peer, and an capture on its server.
+/// A Java peer, and a connection that monitors its server.
 pub(crate) struct Capture {
     runtime: Runtime,
     peer: Peer,

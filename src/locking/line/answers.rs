@@ -116,6 +116,11 @@ impl Answers {
         self.state().open = None;
     }
 
+    /// How many answers came so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.state().count
+    }
+
     pub(crate) fn known(&self) -> Known {
         let state = self.state();
         let fresh = state.last.as_ref().filter(|(came, _)| came.elapsed() < FRESH);
