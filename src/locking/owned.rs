@@ -32,15 +32,15 @@ pub(crate) async fn reenter(
     if lacks_token {
         return Ok(None);
     }
-    let (lock, request) = (lock.clone(), *request);
+    let (home, request) = (lock.home_of(&hold), *request);
     let engine = lock.target.engine.clone();
     // Run to its end: then the share gives back what was raised.
     let reenter = async move {
         let begun = Instant::now();
-        let retry_until = request.bounds.retry_until(begun, &lock.target.engine.settings);
+        let retry_until = request.bounds.retry_until(begun, &home.target.engine.settings);
         let Request { lease, watched, replicas, .. } = request;
         let hold = hold.reenter(lease, watched, retry_until, replicas).await?;
-        Ok(hold.map(|hold| Share::new(lock, hold, watched)))
+        Ok(hold.map(|hold| Share::new(home, hold, watched)))
     };
     engine.janitor.finish(reenter).await
 }

@@ -61,6 +61,17 @@ impl LockState {
         self.owners.holds().get(&(owner, side))?.upgrade()
     }
 
+    /// Where the hold of an owner is handed on: where it was granted, maybe by another kind of lock of this name.
+    pub(crate) fn home_of(self: &Arc<Self>, hold: &Hold) -> Arc<Self> {
+        let grants = |lock: &Arc<Self>| Arc::ptr_eq(&lock.target, &hold.target);
+        if grants(self) {
+            return self.clone();
+        }
+        let locks = &self.owners.registry.locks;
+        let of_kind = |kind| locks.get(&(kind, self.name().to_owned()))?.upgrade();
+        Kind::ALL.into_iter().filter_map(of_kind).find(grants).unwrap_or_else(|| self.clone())
+    }
+
     /// Where this owner will find the hold that it is granted.
     pub(crate) fn registration(&self, owner: OwnerId) -> Registration<Hold> {
         Registration::new(self.owners.clone(), owner, self.kind.side())

@@ -32,6 +32,17 @@ pub(crate) enum Side {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Reentrant,
+        Self::NonReentrant,
+        Self::Fair,
+        Self::NonReentrantFair,
+        Self::Fenced,
+        Self::Spin,
+        Self::Read,
+        Self::Write,
+    ];
+
     pub(crate) fn on(self, name: &str, settings: &Settings) -> Box<dyn Protocol> {
         match self {
             Self::Reentrant | Self::NonReentrant => Box::new(Reentrant::new(name)),

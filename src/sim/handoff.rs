@@ -9,7 +9,7 @@ use std::{
 use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, LOCK, Sim, World};
+use super::{Fault, LOCK, ONE_WAY, Sim, World};
 use crate::Error;
 
 #[tokio::test(start_paused = true)]
@@ -162,4 +162,22 @@ async fn a_hold_that_was_swapped_is_released_once_more_where_a_new_master_has_no
         let left = sim.left().await;
         assert!(left.is_empty(), "dropped {is_dropped}: {left:?}");
     }
+}
+
+/// An owner's hold is one, whatever kinds of lock it was taken by. It ends where it was granted.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_was_taken_again_by_another_kind_ends_where_it_was_granted() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let (lock, other) = (sim.client.lock(LOCK), sim.client.spin_lock(LOCK));
+    let mut me = sim.client.owner();
+    let first = lock.lock().by(&mut me).await.unwrap();
+    let second = other.lock().by(&mut me).await.unwrap();
+    first.unlock().await.unwrap();
+    second.unlock().await.unwrap();
+    // Nobody waits, and nobody here holds it: one who comes asks at once, and does not subscribe.
+    let begun = Instant::now();
+    lock.lock().await.unwrap().unlock().await.unwrap();
+    assert_eq!(begun.elapsed(), ONE_WAY * 4);
+    assert!(sim.left().await.is_empty());
 }
