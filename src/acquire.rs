@@ -1,4 +1,4 @@
-//! Acquisitions as the caller writes them down, before they are awaited.
+//! [`Acquire`] and [`TryAcquire`]: the builders of an acquisition. Awaiting one begins it.
 
 use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
 /// The future of an acquisition.
 pub(crate) type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// The lock that is asked for, and how.
+/// The lock to acquire, and the options of its handle.
 pub(crate) struct Wanted<'a, G> {
     pub(crate) state: &'a Result<Arc<LockState>, Error>,
     pub(crate) options: LockOptions,
@@ -61,7 +61,7 @@ impl<G: Guard> Wanted<'_, G> {
         acquire(state, &request).await
     }
 
-    /// The same, and who fails is told what it was about.
+    /// As [`acquire`](Self::acquire), and adds to an error what was being done to which lock.
     async fn guard(
         self,
         owner: Option<&mut Owner>,
@@ -77,7 +77,8 @@ impl<G: Guard> Wanted<'_, G> {
     }
 }
 
-/// An acquisition that waits for the lock, begun by awaiting it. See [`Lock::lock`](crate::Lock::lock).
+/// An acquisition that waits for the lock. Awaiting it begins it. See
+/// [`Lock::lock`](crate::Lock::lock).
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct Acquire<'a, G = LockGuard> {
@@ -91,14 +92,17 @@ impl<'a, G> Acquire<'a, G> {
         Self { lock, owner: None, lease: None }
     }
 
-    /// Acquires for this owner: if it holds the lock, once more.
+    /// Acquires the lock for this owner. If the owner already holds the lock, it re-enters.
     pub fn by(mut self, owner: &'a mut Owner) -> Self {
         self.owner = Some(owner);
         self
     }
 
-    /// Holds the lock for so long at most, and never renews it. Without a lease the watchdog
-    /// renews the hold while its guard lives. (An owner's hold lasts for the longest its guards asked.)
+    /// Holds the lock for this long at most. The hold is never renewed. From 10 ms to 3650 days, in
+    /// whole milliseconds.
+    ///
+    /// Without a lease the watchdog renews the hold while its guard lives. When an owner re-enters,
+    /// its hold lasts for the longest of its leases.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -118,7 +122,7 @@ impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
     }
 }
 
-/// An acquisition that waits for a limited time or not at all, begun by awaiting it. See
+/// An acquisition that waits for a limited time, or not at all. Awaiting it begins it. See
 /// [`Lock::try_lock`](crate::Lock::try_lock).
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
@@ -146,8 +150,11 @@ impl<'a, G> TryAcquire<'a, G> {
         self
     }
 
-    /// Waits for the lock for so long at most. A command under way then is still awaited, for
-    /// [`Config::command_timeout`](crate::Config::command_timeout) at most.
+    /// Waits for the lock for this long at most: 3650 days or less. Without it, the acquisition
+    /// does not wait.
+    ///
+    /// If a request is under way when the wait ends, its answer is still awaited, for at most
+    /// [`Config::command_timeout`](crate::Config::command_timeout).
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self

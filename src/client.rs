@@ -1,4 +1,4 @@
-//! [`Client`]: where locks come from.
+//! [`Client`]: the connection to Redis, from which locks are made.
 
 use std::{fmt, sync::Arc};
 
@@ -16,12 +16,14 @@ use crate::{
     wire::RedisTransport,
 };
 
-/// A connection to Redis, and the locks on it. Cheap to clone; one per process is enough.
+/// A connection to Redis, and the source of its locks. Cheap to clone; one per process is enough.
 ///
-/// It belongs to the tokio runtime it was connected on: its connections, timers and background tasks
-/// are there. Tasks of other runtimes may use it while that one is running; when theirs ends, what they had
-/// begun is finished or undone on the client's own. When the client's own runtime has ended, every
-/// call fails with an [`Error::Redis`] that says so, and locks that are still held end with their leases.
+/// A client belongs to the tokio runtime on which it was connected. Its connections, timers and
+/// background tasks run there. Tasks of other runtimes may use it while that runtime runs. When
+/// such a task's runtime ends, the client finishes or undoes what the task had begun.
+///
+/// When the client's own runtime has ended, every call fails with an [`Error::Redis`] that says so.
+/// Locks that are still held then end with their leases.
 #[derive(Clone)]
 pub struct Client {
     engine: Arc<Engine>,
@@ -38,11 +40,16 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects: one connection for commands, one for messages.
+    /// Connects to Redis: one connection for commands, one for messages.
+    ///
+    /// A connection that breaks later is reconnected until the client is closed.
     ///
     /// # Errors
-    /// [`Error::Config`] when the configuration makes no sense, [`Error::Redis`] when the server
-    /// cannot be reached or refuses us. A connection that breaks later is made again without end.
+    /// - [`Error::Config`] when a setting is out of its range or settings contradict each other.
+    /// - [`Error::Redis`] when the server cannot be reached, or refuses the connection.
+    ///
+    /// # Panics
+    /// When it is not awaited on a tokio runtime.
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -82,48 +89,58 @@ impl Client {
         &self.engine
     }
 
-    /// The reentrant lock of that name, Redisson's `RLock`. No I/O; the prefix of the [`Config`] is
-    /// put before the name.
+    /// Returns the reentrant lock of this name, Redisson's `getLock`. Does no I/O.
     ///
-    /// One holder at a time, in no order between processes.
+    /// The lock has one holder at a time. Its waiters have no order between processes. The key on
+    /// the server is the [prefix](Config::prefix) followed by the name.
+    ///
+    /// A name that cannot be used is reported by the first call on the lock, as [`Error::Invalid`].
+    /// A name must not be empty. In a cluster all keys of the lock must share one hash slot.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.state(Kind::Reentrant, name))
     }
 
-    /// The fair lock of that name, `getFairLock` in Redisson: as [`lock`](Client::lock), but first
-    /// come, first served, across processes and languages, by the server's clock.
+    /// Returns the fair lock of this name, Redisson's `getFairLock`. Does no I/O.
     ///
-    /// Waiters stand in a line on the server. One that is cancelled leaves it at once. One whose
-    /// process dies keeps its place for [`Config::fair_wait`] after it was last seen (one of
-    /// Redisson's for `fairLockWaitTimeout`, 5 min by default). [`Lock::inspect`] shows the line.
+    /// A fair lock is a [`lock`](Client::lock) whose waiters are served first come, first served,
+    /// across processes and languages. The server's clock decides.
     ///
-    /// A fair lock is slower than a plain one: nobody takes it out of turn.
+    /// The server keeps the line of waiters. A waiter that is dropped leaves the line at once. A
+    /// waiter whose process dies keeps its place for [`Config::fair_wait`] after it last asked the
+    /// server. A Redisson waiter keeps it for `fairLockWaitTimeout`, 5 min by default.
+    /// [`Lock::inspect`] shows the line.
+    ///
+    /// A fair lock is slower than a plain lock, because no waiter takes it out of turn.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.state(Kind::Fair, name))
     }
 
-    /// The read/write lock of that name, `getReadWriteLock` in Redisson.
+    /// Returns the read/write lock of this name, Redisson's `getReadWriteLock`. Does no I/O.
     pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
         let name = name.as_ref();
         ReadWriteLock::new(self.state(Kind::Read, name), self.state(Kind::Write, name))
     }
 
-    /// The fenced lock of that name, `getFencedLock` in Redisson: as [`lock`](Client::lock), and each
-    /// hold has a [token](crate::FencedGuard::token) greater than all before it, as long as the server
-    /// keeps its data.
+    /// Returns the fenced lock of this name, Redisson's `getFencedLock`. Does no I/O.
     ///
-    /// The tokens are counted in a key of their own, which has no TTL and is never deleted from here. A server
-    /// that loses it (evicted under `allkeys-*`, flushed, restarted without its data) begins anew at 1, and
-    /// after a failover two holders may have the same token: what a storage must refuse stands
-    /// [there](crate::FencedGuard::token). (A re-entry of Redisson's counts up, too; one of ours has the
-    /// token of its outer hold.)
+    /// A fenced lock is a [`lock`](Client::lock) whose holds have a
+    /// [token](crate::FencedGuard::token). The token of a hold is greater than the tokens of all
+    /// holds before it, as long as the server keeps its data.
+    ///
+    /// The counter of the tokens is a key of its own. It has no TTL, and this crate never deletes
+    /// it. If the server loses it (evicted under `allkeys-*`, flushed, restarted without its data),
+    /// tokens start again at 1. After a failover two holders may have the same token.
+    /// [`FencedGuard::token`](crate::FencedGuard::token) says what a storage must refuse.
+    ///
+    /// A re-entry has the token of the outer hold. A re-entry by Redisson gets a new token.
     ///
     /// # Examples
     /// ```no_run
     /// # struct Storage; impl Storage { async fn write(&self, token: u64, holder: &str, row: &str) {} }
     /// # async fn f(client: redisson_lock::Client, storage: Storage) -> Result<(), redisson_lock::Error> {
     /// let guard = client.fenced_lock("ledger").lock().await?;
-    /// // Refuses a token smaller than its last, or equal and from another holder.
+    /// // The storage refuses a token that is smaller than its last one,
+    /// // or equal to it and from another holder.
     /// storage.write(guard.token().value(), guard.holder(), "row").await;
     /// guard.unlock().await?;
     /// # Ok(())
@@ -133,28 +150,36 @@ impl Client {
         Lock::new(self.state(Kind::Fenced, name))
     }
 
-    /// As [`lock`](Client::lock), but an owner that holds it cannot take it once more:
+    /// Returns the non-reentrant lock of this name, Redisson's `getNonReentrantLock`. Does no I/O.
+    ///
+    /// It is a [`lock`](Client::lock) that its owner cannot re-enter: a re-entry fails with
     /// [`Error::WouldDeadlock`].
     pub fn non_reentrant_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.state(Kind::NonReentrant, name))
     }
 
-    /// As [`fair_lock`](Client::fair_lock), but an owner that holds it cannot take it once more:
-    /// [`Error::WouldDeadlock`].
+    /// Returns the non-reentrant fair lock of this name, Redisson's `getNonReentrantFairLock`. Does
+    /// no I/O.
+    ///
+    /// It is a [`fair_lock`](Client::fair_lock) that its owner cannot re-enter: a re-entry fails
+    /// with [`Error::WouldDeadlock`].
     pub fn non_reentrant_fair_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.state(Kind::NonReentrantFair, name))
     }
 
-    /// The spin lock of that name, `getSpinLock` in Redisson: as [`lock`](Client::lock), but its waiters
-    /// do not listen for messages. They look again and again, with pauses: see [`SpinBackoff`].
+    /// Returns the spin lock of this name, Redisson's `getSpinLock`. Does no I/O.
     ///
-    /// It saves the server messages where a lock is held for very short times, and goes where
-    /// messages do not. A release tells waiters of the plain lock of that name all the same.
+    /// It is a [`lock`](Client::lock) whose waiters do not subscribe. They poll, with the default
+    /// pauses of [`SpinBackoff`].
+    ///
+    /// A spin lock saves the server messages where locks are held for very short times. It also
+    /// works where a user may not subscribe. Its release still wakes waiters of the plain lock of
+    /// this name.
     pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.state(Kind::Spin, name))
     }
 
-    /// The same with other pauses.
+    /// Returns the spin lock of this name, with other pauses. See [`spin_lock`](Client::spin_lock).
     pub fn spin_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
         self.spin_lock(name).with_backoff(backoff)
     }
@@ -163,7 +188,7 @@ impl Client {
         self.registry.lock(&self.engine, kind, name.as_ref())
     }
 
-    /// A new logical thread, for whoever takes one lock several times over.
+    /// Makes a new owner, which can re-enter the locks it holds. Does no I/O.
     ///
     /// # Examples
     /// ```no_run
@@ -180,28 +205,41 @@ impl Client {
         Owner::new()
     }
 
-    /// This client's id on the wire: a UUID, made anew by each connect.
+    /// Returns the client's id on the server: a UUID. Every [`connect`](Client::connect) makes a
+    /// new one.
     #[must_use]
     pub fn id(&self) -> &str {
         self.engine.identity.client()
     }
 
-    /// Closes the client, for all its clones: waits until what dropped guards and futures left to be
-    /// released is released, and closes the connections. Acquisitions that wait end with
+    /// Closes the client and all its clones.
+    ///
+    /// It waits until the releases in the background are done, then closes the connections. Those
+    /// are the releases of dropped guards and dropped acquisitions. Acquisitions that wait end with
     /// [`Error::Closed`].
     ///
-    /// Holders that are still there are told [`Loss::Closed`](crate::Loss::Closed). Their locks are
-    /// not released, for their work may still be running: they end with their leases. Unlock or
-    /// drop the guards first.
+    /// Holds with a live guard get [`Loss::Closed`](crate::Loss::Closed). Their locks are not
+    /// released, because the work under them may still run. They end with their leases. To free
+    /// them at once, unlock or drop the guards first.
     ///
     /// # Errors
     /// [`Error::Redis`] when something could not be released within
-    /// [`Config::retry_timeout`](crate::Config::retry_timeout), and ends with its lease; also when the
-    /// future of an acquisition was begun, and is neither polled nor dropped.
+    /// [`Config::retry_timeout`](crate::Config::retry_timeout), and ends with its lease. This
+    /// includes an acquisition whose future was polled and is now neither polled nor dropped.
     ///
     /// # Cancel safety
-    /// Dropped before its end, the client refuses new work, but its connections stay open until
-    /// all handles are gone.
+    /// If it is dropped before its end, the client refuses new calls, but its connections stay open
+    /// until all handles are dropped.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
+    /// let guard = client.lock("order:42").lock().await?;
+    /// drop(guard); // queues the release
+    /// client.close().await?; // waits until it is done
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn close(&self) -> Result<(), Error> {
         let closed = self.engine.close().await;
         closed.map_err(|error| error.about("closing", None, &self.engine.settings.server))

@@ -1,4 +1,4 @@
-//! [`Config`] as written, and `Settings`: the same, valid by construction.
+//! [`Config`]: what a user sets. `Settings`: the same values, checked.
 
 use std::{fmt, time::Duration};
 
@@ -10,8 +10,13 @@ use crate::{
     wire::{Credentials, Deployment, Servers, ShardedPubsub, Tls, check_tls, read_url},
 };
 
-/// How a client connects and behaves. Reads and writes as plain text by serde, durations as `30s`.
-/// What serde writes contains the passwords, and not the [`Tls`]; `{:?}` shows neither.
+/// How a client connects and behaves.
+///
+/// serde reads and writes it, with durations as text such as `30s`. The written form contains the
+/// passwords, but not the [`Tls`]. `{:?}` shows neither.
+///
+/// All durations are cut to whole milliseconds, except the two timeouts of requests.
+/// [`Client::connect`](crate::Client::connect) refuses a value out of range with [`Error::Config`].
 ///
 /// ```
 /// # use std::time::Duration;
@@ -54,7 +59,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A Redis on this machine, and Redisson's own times.
+    /// A Redis server on this machine, and Redisson's defaults for the times that Redisson has too.
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".into(),
@@ -78,157 +83,183 @@ impl Default for Config {
 }
 
 impl Config {
-    /// `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS (with one of the
-    /// `tls-*` features), `unix:///path` or `redis+unix:///path` for a Unix socket (with a user
-    /// `unix://user:password@localhost/path`).
+    /// Reads a URL. The other settings get their defaults.
     ///
-    /// A Redis Cluster: `redis-cluster://[user:password@]host:port[?node=host:port&node=…]`, some of
-    /// its nodes. A master that sentinels watch:
-    /// `redis-sentinel://[user:password@]host:port[/database]?sentinelServiceName=name[&node=host:port…]`,
-    /// where the hosts are sentinels and the user is that of the master; the sentinels' own by
-    /// `&sentinelUsername=…&sentinelPassword=…`. With TLS `rediss-cluster://`, `rediss-sentinel://`.
+    /// | servers | URL |
+    /// |---|---|
+    /// | one server | `redis://[user:password@]host[:port][/database]` |
+    /// | a Unix socket | `unix:///path`, `redis+unix:///path`, `unix://user:password@localhost/path` |
+    /// | a cluster | `redis-cluster://[user:password@]host:port[?node=host:port&node=…]` |
+    /// | sentinels | `redis-sentinel://[user:password@]host:port[/database]?sentinelServiceName=name[&node=host:port…]` |
     ///
-    /// `valkey` may stand for `redis` in all of these. In users and passwords `% / ? # @ : & +` must be
-    /// percent-encoded (`%25`, `%2F`, …).
+    /// With TLS the schemes are `rediss`, `rediss-cluster` and `rediss-sentinel`. They need one of
+    /// the `tls-*` features. `valkey` may replace `redis` in every scheme.
+    ///
+    /// The hosts of a cluster URL are some of its nodes. The hosts of a sentinel URL are sentinels,
+    /// and its user is the master's. The sentinels' own user follows as
+    /// `&sentinelUsername=…&sentinelPassword=…`.
+    ///
+    /// In users and passwords `% / ? # @ : & +` must be percent-encoded (`%25`, `%2F`, …).
     ///
     /// # Errors
-    /// [`Error::Config`] when the URL cannot be read, has another scheme or another word behind its `?`,
-    /// or needs a feature that is not compiled in. The error lists what is known, and repeats no secret.
+    /// [`Error::Config`] when the URL cannot be read, has an unknown scheme or query key, or needs
+    /// a feature that is not compiled in. The error lists what is known, and repeats no secret.
     pub fn from_url(url: impl Into<String>) -> Result<Self, Error> {
         let url = url.into();
         read_url(&url)?;
         Ok(Self { url, ..Self::default() })
     }
 
-    /// The user to log in as, instead of the URL's. Nothing in it is percent-encoded.
+    /// Sets the user to log in as. It replaces the URL's user, and is not percent-encoded.
     pub fn username(mut self, username: impl Into<String>) -> Self {
         self.username = Some(username.into());
         self
     }
 
-    /// The password to log in with, instead of the URL's. Nothing in it is percent-encoded.
+    /// Sets the password to log in with. It replaces the URL's password, and is not
+    /// percent-encoded.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// The user to log in as to the sentinels of a `redis-sentinel://` URL, instead of the URL's `sentinelUsername`.
+    /// Sets the user for the sentinels of a `redis-sentinel://` URL. It replaces `sentinelUsername`
+    /// in the URL, and is not percent-encoded. Other URLs refuse it.
     pub fn sentinel_username(mut self, username: impl Into<String>) -> Self {
         self.sentinel_username = Some(username.into());
         self
     }
 
-    /// The password for the sentinels of a `redis-sentinel://` URL, instead of the URL's `sentinelPassword`.
+    /// Sets the password for the sentinels of a `redis-sentinel://` URL. It replaces
+    /// `sentinelPassword` in the URL, and is not percent-encoded. Other URLs refuse it.
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
         self.sentinel_password = Some(password.into());
         self
     }
 
-    /// How TLS is used: other authorities than the system's, a client certificate, other names in certificates. For
-    /// `rediss://`, `rediss-cluster://` and `rediss-sentinel://` URLs, which trust the system's authorities without it.
+    /// Sets trusted authorities, a client certificate, and the names that certificates must have.
+    /// Default: the system's authorities, no client certificate, the hosts' names.
     ///
-    /// serde does not write it: it may have a private key in it.
+    /// The URL must be one with TLS: `rediss://`, `rediss-cluster://` or `rediss-sentinel://`.
+    ///
+    /// serde does not write it, because it may contain a private key.
     ///
     /// # Errors
-    /// [`Error::Config`] when a PEM cannot be read, a key does not belong to its certificate, the URL is one without TLS,
-    /// or none of the `tls-*` features is compiled in. The error says which, and repeats nothing of a PEM.
+    /// [`Error::Config`] when a PEM cannot be read, a key does not match its certificate, the URL
+    /// is one without TLS, or no `tls-*` feature is compiled in. The error repeats nothing of a
+    /// PEM.
     pub fn tls(mut self, tls: Tls) -> Result<Self, Error> {
         let deployment = read_url(&self.url)?;
         if !deployment.uses_tls {
             let url = deployment.shown();
-            return Err(Error::Config(format!("TLS is configured, and {url} is a URL without it")));
+            return Err(Error::Config(format!(
+                "TLS is configured, but {url} is a URL without TLS: its scheme must begin with rediss"
+            )));
         }
         check_tls(&tls)?;
         self.tls = Some(tls);
         Ok(self)
     }
 
-    /// What stands before every lock's name, as Redisson's `NameMapper` may put it. Default: nothing.
+    /// Sets the prefix of every lock's name on the server. Redisson: a `NameMapper` that adds a
+    /// prefix. Default: none.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long a lock that is taken without a lease outlives its process: it is leased for so long
-    /// and renewed every third of it. Redisson: `lockWatchdogTimeout`. Default: 30 s.
+    /// Sets the lease of a hold that is taken without one. The watchdog renews such a hold every
+    /// third of it, while its guard lives. A crash therefore costs the others this time at most.
+    /// Redisson: `lockWatchdogTimeout`. Default: 30 s. From 100 ms to 24 h.
     ///
-    /// Where Redisson peers read the same read/write lock, a third of this must be well below their
-    /// `lockWatchdogTimeout`: a renewal of theirs cuts the key's TTL down to that, for all readers,
-    /// and the next one of ours raises it again.
+    /// If Redisson clients read the same read/write lock, a third of this must be well below their
+    /// `lockWatchdogTimeout`. Their renewals shorten the TTL to that value for all readers, until
+    /// this crate's next renewal raises it again.
     pub fn watchdog(mut self, watchdog: Duration) -> Self {
         self.watchdog = watchdog;
         self
     }
 
-    /// How long one call to Redis may take, with all that is sent for it: a script that the server does
-    /// not know yet, and redirects in a cluster. After three calls in a row without an answer the connections
-    /// are replaced. Default: 3 s.
+    /// Sets how long one request to Redis may take. It includes everything that is sent for it: a
+    /// script that the server does not know yet, and redirections in a cluster. Default: 3 s. From
+    /// 10 ms to 1 h.
+    ///
+    /// After three requests in a row without an answer, the connections to that server are
+    /// replaced.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
 
-    /// How long a call goes on trying while Redis cannot be reached. Default: 10 s.
+    /// Sets how long an acquisition or a release goes on trying while Redis does not answer.
+    /// Default: 10 s. From 10 ms to 1 h.
     pub fn retry_timeout(mut self, timeout: Duration) -> Self {
         self.retry_timeout = timeout;
         self
     }
 
-    /// How long a waiter of ours keeps its place in a fair lock's line if it is not seen. Default:
-    /// 10 s; where clocks are not kept by NTP, 30 s. All clients of a lock must have the same: those with
-    /// another one take waiters that are there for dead, and put them out of line.
+    /// Sets how long a waiter of this crate keeps its place in a fair lock's line after it last
+    /// asked the server. Default: 10 s; 30 s is better where NTP does not keep the clocks. From 1 s
+    /// to 1 h.
     ///
-    /// When a process dies, its waiters cost the others so long, and 3/10 more at most, until the
-    /// next in line looks. It is counted from when they were last seen, once for all of them,
-    /// wherever they stood; the same holds for places that a failover brings back.
+    /// All clients of a lock must use the same value. A client with another value takes live
+    /// waiters for dead and removes them from the line.
     ///
-    /// A waiter shows itself every 3/10 of it. A peer of Redisson's whose clock is ahead by more than
-    /// half of it may cost our waiters their places.
+    /// A waiter asks the server every 3/10 of this time. When a process dies, its waiters delay the
+    /// others by this time and at most 3/10 of it more, counted from when they last asked. All
+    /// waiters of one process cost that once. Places that a failover brings back cost the same.
+    ///
+    /// A Redisson client whose clock is ahead by more than half of this time may remove this
+    /// crate's waiters.
     pub fn fair_wait(mut self, wait: Duration) -> Self {
         self.fair_wait = wait;
         self
     }
 
-    /// The `fairLockWaitTimeout` of the Redisson peers: a place in line is kept through so much for
-    /// each of their waiters before it. Default: 300 s, as Redisson's.
+    /// Sets the `fairLockWaitTimeout` of the Redisson clients. A waiter keeps its place for this
+    /// time longer for each Redisson waiter before it. Default: 300 s, as in Redisson. From 1 ms to
+    /// 24 h.
     pub fn redisson_fair_wait(mut self, wait: Duration) -> Self {
         self.redisson_fair_wait = wait;
         self
     }
 
-    /// Whether messages in a Redis Cluster go by sharded channels. Default: as Redisson decides.
+    /// Sets whether a cluster's messages use sharded channels. Default: as Redisson decides. See
+    /// [`ShardedPubsub`].
     pub fn sharded_pubsub(mut self, sharded: ShardedPubsub) -> Self {
         self.sharded_pubsub = sharded;
         self
     }
 
-    /// How many replicas must confirm a hold before it is granted; a lock may say otherwise
-    /// ([`Lock::replicas`](crate::Lock::replicas)). Default: none.
+    /// Sets how many replicas must confirm a hold before it is granted. Default: none.
+    /// [`Lock::replicas`](crate::Lock::replicas) overrides it for one lock.
     pub fn replicas(mut self, replicas: Replicas) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// How long replicas may take to confirm, less than
+    /// Sets how long replicas may take to confirm. It must be less than
     /// [`command_timeout`](Config::command_timeout). Redisson: `slavesSyncTimeout`. Default: 1 s.
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.replica_timeout = timeout;
         self
     }
 
-    /// Whether a lock that is released while others in this process wait for it is passed on to the next
-    /// of them, with no word to the server for a few ms at a time: many times faster than to release and
-    /// acquire it. Other processes are not kept from it: they are asked for after 64 turns or 2 ms, and
-    /// while there are any, this process steps back after each such time until they had their turns.
+    /// Sets whether an unlock may hand the hold to the next local waiter. Default: yes.
     ///
-    /// Plain, non-reentrant and fenced locks are passed on; fair, read/write and spin locks never.
-    /// Default: yes.
+    /// Such a local hand-off needs no round trip for up to 64 turns or 2 ms. Then the server is
+    /// asked whether other processes wait. If they do, the hold is released, and this process
+    /// yields until they had their turns. If they do not come, the next
+    /// budget is larger, up to 32-fold.
+    ///
+    /// Plain, non-reentrant and fenced locks are handed off. Fair, read/write and spin locks never
+    /// are.
     pub fn pass_on(mut self, pass_on: bool) -> Self {
         self.pass_on = pass_on;
         self
     }
 
-    /// What the URL says, and what was said instead.
+    /// What the URL says, with the credentials that were set beside it.
     fn deployment(&self) -> Result<Deployment, Error> {
         let mut deployment = read_url(&self.url)?;
         let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
@@ -242,7 +273,8 @@ impl Config {
             }
             _ if self.sentinel_username.is_some() || self.sentinel_password.is_some() => {
                 return Err(Error::Config(
-                    "credentials for sentinels need a redis-sentinel:// URL".into(),
+                    "credentials for sentinels are set, but the URL is not a redis-sentinel:// URL"
+                        .into(),
                 ));
             }
             _ => {}
@@ -256,7 +288,7 @@ impl Config {
         let within = |what, value: Duration, least: Duration, most: Duration| {
             if value < least || value > most {
                 return Err(Error::Config(format!(
-                    "{what} is {value:?}; it must lie between {least:?} and {most:?}"
+                    "{what} is {value:?}, but must be between {least:?} and {most:?}"
                 )));
             }
             Ok(value)
@@ -288,11 +320,10 @@ impl Config {
     }
 }
 
-/// Shows scheme and server, and neither users nor passwords.
+/// Shows the scheme and the server, but no user and no password.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server =
-            self.deployment().map_or("(servers that cannot be used)".into(), |it| it.shown());
+        let server = self.deployment().map_or("(unusable URL)".into(), |it| it.shown());
         f.debug_struct("Config")
             .field("server", &server)
             .field("prefix", &self.prefix)
@@ -309,15 +340,16 @@ impl fmt::Debug for Config {
     }
 }
 
-/// What the server can count: a lease is trusted for no more than it is told.
+/// Cuts to whole milliseconds, the server's unit. A lease is trusted for no longer than the server
+/// was told.
 pub(crate) fn whole_ms(duration: Duration) -> Duration {
     Duration::from_millis(duration.as_millis() as u64)
 }
 
-/// A configuration that holds.
+/// A checked configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Where the locks live: the same for all who name their server alike.
+    /// The name of the server or servers. It is equal for all clients that name them alike.
     pub(crate) server: String,
     pub(crate) prefix: String,
     pub(crate) watchdog: Duration,

@@ -1,4 +1,4 @@
-//! What can go wrong, and why a hold ended.
+//! [`Error`] and [`Loss`]: why an operation failed, and why a hold ended.
 
 use std::{fmt, io, sync::Arc};
 
@@ -8,59 +8,60 @@ use crate::replicas::Acknowledged;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The lock was not held any more. What ran under the guard may have run beside another holder.
+    /// The hold was lost. Work under the guard may have run beside another holder's.
     #[error("the lock is not held: {why}")]
     NotHeld {
-        /// How the hold came to its end.
+        /// Why the hold ended.
         why: Loss,
     },
-    /// The key holds something that is not this kind of lock. It was left as it is.
-    #[error("the key {key:?} holds something else than this kind of lock")]
+    /// The key is not a lock of this kind. It was not changed.
+    #[error("the key {key:?} is not a lock of this kind")]
     WrongKind {
-        /// The key in question.
+        /// The key.
         key: String,
     },
-    /// The owner waits for itself: it holds a lock that cannot be entered again, or wants to write
-    /// while it reads. The server has said that it still holds it.
-    #[error("the owner holds {key:?} already, and would wait for itself")]
+    /// The owner would wait for itself. It holds a lock that cannot be re-entered, or it reads and
+    /// wants to write. The server confirmed that the owner still holds it.
+    #[error("the owner already holds {key:?} and would wait for itself")]
     WouldDeadlock {
         /// The lock's key.
         key: String,
     },
-    /// A name, a lease or a waiting time that cannot be meant. Nothing was sent.
+    /// A name, a lease, a wait or another argument is out of range. No request was sent.
     #[error("invalid argument: {0}")]
     Invalid(String),
-    /// The configuration cannot be used. Nothing was sent.
+    /// The configuration cannot be used.
     #[error("invalid configuration: {0}")]
     Config(String),
     /// Redis could not be reached, did not answer in time, or answered with an error.
     ///
-    /// What an acquisition may still do on the server is undone in the background, and a release goes on
-    /// there, whatever the error.
+    /// After a failed acquisition, what it may still do on the server is undone in the background.
+    /// After a failed release, the release goes on in the background.
     ///
-    /// Before a caller is told, what may pass is waited for, within the bound of its call: no connection,
-    /// no answer, `LOADING`, `BUSY`, `READONLY`, `MASTERDOWN`, `CLUSTERDOWN`, `TRYAGAIN`, `NOREPLICAS`,
-    /// `MISCONF` (it cannot save), `OOM` (it is full) and too many clients. All else is told at once:
-    /// missing rights (`NOPERM`), wrong credentials (`NOAUTH`, `WRONGPASS`), a request that Redis does not
-    /// understand (`ERR`).
+    /// Errors that may pass are waited for, within the bound of the call: no connection, no answer,
+    /// `LOADING`, `BUSY`, `READONLY`, `MASTERDOWN`, `CLUSTERDOWN`, `TRYAGAIN`, `NOREPLICAS`,
+    /// `MISCONF` (it cannot save), `OOM` (it is full) and too many clients.
+    ///
+    /// Every other error is returned at once: missing rights (`NOPERM`), wrong credentials
+    /// (`NOAUTH`, `WRONGPASS`), a request that Redis does not understand (`ERR`).
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// Too few replicas confirmed the hold in time ([`Config::replicas`](crate::Config::replicas)).
-    /// What was taken is released in the background.
-    #[error("{acknowledged} of {needed} replicas confirmed the lock")]
+    /// Too few replicas confirmed the hold in time: see
+    /// [`Config::replicas`](crate::Config::replicas). The lock is released in the background.
+    #[error("{acknowledged} of {needed} required replicas confirmed the lock in time")]
     NotReplicated {
-        /// How many confirmed it.
+        /// How many replicas confirmed it.
         acknowledged: u32,
-        /// How many had to.
+        /// How many replicas had to confirm it.
         needed: u32,
     },
-    /// The client was closed.
+    /// The client is closed.
     #[error("the client is closed")]
     Closed,
 }
 
 impl Error {
-    /// Says from which server it came.
+    /// Adds which server the error came from.
     pub(crate) fn said_by(self, server: &impl fmt::Display) -> Self {
         match self {
             Self::Redis(error) => Self::Redis(RedisError {
@@ -71,12 +72,12 @@ impl Error {
         }
     }
 
-    /// Says what was being done to which lock, on which server.
+    /// Adds what was being done, to which lock, on which server.
     pub(crate) fn about(self, doing: &'static str, lock: Option<&str>, server: &str) -> Self {
         match self {
             Self::Redis(error) if error.about.is_none() => {
                 let lock = lock.map(Into::into);
-                // The usual database goes without saying.
+                // Database 0 is the default, and is not shown.
                 let server =
                     server.strip_suffix("/0").unwrap_or(server).replacen("/0?", "?", 1).into();
                 let about = Some(Arc::new(About { doing, lock, server }));
@@ -93,41 +94,45 @@ impl From<Acknowledged> for Error {
     }
 }
 
-/// How a hold came to its end without having been released.
+/// Why a hold ended without being released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The lease ran out, or could not be renewed in time. Told before Redis frees the key.
+    /// The lease expired, or could not be renewed in time. The holder is told before Redis frees
+    /// the key.
     Expired,
-    /// The key was gone before its lease could end: a force unlock, a `DEL` or `FLUSHALL`, or a
-    /// server that came back without its data.
+    /// The key disappeared before the lease ended: by a force unlock, a `DEL` or `FLUSHALL`, or
+    /// because the server came back without its data.
     Removed,
-    /// Another holds the lock by now.
+    /// Another holder has the lock.
     Taken,
-    /// [`Client::close`](crate::Client::close) ended the renewals.
+    /// [`Client::close`](crate::Client::close) ended the renewals. The lock stays held until its
+    /// lease ends.
     Closed,
-    /// Perhaps it did not end too soon. It was being released, the answer was lost, and when Redis was asked
-    /// again the hold was gone: released by the first request, or removed before that.
+    /// It is unknown whether the hold was lost. The answer to its release did not arrive, and the
+    /// repeated release found no hold. Either the first release freed the lock, or it was lost
+    /// before.
     Unknown,
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its lease ran out",
+            Self::Expired => "its lease expired",
             Self::Removed => "the key was removed before the lease ended",
-            Self::Taken => "another holds it by now",
+            Self::Taken => "another holder has the lock",
             Self::Closed => "the client was closed",
             Self::Unknown => {
-                "the answer to its release was lost, and whether it was held until then is unknown"
+                "the answer to its release was lost, so it is unknown whether it was lost before"
             }
         })
     }
 }
 
-/// What Redis, or the way to it, had to say, and what was being done. Opaque: read it, log it, do not
-/// match on it. Its [source](std::error::Error::source) is the error of the operating system, if there was
-/// one.
+/// An error of Redis or of the connection to it, with the operation, the lock and the server.
+///
+/// It is opaque: log it, do not match on it. Its [source](std::error::Error::source) is the
+/// operating system's error, if there was one.
 #[derive(Clone)]
 pub struct RedisError {
     text: Arc<str>,
@@ -135,7 +140,7 @@ pub struct RedisError {
     source: Option<Arc<io::Error>>,
 }
 
-/// In the course of what it happened.
+/// The operation during which the error occurred.
 struct About {
     doing: &'static str,
     lock: Option<Box<str>>,
@@ -145,7 +150,7 @@ struct About {
 impl RedisError {
     pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
-        // Whoever does not know a command repeats its arguments.
+        // A server that does not know a command repeats its arguments, which may be secret.
         if let Some((words, _)) = text.split_once(", with args beginning with") {
             return Self { text: words.into(), about: None, source: None };
         }
@@ -157,19 +162,19 @@ impl RedisError {
         Self { text, about: None, source }
     }
 
-    /// What there was to say, and nothing of what was being done.
+    /// The error's own text, without the operation.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// The error of the operating system that a driver wrote down as `{:?}` does.
+/// The operating system's error, which a driver has written as `{:?}` does.
 fn of_the_system(text: &str) -> Option<io::Error> {
     if let Some(rest) = text.strip_prefix("Os { code: ") {
         let (code, _) = rest.split_once(',')?;
         return Some(io::Error::from_raw_os_error(code.parse().ok()?));
     }
-    // Such as that of a host that is not known.
+    // An example is the error for an unknown host.
     let (_, error) = text.strip_prefix("Custom { kind: ")?.split_once(", error: \"")?;
     Some(io::Error::other(error.strip_suffix("\" }")?))
 }
@@ -209,7 +214,7 @@ mod tests {
         let about = error().about("acquiring", Some("order:42"), "h:1/0");
         let text = "acquiring lock \"order:42\": redis at h:1: no answer in time";
         assert_eq!(about.to_string(), text);
-        // Whoever was nearest to it knows best.
+        // The first context wins.
         assert_eq!(about.about("closing", None, "h:1/0").to_string(), text);
         let connecting = error().said_by(&"i:2").about("connecting", None, "h:1,i:2/3");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! [`LockGuard`]: a hold, and the end of it.
+//! [`LockGuard`]: a hold in the hands of its caller, and how it ends.
 
 use std::{fmt, ops::Deref, time::Duration};
 
@@ -7,31 +7,33 @@ use crate::{
     locking::share::Share,
 };
 
-/// A hold on a lock. The lock is released when it is [unlocked](LockGuard::unlock) or dropped.
+/// A hold on a lock. The lock is released when the guard is [unlocked](LockGuard::unlock) or
+/// dropped.
 ///
-/// Owned and `'static`: it may be kept in a struct, sent to another task, and outlive the
-/// [`Lock`](crate::Lock) and [`Client`](crate::Client) it came from.
+/// A guard is owned and `'static`. It may be kept in a struct, sent to another task, and outlive
+/// the [`Lock`](crate::Lock) and the [`Client`](crate::Client) it came from.
 ///
-/// A guard does not prove that the lock is held: nothing on this side of a network can. It tells
-/// when it is not any more: [`lost`](LockGuard::lost), [`is_held`](LockGuard::is_held),
+/// A guard does not prove that the lock is still held: no client of a server can. It tells when the
+/// hold can no longer be trusted, by [`lost`](LockGuard::lost), [`is_held`](LockGuard::is_held) and
 /// [`while_held`](LockGuard::while_held).
 ///
 /// # Dropping
-/// Dropping never blocks: the release is queued and sent in the background, at once but not
-/// before `drop` returns: a `try_lock` right behind it may still find the lock held. It can also be
-/// done outside a runtime. To know that the lock is free, or
-/// to learn that it had been lost, [`unlock`](LockGuard::unlock).
+/// Dropping a guard never blocks, and works outside a runtime. It queues the release, which is sent
+/// in the background, after `drop` has returned. A `try_lock` right after the drop may therefore
+/// still find the lock held. To know that the lock is free, or to learn of a loss, call
+/// [`unlock`](LockGuard::unlock).
 ///
-/// **A program that ends does not wait for what is queued.** A guard that is dropped at the end of `main` is
-/// most often not released: its runtime ends before the release is sent, and the lock stays for the rest of
-/// its lease, 30 s with the default watchdog. [`unlock`](LockGuard::unlock) the guard, or drop it and then
-/// await [`Client::close`](crate::Client::close), which waits for what is queued.
+/// **A program that ends does not wait for queued releases.** The release of a guard that is
+/// dropped at the end of `main` is usually never sent, because the runtime ends first. The lock
+/// then stays held for the rest of its lease: 30 s with the default watchdog. Call
+/// [`unlock`](LockGuard::unlock), or drop the guard and then await
+/// [`Client::close`](crate::Client::close).
 #[must_use = "the lock is released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]
 pub struct LockGuard {
     share: Share,
 }
 
-/// Which lock, who holds it, and for how long it may still be trusted.
+/// Shows the lock, the holder, and how long the hold can be trusted.
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
@@ -43,47 +45,67 @@ impl fmt::Debug for LockGuard {
 }
 
 impl LockGuard {
-    /// Releases the lock; of an owner's hold, one of the times it is held.
+    /// Releases the lock. If an owner has re-entered it, this undoes one entry.
+    ///
+    /// If a local waiter exists, the hold may be handed to it instead. See
+    /// [`Config::pass_on`](crate::Config::pass_on).
     ///
     /// # Errors
-    /// [`Error::NotHeld`] when the lock had been lost: others may have held it since. (A hold that goes to
-    /// the next caller of this process a few ms after the server confirmed it is not asked after:
-    /// [`Config::pass_on`](crate::Config::pass_on).)
+    /// - [`Error::NotHeld`] when the hold was lost: another holder may have had the lock since. A
+    ///   hold that is handed off within a few milliseconds after the server confirmed it is not
+    ///   checked again.
+    /// - [`Error::NotHeld`] with [`Loss::Unknown`] when an answer was lost, and the repeated
+    ///   release found no hold. Either the first request released the lock, or it was lost before.
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses.
     ///
-    /// The same with [`Loss::Unknown`] when an answer was lost: the release was sent again and found
-    /// nothing, and that may be the work of the first request, or of somebody else before it. The lock is
-    /// free, or another's. A hold that the watchdog renews counts as released then if Redis confirmed it less
-    /// than half of [`Config::watchdog`](crate::Config::watchdog) before; of one with a lease Redis has said
-    /// nothing since it was granted, so it is not guessed. A storage that must know is to be asked by a
-    /// [token](FencedGuard::token).
+    /// After an error a lock that may still be held is released in the background, until its lease
+    /// ends.
     ///
-    /// [`Error::Redis`] when the server did not answer within
-    /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refused; the release of a lock
-    /// that may still be held goes on in the background until its lease is over, whatever the error.
+    /// [`Loss::Unknown`] is not returned for a hold that the watchdog renews, if the server
+    /// confirmed it less than half of [`Config::watchdog`](crate::Config::watchdog) before: that
+    /// counts as released. A hold with a lease gets no confirmation after its grant. A storage that
+    /// must be certain checks a [token](FencedGuard::token).
     ///
     /// # Cancel safety
-    /// Dropped before its end, the release goes on in the background.
+    /// If it is dropped before its end, the release goes on in the background.
     pub async fn unlock(self) -> Result<(), Error> {
         let target = self.share.hold().target.clone();
         self.share.release().await.map_err(target.told("releasing"))
     }
 
-    /// Waits until the hold is lost, and says why. For ever, while it is not.
+    /// Waits until the hold is lost, and returns the reason. It does not complete while the hold is
+    /// held.
     ///
-    /// The end of the lease is told before Redis frees the key: counted from the moment the last
-    /// confirmed request was sent, less 1 % of the lease and 2 ms for the drift of clocks.
+    /// It completes before the server frees the key at the end of the lease: 1 % of the lease and 2
+    /// ms before the lease ends, counted from when the last confirmed request was sent. The margin
+    /// allows for clocks that drift.
     ///
     /// # Cancel safety
     /// May be dropped and called again at any time.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn step() -> bool { true }
+    /// # async fn f(lock: redisson_lock::Lock) -> Result<(), redisson_lock::Error> {
+    /// let guard = lock.lock().await?;
+    /// tokio::select! {
+    ///     why = guard.lost() => eprintln!("stopping: {why}"),
+    ///     _ = step() => guard.unlock().await?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> Loss {
         self.share.hold().lease.lost().await
     }
 
-    /// Runs the work, but no longer than the hold can be trusted.
+    /// Runs `work` until it completes or the hold is lost.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] when the hold is lost before the work is done. The work is dropped then,
-    /// wherever it waits. Work that blocks its thread cannot be stopped, but is not taken for done.
+    /// [`Error::NotHeld`] when the hold is lost before the work completes. The work is then dropped
+    /// at its current await. Work that blocks its thread cannot be stopped; if the hold is lost
+    /// meanwhile, its result is dropped too.
     ///
     /// # Cancel safety
     /// Dropping it drops the work. The guard stays.
@@ -100,10 +122,10 @@ impl LockGuard {
     /// ```
     pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         tokio::select! {
-            // The loss first: work that is ready at the same moment came too late.
+            // The loss first: work that completes at the same moment came too late.
             biased;
             why = self.lost() => Err(Error::NotHeld { why }),
-            // It may have kept this task from being told.
+            // The work may have blocked this task, so that it has not noticed the loss.
             done = work => match self.share.hold().lease.loss() {
                 None => Ok(done),
                 Some(why) => Err(Error::NotHeld { why }),
@@ -111,14 +133,15 @@ impl LockGuard {
         }
     }
 
-    /// How long the hold may be trusted if no renewal succeeds any more. Asks nobody.
+    /// Returns how long the hold can be trusted if no further renewal succeeds. Zero when it is
+    /// lost. Does no I/O.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.share.hold().lease.trusted_for()
     }
 
-    /// Whether the hold can be trusted at this moment. Asks nobody; see
-    /// [`check`](LockGuard::check).
+    /// Returns whether the hold can be trusted now. Does no I/O. [`check`](LockGuard::check) asks
+    /// the server.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
@@ -127,7 +150,9 @@ impl LockGuard {
     /// Asks the server whether the lock is still held.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] when it is not, [`Error::Redis`] when the server does not say.
+    /// - [`Error::NotHeld`] when it is not.
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::command_timeout`](crate::Config::command_timeout), or refuses.
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -136,21 +161,23 @@ impl LockGuard {
         hold.check().await.map_err(hold.target.told("checking"))
     }
 
-    /// How many replicas had confirmed the hold when it was granted. `None`: they were not asked; see
-    /// [`Config::replicas`](crate::Config::replicas).
+    /// Returns how many replicas confirmed the hold when it was granted. `None` when they were not
+    /// asked: see [`Config::replicas`](crate::Config::replicas).
     #[must_use]
     pub fn acknowledged(&self) -> Option<u32> {
         self.share.hold().acknowledged()
     }
 
-    /// How many guards there are of this hold: more than one where an owner took the lock again.
+    /// Returns how many guards this hold has. It is more than one when an owner has re-entered the
+    /// lock.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
         self.share.hold().count()
     }
 
-    /// Under what name the hold stands on the server: `<client uuid>:<number>`, a writer's with
-    /// `:write` behind it. A hold that is passed on as it is keeps its name.
+    /// Returns the holder id of the hold on the server: `<client uuid>:<number>`. A writer's id
+    /// ends in `:write`. A hold that is handed off keeps its id, unless the next caller needs
+    /// another one.
     #[must_use]
     pub fn holder(&self) -> &str {
         self.share.hold().id().as_str()
@@ -164,7 +191,7 @@ pub struct FencedGuard {
     token: FencingToken,
 }
 
-/// As [`LockGuard`], with the token.
+/// Shows the same as [`LockGuard`], and the token.
 impl fmt::Debug for FencedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FencedGuard")
@@ -177,18 +204,22 @@ impl fmt::Debug for FencedGuard {
 }
 
 impl FencedGuard {
-    /// The number of this hold, greater than that of every hold before it, as long as the server keeps
-    /// its counter. A storage that is told it with each write is safe from holders that slept through the
-    /// end of their lease, if it refuses
-    /// - a token smaller than the last it has seen,
-    /// - and one that is equal, but comes from another [holder](LockGuard::holder).
+    /// Returns the token of this hold. It is greater than the tokens of all holds before it, as
+    /// long as the server keeps its counter.
     ///
-    /// A failover may forget the last tokens that were given out: then the next holder is given one that
-    /// another has. A server that evicts the counter (`maxmemory-policy allkeys-*`), is flushed or comes
-    /// back without its data begins anew at 1: the storage then refuses everybody until the counter is
-    /// past its last token again, or someone sets it there.
+    /// Pass the token to the storage with every write. The storage is safe from holders that slept
+    /// past their leases if it refuses
+    /// - a token that is smaller than the last one it has seen,
+    /// - and a token that is equal to it, but comes from another [holder](LockGuard::holder).
     ///
-    /// All guards of one owner's hold have the token of the outermost.
+    /// A failover may forget the last tokens. The next holder then gets a token that another holder
+    /// has.
+    ///
+    /// A server that evicts the counter (`maxmemory-policy allkeys-*`), is flushed, or comes back
+    /// without its data starts again at 1. The storage then refuses every writer until the counter
+    /// has passed its last token. An operator may set the counter there.
+    ///
+    /// All guards of one owner's hold have the same token.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
@@ -214,7 +245,7 @@ impl Deref for FencedGuard {
     }
 }
 
-/// See [`FencedGuard::token`].
+/// The token of a fenced hold. See [`FencedGuard::token`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 
@@ -223,7 +254,7 @@ impl FencingToken {
         Self(value)
     }
 
-    /// As a storage keeps it.
+    /// Returns the token as an integer, for a storage.
     pub fn value(self) -> u64 {
         self.0
     }
@@ -235,7 +266,7 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// What a lock gives to its holder: [`LockGuard`] or [`FencedGuard`].
+/// A guard of a lock: [`LockGuard`] or [`FencedGuard`]. Sealed.
 pub trait Guard: sealed::FromShare + Send {}
 
 impl Guard for LockGuard {}
@@ -261,7 +292,7 @@ impl sealed::FromShare for FencedGuard {
 
 pub(crate) mod sealed {
     pub trait FromShare: Sized {
-        /// Whether its hold must have a fencing token.
+        /// Whether the hold must have a fencing token.
         const HAS_TOKEN: bool;
 
         fn from_share(share: crate::locking::share::Share) -> Self;

@@ -1,66 +1,66 @@
-//! What one sees who asks about a lock.
+//! [`Inspection`]: the state of a lock on the server.
 
 use std::time::Duration;
 
 use crate::protocol::{Kind, Side, Snapshot};
 
-/// What [`Lock::inspect`](crate::Lock::inspect) saw.
+/// The state of a lock on the server, as [`Lock::inspect`](crate::Lock::inspect) read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// Who holds the lock. Empty when it is free.
+    /// The holders. Empty when the lock is free.
     pub holders: Vec<Holder>,
-    /// How long the lock is still held if nothing happens.
+    /// How long the lock stays held if it is neither released nor renewed.
     pub remaining: Remaining,
-    /// Who waits for a fair lock, the next one first. Empty for all other kinds: there waiters leave
+    /// The waiters of a fair lock, the next one first. Empty for other kinds, whose waiters leave
     /// no trace on the server.
     pub queue: Vec<Waiter>,
 }
 
-/// One holder of a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// `<client uuid>:<number>`; the number is the thread's id where the holder is Java.
+    /// The holder id, `<client uuid>:<number>`. For a Java holder the number is the thread's id.
     pub id: String,
-    /// How many times it holds the lock.
+    /// The hold count: how often the holder has entered the lock.
     pub count: u64,
-    /// Whether this is a hold of the client that asked.
+    /// Whether the asking client made this hold.
     pub ours: bool,
-    /// Whether others may hold the lock beside it.
+    /// Whether other holders may share the lock.
     pub access: Access,
 }
 
-/// Whether a hold bears others beside it.
+/// Whether a hold can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// A reader.
+    /// A read hold.
     Shared,
-    /// A writer, or the holder of any lock but a read/write lock.
+    /// A write hold, or a hold on any lock that is not a read/write lock.
     Exclusive,
 }
 
-/// One who waits for a fair lock.
+/// A waiter of a fair lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// As [`Holder::id`].
+    /// The waiter's id, in the form of [`Holder::id`].
     pub id: String,
-    /// Whether this is a waiter of the client that asked.
+    /// Whether the asking client made this waiter.
     pub ours: bool,
-    /// How long its place is kept if it is not seen any more. Waiters of this crate are seen every
-    /// few seconds, those of Redisson only once. `None`: for ever.
+    /// How long the waiter keeps its place if it does not ask again. Waiters of this crate ask
+    /// every few seconds; those of Redisson ask only once. `None`: the place has no end.
     pub kept_for: Option<Duration>,
 }
 
-/// How long a lock is still held if it is neither released nor renewed.
+/// How long a lock stays held if it is neither released nor renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remaining {
-    /// Nobody holds it.
+    /// The lock is free.
     Free,
-    /// For so long.
+    /// The lock's TTL.
     Held(Duration),
-    /// Until it is released. Neither we nor Redisson leave a lock without expiry.
+    /// The key has no TTL. Neither this crate nor Redisson leaves a lock without one.
     WithoutExpiry,
 }
 
@@ -94,7 +94,7 @@ impl Inspection {
         Self { holders, remaining, queue }
     }
 
-    /// Whether anybody holds the lock.
+    /// Whether the lock is held.
     pub fn is_locked(&self) -> bool {
         !self.holders.is_empty()
     }

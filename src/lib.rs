@@ -1,70 +1,140 @@
-//! Redisson-compatible distributed locks on Redis: Rust services take the same locks as the Java
-//! services beside them. Same keys, same fields, same channels, same wake-ups.
+//! Redisson-compatible distributed locks on Redis. Rust services take the same locks as the Java
+//! services beside them: keys, hash fields, channels and wake-up messages are Redisson's.
 //!
 //! ```no_run
 //! use redisson_lock::{Client, Config};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::connect(Config::from_url("redis://127.0.0.1:6379")?).await?;
-//! let lock = client.lock("order:42"); // in Java: redisson.getLock("order:42")
+//! let config = Config::from_url("redis://127.0.0.1:6379")?;
+//! let client = Client::connect(config).await?;
+//! let lock = client.lock("order:42"); // as redisson.getLock("order:42")
 //!
-//! let guard = lock.lock().await?; // waits; renewed while the guard lives
-//! guard.while_held(async { /* the critical section */ }).await?; // stops when the lock is lost
-//! guard.unlock().await?; // or drop it: then the release is sent in the background
-//! client.close().await?; // waits for releases in the background: a `main` that ends does not
+//! let guard = lock.lock().await?; // waits for the lock
+//! // Runs the critical section, and stops it if the lock is lost.
+//! guard.while_held(async { println!("working") }).await?;
+//! // A dropped guard is released as well, in the background.
+//! guard.unlock().await?;
+//! // Waits for the releases in the background.
+//! client.close().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Who decides what
-//! **The server decides who holds a lock. The client only decides when to stop trusting that it
-//! does.** A lock is a hash with a TTL, and its field names the holder. When the TTL expires the lock is
-//! free, even if the client has not noticed. Taking, re-entering, renewing and releasing are scripts that
-//! run on the server as one step each.
+//! # Terms
+//! - **Lock**: a key on the server, usually a hash with a TTL. A field of the hash names the holder.
+//! - **Lease**: the time for which the server keeps a lock for its holder. The server counts it as the
+//!   TTL of the key. When the TTL expires the lock is free, even if the holder has not noticed.
+//! - **Hold**: one grant of a lock to one holder, from the acquisition to the release or the loss. A
+//!   [`LockGuard`] stands for a hold.
+//! - **Owner**: what a thread is to Redisson. An acquisition [by an `Owner`](Acquire::by) that already
+//!   has a hold re-enters that hold. An acquisition without an owner is its own holder, so two of them
+//!   exclude each other, even in one task. Task and thread identity plays no role.
+//! - **Watchdog**: the background task that renews holds taken without a lease. It extends each of
+//!   them to [`Config::watchdog`] (30 s by default) every third of that time, while a guard lives.
+//! - **Loss**: the end of a hold that was not released. [`Loss`] lists the reasons.
+//! - **Waiter**: an acquisition that waits for a lock. The waiters of one client form a local line.
+//! - **Hand-off**: an unlock that gives the hold to the next local waiter without a round trip. See
+//!   [`Config::pass_on`].
 //!
-//! **Who holds is a value.** An acquisition without an owner is its own holder, so two futures of
-//! one task exclude each other, as with tokio's `Mutex`. An [`Owner`] is what a thread is to
-//! Redisson's `RLock`: whoever passes the same one by [`.by(&mut owner)`](Acquire::by) takes the
-//! lock once more. Task and thread identity plays no role.
+//! The server decides who holds a lock. The client decides only when to stop trusting its hold. Every
+//! acquisition, re-entry, renewal and release is one Lua script, which the server runs as one step.
 //!
-//! **Every effect on the server belongs to one value, and dropping that value undoes it**: a hold
-//! ([`LockGuard`]), a place in line and a subscription (the future of [`Lock::lock`]), a renewal
-//! (the guard again).
+//! Dropping a value undoes its effects on the server. A dropped guard releases its hold. A dropped
+//! acquisition gives up its place in line and its subscription, and releases what it acquired.
 //!
 //! # Kinds of lock
-//! | [`Client`] method | re-entry by the same [`Owner`] | order of waiters | woken by | what a crash costs the others | what Redisson does otherwise |
-//! |---|---|---|---|---|---|
-//! | [`lock`](Client::lock) | yes | none between processes | a message; each process wakes its first waiter | the lease of the hold (30 s with the watchdog) | re-entry and partial release may shorten the TTL |
-//! | [`fair_lock`](Client::fair_lock) | yes | arrival at the server | a message to the next in line alone | a holder: its lease; the waiters of a process: [`Config::fair_wait`] (10 s, at most 13), once for all of them | goes by its clients' clocks; a dead waiter costs 5 min; one that is interrupted stays in line for so long |
-//! | [`read_write_lock`](Client::read_write_lock), read | yes; also under the owner's own write | none; readers share | a message after a write; all go at once | its own lease, whatever other readers do | its renewals shorten the TTL that all readers share (ours raise it again); a re-entry that is given back takes its lease with it, where ours keeps the longest one until the hold ends: re-entries share one key, for a key of each would be cut off by a late copy of another one's release |
-//! | the same, write | yes; [`Error::WouldDeadlock`] for an owner that reads | none: it waits for a moment without readers | a message | its lease, or that of a read under it if longer | re-entry adds a whole lease to the TTL; a reader that asks to write waits for ever; going over to reading tells no waiting reader; a writer about to fall asleep misses the message and waits for the TTL |
-//! | [`fenced_lock`](Client::fenced_lock) | yes, with the token of the outer hold | none | as `lock` | as `lock` | a re-entry gets a new token; `lockAndGetToken(lease)` ignores its lease |
-//! | [`non_reentrant_lock`](Client::non_reentrant_lock) | [`Error::WouldDeadlock`] | none | as `lock` | as `lock` | other failures may be reported as a re-entry |
-//! | [`non_reentrant_fair_lock`](Client::non_reentrant_fair_lock) | [`Error::WouldDeadlock`] | as `fair_lock` | as `fair_lock` | as `fair_lock` | as `fair_lock` |
-//! | [`spin_lock`](Client::spin_lock) | yes | none between processes | nobody: pauses of 1 to 128 ms, or as [you say](SpinBackoff) | as `lock` | every waiting thread asks, not only the first of a process; a release wakes no waiters of the plain lock |
+//! | [`Client`] method | re-entry by the same [`Owner`] | order of waiters | wake-up |
+//! |---|---|---|---|
+//! | [`lock`](Client::lock) | yes | local line; none between processes | message to the first waiter of each process |
+//! | [`fair_lock`](Client::fair_lock) | yes | arrival at the server | message to the next waiter |
+//! | [`read_write_lock`](Client::read_write_lock), read | yes, also under the owner's own write | none; readers share | message after a write, to all readers |
+//! | [`read_write_lock`](Client::read_write_lock), write | yes; an error for an owner that only reads | none; needs a moment without readers | message |
+//! | [`fenced_lock`](Client::fenced_lock) | yes, with the outer hold's token | as `lock` | as `lock` |
+//! | [`non_reentrant_lock`](Client::non_reentrant_lock) | an error | as `lock` | as `lock` |
+//! | [`non_reentrant_fair_lock`](Client::non_reentrant_fair_lock) | an error | as `fair_lock` | as `fair_lock` |
+//! | [`spin_lock`](Client::spin_lock) | yes | as `lock` | none: [pauses](SpinBackoff) of 1 to 128 ms |
 //!
-//! All but the read/write lock are the same hash on the server: of one name only one of them is held at a
-//! time, by whichever kind it was taken, and an owner that holds it by one kind re-enters by
-//! another. A read/write lock is another hash: do not give it the name of a lock of another kind. (Acquiring it
-//! fails with [`Error::WrongKind`] then; the others wait until it is free.)
+//! The error is [`Error::WouldDeadlock`].
 //!
-//! **Several locks as one.** [`MultiLock::all`] takes locks of any kind, client and server, all or none, and no two callers
-//! wait for each other, however they name them. [`MultiLock::majority`] takes one name on several independent servers, and
-//! outlives the loss of a minority of them (Redis calls that RedLock). What that gives and what it does not stands
-//! [with it](MultiLock#what-a-majority-gives-and-what-not).
+//! All kinds but the read/write lock are the same hash on the server. Only one of them is held under
+//! one name at a time. An owner that holds it by one kind re-enters it by another.
 //!
-//! **Fair locks and clocks.** The line goes by the server's clock. One that is set forward by more than
-//! [`Config::fair_wait`], or back by more than twice that, puts all our waiters out of line at once: they stand
-//! in line again as they look, within 3 s, and their order is lost. Redisson's peers bring their own: one
-//! whose clock is ahead by more than half of [`Config::fair_wait`] may put our waiters out of line (they
-//! stand in line again, at its end); one whose clock is behind by more than its own
-//! `fairLockWaitTimeout` is put out itself. Exclusion does not depend on it. [`Config::redisson_fair_wait`]
-//! must be no shorter than the longest wait the Redisson peers use.
+//! A read/write lock is a different hash. Do not give it the name of a lock of another kind: acquiring
+//! it then fails with [`Error::WrongKind`], and acquiring the other kind waits until the read/write
+//! lock is free.
 //!
-//! **Read/write locks and mixed leases.** A read hold with a fixed lease is looked after as well: every third
-//! of [`Config::watchdog`] its remaining time is told to the server again, for a renewal of a Redisson
-//! reader may have cut it short.
+//! [`MultiLock::all`] acquires several locks, all or none, without deadlock.
+//! [`MultiLock::majority`] (RedLock) acquires one name on most of several independent servers. See
+//! [what a majority gives](MultiLock#what-a-majority-gives-and-what-not).
+//!
+//! ### What a crash costs the other callers
+//! - **Plain, fenced, non-reentrant and spin locks**: the rest of the holder's lease.
+//! - **Fair locks**: the rest of the holder's lease. The dead waiters of one process cost
+//!   [`Config::fair_wait`] (10 s by default, 13 s at most) once, however many they were.
+//! - **Read**: the rest of the reader's own lease, whatever other readers do.
+//! - **Write**: the rest of the writer's lease, or of a read under that write if it is longer.
+//!
+//! ### Where Redisson differs
+//! These differences concern the holds and waiters of Redisson clients. Exclusion does not depend on
+//! them.
+//! - **`lock`**: a re-entry or a partial release may shorten the TTL.
+//! - **`fair_lock`**: deadlines use the clocks of the clients. A dead or interrupted waiter stays in
+//!   line for 5 min by default.
+//! - **Read**: a renewal sets the TTL that all readers share, and may shorten it. This crate's next
+//!   renewal raises it again. Releasing a re-entry also drops the re-entry's lease; here the hold keeps
+//!   the longest lease until it ends.
+//! - **Write**: a re-entry adds a whole lease to the TTL. A reader that asks to write waits for ever.
+//!   Going from writing to reading wakes no waiting reader. A writer that is about to sleep can miss
+//!   the message, and then waits for the TTL.
+//! - **`fenced_lock`**: a re-entry gets a new token. `lockAndGetToken(lease)` ignores the lease.
+//! - **`non_reentrant_lock`**: other failures may be reported as a re-entry.
+//! - **`spin_lock`**: every waiting thread polls, not only the first of a process. A release wakes no
+//!   waiter of the plain lock.
+//!
+//! ### Fair locks and clocks
+//! A fair lock's line uses the server's clock. Exclusion does not depend on that clock, but the order
+//! does:
+//! - If it is set forward by more than [`Config::fair_wait`], or back by more than twice that, all
+//!   waiters of this crate lose their places at once. They stand in line again within 3 s, in a new
+//!   order.
+//! - A Redisson client whose clock is ahead by more than half of [`Config::fair_wait`] may drop this
+//!   crate's waiters from the line. They stand in line again, at its end.
+//! - A Redisson client whose clock is behind by more than its own `fairLockWaitTimeout` loses its own
+//!   place.
+//!
+//! [`Config::redisson_fair_wait`] must be at least the longest `fairLockWaitTimeout` of the Redisson
+//! clients.
+//!
+//! ### Read holds with a lease
+//! A read hold with a lease is never extended beyond that lease. Its remaining time is sent again every
+//! third of [`Config::watchdog`], because a renewal by a Redisson reader may have shortened the TTL.
+//!
+//! # Feature flags
+//! None is on by default. `rediss://` URLs need one of them; without it [`Config::from_url`] refuses
+//! such a URL.
+//!
+//! | feature | TLS by | needs to build |
+//! |---|---|---|
+//! | `tls-rustls` | rustls with aws-lc-rs | a C compiler |
+//! | `tls-rustls-ring` | rustls with ring | a C compiler |
+//! | `tls-native` | the system's library (OpenSSL on Linux) | on Linux, OpenSSL's headers and `pkg-config` |
+//!
+//! # Examples
+//! | task | example | program in `examples/` |
+//! |---|---|---|
+//! | acquire, work, release | [`LockGuard::while_held`] | `quickstart.rs` |
+//! | wait for a limited time | [`Lock::try_lock`] | `try_lock.rs` |
+//! | re-enter a lock | [`Client::owner`] | `reentry.rs` |
+//! | react to a loss | [`LockGuard::lost`] | `lost_lock.rs` |
+//! | shut down cleanly | [`Client::close`] | `shutdown.rs` |
+//! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
+//! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
+//! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
+//! | use TLS | [`Tls`](Tls#examples) | |
+//!
+//! `cargo run --example quickstart` in the repository runs the first program. It needs a Redis server
+//! on this machine, or its URL in `REDIS_URL`.
 //!
 //! # The states of a hold
 //! ```text
@@ -73,83 +143,93 @@
 //!                        |  `--renewal confirmed: trusted for longer
 //!                        `--trust over, key gone, client closed--> lost
 //! ```
-//! A renewal without an answer changes nothing: it is tried again until trust is over. What is lost
-//! stays lost: a new acquisition is a new hold. See [`Loss`] for the reasons.
+//! A renewal without an answer changes nothing. It is retried until the trust window ends. A lost hold
+//! stays lost: a new acquisition makes a new hold.
 //!
 //! # The trust window
 //! A hold is trusted until *(the moment the last confirmed request was **sent**) + lease − (1 % of the
-//! lease + 2 ms)*, on the monotonic clock. The server counted its TTL from a later moment, so
-//! trust ends before the key does, by 302 ms or more for the 30 s of the default watchdog. (Redis counts a
-//! TTL by the wall clock of its machine: [set forward](#what-this-does-not-promise), it ends keys early.)
-//! [`LockGuard::lost`] tells at that moment at the latest; [`LockGuard::while_held`] stops the work.
+//! lease + 2 ms)*, on the monotonic clock. The server starts counting the TTL later than that moment.
+//! Trust therefore ends before the key does: by 302 ms or more with the default watchdog of 30 s. (A
+//! server clock that is [set forward](#what-this-does-not-promise) ends keys early.)
 //!
-//! A lock taken without a lease is leased for [`Config::watchdog`] and renewed every third of it, in
-//! batches of up to 100 locks, while its guard lives. A lock taken with a lease is never renewed.
+//! When trust ends, [`LockGuard::lost`] completes and [`LockGuard::while_held`] stops the work.
+//!
+//! A hold without a lease is renewed in batches of up to 100 holds. A hold with a lease is never
+//! extended.
 //!
 //! # Waiting
-//! Check, subscribe, check again, then wait for a message, the TTL or the deadline, whichever is
-//! first. Within one process and lock, waiters stand in one line, first come, first served, and
-//! only its head asks the server (a newcomer asks once where nobody waits yet). Between processes there
-//! is no order, as with Redisson's `RLock`, but for fair locks: there every waiter stands in the
-//! server's line. Readers that waited for a writer get in together.
-//! No waiter relies on messages for more than 3 s at a time, and after every gap in them
-//! everyone looks for himself.
+//! A waiter asks the server, subscribes to the lock's channel, and asks again. Then it waits for a
+//! message, the end of the TTL, or its deadline, whichever comes first.
+//!
+//! The waiters of one client for one lock form a local line, first come, first served. Only the first
+//! of them asks the server. A newcomer asks at once if the line is empty. Two kinds differ: with a
+//! fair lock every waiter stands in the server's line, and readers that waited for a writer get in
+//! together.
+//!
+//! No waiter relies on messages alone for more than 3 s. After a gap in the messages every waiter asks
+//! the server itself.
 //!
 //! # What happens on failure
-//! | failure | what follows |
+//! | failure | consequence |
 //! |---|---|
-//! | a reply is lost | the request is sent again under the same holder id, and counts once |
-//! | a request lands long after we moved on | past its not-after (Redis's own clock) it does nothing; before that, it is undone |
-//! | some of several locks are taken, and one cannot be | they are given back before the answer, or in the background |
-//! | a future is dropped | what it had acquired, or may yet acquire, is released in the background |
-//! | a message is lost, the subscriber connection breaks | waiters look by themselves, within 3 s |
-//! | the server does not answer | holders are told when trust is over; acquisitions and releases end with [`Error::Redis`] after [`Config::retry_timeout`], questions after [`Config::command_timeout`] |
-//! | the server refuses for a while: it loads, fails over, is full (`OOM`) or cannot save (`MISCONF`) | calls wait for it as for one that does not answer; [`Error::Redis`] names all that is waited for |
-//! | the server refuses for good: a right is missing, credentials are wrong | the caller is told at once |
-//! | a release, a renewal, or the undoing of an acquisition is refused, for whatever reason | it is repeated in the background, at least every 2 s, until the lease is over |
-//! | the server restarts empty | holders are told by their next renewal: [`Loss::Removed`]; without the watchdog, when they ask or their lease ends |
-//! | the server evicts a lock's key for want of memory, or its clock is set forward | as when it restarts empty; until the holder is told, another may hold the lock |
-//! | scripts are flushed | they are sent anew |
-//! | this process is killed | its locks end with their TTL: the watchdog time, or the lease |
-//! | this process sleeps past its lease | it is told when it wakes; what it writes before it looks is not protected |
+//! | A reply is lost. | The request is sent again with the same holder id, and counts once. |
+//! | A request arrives late. | After its not-after time (server clock) it does nothing. If it took effect before, it is undone. |
+//! | One of several locks cannot be acquired. | Those already acquired are released before the answer, or in the background. |
+//! | A future is dropped. | What it acquired, or may still acquire, is released in the background. |
+//! | A message is lost, or the connection for messages breaks. | Waiters ask the server themselves, within 3 s. |
+//! | The server does not answer. | Holders are told when trust ends. Acquisitions and releases fail with [`Error::Redis`] after [`Config::retry_timeout`]. A `try_lock` without a wait and queries fail after [`Config::command_timeout`]. |
+//! | The server refuses for a while: it loads, fails over, is full (`OOM`) or cannot save (`MISCONF`). | Calls wait as for a server that does not answer. [`Error::Redis`] lists these errors. |
+//! | The server refuses for good: missing right, wrong credentials. | The caller gets the error at once. |
+//! | A release, a renewal or an undo is refused. | It is retried in the background, at least every 2 s, until the lease ends. |
+//! | The server restarts empty. | Holders are told [`Loss::Removed`] by the next renewal. A hold with a lease learns of it when it asks, or when its lease ends. |
+//! | The server evicts a lock's key, or its clock is set forward. | As when it restarts empty. Until the holder is told, another may hold the lock. |
+//! | Scripts are flushed. | They are sent again. |
+//! | This process is killed. | Its locks end with their TTL. |
+//! | This process sleeps past its lease. | It is told when it wakes. Writes before it looks are not protected. |
 //!
 //! # What this does not promise
-//! - **No lock of this kind keeps a sleeping holder from writing.** Between the last look at the
-//!   guard and the write, the process may stop for longer than the lease. Where that must not
-//!   happen, the storage has to refuse the stale writer: by the [token](FencedGuard::token) of a fenced
-//!   lock (`examples/fencing`), or a version column.
-//! - **A token is no better than the server that counts.** Its counter is a key like others: a server that
-//!   evicts it, or comes back without it, begins anew at 1, and after a failover two holders may have
+//! - **No lock of this kind keeps a sleeping holder from writing.** Between a look at the guard and the
+//!   write, the process may stop for longer than the lease. Where that must not happen, the storage has
+//!   to refuse the stale writer, by the [token](FencedGuard::token) of a fenced lock or by a version
+//!   column.
+//! - **A token is only as durable as its counter.** The counter is a key. If the server evicts or loses
+//!   it, tokens start again at 1. After a failover two holders may have
 //!   [the same token](FencedGuard::token).
-//! - **A server that evicts keys frees locks**: under `volatile-*` policies they are the first to go, for they
-//!   have a TTL. Set `maxmemory-policy noeviction`; a client that finds another one, and is allowed to ask
-//!   (`INFO memory`), says so to the log when it connects.
-//! - **A server's clock that is set forward frees locks early**, of every kind: TTLs go by wall clock. So
-//!   does a promoted replica whose clock is ahead. Holders are told by their next renewal, or when they ask.
-//!   Let clocks be slewed, not stepped.
-//! - **A failover may lose a lock.** Redis replicates asynchronously: a promoted replica may not
-//!   know of the last acquisition, and grants it again. A [majority](MultiLock::majority) of
-//!   independent servers does not depend on one, but on time all the more.
-//! - **A failover may bring a released lock back.** A promoted replica that has not heard of the last
-//!   releases holds those locks still. Behind sentinels and in a cluster a client sends the new master once more
-//!   what it released on the old one: all of its last 10 s there, up to 16 384 of them. An earlier release, one of a
-//!   client that has been closed or has died since, and one of Redisson's are not repeated: everybody
-//!   waits for what is left of that lease ([`Lock::force_unlock`] ends it). A shorter [`Config::watchdog`] or
-//!   lease shortens it.
-//! - **No order between processes** but by fair locks, and no upper bound on a wait but the one you set.
-//! - **A suspended machine's monotonic clock may stand still** (Linux does not count suspend): after
-//!   a suspend, trust may be counted too long, until the next renewal.
+//! - **A server that evicts keys frees locks.** Under `volatile-*` policies locks go first, because
+//!   they have a TTL. Set `maxmemory-policy noeviction`. A client that finds `maxmemory` with another
+//!   policy warns in the log when it connects. It asks by `INFO memory`, which may be refused.
+//! - **A server clock that is set forward frees locks early.** This concerns every kind, because Redis
+//!   counts TTLs by the wall clock. A promoted replica whose clock is ahead has the same effect.
+//!   Holders are told by their next renewal, or when they ask. Slew clocks; do not step them.
+//! - **A failover may lose a lock.** Redis replicates asynchronously. A promoted replica may not have
+//!   the last acquisition, and grants the lock again. A [majority](MultiLock::majority) of independent
+//!   servers does not depend on one server, but depends more on time.
+//! - **A failover may bring a released lock back.** A promoted replica without the last releases still
+//!   holds those locks. Behind sentinels and in a cluster, a client repeats its releases on the new
+//!   master: those that the old master answered in its last 10 s, up to 16 384. Other releases are not
+//!   repeated: earlier ones, Redisson's, and those of a client that has been closed or has died. Such a
+//!   lock stays held until its lease ends, or until [`Lock::force_unlock`]. A shorter
+//!   [`Config::watchdog`] or lease limits the delay.
+//! - **There is no order between processes**, except with fair locks. There is no upper bound on a
+//!   wait, except the one you set.
+//! - **A monotonic clock may stand still while the machine is suspended**, as on Linux. After a suspend
+//!   a hold may be trusted too long, until its next renewal.
 //!
 //! # Logging
-//! By `tracing`. `warn`: a lock lost and why; a renewal that fails; a dropped guard whose release
-//! failed; a wait that is long, or for a lock this client itself holds; waiters that poll because they
-//! cannot subscribe; messages that were missed; a server that does not answer; a connection that is lost; a
-//! server that may evict locks. `info`: a connection that is back; subscriptions renewed after a gap;
-//! releases that a new master had not heard of.
+//! The crate logs through `tracing`:
+//! - `error`: a background clean-up panicked.
+//! - `warn`: a lock is lost, and why; a renewal or a release in the background fails; a wait is long,
+//!   or is for a lock that this client holds itself; waiters poll because they cannot subscribe;
+//!   messages were missed; a server does not answer or cannot be connected to; a connection is lost; a
+//!   server may evict locks.
+//! - `info`: a connection is back; subscriptions are renewed after a gap; other servers serve the
+//!   locks; releases are repeated on a new master.
+//! - `debug`: a script is sent because the server did not know it; a connection cannot be made yet.
 //!
-//! Lines name locks and holders. No line has a password in it. fred writes to the `log` crate, under targets
-//! that begin with `fred`; most programs can do without (`fred=off`). Its feature `network-logs`, turned on
-//! by whatever part of a program, writes all that is sent, passwords included.
+//! Log lines name locks and holders, and contain no password. The client library, fred, logs through
+//! the `log` crate, with targets that begin with `fred`. Most programs can turn these off (`fred=off`).
+//! If any crate of the program enables fred's feature `network-logs`, fred logs everything that is
+//! sent, passwords included.
 
 mod acquire;
 mod client;

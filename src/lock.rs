@@ -1,4 +1,4 @@
-//! [`Lock`]: the handle to one lock, and the questions one may ask of it.
+//! [`Lock`]: the handle to one lock, and the queries about its state.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -15,12 +15,12 @@ use crate::{
     replicas::Replicas,
 };
 
-/// A lock of any kind: see [`Client`](crate::Client) for what makes which. Cheap to clone, and made
-/// without any I/O.
+/// A handle to one lock, of any kind. The methods of [`Client`](crate::Client) make it, without any
+/// I/O. Cheap to clone.
 ///
-/// A name that cannot be used is reported by the first call that would send something.
+/// A name that cannot be used is reported by the first call that would send a request.
 ///
-/// `G` is what its holder gets.
+/// `G` is the type of its guards.
 #[must_use = "a lock is not held until it is acquired: `let guard = lock.lock().await?`"]
 pub struct Lock<G = LockGuard> {
     state: Result<Arc<LockState>, Error>,
@@ -28,7 +28,7 @@ pub struct Lock<G = LockGuard> {
     guard: PhantomData<fn() -> G>,
 }
 
-/// A lock whose every hold has a number: see [`Client::fenced_lock`](crate::Client::fenced_lock).
+/// A lock whose holds have a token. See [`Client::fenced_lock`](crate::Client::fenced_lock).
 pub type FencedLock = Lock<FencedGuard>;
 
 impl<G> Clone for Lock<G> {
@@ -37,7 +37,7 @@ impl<G> Clone for Lock<G> {
     }
 }
 
-/// The same lock, without its tokens.
+/// The same lock, with guards that show no token.
 impl From<FencedLock> for Lock {
     fn from(lock: FencedLock) -> Self {
         Self { state: lock.state, options: lock.options, guard: PhantomData }
@@ -65,19 +65,22 @@ impl<G> Lock<G> {
         Self { options: LockOptions { backoff, ..self.options }, ..self }
     }
 
-    /// What an acquisition has to know of it.
+    /// What an acquisition needs of this handle.
     pub(crate) fn wanted(&self) -> Wanted<'_, G> {
         Wanted { state: &self.state, options: self.options, guard: PhantomData }
     }
 
-    /// The same lock, whose holds so many replicas have to confirm, whatever
-    /// [`Config::replicas`](crate::Config::replicas) says. An acquisition that too few confirm in time
-    /// fails with [`Error::NotReplicated`], and what was taken is released.
+    /// The same lock, with holds that this many replicas must confirm. It overrides
+    /// [`Config::replicas`](crate::Config::replicas).
+    ///
+    /// If too few replicas confirm within
+    /// [`Config::replica_timeout`](crate::Config::replica_timeout), the acquisition fails with
+    /// [`Error::NotReplicated`], and the lock is released in the background.
     pub fn replicas(self, replicas: Replicas) -> Self {
         Self { options: LockOptions { replicas: Some(replicas), ..self.options }, ..self }
     }
 
-    /// What a caller is told of an error it met with this lock.
+    /// Adds to an error what was being done, and to which lock.
     pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
         move |error| match &self.state {
             Ok(state) => state.target.told(doing)(error),
@@ -89,25 +92,33 @@ impl<G> Lock<G> {
         self.state.as_ref().map_err(Clone::clone)
     }
 
-    /// Acquires the lock, waiting for it without a bound. Await the result, or first say more:
-    /// [`lease`](Acquire::lease), [`by`](Acquire::by).
+    /// Acquires the lock, and waits for it without a bound.
     ///
-    /// With no owner the acquisition is its own: a second one waits for the first to end, also
-    /// within one task, as with tokio's `Mutex`.
+    /// Await the result. Before that, [`lease`](Acquire::lease) and [`by`](Acquire::by) add
+    /// options.
+    ///
+    /// Without an owner the acquisition is its own holder. A second acquisition waits for the first
+    /// one's release, even in the same task, as with tokio's `Mutex`.
     ///
     /// # Errors
-    /// [`Error::Redis`] when the server cannot be asked for
-    /// [`Config::retry_timeout`](crate::Config::retry_timeout): the wait for the lock has no bound,
-    /// the wait for Redis has. [`Error::NotHeld`] when the owner's outer hold turns out to be lost,
-    /// or a lease is over before the answer comes. [`Error::WouldDeadlock`] when the owner would wait
-    /// for itself. [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. The wait for the lock
+    ///   has no bound; the wait for the server has.
+    /// - [`Error::NotHeld`] when the owner's outer hold is lost, or the lease ends before the
+    ///   answer comes.
+    /// - [`Error::WouldDeadlock`] when the owner would wait for itself.
+    /// - [`Error::NotReplicated`] when too few replicas confirm the hold.
+    /// - [`Error::WrongKind`] when the key is not a lock of this kind.
+    /// - [`Error::Invalid`] when the name or an option is out of range.
+    /// - [`Error::Closed`] when the client is closed.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: whatever was or may yet be acquired is released in the
+    /// May be dropped at any time. What was acquired, or may still be acquired, is released in the
     /// background. The place in line is lost.
     ///
-    /// A future that is neither polled nor dropped for a second or two loses its place in line to
-    /// those behind it, and stands in line anew, at the end, when it is polled again.
+    /// A future that is neither polled nor dropped for one to two seconds loses its place in the
+    /// local line to the waiters behind it. When it is polled again it stands in line anew, at the
+    /// end.
     ///
     /// # Examples
     /// ```no_run
@@ -124,12 +135,16 @@ impl<G> Lock<G> {
         Acquire::new(self.wanted())
     }
 
-    /// Acquires the lock if it is free, or becomes free within [`wait`](TryAcquire::wait). `None`:
-    /// it did not, by the server's last word.
+    /// Acquires the lock if it is free, or becomes free within [`wait`](TryAcquire::wait).
+    ///
+    /// Returns `None` when another holder kept it, according to the server's last answer. Without a
+    /// `wait`, one answer decides.
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock). [`Error::Redis`] also when the wait ends while the server has not
-    /// answered, or after it has failed to: then it is not known whether the lock is free.
+    /// As [`lock`](Lock::lock). [`Error::Redis`] also when the wait ends and the server has not
+    /// answered, or has failed to answer: it is then unknown whether the lock is free. Without a
+    /// `wait`, the server must answer within
+    /// [`Config::command_timeout`](crate::Config::command_timeout).
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock).
@@ -140,7 +155,7 @@ impl<G> Lock<G> {
     /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
     /// let lock = client.lock("order:42");
     /// let Some(guard) = lock.try_lock().wait(Duration::from_secs(3)).await? else {
-    ///     return Ok(()); // somebody else is at it
+    ///     return Ok(()); // another holder kept it
     /// };
     /// # drop(guard); Ok(())
     /// # }
@@ -149,10 +164,12 @@ impl<G> Lock<G> {
         TryAcquire::new(self.wanted())
     }
 
-    /// Whether anybody holds the lock. Asks the server.
+    /// Asks the server whether the lock is held.
     ///
     /// # Errors
-    /// [`Error::Redis`], [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
+    /// [`Error::Redis`] when the server does not answer within
+    /// [`Config::command_timeout`](crate::Config::command_timeout), or refuses;
+    /// [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -160,7 +177,7 @@ impl<G> Lock<G> {
         Ok(self.inspect().await?.is_locked())
     }
 
-    /// For how long the lock is still held if it is neither released nor renewed. Asks the server.
+    /// Asks the server how long the lock stays held if it is neither released nor renewed.
     ///
     /// # Errors
     /// As [`is_locked`](Lock::is_locked).
@@ -171,11 +188,11 @@ impl<G> Lock<G> {
         Ok(self.inspect().await?.remaining)
     }
 
-    /// Who holds the lock, how often, and for how long still; of a fair lock also who waits for it.
-    /// Asks the server.
+    /// Asks the server who holds the lock, how often, and for how long. For a fair lock it also
+    /// returns the waiters.
     ///
-    /// Of a read/write lock one side sees its own holders; [`ReadWriteLock::inspect`] sees both. A
-    /// lock of another kind under the same name is shown as far as it can be read.
+    /// One side of a read/write lock shows its own holders only. [`ReadWriteLock::inspect`] shows
+    /// both sides. If a lock of another kind has this name, it is shown as far as it can be read.
     ///
     /// [`ReadWriteLock::inspect`]: crate::ReadWriteLock::inspect
     ///
@@ -198,7 +215,7 @@ impl<G> Lock<G> {
         Ok(seen)
     }
 
-    /// The same with both sides of a read/write lock.
+    /// The same for both sides of a read/write lock.
     pub(crate) async fn inspect_all(&self) -> Result<Inspection, Error> {
         let state = self.state()?;
         let target = &state.target;
@@ -209,22 +226,27 @@ impl<G> Lock<G> {
         Ok(Inspection::new(snapshot, state.kind, target.engine.identity.client()))
     }
 
-    /// Frees the lock, whoever holds it, and wakes a waiter. `false`: nobody held it.
+    /// Frees the lock, whoever holds it, and wakes a waiter. Returns `false` when the lock was
+    /// free.
     ///
-    /// The holder is not asked, and goes on until it looks. A holder of ours with the watchdog is told
-    /// by its next renewal; one with a fixed lease, when it asks or its lease ends.
+    /// The holder is not asked, and works on until it notices. The watchdog's next renewal tells a
+    /// holder of this crate. A holder with a lease learns of it when it asks the server, or when
+    /// its lease ends.
     ///
-    /// Of a read/write lock, the read side frees it from all its readers while nobody writes (`false`
-    /// if one does), the write side from its writer and what that reads under the write (`false` if
-    /// nobody writes).
+    /// - The read side frees the lock from all readers. It does nothing and returns `false` while a
+    ///   writer holds the lock.
+    /// - The write side frees the lock from its writer, and from the reads under that write. It
+    ///   returns `false` when there is no writer.
     ///
     /// # Errors
-    /// [`Error::Redis`] also when the answer was lost: the lock may have been freed then. It is not
-    /// tried again by itself, for that might free the next holder's lock.
-    /// [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::command_timeout`](crate::Config::command_timeout), or refuses. If the answer was
+    ///   lost, the lock may have been freed. The request is not repeated, because a repetition
+    ///   might free the next holder's lock.
+    /// - [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
     ///
     /// # Cancel safety
-    /// Dropped before its end, the lock may or may not have been freed.
+    /// If it is dropped before its end, the lock may or may not have been freed.
     pub async fn force_unlock(&self) -> Result<bool, Error> {
         let target = &self.state()?.target;
         let by = Instant::now() + target.engine.settings.command_timeout;
@@ -246,7 +268,7 @@ impl<G> Lock<G> {
         }
     }
 
-    /// The lock's key on the server, prefix included.
+    /// Returns the lock's key on the server, prefix included. Does no I/O.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the name cannot be used.
@@ -256,7 +278,7 @@ impl<G> Lock<G> {
 }
 
 impl Lock<FencedGuard> {
-    /// The token that was given out last. `None`: there never was one. Asks the server.
+    /// Asks the server for the token of the latest hold. `None` when there is no counter yet.
     ///
     /// # Errors
     /// As [`is_locked`](Lock::is_locked).

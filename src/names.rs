@@ -1,18 +1,18 @@
-//! What a lock's keys and channels are called, letter for letter as Redisson calls them.
+//! The names of a lock's keys and channels: exactly Redisson's.
 
-/// `prefix:name` if the name contains a `{` anywhere, else `prefix:{name}`: so all keys of one lock
-/// share its hash slot.
+/// `prefix:name` if the name contains a `{`, else `prefix:{name}`. All keys of one lock then share
+/// its hash slot.
 pub(crate) fn tagged(prefix: &str, name: &str) -> String {
     if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
 }
 
-/// A name again, that was made into bytes.
+/// The text of a name that was stored as bytes.
 pub(crate) fn text(name: &[u8]) -> &str {
     std::str::from_utf8(name).expect("made of a str")
 }
 
-/// The channel on which a plain lock tells that it is free; of a fair lock, what stands before the
-/// `:` and the name of the waiter.
+/// The channel that announces the release of a plain lock. A fair lock's waiters have a channel
+/// each: this one, `:` and the holder id.
 pub(crate) fn unlock_channel(name: &str) -> String {
     tagged("redisson_lock__channel", name)
 }
@@ -27,7 +27,7 @@ pub(crate) fn fair_queue(name: &str) -> String {
     tagged("redisson_lock_queue", name)
 }
 
-/// The sorted set of their deadlines.
+/// The sorted set of the waiters' deadlines.
 pub(crate) fn fair_deadlines(name: &str) -> String {
     tagged("redisson_lock_timeout", name)
 }
@@ -37,7 +37,7 @@ pub(crate) fn token(name: &str) -> String {
     tagged("redisson_lock_token", name)
 }
 
-/// The key that lives as long as a holder's read hold: Redisson counts re-entries on from this one.
+/// The key that lives as long as one read hold. Redisson numbers the re-entries from this one on.
 pub(crate) fn read_timeout(name: &str, holder: &str) -> String {
     match name.contains('{') {
         true => format!("{name}:{holder}:rwlock_timeout:1"),
@@ -45,7 +45,7 @@ pub(crate) fn read_timeout(name: &str, holder: &str) -> String {
     }
 }
 
-/// Whether Redisson misses the hash tag of this name.
+/// Whether Redisson computes another hash slot for this name than Redis does.
 pub(crate) fn is_misread(name: &str) -> bool {
     name.find('{').is_some_and(|open| name[..open].contains('}'))
 }

@@ -1,23 +1,25 @@
-//! What can be said of a lock when it is made, whatever the client's configuration says.
+//! Options of one lock, which override the client's configuration.
 
 use std::time::Duration;
 
 use crate::{error::Error, replicas::Replicas};
 
-/// How one lock is asked for.
+/// The options of one lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LockOptions {
     pub(crate) backoff: SpinBackoff,
-    /// If otherwise than the client has it.
+    /// `None`: as the client's configuration says.
     pub(crate) replicas: Option<Replicas>,
 }
 
-/// The pauses of a waiter on a spin lock: they double from the first to the longest, and up to a
-/// half of each is left to chance, so that waiters do not keep step. One of several waiters of a
-/// process looks, at the shortest pause again after each of them that got in.
+/// The pauses between the polls of a waiter on a spin lock.
 ///
-/// Pauses lie between 100 µs and 60 s, and the first is not above the longest: others are refused
-/// with [`Error::Invalid`] by the acquisition.
+/// They double from the first to the longest. Up to half of each pause is random, so that waiters
+/// do not poll in step. Among the waiters of one process only the first polls. After each
+/// acquisition the pauses start again at the shortest.
+///
+/// Pauses lie between 100 µs and 60 s, and the first is at most the longest. The acquisition
+/// refuses other values with [`Error::Invalid`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "pauses do nothing by themselves: `client.spin_lock_with(name, pauses)`"]
 pub struct SpinBackoff {
@@ -26,7 +28,7 @@ pub struct SpinBackoff {
 }
 
 impl Default for SpinBackoff {
-    /// From 1 ms to 128 ms, as Redisson's.
+    /// Pauses from 1 ms to 128 ms, as in Redisson.
     fn default() -> Self {
         Self { first: Duration::from_millis(1), most: Duration::from_millis(128) }
     }
@@ -38,7 +40,7 @@ impl SpinBackoff {
         Self { first, most }
     }
 
-    /// Pauses that do not grow: each is `pause`, less what is left to chance.
+    /// Pauses that do not grow. Each is between half of `pause` and `pause`, at random.
     pub fn constant(pause: Duration) -> Self {
         Self { first: pause, most: pause }
     }
@@ -48,7 +50,7 @@ impl SpinBackoff {
         const LONGEST: Duration = Duration::from_secs(60);
         if self.first < SHORTEST || self.most < self.first || self.most > LONGEST {
             return Err(Error::Invalid(format!(
-                "pauses from {:?} to {:?} do not rise between {SHORTEST:?} and {LONGEST:?}",
+                "pauses from {:?} to {:?} are out of range: they must grow, between {SHORTEST:?} and {LONGEST:?}",
                 self.first, self.most
             )));
         }

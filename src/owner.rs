@@ -1,4 +1,4 @@
-//! Who holds: [`Owner`], the logical thread, and [`HoldId`], one hold's name on the wire.
+//! [`Owner`], who can re-enter a lock, and [`HoldId`], the name of one hold on the server.
 
 use std::{
     fmt,
@@ -8,10 +8,11 @@ use std::{
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// A logical thread: whoever may take one lock several times over.
+/// A caller that can re-enter its locks: what a thread is to Redisson's `RLock`.
+/// [`Client::owner`](crate::Client::owner) makes it.
 ///
-/// It is to this crate what a thread is to Redisson's `RLock`. It is lent to an acquisition by
-/// `&mut`, so that one owner cannot be in two acquisitions at once, and it is not `Clone`:
+/// An acquisition borrows its owner by `&mut`, and an owner is not `Clone`. One owner can therefore
+/// not be in two acquisitions at once:
 ///
 /// ```compile_fail
 /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
@@ -19,20 +20,20 @@ use uuid::Uuid;
 /// let mut me = client.owner();
 /// tokio::try_join!(
 ///     async { a.lock().by(&mut me).await },
-///     async { b.lock().by(&mut me).await }, // error: `me` is lent already
+///     async { b.lock().by(&mut me).await }, // error: `me` is borrowed already
 /// )?;
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// Dropping an owner releases nothing: the guards do.
+/// Dropping an owner releases nothing. Its guards release.
 #[derive(Debug)]
 #[must_use = "an owner holds nothing by itself: lend it to acquisitions, `lock.lock().by(&mut owner)`"]
 pub struct Owner {
     key: OwnerId,
 }
 
-/// What a lock files an owner's hold under. Unique in this process.
+/// The key of an owner's holds. Unique in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerId(u64);
 
@@ -47,9 +48,9 @@ impl Owner {
     }
 }
 
-/// The name of one outermost hold on the wire, `<client uuid>:<n>`; never used again after it.
+/// The id of one outermost hold on the server, `<client uuid>:<n>`. It is never used again.
 ///
-/// Redisson reads `n` as a thread id. It needs any integer that is unique within the client.
+/// Redisson reads `n` as a thread id. Any integer works that is unique within the client.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct HoldId {
     text: Bytes,
@@ -61,7 +62,7 @@ impl HoldId {
         &self.text
     }
 
-    /// No other hold of this client has the same, ever.
+    /// Unique among all holds of this client, for ever.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -77,11 +78,11 @@ impl fmt::Debug for HoldId {
     }
 }
 
-/// No thread of Java's has an id as high as this: with such numbers we tell our waiters from
-/// Redisson's.
+/// Java's thread ids stay below this number. Scripts tell this crate's waiters from Redisson's by
+/// it.
 const IN_LINE: u64 = 1 << 62;
 
-/// Makes the ids of one client.
+/// Makes the hold ids of one client.
 #[derive(Debug)]
 pub(crate) struct Identity {
     client: Box<str>,
@@ -93,22 +94,22 @@ impl Identity {
         Self { client: Uuid::new_v4().hyphenated().to_string().into(), next: AtomicU64::new(1) }
     }
 
-    /// The client's own id: a UUID in its 36-character form.
+    /// The client's id: a UUID of 36 characters.
     pub(crate) fn client(&self) -> &str {
         &self.client
     }
 
-    /// An id that was never used before.
+    /// A new id.
     pub(crate) fn next(&self) -> HoldId {
         self.write(0, "")
     }
 
-    /// The same for one who stands in a fair lock's line: others must see that it is ours.
+    /// A new id for a waiter in a fair lock's line. Scripts must see that it is this crate's.
     pub(crate) fn next_in_line(&self) -> HoldId {
         self.write(IN_LINE, "")
     }
 
-    /// The same for a writer.
+    /// A new id for a writer.
     pub(crate) fn next_writer(&self) -> HoldId {
         self.write(0, ":write")
     }

@@ -1,4 +1,4 @@
-//! [`ReadWriteLock`]: the two sides of one lock.
+//! [`ReadWriteLock`]: the two sides of a read/write lock.
 
 use std::{fmt, sync::Arc};
 
@@ -10,18 +10,19 @@ use crate::{
     locking::registry::LockState,
 };
 
-/// A lock that several may hold to read, or one to write. Made by
-/// [`Client::read_write_lock`](crate::Client::read_write_lock) without any I/O.
+/// A lock that many readers or one writer can hold.
+/// [`Client::read_write_lock`](crate::Client::read_write_lock) makes it, without any I/O. Cheap to
+/// clone.
 ///
-/// - Each read hold has a life of its own: a reader that crashes keeps others out no longer than its
-///   own lease, however many others read meanwhile.
-/// - An owner that writes may read as well ([`by`](Acquire::by) the same owner), and release either
-///   first: this is how one goes from writing to reading and lets no other writer in between.
-/// - An owner that reads cannot ask to write: it would wait for itself, and
-///   [`Error::WouldDeadlock`] says so at once. (Redisson waits for ever there.)
-/// - A read hold lasts for the longest lease that its owner has asked for, also when the re-entry
-///   with that lease was given back. (Redisson then goes back to the lease of the outer one.)
-/// - There is no order: while readers come and go without a gap, a writer waits.
+/// - Each read hold has a lease of its own. A reader that crashes blocks writers for the rest of
+///   its own lease, however many other readers there are.
+/// - An owner that writes may also read, [`by`](Acquire::by) the same owner, and may release either
+///   hold first. So it can go from writing to reading, and no other writer gets in between.
+/// - An owner that only reads cannot also write, because it would wait for itself. It gets
+///   [`Error::WouldDeadlock`] at once. (Redisson waits for ever.)
+/// - A read hold lasts for the longest lease its owner asked for, even after the re-entry with that
+///   lease was released. (Redisson goes back to the lease of the outer hold.)
+/// - There is no order. While readers come and go without a gap, a writer waits.
 ///
 /// # Examples
 /// ```no_run
@@ -30,7 +31,7 @@ use crate::{
 /// let mut me = client.owner();
 /// let writing = catalog.write().by(&mut me).await?;
 /// let reading = catalog.read().by(&mut me).await?;
-/// writing.unlock().await?; // others may read now, and nobody can have written in between
+/// writing.unlock().await?; // others may read now; no other writer was in between
 /// reading.unlock().await?;
 /// # Ok(())
 /// # }
@@ -61,37 +62,37 @@ impl ReadWriteLock {
         Self { read: Lock::new(read), write: Lock::new(write) }
     }
 
-    /// Acquires the lock for reading: [`Lock::lock`] of the read side.
+    /// Acquires the lock for reading: [`Lock::lock`] on the read side.
     pub fn read(&self) -> Acquire<'_> {
         self.read.lock()
     }
 
-    /// Acquires the lock for reading if it can be had: [`Lock::try_lock`] of the read side.
+    /// Acquires the lock for reading if no writer holds it: [`Lock::try_lock`] on the read side.
     pub fn try_read(&self) -> TryAcquire<'_> {
         self.read.try_lock()
     }
 
-    /// Acquires the lock for writing: [`Lock::lock`] of the write side.
+    /// Acquires the lock for writing: [`Lock::lock`] on the write side.
     pub fn write(&self) -> Acquire<'_> {
         self.write.lock()
     }
 
-    /// Acquires the lock for writing if it can be had: [`Lock::try_lock`] of the write side.
+    /// Acquires the lock for writing if it is free: [`Lock::try_lock`] on the write side.
     pub fn try_write(&self) -> TryAcquire<'_> {
         self.write.try_lock()
     }
 
-    /// The read side by itself.
+    /// Returns the read side as a lock of its own.
     pub fn read_lock(&self) -> &Lock {
         &self.read
     }
 
-    /// The write side by itself.
+    /// Returns the write side as a lock of its own.
     pub fn write_lock(&self) -> &Lock {
         &self.write
     }
 
-    /// Who reads and who writes, and for how long still. Asks the server.
+    /// Asks the server who reads, who writes, and for how long.
     ///
     /// # Errors
     /// As [`Lock::is_locked`].
@@ -102,7 +103,7 @@ impl ReadWriteLock {
         self.read.inspect_all().await
     }
 
-    /// The lock's key on the server, prefix included.
+    /// Returns the lock's key on the server, prefix included. Does no I/O.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the name cannot be used.

@@ -1,8 +1,8 @@
-//! The tokio runtime that a client was connected on.
+//! [`ClientRuntime`]: the tokio runtime on which a client was connected.
 //!
-//! Everything that outlives a call runs there: a caller's runtime may end at any moment, and all timers
-//! and tasks of it end with it. What was first polled on one runtime and is finished on another must
-//! therefore have its timers on the client's own.
+//! Everything that outlives a call runs there. A caller's runtime may end at any moment, and all
+//! its timers and tasks end with it. A future that is first polled on one runtime and finished on
+//! another therefore needs its timers on the client's runtime.
 
 use std::{
     future::poll_fn,
@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::error::{Error, RedisError};
 
-/// The runtime that a client was connected on.
+/// The tokio runtime on which a client was connected.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientRuntime {
     handle: Handle,
@@ -34,11 +34,11 @@ pub(crate) struct ClientRuntime {
 struct State {
     ended: AtomicBool,
     end: Notify,
-    /// Dropped with the last handle: then nobody needs to know of the end any more.
+    /// Dropped with the last handle. The task that waits for the runtime's end then ends.
     _handles: oneshot::Sender<()>,
 }
 
-/// The runtime has ended, and the client's connections with it.
+/// The runtime has ended, and with it the client's connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuntimeEnded;
 
@@ -54,7 +54,7 @@ impl From<RuntimeEnded> for Error {
     }
 }
 
-/// A runtime that ends drops its tasks, and this with the one that has it.
+/// A task owns it. A runtime that ends drops its tasks, and so this value.
 struct Witness(Weak<State>);
 
 impl Drop for Witness {
@@ -67,7 +67,7 @@ impl Drop for Witness {
 }
 
 impl ClientRuntime {
-    /// The one this is called on.
+    /// The runtime of the calling task.
     pub(crate) fn current() -> Self {
         let handle = Handle::current();
         let (handles, all_gone) = oneshot::channel();
@@ -93,7 +93,7 @@ impl ClientRuntime {
         self.state.ended.load(Ordering::Acquire)
     }
 
-    /// Done when the runtime has ended.
+    /// Completes when the runtime has ended.
     pub(crate) async fn ended(&self) {
         let mut end = pin!(self.state.end.notified());
         end.as_mut().enable();
@@ -106,8 +106,8 @@ impl ClientRuntime {
         Handle::try_current().is_ok_and(|current| current.id() == self.handle.id())
     }
 
-    /// Polls a future as if on this runtime: what it starts, timers above all, is started there. So it
-    /// may be polled on any runtime, and on another the next time.
+    /// Polls a future as if on this runtime: it starts its timers and tasks there. The future may
+    /// then be polled on any runtime, and on another one the next time.
     pub(crate) fn poll<T, E: From<RuntimeEnded>>(
         &self,
         future: Pin<&mut (impl Future<Output = Result<T, E>> + ?Sized)>,
@@ -116,17 +116,17 @@ impl ClientRuntime {
         if self.has_ended() {
             return Poll::Ready(Err(RuntimeEnded.into()));
         }
-        // Most are polled there anyway.
+        // Most futures are already polled on this runtime.
         let _here = (!self.is_current()).then(|| self.handle.enter());
         match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(polled) => polled,
-            // It ended this very moment, and its timers panic.
+            // The runtime ended during the poll, and its timers panicked.
             Err(_) if self.has_ended() => Poll::Ready(Err(RuntimeEnded.into())),
             Err(panic) => resume_unwind(panic),
         }
     }
 
-    /// The same, for all of a future. It is made at the first poll.
+    /// Runs a whole future that way. The future is made at the first poll.
     pub(crate) async fn run<T, E: From<RuntimeEnded>, F: Future<Output = Result<T, E>>>(
         &self,
         make: impl FnOnce() -> F,

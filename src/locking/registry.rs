@@ -230,7 +230,7 @@ impl Registry {
         name: &str,
     ) -> Result<Arc<LockState>, Error> {
         if name.is_empty() {
-            return Err(Error::Invalid("a lock needs a name".into()));
+            return Err(Error::Invalid("the name of a lock must not be empty".into()));
         }
         let name = format!("{}{name}", engine.settings.prefix);
         if engine.transport.is_cluster() {
@@ -238,7 +238,7 @@ impl Registry {
             // Of a name with a `}` before its `{` Redisson takes the slot wrongly, and hears nothing.
             if slot(&name) != slot(&names::unlock_channel(&name)) || names::is_misread(&name) {
                 return Err(Error::Invalid(format!(
-                    "the keys of a lock named {name:?} do not share a slot of the cluster"
+                    "the keys of a lock named {name:?} would not share a slot of the cluster: use a name without braces, or with one {{tag}}"
                 )));
             }
         }

@@ -59,7 +59,7 @@ impl Request {
 pub(crate) fn checked_lease(lease: Duration) -> Result<Duration, Error> {
     if lease < SHORTEST_LEASE || lease > LONGEST {
         return Err(Error::Invalid(format!(
-            "a lease of {lease:?} does not lie between {SHORTEST_LEASE:?} and {LONGEST:?}"
+            "the lease is {lease:?}, but must be between {SHORTEST_LEASE:?} and {LONGEST:?}"
         )));
     }
     Ok(whole_ms(lease))
@@ -99,9 +99,9 @@ impl Bounds {
     pub(crate) fn of(wait: Duration) -> Result<Self, Error> {
         match wait {
             Duration::ZERO => Ok(Self { lock: Wait::No, server: Wait::No }),
-            wait if wait > LONGEST => {
-                Err(Error::Invalid(format!("a wait of {wait:?} is longer than {LONGEST:?}")))
-            }
+            wait if wait > LONGEST => Err(Error::Invalid(format!(
+                "the wait is {wait:?}, but must be {LONGEST:?} at most"
+            ))),
             wait => Ok(Self::until(Instant::now() + wait)),
         }
     }

@@ -155,7 +155,7 @@ impl MultiLock {
             placed.push((entry.name(), &*entry.target.engine.settings.server, lock));
         }
         if placed.is_empty() {
-            return Err(Error::Invalid("several locks are at least one".into()));
+            return Err(Error::Invalid("a MultiLock needs at least one lock".into()));
         }
         placed.sort_by_key(|(name, server, _)| (*name, *server));
         for pair in placed.windows(2) {

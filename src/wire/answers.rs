@@ -73,7 +73,7 @@ impl Failure {
     pub(super) fn of_connecting(self) -> Error {
         match self.kind {
             FailureKind::Config if self.text.contains("cluster support disabled") => {
-                Error::Config("this server is no Redis Cluster: use a redis:// URL".into())
+                Error::Config("the server is not a Redis Cluster: use a redis:// URL".into())
             }
             FailureKind::Config => Error::Config(self.text.into_owned()),
             _ => Error::Redis(self.error()),

@@ -1,19 +1,20 @@
-//! The way to the servers. The rest of the crate uses a [`Transport`] and sees no connection.
+//! The connections to the servers. The rest of the crate uses a [`Transport`] and sees no
+//! connection.
 //!
 //! | file | concept |
 //! |---|---|
 //! | [`script`] | a script, a call of it ([`Invocation`]), and its [`Reply`] |
-//! | [`error`] | [`WireError`]: why a call has no reply, and whether another try is worth it |
-//! | [`url`], [`deployment`], [`tls`] | what a configuration says of its servers |
-//! | [`connection`] | the seam: what a driver must do, and must never do |
-//! | [`fred`] | the driver over fred, the only place that names it |
-//! | [`session`], [`link`], [`node`] | one connection; one that is replaced when it breaks; one server with its connections |
-//! | [`replicas`], [`eviction`], [`clock`] | of one server: confirmation by replicas, a warning, its clock |
-//! | [`topology`] | which server serves a key, and how that is kept true |
+//! | [`error`] | [`WireError`]: why a call has no reply, and whether a retry can succeed |
+//! | [`url`], [`deployment`], [`tls`] | what a configuration says about the servers |
+//! | [`connection`] | the seam: what a driver must do, and what it must never do |
+//! | [`fred`] | the driver over fred, the only place that names fred |
+//! | [`session`], [`link`], [`node`] | one connection; a connection that is replaced when it breaks; one server with its connections |
+//! | [`replicas`], [`eviction`], [`clock`] | for one server: confirmation by replicas, the warning about evictions, the clock |
+//! | [`topology`] | which server serves a key, and how that is kept up to date |
 //! | [`transport`] | [`RedisTransport`]: all of it together |
 //!
-//! A transport sends one copy of a call and says what came of it. It never repeats a call that may
-//! have run: whoever called knows whether a second copy is right, and until when.
+//! A transport sends one copy of a call and returns its result. It never repeats a call that may
+//! have run. The caller decides whether a second copy is safe, and until when.
 
 mod answers;
 mod clock;
@@ -52,31 +53,33 @@ pub(crate) use self::{
     url::read_url,
 };
 
-/// Whether messages in a Redis Cluster go by sharded channels (`SPUBLISH`, Redis 7 and later). All who
-/// share a lock must do the same: a waiter on the other sort of channel hears nothing, and looks
-/// again every 3 s only. Elsewhere than in a cluster this has no effect.
+/// Whether a cluster's messages use sharded channels (`SPUBLISH`, Redis 7 and later).
+///
+/// All clients of a lock must use the same. A waiter on the other sort of channel gets no message,
+/// and asks the server only every 3 s. Outside a cluster this has no effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShardedPubsub {
-    /// If the cluster has them (it answers `PUBSUB SHARDNUMSUB`), as Redisson decides.
+    /// Sharded channels if the cluster supports them, as Redisson decides. The cluster is asked by
+    /// `PUBSUB SHARDNUMSUB`.
     #[default]
     Auto,
-    /// Yes: Redisson's `shardedSubscriptionMode` is `ON`.
+    /// Sharded channels. Redisson: `shardedSubscriptionMode` is `ON`.
     On,
-    /// No: Redisson's `shardedSubscriptionMode` is `OFF`, or it is older than that.
+    /// Plain channels. Redisson: `shardedSubscriptionMode` is `OFF`, or does not exist yet.
     Off,
 }
 
 /// A call under way. It runs on the server whether or not it is polled to its end.
 pub(crate) type Flight = BoxFuture<'static, Result<Reply, WireError>>;
 
-/// How a call is to be confirmed by replicas.
+/// How replicas are to confirm a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Confirm {
     pub(crate) replicas: Replicas,
-    /// How long they may take.
+    /// How long the replicas may take.
     pub(crate) timeout: Duration,
-    /// Whether there is anything to confirm when this is the reply.
+    /// Whether the call had an effect to confirm, judged by its reply.
     pub(crate) is_due: fn(&Reply) -> bool,
 }
 
@@ -85,18 +88,18 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends one copy of the call, at the first poll.
     fn call(&self, call: Invocation) -> Flight;
 
-    /// The same, for an answer until this moment. (Else that is up to the transport.)
+    /// Sends one copy, for an answer by `_by`. Otherwise the transport sets the bound.
     fn call_by(&self, call: Invocation, _by: Instant) -> Flight {
         self.call(call)
     }
 
-    /// Sends one copy, and asks replicas to confirm it: the reply is a [`Reply::Confirmed`] then. Keeps no other
-    /// caller waiting.
+    /// Sends one copy, and asks replicas to confirm it. The reply is then a [`Reply::Confirmed`].
+    /// Delays no other caller.
     fn call_confirmed(&self, call: Invocation, _confirm: Confirm) -> Flight {
         self.call(call)
     }
 
-    /// The slot of a key: calls for several keys must stay within one. Always 0 but in a cluster.
+    /// The slot of a key. The keys of one call must share a slot. Outside a cluster it is always 0.
     fn slot(&self, _key: &[u8]) -> u16 {
         0
     }
@@ -106,11 +109,11 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// What the clock of the server that serves the key shows at this moment, as far as is known, in
-    /// ms since the epoch.
+    /// The server time in ms since the epoch at this moment, as far as known, of the server that
+    /// serves the key.
     fn time_at(&self, key: &[u8], moment: Instant) -> u64;
 
-    /// The server that serves the key has just told its time.
+    /// Notes the server time of the server that serves the key, just received.
     fn observe(&self, key: &[u8], now: u64);
 
     /// Asks the server that serves the key for its time, and observes it.
@@ -119,19 +122,19 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Asks all servers for their time, and observes it.
     fn keep_time(&self) -> BoxFuture<'static, ()>;
 
-    /// Subscribes to the channels; done when the server has confirmed it.
+    /// Subscribes to the channels. Completes when the server has confirmed it.
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>>;
 
-    /// Ends subscriptions; done when the server has confirmed it.
+    /// Ends subscriptions. Completes when the server has confirmed it.
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>>;
 
-    /// Whether a subscription may be left that nobody knows of any more: after a gap on one server those
-    /// on others are still there.
+    /// Whether a subscription may remain that the client has forgotten. After a gap on one server,
+    /// subscriptions on other servers remain.
     fn may_be_subscribed(&self, _channel: &str) -> bool {
         false
     }
 
-    /// Whether another server may take the place of one. Each time, [`Event::Gap`] follows.
+    /// Whether another server may replace a server. [`Event::Gap`] follows each time.
     fn follows(&self) -> bool {
         false
     }
@@ -141,25 +144,25 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
         0
     }
 
-    /// Asks the subscriber connection to a server for a sign of life, and replaces it when there is
-    /// none.
+    /// Asks for a sign of life on the subscriber connection to a server. Replaces the connection if
+    /// there is none.
     fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>>;
 
-    /// A call for this key was given up before the transport itself would have done so.
+    /// A call for this key was given up before the transport's own bound.
     fn given_up(&self, _key: &[u8]) {}
 
     /// Closes all connections.
     fn quit(&self) -> BoxFuture<'static, ()>;
 }
 
-/// Takes the events of a subscriber connection. Must not block.
+/// Receives the events of a subscriber connection. Must not block.
 pub(crate) type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// What comes from the subscriber connection without having been asked for.
+/// An event of the subscriber connection.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A message on this channel.
     Message(String),
-    /// Messages may have been missed, and subscriptions be gone.
+    /// Messages may have been missed, and subscriptions may be gone.
     Gap,
 }

@@ -1,9 +1,9 @@
-//! [`Tls`]: whom a client trusts, how it proves who it is, and which names certificates must bear.
+//! [`Tls`]: trusted authorities, the client certificate, and the names that certificates must have.
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
-/// TLS beyond what a `rediss://` URL says: other authorities than the system's, a client certificate, other names in
-/// certificates. For [`Config::tls`](crate::Config::tls).
+/// Options of TLS that a `rediss://` URL cannot express, for [`Config::tls`](crate::Config::tls):
+/// trusted authorities, a client certificate, and the names that certificates must have.
 ///
 /// All certificates and keys are PEM text, as in a `.pem` file. `{:?}` shows none of them.
 ///
@@ -22,29 +22,29 @@ use std::{fmt, net::IpAddr, sync::Arc};
 #[must_use = "it does nothing by itself: `Config::tls(tls)?`"]
 pub struct Tls {
     pub(super) trusts_system: bool,
-    /// PEM, one or more certificates each.
+    /// PEM text with one or more certificates each.
     pub(super) authorities: Vec<Vec<u8>>,
-    /// A certificate, perhaps with its chain, and its key.
+    /// The certificate, perhaps with its chain, and its key.
     pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
     pub(super) names: ServerNames,
 }
 
 type NameOf = dyn Fn(&str, u16) -> Option<String> + Send + Sync;
 
-/// For which name the certificate of a server must be.
+/// The name that a server's certificate must have.
 #[derive(Clone, Default)]
 pub(super) enum ServerNames {
-    /// Its host, as the URL, the cluster or the sentinels call it.
+    /// The server's host, as the URL, the cluster or the sentinels name it.
     #[default]
     Host,
-    /// For a host that is an IP address, the first host name of the URL.
+    /// The first host name of the URL, if the server's host is an IP address.
     FirstHostName,
-    /// What the function returns for host and port; its host where that is `None`.
+    /// The function's result for host and port. `None` stands for the host.
     By(Arc<NameOf>),
 }
 
 impl ServerNames {
-    /// `None`: its host.
+    /// The name for this server. `None` stands for its host.
     pub(super) fn of<'a>(
         &self,
         host: &str,
@@ -62,7 +62,8 @@ impl ServerNames {
 }
 
 impl Tls {
-    /// Trusts the authorities that the system trusts (with rustls also the file that `SSL_CERT_FILE` names).
+    /// Trusts the system's authorities. With rustls, also those in the file that `SSL_CERT_FILE`
+    /// names.
     pub fn system() -> Self {
         Self {
             trusts_system: true,
@@ -72,7 +73,8 @@ impl Tls {
         }
     }
 
-    /// Trusts this authority and no other. The PEM may have several certificates: each is trusted.
+    /// Trusts this authority and no other. If the PEM contains several certificates, each is
+    /// trusted.
     pub fn authority(pem: impl Into<Vec<u8>>) -> Self {
         Self { trusts_system: false, ..Self::system() }.and_authority(pem)
     }
@@ -83,8 +85,9 @@ impl Tls {
         self
     }
 
-    /// Presents this certificate to servers that ask for one (`tls-auth-clients`). Behind it in the PEM may stand those of
-    /// intermediate authorities. With `tls-native` the key must be PKCS #8 (`BEGIN PRIVATE KEY`).
+    /// Presents this certificate to servers that ask for one (`tls-auth-clients`). Certificates of
+    /// intermediate authorities may follow it in the PEM. With `tls-native` the key must be PKCS #8
+    /// (`BEGIN PRIVATE KEY`).
     pub fn client_certificate(
         mut self,
         certificate_pem: impl Into<Vec<u8>>,
@@ -94,17 +97,21 @@ impl Tls {
         self
     }
 
-    /// A server whose host is an IP address must have a certificate for the first host name of the URL.
+    /// For a server whose host is an IP address, expects the first host name of the URL in its
+    /// certificate.
     ///
-    /// This is for clusters and sentinels that name their servers by IP addresses, where certificates name none. Where
-    /// they announce host names (`cluster-announce-hostname`, `sentinel announce-hostnames`), it is not needed.
+    /// Use it for clusters and sentinels that name their servers by IP address, if the certificates
+    /// contain none. Servers that announce host names (`cluster-announce-hostname`, `sentinel
+    /// announce-hostnames`) do not need it.
     pub fn name_of_first_host(mut self) -> Self {
         self.names = ServerNames::FirstHostName;
         self
     }
 
-    /// A server at this host and port must have a certificate for the name that the function returns, or for its host
-    /// where that is `None`. The function is called whenever a connection is made, and must not block.
+    /// For a server at this host and port, expects the name that the function returns in its
+    /// certificate. `None` stands for the host.
+    ///
+    /// The function is called for every new connection. It must not block.
     pub fn server_names(
         mut self,
         name: impl Fn(&str, u16) -> Option<String> + Send + Sync + 'static,
@@ -116,7 +123,7 @@ impl Tls {
 
 #[cfg(feature = "_tls")]
 impl Tls {
-    /// Reads the certificates by a function of a TLS library: those of authorities, and those of the client.
+    /// Reads the certificates of the authorities and of the client, by a function of a TLS library.
     pub(super) fn certificates<C, E: fmt::Display>(
         &self,
         read: impl Fn(&[u8]) -> Result<Vec<C>, E>,
@@ -135,7 +142,7 @@ impl Tls {
     }
 }
 
-/// Says what of a [`Tls`] cannot be used.
+/// The text of an error about a part of a [`Tls`].
 pub(super) fn unusable(what: &str, why: impl fmt::Display) -> String {
     format!("{what} cannot be used: {why}")
 }

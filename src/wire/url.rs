@@ -52,13 +52,13 @@ impl Form {
 pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
     let url = url.trim();
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err(unusable(format!("it begins with none of {}", schemes())));
+        return Err(unusable(format!("it must begin with one of {}", schemes())));
     };
     let scheme = scheme.to_ascii_lowercase();
     let Some((_, form)) = SCHEMES.iter().find(|(known, _)| *known == scheme) else {
         let is_one = scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c));
         let what = if is_one { format!("the scheme {scheme:?}") } else { "its scheme".into() };
-        return Err(unusable(format!("{what} is none of {}", schemes())));
+        return Err(unusable(format!("{what} is unknown; known are {}", schemes())));
     };
     let uses_tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
     if uses_tls && !cfg!(feature = "_tls") {
@@ -77,8 +77,9 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
         Form::UnixSocket => Servers::UnixSocket(socket(url.path())?),
         Form::Sentinel => {
             let of = |word| value(&url, word).filter(|value| !value.is_empty());
-            let service = of("sentinelServiceName")
-                .ok_or_else(|| unusable("?sentinelServiceName= names no service".into()))?;
+            let service = of("sentinelServiceName").ok_or_else(|| {
+                unusable("?sentinelServiceName=name must name the service".into())
+            })?;
             let credentials =
                 Credentials { username: of("sentinelUsername"), password: of("sentinelPassword") };
             Servers::Sentinels(hosts(&url, 26379)?, service, credentials)
@@ -95,7 +96,7 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
 
 fn host(url: &Url, usual_port: u16) -> Result<Address, Error> {
     let host = url.host_str().filter(|host| !host.is_empty());
-    let host = host.ok_or_else(|| unusable("it names no host".into()))?;
+    let host = host.ok_or_else(|| unusable("it has no host".into()))?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     Ok(Address::new(host, url.port().unwrap_or(usual_port)))
 }
@@ -117,7 +118,7 @@ fn credentials(url: &Url) -> Result<Credentials, Error> {
         "" => Ok(None),
         written => String::from_utf8(percent_decoded(written))
             .map(Some)
-            .map_err(|_| unusable("its user or password is no UTF-8".into())),
+            .map_err(|_| unusable("its user or password is not UTF-8".into())),
     };
     let password = url.password().unwrap_or_default();
     Ok(Credentials { username: read(url.username())?, password: read(password)? })
@@ -128,7 +129,7 @@ fn database(path: &str) -> Result<Option<u8>, Error> {
         "" => Ok(None),
         number => match number.parse() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(unusable("its path must be the number of a database".into())),
+            Err(_) => Err(unusable("its path must be the number of a database, 0 to 255".into())),
         },
     }
 }
@@ -136,10 +137,10 @@ fn database(path: &str) -> Result<Option<u8>, Error> {
 /// The path of a socket, where a space is `%20`.
 fn socket(written: &str) -> Result<PathBuf, Error> {
     if written.ends_with('/') || written.is_empty() {
-        return Err(unusable("it names no Unix socket".into()));
+        return Err(unusable("it has no path of a Unix socket".into()));
     }
     let path = String::from_utf8(percent_decoded(written));
-    path.map(PathBuf::from).map_err(|_| unusable("the path of its socket is no UTF-8".into()))
+    path.map(PathBuf::from).map_err(|_| unusable("the path of its socket is not UTF-8".into()))
 }
 
 /// A `%` that is not followed by two hexadecimal digits stands for itself.
@@ -159,7 +160,7 @@ fn percent_decoded(written: &str) -> Vec<u8> {
 /// Refuses what would otherwise be ignored.
 fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
     if rest.contains('#') {
-        return Err(unusable("a # in it must be written %23".into()));
+        return Err(unusable("write # as %23".into()));
     }
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
@@ -178,19 +179,19 @@ fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
             return Err(unusable("?node= must be host:port".into()));
         }
         if key != "node" && seen.contains(&key) {
-            return Err(unusable(format!("?{key}= is there twice")));
+            return Err(unusable(format!("?{key}= is given twice")));
         }
         seen.push(key);
     }
     match form {
         Form::Cluster if !["", "0"].contains(&path) => {
-            Err(unusable("a cluster has one database only".into()))
+            Err(unusable("a cluster has only database 0".into()))
         }
         Form::UnixSocket
             if !["", "localhost"].contains(&authority) && !authority.ends_with("@localhost") =>
         {
             Err(unusable(format!(
-                "the path of a Unix socket stands behind {}",
+                "the path of a Unix socket must follow {}",
                 "unix:// or unix://user:password@localhost"
             )))
         }
@@ -200,14 +201,12 @@ fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
 
 fn unknown_key(form: Form, key: &str, may_be_shown: bool) -> Error {
     let known = match form.keys() {
-        [] => "nothing may stand behind the ? of this scheme".to_owned(),
-        keys => format!("behind the ? of this scheme may stand {}", keys.join(", ")),
+        [] => "this scheme takes no ? parameters".to_owned(),
+        keys => format!("the ? parameters of this scheme are {}", keys.join(", ")),
     };
     // It may be the rest of a password that has a ? or a & in it.
     if !may_be_shown || !key.bytes().all(|c| c.is_ascii_alphanumeric() || b"_-".contains(&c)) {
-        return unusable(format!(
-            "{known}; in a password % / ? # & @ must be written %25 %2F and so on"
-        ));
+        return unusable(format!("{known}; in a password write % / ? # & @ as %25 %2F and so on"));
     }
     unusable(format!("{known}, not {key:?}"))
 }
