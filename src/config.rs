@@ -1,9 +1,12 @@
-//! [`Config`]: what a user sets. `Settings`: the same values, checked.
+//! [`Config`]: what a user sets.
+
+mod settings;
 
 use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::settings::{Settings, whole_ms};
 use crate::{
     error::Error,
     replicas::Replicas,
@@ -338,29 +341,6 @@ impl fmt::Debug for Config {
             .field("pass_on", &self.pass_on)
             .finish()
     }
-}
-
-/// Cuts to whole milliseconds, the server's unit. A lease is trusted for no longer than the server
-/// was told.
-pub(crate) fn whole_ms(duration: Duration) -> Duration {
-    Duration::from_millis(duration.as_millis() as u64)
-}
-
-/// A checked configuration.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// The name of the server or servers. It is equal for all clients that name them alike.
-    pub(crate) server: String,
-    pub(crate) prefix: String,
-    pub(crate) watchdog: Duration,
-    pub(crate) command_timeout: Duration,
-    pub(crate) retry_timeout: Duration,
-    pub(crate) fair_wait: Duration,
-    pub(crate) redisson_fair_wait: Duration,
-    pub(crate) sharded_pubsub: ShardedPubsub,
-    pub(crate) replicas: Replicas,
-    pub(crate) replica_timeout: Duration,
-    pub(crate) pass_on: bool,
 }
 
 #[cfg(test)]
