@@ -1,7 +1,10 @@
 //! Runs one test.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
+
+use harness::{Lang, control};
 
 use crate::pair::Pair;
 use crate::scenario::Test;
@@ -12,12 +15,24 @@ const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a test to its end and looks that nothing is left of it.
 pub(crate) fn run(stage: &Arc<Stage>, test: &Test) {
-    stage.block_on(async {
-        // Not counted: the first start of a peer may have to build it.
-        let name = format!("conformance/{}/{}/{}", test.kind.name(), test.scenario.name, test.mix);
-        let pair = Pair::new(stage, test.mix, test.kind, name).await;
-        let story = tokio::time::timeout(SCENARIO_LIMIT, (test.scenario.run)(&pair));
-        story.await.unwrap_or_else(|_| panic!("not over after {SCENARIO_LIMIT:?}"));
-        pair.assert_nothing_left().await;
-    });
+    let tries = Cell::new(0);
+    let attempt = || {
+        // What a try that failed has left is not in the way of the next.
+        tries.set(tries.get() + 1);
+        stage.block_on(run_once(stage, test, tries.get()));
+    };
+    match test.mix.needs(Lang::Rust) {
+        true => attempt(),
+        false => control(&test.name(), attempt),
+    }
+}
+
+async fn run_once(stage: &Arc<Stage>, test: &Test, attempt: u32) {
+    let Test { scenario, kind, mix, .. } = test;
+    let lock = format!("conformance/{}/{}/{mix}/{attempt}", kind.name(), scenario.name);
+    // Not counted: the first start of a peer may have to build it.
+    let pair = Pair::new(stage, *mix, *kind, lock).await;
+    let story = tokio::time::timeout(SCENARIO_LIMIT, (scenario.run)(&pair));
+    story.await.unwrap_or_else(|_| panic!("not over after {SCENARIO_LIMIT:?}"));
+    pair.assert_nothing_left().await;
 }

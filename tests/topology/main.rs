@@ -23,9 +23,11 @@ macro_rules! mixes {
         mod $test {
             use harness::Lang::{Java, Rust};
 
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn java_java() {
-                super::$test([Java, Java]).await;
+            #[test]
+            fn java_java() {
+                harness::control(stringify!($test), || {
+                    crate::runtime().block_on(super::$test([Java, Java]));
+                });
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,3 +43,12 @@ macro_rules! mixes {
     )*};
 }
 pub(crate) use mixes;
+
+/// As that of the other mixes.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}

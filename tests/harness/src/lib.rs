@@ -10,12 +10,14 @@
 //! - [`Peer`]: a process that takes locks for a test, in Rust or in Java; a [`Party`] is one owner in it, at one lock.
 //! - [`rights`]: what `docs/operations.md` says that a user needs.
 //! - [`assert_nothing_left`]: the last line of a test.
+//! - [`control()`]: runs a test of Redisson alone.
 //!
 //! Nothing waits for ever: what does not come in [`PATIENCE`] is a panic that says what was waited for.
 
 mod clean;
 mod cluster;
 mod connect;
+mod control;
 mod inspect;
 mod load;
 mod monitor;
@@ -37,6 +39,7 @@ pub use redis;
 
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
 pub use cluster::{RedisCluster, RedisClusterBuilder};
+pub use control::control;
 pub use inspect::{Access, Holder, Inspector};
 pub use load::{Latency, Load, LoadReport, OwnerReport};
 pub use monitor::{Commands, Messages};
