@@ -1,14 +1,15 @@
-//! All of several locks, taken so that nobody waits for somebody who waits for him.
+//! Acquisition of all of several locks, without deadlock.
 //!
-//! First all are tried at the same time, which waits for nobody. Where one is refused, those behind it
-//! in the order are given back, and only then is it waited for: whoever waits holds only what
-//! comes before that in the order. All callers of ours have the same order. Redisson's have that in
-//! which they were written, so a wait that holds something is bounded, and starts over holding nothing.
+//! First all locks are tried at the same time, without waiting. If one is refused, the locks after
+//! it in the global order are released. Only then is it waited for. A caller that waits thus holds
+//! only locks that come earlier in the order. All callers of this crate have the same order.
+//! Redisson's callers acquire in the order of their list. A wait that holds locks is therefore
+//! bounded, and the caller then starts again without any.
 //!
-//! Of several callers who try the same free locks at once, each may be granted a part. The one that is
-//! granted the first lock keeps it. All others are refused it, give back what they hold as soon as they know,
-//! and hold nothing while they wait for it. So what the one is missing is free a moment later: it tries
-//! that again at once, before it waits and before it gives up.
+//! If several callers try the same free locks at once, each may be granted a part. The caller that
+//! is granted the first lock keeps it. The others are refused it, release their part at once, and
+//! wait without holding any. The locks that the first caller is missing are thus free a moment
+//! later. It tries them again at once, before it waits and before it gives up.
 
 use std::time::Duration;
 
@@ -25,14 +26,15 @@ use crate::{
     locking::{request::Bounds, share::Share},
 };
 
-/// How long to hold some while waiting for another, for each lock. Short at first: should a caller
-/// of Redisson's wait for what we hold, both stand still for so long. Each round that was in vain doubles
-/// the next, up to Redisson's own: where all have our order, holding on is what gets one through.
+/// How long locks are held while another is waited for, for each lock. It is short at first: if a
+/// caller of Redisson waits for a lock held here, both stand still for this time. It doubles in
+/// each round without success, up to Redisson's own value. Among callers of this crate, holding on
+/// is what succeeds.
 const FIRST_ROUND: Duration = Duration::from_millis(100);
 const LAST_ROUND: Duration = Duration::from_millis(1_500);
 
-/// Takes them all, or none: `None` when they could not be had in the time given. They stand in the
-/// order of all callers.
+/// Acquires all locks or none. `None`: they were not free within the bounds. `locks` is in the
+/// global order.
 pub(super) async fn take(
     locks: &[Lock],
     request: MultiRequest,
@@ -41,14 +43,14 @@ pub(super) async fn take(
     Taking { locks, request, held, early: Vec::new(), round: FIRST_ROUND }.run().await
 }
 
-/// How often whoever holds the first ones tries the others again before it waits for them.
+/// How often the caller that holds the first locks tries the others again before it waits for them.
 const TRIES_AGAIN: usize = 2;
 
 struct Taking<'a> {
     locks: &'a [Lock],
     request: MultiRequest,
     held: Vec<Option<Share>>,
-    /// Which of them were held before the others were tried last.
+    /// Which locks were held before the others were last tried.
     early: Vec<bool>,
     round: Duration,
 }
@@ -65,8 +67,8 @@ impl Taking<'_> {
             let Some(missing) = refused else {
                 match self.prolong().await {
                     Ok(()) => return Ok(Some(self.held.into_iter().flatten().collect())),
-                    // A short lease will be over the next time as well; a lock that was taken away
-                    // may not.
+                    // A short lease would end the next time too. A lock that was removed may not
+                    // be.
                     Err(Error::NotHeld { .. })
                         if self.request.lease.is_none()
                             && !self.request.bounds.is_one_answer()
@@ -89,7 +91,7 @@ impl Taking<'_> {
                 continue;
             }
             if over() && missing > 0 {
-                // The last moment, in which it may have been given back.
+                // The last moment: the lock may have been released since.
                 refused = self.try_missing().await?;
                 if refused.is_none() {
                     continue;
@@ -99,7 +101,7 @@ impl Taking<'_> {
             if over() {
                 return Ok(None);
             }
-            // Somebody may hold it who wants what we held: now it is free.
+            // Its holder may have waited for what this caller held, which is free now.
             if !self.wait_for(missing, self.request.bounds).await? {
                 return Ok(None);
             }
@@ -109,8 +111,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Whether it is known that the first one is not free: others here wait for it or hold it. Who
-    /// is refused it would only take the others from whoever gets it.
+    /// Whether local callers are known to hold the first lock, or to wait for it. A caller that is
+    /// refused the first lock would only take the others from the next holder.
     fn is_in_line(&self) -> bool {
         let (first, MultiRequest { owner, bounds, .. }) = (self.locks[0].state(), self.request);
         let Ok(entry) = first else { return false };
@@ -119,8 +121,8 @@ impl Taking<'_> {
             && owner.is_none_or(|owner| entry.hold_of(owner).is_none())
     }
 
-    /// Tries all that are not held, and again while the first ones are held. What stands behind the
-    /// first that was refused is not held then.
+    /// Tries all locks that are not held, and again while the first ones are held. Afterwards no
+    /// lock behind the first refused one is held.
     async fn try_again_and_again(&mut self) -> Result<Option<usize>, Error> {
         let mut refused = self.try_missing().await?;
         for _ in 0..TRIES_AGAIN {
@@ -132,16 +134,17 @@ impl Taking<'_> {
         Ok(refused)
     }
 
-    /// Until when some may be held while another is waited for; not the same for any two callers.
+    /// Until when locks may be held while another is waited for. Random, so that no two callers
+    /// have the same.
     fn round_end(&self) -> Instant {
         let most = self.round * self.locks.len() as u32;
-        // What was taken first must not end meanwhile.
+        // The locks acquired first must not expire meanwhile.
         let most = self.request.lease.map_or(most, |lease| most.min(lease / 3));
         Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Tries all that are not held, at the same time. The first in the order that was refused: what
-    /// stands behind it is given back.
+    /// Tries all locks that are not held, at the same time. Returns the first refused one in the
+    /// global order. The locks behind it are released.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
         self.early = self.held.iter().map(Option::is_some).collect();
         let (locks, MultiRequest { owner, lease, bounds }) = (self.locks, self.request);
@@ -160,7 +163,7 @@ impl Taking<'_> {
             }
             self.held[i] = share;
             let Some(first) = refused.filter(|_| !bounds.is_one_answer()) else { continue };
-            // Others may need them: at once, whoever has yet to answer.
+            // Others may need these locks, so they are released before all tries have answered.
             self.held[first..].fill_with(|| None);
             if first == 0 {
                 break;
@@ -169,13 +172,13 @@ impl Taking<'_> {
         Ok(refused)
     }
 
-    /// Whether it could be had.
+    /// Waits for one lock. Returns whether it was granted.
     async fn wait_for(&mut self, i: usize, bounds: Bounds) -> Result<bool, Error> {
         let MultiRequest { owner, lease, bounds: whole } = self.request;
         match self.locks[i].wanted().acquire(owner, lease, bounds).await {
             Ok(share) => self.held[i] = share,
-            // Of a part of the time: whether the server answers in the whole, the next wait tells, if
-            // there is one.
+            // This wait covers only a part of the time. The next wait, if there is one, finds out
+            // whether the server answers.
             Err(Error::Redis(_))
                 if bounds.deadline() != whole.deadline()
                     && whole.deadline().is_none_or(|end| end > Instant::now()) => {}
@@ -184,8 +187,8 @@ impl Taking<'_> {
         Ok(self.held[i].is_some())
     }
 
-    /// A fixed lease counts from when the last was taken: those taken early get as much of it.
-    /// Nothing may have been lost on the way.
+    /// Extends the locks that were acquired early: a fixed lease counts from the last one. Fails if
+    /// a lock was lost meanwhile.
     async fn prolong(&self) -> Result<(), Error> {
         if let Some(lease) = self.request.lease {
             let early = self.held.iter().zip(&self.early).filter(|(_, early)| **early);
@@ -196,7 +199,7 @@ impl Taking<'_> {
         lost.map_or(Ok(()), |why| Err(Error::NotHeld { why }))
     }
 
-    /// Gives back what is held; in the background what takes long.
+    /// Releases what is held. A slow release goes on in the background.
     async fn give_back(&mut self) {
         let held = self.held.iter_mut().filter_map(Option::take);
         let _ = timeout(GIVE_BACK, join_all(held.map(Share::release))).await;

@@ -1,4 +1,4 @@
-//! [`MultiGuard`]: holds on several locks, and the one promise they make together.
+//! [`MultiGuard`]: holds on several locks, which count as one hold.
 
 use std::{
     fmt,
@@ -23,11 +23,11 @@ use crate::{
     locking::share::Share,
 };
 
-/// A hold on several locks. They are released when it is [unlocked](MultiGuard::unlock) or dropped;
-/// all else is as with [`LockGuard`](crate::LockGuard).
+/// A hold on several locks. The locks are released when the guard is [unlocked](MultiGuard::unlock)
+/// or dropped. Dropping works as for a [`LockGuard`](crate::LockGuard#dropping).
 ///
-/// It is held while enough of the locks are: all of them, or, of
-/// [`MultiLock::majority`](crate::MultiLock::majority), more than half. What is lost stays lost.
+/// The guard is held while enough of its locks are: all of them, or more than half for
+/// [`MultiLock::majority`](crate::MultiLock::majority). A lost guard stays lost.
 #[must_use = "the locks are released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]
 pub struct MultiGuard {
     members: Arc<Members>,
@@ -35,14 +35,14 @@ pub struct MultiGuard {
 
 /// The holds of one guard.
 pub(super) struct Members {
-    /// So many have to be held.
+    /// How many must be held.
     need: usize,
-    /// `None`: they are being released.
+    /// `None` once their release has begun.
     shares: Mutex<Option<Vec<Share>>>,
     joined: Notify,
 }
 
-/// Which locks, how many of them are held, and for how long that may still be trusted.
+/// Shows the locks, how many of them are held, and how long the guard can be trusted.
 impl fmt::Debug for MultiGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let locks: Vec<_> = match &*self.members.shares() {
@@ -66,21 +66,25 @@ impl MultiGuard {
         Self { members: Arc::new(Members { need, shares, joined: Notify::new() }) }
     }
 
-    /// Where those join who come late.
+    /// Through this, late grants join the guard.
     pub(super) fn door(&self) -> Weak<Members> {
         Arc::downgrade(&self.members)
     }
 
-    /// Releases the locks, all at the same time. Where a majority is enough, those that do not answer
-    /// are left to the background as soon as a majority is released.
+    /// Releases all locks at the same time. A majority does not wait for slower servers once a
+    /// majority is released: those releases go on in the background.
     ///
     /// # Errors
-    /// After all were tried: [`Error::NotHeld`] when the guard had been lost, [`Error::Redis`] when
-    /// too few servers answered within [`Config::retry_timeout`](crate::Config::retry_timeout); what
-    /// may still be held is released in the background until its lease is over.
+    /// All locks are tried first.
+    /// - [`Error::NotHeld`] when the guard was lost.
+    /// - [`Error::Redis`] when too few servers answered within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout).
+    ///
+    /// After an error, locks that may still be held are released in the background, until their
+    /// leases end.
     ///
     /// # Cancel safety
-    /// Dropped before its end, the release goes on in the background.
+    /// If it is dropped before its end, the release goes on in the background.
     pub async fn unlock(self) -> Result<(), Error> {
         let shares = self.members.shares().take().unwrap_or_default();
         let releases = shares.into_iter().map(async |share| {
@@ -90,7 +94,8 @@ impl MultiGuard {
         enough(releases, self.members.need).await
     }
 
-    /// Waits until the guard is lost, and says why one of its locks was. For ever, while it is not.
+    /// Waits until the guard is lost, and returns the reason of one of its lost locks. It does not
+    /// complete while the guard is held.
     ///
     /// # Cancel safety
     /// May be dropped and called again at any time.
@@ -114,20 +119,20 @@ impl MultiGuard {
         }
     }
 
-    /// Runs the work, but no longer than the guard can be trusted:
+    /// Runs `work` until it completes or the guard is lost. See
     /// [`LockGuard::while_held`](crate::LockGuard::while_held).
     ///
     /// # Errors
-    /// [`Error::NotHeld`] when the guard is lost before the work is done.
+    /// [`Error::NotHeld`] when the guard is lost before the work completes.
     ///
     /// # Cancel safety
     /// Dropping it drops the work. The guard stays.
     pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         tokio::select! {
-            // The loss first: work that is ready at the same moment came too late.
+            // The loss first: work that completes at the same moment came too late.
             biased;
             why = self.lost() => Err(Error::NotHeld { why }),
-            // It may have kept this task from being told.
+            // The work may have blocked this task, so that it has not noticed the loss.
             done = work => match self.members.loss(&self.members.leases()) {
                 None => Ok(done),
                 Some(why) => Err(Error::NotHeld { why }),
@@ -135,9 +140,11 @@ impl MultiGuard {
         }
     }
 
-    /// How long the guard may be trusted if no renewal succeeds any more. Asks nobody.
+    /// Returns how long the guard can be trusted if no further renewal succeeds. Zero when it is
+    /// lost. Does no I/O.
     ///
-    /// All locks: as long as the one that ends first. A majority: as long as a majority of them.
+    /// For all locks, the lock that ends first decides. For a majority, the last lock that it needs
+    /// does.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let mut left: Vec<_> =
@@ -146,16 +153,16 @@ impl MultiGuard {
         left.get(self.members.need - 1).copied().unwrap_or_default()
     }
 
-    /// Whether the guard can be trusted at this moment. Asks nobody; see
-    /// [`check`](MultiGuard::check).
+    /// Returns whether the guard can be trusted now. Does no I/O. [`check`](MultiGuard::check) asks
+    /// the servers.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// How many of the locks are held, as far as is known. Asks nobody.
+    /// Returns how many of the locks are held, as far as known. Does no I/O.
     ///
-    /// A majority may grow for a moment after it was granted: servers that answer late join it.
+    /// The number may grow for a moment after a majority was granted, because late grants join.
     #[must_use]
     pub fn held_members(&self) -> usize {
         held(&self.members.leases())
@@ -164,7 +171,9 @@ impl MultiGuard {
     /// Asks the servers whether the locks are still held.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] when too few are, [`Error::Redis`] when too few servers say.
+    /// - [`Error::NotHeld`] when too few are.
+    /// - [`Error::Redis`] when too few servers answer within
+    ///   [`Config::command_timeout`](crate::Config::command_timeout).
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -189,13 +198,13 @@ impl Members {
         shares.iter().flatten().map(|share| share.hold().lease.clone()).collect()
     }
 
-    /// Why too few are held, if so. Locks that are lost stay lost, so this stays as well.
+    /// Why the guard is lost, if it is. Lost locks stay lost, so a lost guard does too.
     fn loss(&self, leases: &[Arc<Lease>]) -> Option<Loss> {
         let lost = leases.iter().find_map(|lease| lease.loss());
         lost.filter(|_| held(leases) < self.need)
     }
 
-    /// One more, unless the guard is gone or lost: then it is given back.
+    /// Adds a late grant. If the guard is gone or lost, the grant is released.
     pub(super) fn join(&self, share: Share) {
         let mut shares = self.shares();
         let Some(shares) = &mut *shares else { return };
@@ -210,12 +219,13 @@ fn held<'a>(leases: impl IntoIterator<Item = &'a Arc<Lease>>) -> usize {
     leases.into_iter().filter(|lease| lease.loss().is_none()).count()
 }
 
-/// Done when so many are, and all that are as quick as these. Failed when too few were, after all.
+/// Completes when `need` parts have succeeded, and those that are about as fast. Fails when too few
+/// have, after all were tried.
 async fn enough(
     parts: impl Iterator<Item = impl Future<Output = Result<(), Error>>>,
     need: usize,
 ) -> Result<(), Error> {
-    /// What is slower than so is not waited for.
+    /// The longest wait for parts that are not needed.
     const SLOWEST: Duration = Duration::from_millis(20);
 
     let begun = Instant::now();
@@ -225,7 +235,7 @@ async fn enough(
         match parts.next().await {
             Some(Ok(())) => done += 1,
             Some(Err(error)) => {
-                // That it was lost says more than that somebody did not answer.
+                // A loss says more than a missing answer.
                 let is_news = matches!(error, Error::NotHeld { .. })
                     && !matches!(failed, Some(Error::NotHeld { .. }));
                 if failed.is_none() || is_news {

@@ -1,8 +1,9 @@
-//! A majority of several locks: Redis's own description of it, called RedLock.
+//! Acquisition of a majority of several locks, which Redis calls RedLock.
 //!
-//! All servers are asked at the same time, and nobody waits at any. As soon as more than half have
-//! granted it is decided; who answers later joins. Where it is decided the other way, all is given
-//! back and tried again after a pause left to chance: several may have split the servers among them.
+//! All servers are asked at the same time, and none is waited on. Once more than half have granted
+//! the lock, it is acquired. Later grants join the guard. If too many refuse, everything is
+//! released, and tried again after a random pause, because several callers may have split the
+//! servers among them.
 
 use std::{
     sync::{Arc, Weak},
@@ -29,30 +30,30 @@ use crate::{
     runtime::ClientRuntime,
 };
 
-/// How long the others have to answer once a majority has, at the least; else four times as long as
-/// that took.
+/// How long the other servers have to answer once a majority has: this at least, else four times as
+/// long as the majority took.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// What became of one try.
+/// The result of one try.
 enum Outcome {
     Granted(MultiGuard),
-    /// Others hold too many.
+    /// Other holders have too many servers.
     Refused,
-    /// Too few servers of those that were asked are of any use.
+    /// Too few of the servers that were asked can grant it. Others were left out.
     Short,
-    /// Too few servers are of any use.
+    /// Too few of all servers can grant it.
     Failed(Error),
 }
 
-/// Who is asked.
+/// Which servers are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whom {
-    /// Nobody who has been silent lately, where the others are a majority.
+    /// Those whose circuit breaker is closed, if they are a majority.
     Responsive,
     All,
 }
 
-/// Takes a majority. `None`: others held too many for all the time given.
+/// Acquires a majority. `None`: other holders had too many servers until the bounds were over.
 pub(super) async fn take(
     locks: &[Lock],
     request: MultiRequest,
@@ -63,7 +64,7 @@ pub(super) async fn take(
     let over = |end: Option<Instant>| {
         request.bounds.is_one_answer() || end.is_some_and(|end| end <= Instant::now())
     };
-    // Since when too few servers answer.
+    // Since when too few servers have answered.
     let mut failing = None;
     let mut whom = Whom::Responsive;
     loop {
@@ -88,7 +89,7 @@ pub(super) async fn take(
     }
 }
 
-/// Asks once. Dropped before its end, it leaves nothing.
+/// Asks once. If it is dropped before its end, what it acquired is released.
 async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
     let (all, quorum) = (locks.len(), locks.len() / 2 + 1);
     let begun = Instant::now();
@@ -106,7 +107,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
             Ok(None) => refused += 1,
             Err(other) => {
                 failed += 1;
-                // One that is no silence says more.
+                // An error that is an answer says more than a missing one.
                 if error.is_none() || matches!(error, Some(Error::Redis(_))) {
                     error = Some(other);
                 }
@@ -117,7 +118,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
         }
     }
     if shares.len() >= quorum {
-        // Those who have answered as well, but were not looked at yet.
+        // Answers that have arrived, but were not read yet.
         while let Some(Some(answer)) = asked.next().now_or_never() {
             shares.extend(answer.ok().flatten());
         }
@@ -128,7 +129,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
         let cut = end.min(begun + patience_with_others(begun));
         let mut door = guard.door();
         if request.owner.is_some() {
-            // An owner takes nothing behind its own back: who is to join does so before the end.
+            // An owner's hold must not grow later, so grants join before the guard is returned.
             let _ = timeout_at(cut, let_in(&door, &mut asked)).await;
             door = Weak::new();
         }
@@ -154,13 +155,13 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
     }))
 }
 
-/// A runtime on which those are waited for that are late: the caller's own may end.
+/// A runtime on which late answers are awaited. The caller's own may end.
 fn runtime_of(locks: &[Lock]) -> Option<&ClientRuntime> {
     let entries = locks.iter().filter_map(|lock| lock.state().ok());
     entries.map(|entry| &entry.target.engine.life.runtime).find(|runtime| !runtime.has_ended())
 }
 
-/// How long a server may take to answer, at most. What is left of a lease then is worth having.
+/// How long a server may take to answer. Enough of the lease must remain then.
 fn limit(locks: &[Lock], request: MultiRequest) -> Duration {
     let timeouts = locks.iter().filter_map(|lock| lock.state().ok());
     let longest = timeouts.map(|entry| entry.target.engine.settings.command_timeout).max();
@@ -168,12 +169,12 @@ fn limit(locks: &[Lock], request: MultiRequest) -> Duration {
     request.lease.map_or(limit, |lease| limit.min(lease / 4))
 }
 
-/// How long the others may take, a majority having answered just now.
+/// How long the other servers may take, now that a majority has answered.
 fn patience_with_others(begun: Instant) -> Duration {
     LEAST.max(4 * begun.elapsed())
 }
 
-/// Lets those join who answer after it was decided.
+/// Lets late grants join the guard.
 async fn let_join(door: Weak<Members>, mut asked: Asked, cut: Instant, end: Instant) {
     if timeout_at(cut, let_in(&door, &mut asked)).await.is_err() {
         asked.open_breakers();
@@ -191,10 +192,10 @@ async fn let_in(door: &Weak<Members>, asked: &mut Asked) {
 
 type Answer = Result<Option<Share>, Error>;
 
-/// The questions of one try that are not answered yet.
+/// The requests of one try that are not answered yet.
 struct Asked {
     answers: FuturesUnordered<BoxFuture<'static, (usize, Answer)>>,
-    /// Whose servers have not answered.
+    /// The engines whose servers have not answered.
     silent: Vec<Option<Arc<Engine>>>,
 }
 

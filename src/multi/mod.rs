@@ -1,4 +1,4 @@
-//! [`MultiLock`]: several locks taken as one.
+//! [`MultiLock`]: several locks acquired as one.
 
 mod all;
 mod guard;
@@ -17,57 +17,73 @@ use crate::{
     owner::Owner,
 };
 
-/// Several locks taken as one: of any kind, from any client, on any server. Cheap to clone, and made
-/// without any I/O.
+/// Several locks acquired as one. They may be of any kind, client and server. Cheap to clone, and
+/// made without any I/O.
 ///
 /// # All
-/// [`MultiLock::all`], Redisson's `getMultiLock`, is for work on several things at once. Either all locks are
-/// taken or none: what was taken in part is given back, also when the future is dropped, a server is
-/// down or a reply is lost.
+/// [`MultiLock::all`], Redisson's `getMultiLock`, is for work on several things at once. It
+/// acquires all of its locks or none. If some cannot be acquired, the others are released. That
+/// also happens when the future is dropped, a server is down or a reply is lost.
 ///
-/// Two callers who name the same locks in different order do not wait for each other for ever: whoever
-/// waits holds only locks that come earlier in one order, that of names and then of servers. Redisson's
-/// peers take them in the order they were written in, so a wait that holds something ends after 0.1 s for
-/// each lock (more each time, 1.5 s at most; never more than a third of the lease), gives all back and goes on holding
-/// nothing. (So ends a place in a fair lock's line, too.)
+/// Callers that list the same locks in different orders cannot deadlock. Every caller acquires in
+/// one global order, by name and then by server, and waits only while it holds earlier locks of
+/// that order.
 ///
-/// Of several callers who try the same free locks at once, one gets them: whoever is granted the first keeps it,
-/// and tries the others again (twice, at once) that somebody else was granted and gives back.
+/// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
+/// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of a
+/// fixed lease. When it ends, all locks are released, and places in a fair lock's line are given
+/// up. The caller then waits for the missing lock alone, and starts again.
 ///
-/// A fixed lease counts from when the last lock was taken: those taken before it are prolonged to it.
+/// If several callers try the same free locks at once, one of them succeeds. The caller that gets
+/// the first lock keeps it, and tries the others twice more. The other callers release what they
+/// hold.
+///
+/// A fixed lease counts from when the last lock was acquired. The locks acquired before are
+/// extended to it.
 ///
 /// # Majority
-/// [`MultiLock::majority`], Redisson's `RedissonRedLock`, is for one name on several **independent** servers, an
-/// odd number of them, none the other's replica. It is taken when more than half grant it, and outlives the
-/// loss of the others.
+/// [`MultiLock::majority`], Redisson's `RedissonRedLock`, acquires one name on several
+/// **independent** servers. Use an odd number of servers, none of them a replica of another. The
+/// lock is acquired when more than half of the servers grant it, and survives the loss of the
+/// others.
 ///
-/// All servers are asked at the same time, and no waiting is done at any: where others hold too many,
-/// all is given back and tried again after a pause of up to 100 ms, left to chance. The guard is trusted for *lease −
-/// time since the requests were sent − drift* (1 % of the lease + 2 ms), as by the
-/// [`quorum`-th](MultiGuard::remaining) best of its servers; a majority of which nothing is left when it is complete is
-/// not granted. A server may take a quarter of the lease to answer, or
-/// [`Config::command_timeout`](crate::Config::command_timeout) if that is less; but once a majority has answered,
-/// nobody waits for the others: they may join the guard later. One that hangs is left alone for half a second
-/// while the others are a majority.
+/// All servers are asked at the same time. If other holders have too many of them, everything is
+/// released and tried again, after a random pause of up to 100 ms. No server is waited on.
+///
+/// The guard is trusted for *lease − time since the requests were sent − (1 % of the lease + 2
+/// ms)*, on more than half of the servers: see [`remaining`](MultiGuard::remaining). A majority
+/// that is no longer trusted when it is complete is not granted.
+///
+/// A server may take a quarter of a fixed lease to answer, and at most
+/// [`Config::command_timeout`](crate::Config::command_timeout). Once a majority has answered, the
+/// caller does not wait for the others. Their grants join the guard later. A server that does not
+/// answer is not asked for half a second, as long as the others are a majority.
 ///
 /// # What a majority gives, and what not
-/// It takes the single server out of the picture: a minority of servers may crash, hang or be cut off, and locks are still
-/// taken and kept. With one master and replicas a failover can forget a lock that was just granted.
+/// It removes the single point of failure. A minority of the servers may crash, hang or be cut off,
+/// and locks are still acquired and kept. With one master and replicas, a failover can forget a
+/// lock that was just granted.
 ///
-/// It does not make the lock a safe one where correctness hangs on it. [Kleppmann's criticism][k] has two points:
-/// - *A holder that sleeps past its lease still writes* (a long pause, a slow network), and a RedLock, made of random
-///   ids, has no number that a storage could refuse it by.
-/// - *It relies on time*: on clocks that run at about the same speed, and on delays that are small against the lease. A
-///   server whose clock jumps, or that restarts without its data, may free its part early; then two can have
-///   a majority.
+/// It does not make a lock safe where correctness depends on it. [Kleppmann's criticism][k] has two
+/// points:
+/// - *A holder that sleeps past its lease still writes*, after a long pause or over a slow network.
+///   A RedLock has only random ids, and no number by which a storage could refuse the write.
+/// - *It relies on time*: on clocks that run at about the same speed, and on delays that are small
+///   compared with the lease. A server whose clock jumps, or that restarts without its data, may
+///   free its part early. Then two holders can have a majority.
 ///
-/// [The answer of Redis's author][a]: the validity is measured at the end of the acquisition, so delays before that do no
-/// harm; delays after it threaten every lock that expires, of whatever make; a server need not have the right time, only count
-/// seconds at about the right speed, and not step; restarted servers should stay away for the longest lease. Both are right
-/// about what they say, and agree that what must not happen twice has to be refused by the storage.
+/// [The answer of Redis's author][a] is:
+/// - The validity is measured at the end of the acquisition, so delays before that do no harm.
+/// - Delays after that threaten every lock that expires.
+/// - A server need not know the right time. Its clock must run at about the right speed and not
+///   step.
+/// - A restarted server should stay away for the longest lease.
 ///
-/// For that take a [fenced lock](crate::Client::fenced_lock) on the data's own server, or a version column, beside it: the majority
-/// for being there, the token for being right. (Where one server is enough, a fenced lock alone is simpler and no less safe.)
+/// Both agree that the storage has to refuse what must not happen twice.
+///
+/// For that, combine the majority with a [fenced lock](crate::Client::fenced_lock) on the data's
+/// own server, or with a version column. The majority gives availability, the token gives
+/// correctness. If one server is enough, a fenced lock alone is simpler and no less safe.
 ///
 /// [k]: https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 /// [a]: http://antirez.com/news/101
@@ -84,7 +100,7 @@ use crate::{
 /// let nightly = MultiLock::majority(masters.iter().map(|master| master.lock("nightly")));
 /// let wait = Duration::from_secs(3);
 /// let Some(guard) = nightly.try_lock().wait(wait).lease(Duration::from_secs(10)).await? else {
-///     return Ok(()); // somebody else is at it
+///     return Ok(()); // another holder kept it
 /// };
 /// # drop(guard); Ok(())
 /// # }
@@ -96,7 +112,7 @@ pub struct MultiLock {
     rule: Rule,
 }
 
-/// How many of them are enough.
+/// How many of the locks are enough.
 #[derive(Clone, Copy, Debug)]
 enum Rule {
     All,
@@ -104,16 +120,18 @@ enum Rule {
 }
 
 impl MultiLock {
-    /// All of these locks, or none. A [`FencedLock`](crate::FencedLock) goes in by `.into()`: its tokens are not shown.
+    /// Makes a lock that acquires all of these locks, or none. Does no I/O. A
+    /// [`FencedLock`](crate::FencedLock) goes in by `.into()`, without its tokens.
     ///
-    /// No locks at all, a lock twice (of whatever kind: one name on one server), or a name that cannot be used is
-    /// reported by the first acquisition, and nothing is sent.
+    /// The first acquisition fails with [`Error::Invalid`] when there is no lock, when one name on
+    /// one server is listed twice, or when a name cannot be used. No request is sent then.
     pub fn all(locks: impl IntoIterator<Item = impl Into<Lock>>) -> Self {
         Self::new(locks, Rule::All)
     }
 
-    /// More than half of these locks, which should live on as many independent servers. The same is
-    /// reported as by [`all`](MultiLock::all).
+    /// Makes a lock that acquires more than half of these locks. They should live on as many
+    /// independent servers. Does no I/O. The first acquisition refuses the same as for
+    /// [`all`](MultiLock::all).
     pub fn majority(locks: impl IntoIterator<Item = impl Into<Lock>>) -> Self {
         Self::new(locks, Rule::Majority)
     }
@@ -122,21 +140,24 @@ impl MultiLock {
         Self { locks: locks.into_iter().map(Into::into).collect(), rule }
     }
 
-    /// Acquires the locks, waiting for them without a bound. Await the result, or first say more:
-    /// [`lease`](MultiAcquire::lease), [`by`](MultiAcquire::by).
+    /// Acquires the locks, and waits for them without a bound.
+    ///
+    /// Await the result. Before that, [`lease`](MultiAcquire::lease) and [`by`](MultiAcquire::by)
+    /// add options.
     ///
     /// # Errors
-    /// As [`Lock::lock`], of any of the locks; of a majority, when too few servers are left.
-    /// [`Error::Invalid`] when the locks cannot be meant.
+    /// As [`Lock::lock`] for any of the locks. For a majority, only when too few servers are left.
+    /// [`Error::Invalid`] when the list of locks cannot be used.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: whatever was or may yet be acquired is released in the background.
+    /// May be dropped at any time. What was acquired, or may still be acquired, is released in the
+    /// background.
     pub fn lock(&self) -> MultiAcquire<'_> {
         MultiAcquire { lock: self.clone(), owner: None, lease: None }
     }
 
     /// Acquires the locks if they are free, or become free within [`wait`](MultiTryAcquire::wait).
-    /// `None`: they did not.
+    /// Returns `None` when they did not.
     ///
     /// # Errors
     /// As [`lock`](MultiLock::lock).
@@ -147,7 +168,7 @@ impl MultiLock {
         MultiTryAcquire { lock: self.clone(), owner: None, lease: None, wait: Duration::ZERO }
     }
 
-    /// The locks in the order of all callers.
+    /// The locks in the global order.
     fn in_order(&self) -> Result<Vec<Lock>, Error> {
         let mut placed = Vec::with_capacity(self.locks.len());
         for lock in &*self.locks {
@@ -180,7 +201,7 @@ impl MultiLock {
     }
 }
 
-/// An acquisition that waits for the locks, begun by awaiting it. See [`MultiLock::lock`].
+/// An acquisition that waits for the locks. Awaiting it begins it. See [`MultiLock::lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct MultiAcquire<'a> {
@@ -190,14 +211,18 @@ pub struct MultiAcquire<'a> {
 }
 
 impl<'a> MultiAcquire<'a> {
-    /// Acquires for this owner: those of the locks it holds, once more. A majority waits a moment
-    /// (50 ms, or four times as long as it took) for the servers that were not as quick, for none can join later.
+    /// Acquires the locks for this owner. It re-enters those that it already holds.
+    ///
+    /// A majority for an owner waits a moment for the slower servers, because none can join it
+    /// later: 50 ms, or four times as long as the majority took if that is more.
     pub fn by(self, owner: &mut Owner) -> MultiAcquire<'_> {
         MultiAcquire { lock: self.lock, owner: Some(owner), lease: self.lease }
     }
 
-    /// Holds the locks for so long at most, and never renews them. Without a lease the watchdog of each
-    /// client renews its part while the guard lives.
+    /// Holds the locks for this long at most. They are never renewed. From 10 ms to 3650 days, in
+    /// whole milliseconds.
+    ///
+    /// Without a lease, each lock is renewed by the watchdog of its client while the guard lives.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -218,7 +243,7 @@ impl<'a> IntoFuture for MultiAcquire<'a> {
     }
 }
 
-/// An acquisition that waits for a limited time or not at all, begun by awaiting it. See
+/// An acquisition that waits for a limited time, or not at all. Awaiting it begins it. See
 /// [`MultiLock::try_lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
@@ -242,8 +267,11 @@ impl<'a> MultiTryAcquire<'a> {
         self
     }
 
-    /// Waits for the locks for so long at most, all in all. Commands under way then are still
-    /// awaited, for [`Config::command_timeout`](crate::Config::command_timeout) at most.
+    /// Waits for this long at most, for all locks together: 3650 days or less. Without it, the
+    /// acquisition does not wait.
+    ///
+    /// If requests are under way when the wait ends, their answers are still awaited, for at most
+    /// [`Config::command_timeout`](crate::Config::command_timeout).
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self

@@ -1,13 +1,14 @@
-//! [`MultiRequest`]: what a caller asks for, of all locks alike.
+//! [`MultiRequest`]: the options of an acquisition, equal for all of its locks.
 
 use std::time::Duration;
 
 use crate::{locking::request::Bounds, owner::OwnerId};
 
-/// How long a caller waits until what was taken in vain is given back. It goes on in the background.
+/// How long a caller waits for the release of locks that it acquired in vain. After that the
+/// release goes on in the background.
 pub(super) const GIVE_BACK: Duration = Duration::from_millis(100);
 
-/// What a caller asks for.
+/// The options of an acquisition of several locks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MultiRequest {
     pub(super) owner: Option<OwnerId>,

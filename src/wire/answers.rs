@@ -1,11 +1,11 @@
-//! What a connection answers: a reply, or a [`Failure`] that says whether the command may have run.
+//! [`Answer`]: the result of one command. A [`Failure`] says whether the command may have run.
 
 use std::{borrow::Cow, fmt};
 
 use super::{error::WireError, script::Reply};
 use crate::error::{Error, RedisError};
 
-/// What comes of one command.
+/// The result of one command.
 pub(super) type Answer = Result<Reply, Failure>;
 
 /// Why there is no reply.
@@ -19,7 +19,7 @@ pub(super) struct Failure {
 pub(super) enum FailureKind {
     /// Nothing was sent, and nothing will be: there is no connection, or no time is left.
     NotSent,
-    /// The same over a connection that works: too many commands wait for it.
+    /// Nothing was sent, although the connection works: too many commands wait for it.
     Full,
     /// No reply came in time. The command may have run, and may still run.
     TimedOut,
@@ -27,9 +27,10 @@ pub(super) enum FailureKind {
     Gone,
     /// The server named another server (`MOVED`, `ASK`). Nothing ran.
     Redirected,
-    /// The server answered with an error, or with what cannot be understood. What ran before is up to the error.
+    /// The server answered with an error, or with an unreadable reply. The error says what may have
+    /// run.
     Refused,
-    /// No connection can be made as it is configured.
+    /// The configuration allows no connection.
     Config,
 }
 
@@ -38,7 +39,7 @@ impl Failure {
         Self { kind, text: text.into() }
     }
 
-    /// Nothing was sent, for this reason.
+    /// A failure without anything sent, for this reason.
     pub(super) fn not_sent(why: &str) -> Self {
         Self::new(FailureKind::NotSent, format!("Failed to route command: {why}"))
     }
@@ -55,12 +56,12 @@ impl Failure {
         Self::new(FailureKind::Refused, text)
     }
 
-    /// Whether the server says that it is no master.
+    /// Whether the server says that it is not a master.
     pub(super) fn is_read_only(&self) -> bool {
         self.text.contains("READONLY")
     }
 
-    /// Whether the connection is gone, or may be: there is or will be no reply over it.
+    /// Whether the connection is gone or may be, so that no reply will come over it.
     pub(super) fn is_of_connection(&self) -> bool {
         matches!(self.kind, FailureKind::NotSent | FailureKind::TimedOut | FailureKind::Gone)
     }
@@ -69,7 +70,7 @@ impl Failure {
         RedisError::new(self.text.clone().into_owned())
     }
 
-    /// Why a first connection failed, as a caller is told of it.
+    /// The error that a caller gets when a first connection fails.
     pub(super) fn of_connecting(self) -> Error {
         match self.kind {
             FailureKind::Config if self.text.contains("cluster support disabled") => {
@@ -87,7 +88,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Did the call run, and is another try worth it?
+/// Whether the call ran, and whether a retry can succeed.
 impl From<Failure> for WireError {
     fn from(failure: Failure) -> Self {
         match failure.kind {
@@ -100,7 +101,7 @@ impl From<Failure> for WireError {
     }
 }
 
-/// What a server means that refuses a client's login. Its own words may repeat the password.
+/// What a server means by refusing a login. Its own words may repeat the password.
 pub(super) fn refusal_of_login(said: &str) -> &'static str {
     let says = |words: &str| said.contains(words);
     match said.split_whitespace().next().unwrap_or_default() {

@@ -1,17 +1,18 @@
-//! [`ServerClock`]: a server's clock, as this client knows it.
+//! [`ServerClock`]: this client's estimate of a server's clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
 
-/// Estimates the server's clock from our monotonic one.
+/// Estimates the server's clock from the local monotonic clock.
 ///
-/// The estimate lags by up to one round trip, never runs ahead of what the server said: a request
-/// may be refused as late too early (and is then sent again), but lives no longer than meant.
+/// The estimate lags by up to one round trip, and never runs ahead of what the server said. The
+/// server may therefore refuse a request as late too early, and the request is sent again. It never
+/// runs later than intended.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     base: Instant,
-    /// Server time in ms at `base`.
+    /// The server time in ms at `base`.
     offset: AtomicI64,
 }
 
@@ -20,7 +21,7 @@ impl ServerClock {
         Self { base: Instant::now(), offset: AtomicI64::new(now as i64) }
     }
 
-    /// The server has just told its time.
+    /// Notes the server's time, just received.
     pub(crate) fn observe(&self, now: u64) {
         self.offset.store(now as i64 - self.since_base(Instant::now()), Ordering::Relaxed);
     }

@@ -1,28 +1,31 @@
-//! The seam between what knows servers and what drives sockets: one connection to one server.
+//! The seam between the code that knows servers and the driver that owns sockets: one connection to
+//! one server.
 //!
-//! A driver is a Redis client library behind the traits [`Driver`] and [`Connection`]. Nothing else names it. A lock is only
-//! as good as what follows, and the usual defaults of client libraries break it.
+//! A driver is a Redis client library behind the traits [`Driver`] and [`Connection`]. Nothing else
+//! names it. Locks rely on the rules below, and the usual defaults of client libraries break them.
 //!
 //! A driver must
-//! - answer each command once: with the reply to this command, or with a [`Failure`] whose kind says whether the command
-//!   may have run. In doubt it may have;
-//! - answer within the time given for a command, or within [`Options::command_timeout`], also while it connects again;
-//! - answer all pending and all later commands soon after the connection has ended, with a failure;
-//! - carry the connection in one task. Aborting this task closes the socket at once, whatever it is doing: it may be
+//! - answer each command once: with the reply to this command, or with a [`Failure`] whose kind
+//!   says whether the command may have run. If that is unknown, it may have run;
+//! - answer within the time given for a command, or within [`Options::command_timeout`], also while
+//!   it reconnects;
+//! - answer all pending and all later commands with a failure soon after the connection has ended;
+//! - run the connection in one task. Aborting this task closes the socket at once, even while it is
 //!   blocked by a peer that stopped reading;
-//! - tell its listener of each message, of messages that it had to drop, of a connection that is lost, and of one that was
-//!   made again;
-//! - bound connecting, logging in, and closing;
-//! - report a server that refuses the login without the server's words: they may repeat the password.
+//! - tell its listener about each message, about messages it dropped, about a lost connection, and
+//!   about a reconnection;
+//! - bound the time of connecting, logging in and closing;
+//! - report a refused login without the server's words, which may repeat the password.
 //!
 //! A driver must never
-//! - send a command twice, or send one again whose connection ended: the caller alone knows whether that is right;
-//! - send a command late, after its caller was told that it was not sent;
-//! - give a reply to another command than its own. A refused `SUBSCRIBE` must not shift the replies of others;
+//! - send a command twice, or send it again after its connection ended: only the caller knows
+//!   whether that is safe;
+//! - send a command after its caller was told that it was not sent;
+//! - give a command the reply to another one. A refused `SUBSCRIBE` must not shift later replies;
 //! - wait without a bound, for a reply, for a place in its queue, or for a connection;
 //! - lose a subscription or a message without telling its listener;
-//! - follow redirects, or choose a server: the topology does;
-//! - connect again when it was told not to ([`OnBreak::End`]).
+//! - follow redirections, or choose a server: the topology does that;
+//! - reconnect when it was told not to ([`OnBreak::End`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,9 +41,10 @@ use super::{
 };
 use crate::runtime::ClientRuntime;
 
-/// A Redis client library. It has been told how TLS connections are made.
+/// A Redis client library. It already knows how to make TLS connections.
 pub(super) trait Driver: Send + Sync {
-    /// Connects and logs in. Runs to its end in a task of its own on the client's runtime.
+    /// Connects and logs in. The future runs to its end in a task of its own, on the client's
+    /// runtime.
     fn connect(&self, endpoint: Endpoint, options: Options) -> Connecting;
 }
 
@@ -49,79 +53,83 @@ pub(super) type Connecting = BoxFuture<'static, Result<Connected, Failure>>;
 
 /// How a driver is to connect.
 pub(super) struct Options {
-    /// Within this time a command without a time of its own is answered.
+    /// The time for commands without a time of their own.
     pub(super) command_timeout: Duration,
     pub(super) on_break: OnBreak,
     /// For a subscriber connection.
     pub(super) listener: Option<Listener>,
 }
 
-/// Takes what a connection hears without having asked. Must not block.
+/// Receives the events of a connection. Must not block.
 pub(super) type Listener = Box<dyn FnMut(Heard) + Send + Sync>;
 
-/// What a subscriber connection hears.
+/// An event of a subscriber connection.
 pub(super) enum Heard {
     /// A message on this channel.
     Message(String),
-    /// So many messages had to be dropped.
+    /// This many messages were dropped.
     Dropped(u64),
-    /// The connection is lost. May be told more than once.
+    /// The connection is lost. It may be told more than once.
     Lost,
-    /// The driver has made it again.
+    /// The driver has reconnected.
     Reconnected,
 }
 
 /// A connection that a driver has made.
 pub(super) struct Connected {
     pub(super) connection: Box<dyn Connection>,
-    /// The task that carries it.
+    /// The task that runs the connection.
     pub(super) task: AbortHandle,
-    /// Done when that task has ended.
+    /// Completes when that task has ended.
     pub(super) end: BoxFuture<'static, ()>,
-    /// What the driver does when it breaks: as it was told, or [`OnBreak::End`].
+    /// What the driver does when the connection breaks: as it was told, or [`OnBreak::End`].
     pub(super) on_break: OnBreak,
 }
 
-/// What comes of a request that has no reply.
+/// The result of a request without a reply.
 pub(super) type Done<'a> = BoxFuture<'a, Result<(), Failure>>;
 
-/// What a driver does over one connection. See [the module](self) for what it must and must never do.
+/// One connection of a driver. See [the module](self) for what it must and must never do.
 pub(super) trait Connection: Send + Sync {
-    /// Sends one copy of the command, at the first poll. Without a time: [`Options::command_timeout`].
+    /// Sends one copy of the command, at the first poll. Without a time,
+    /// [`Options::command_timeout`] applies.
     fn send<'a>(&'a self, command: Command<'_>, within: Option<Duration>) -> BoxFuture<'a, Answer>;
 
-    /// Subscribes to the channels. When it is done, the reply to a PING sent next is the server's confirmation.
+    /// Subscribes to the channels. The reply to a PING that is sent afterwards is the server's
+    /// confirmation.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
-    /// Ends subscriptions. When it is done, the reply to a PING sent next is the server's confirmation.
+    /// Ends subscriptions. The reply to a PING that is sent afterwards is the server's
+    /// confirmation.
     fn unsubscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
-    /// Says goodbye to the server. The task ends then.
+    /// Says goodbye to the server, which ends the task.
     fn quit(&self) -> BoxFuture<'_, ()>;
 }
 
 /// One command.
 pub(super) struct Command<'a> {
     pub(super) name: &'static str,
-    /// Of a script: its hash or its source, and how many of `args` are keys. They are sent before `args`.
+    /// For a script: its hash or its source, and how many of `args` are keys. Both are sent before
+    /// `args`.
     pub(super) script: Option<(Bytes, usize)>,
     pub(super) args: &'a [Arg],
     /// The sort of channels, for [`Arg::Publish`] and [`Arg::Listening`].
     pub(super) channels: Channels,
-    /// Whether `ASKING` is sent before it, with no command between them: its slot is on the way to this server.
+    /// Whether `ASKING` is sent right before it, because its slot is being moved to this server.
     pub(super) asking: bool,
 }
 
-/// The sort of channels that messages go by.
+/// The sort of channels that carry the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channels {
     Plain,
-    /// Of Redis 7 and later: each belongs to a slot.
+    /// Channels of Redis 7 and later, each of which belongs to a slot.
     Sharded,
 }
 
 impl Channels {
-    /// The word by which scripts publish.
+    /// The command by which scripts publish.
     pub(super) fn publish(self) -> &'static str {
         match self {
             Self::Plain => "publish",
@@ -129,7 +137,7 @@ impl Channels {
         }
     }
 
-    /// The word by which PUBSUB counts who listens.
+    /// The subcommand of PUBSUB that counts listeners.
     pub(super) fn count_listeners(self) -> &'static str {
         match self {
             Self::Plain => "numsub",
@@ -138,27 +146,27 @@ impl Channels {
     }
 }
 
-/// What a driver does with a connection that breaks.
+/// What a driver does when a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreak {
-    /// It may make it again, to the same address, without end.
+    /// It may reconnect to the same address, without end.
     Reconnect,
-    /// The connection has ended.
+    /// The connection ends.
     End,
 }
 
-/// What all connections of one client have in common.
+/// What all connections of one client share.
 #[derive(Clone)]
 pub(super) struct ConnectionSettings {
     pub(super) driver: Arc<dyn Driver>,
-    /// What outlives a call runs here.
+    /// Everything that outlives a call runs here.
     pub(super) runtime: ClientRuntime,
     pub(super) command_timeout: Duration,
-    /// The sort of channels that messages go by.
+    /// The sort of channels that carry the messages.
     pub(super) channels: Channels,
-    /// Takes what subscribers hear.
+    /// Receives the events of subscribers.
     pub(super) sink: EventSink,
-    /// Told when there is reason to look whether this is still the right server.
+    /// Notified when another server may serve the keys.
     pub(super) refresh_requested: Arc<Notify>,
     pub(super) on_break: OnBreak,
 }

@@ -1,15 +1,15 @@
-//! Which servers a configuration names, and how a client logs in to them.
+//! [`Deployment`]: the servers that a configuration names, and how a client logs in to them.
 
 use std::{cmp::Ordering, fmt, net::IpAddr, path::PathBuf};
 
 use super::tls::Tls;
 
-/// Where a server is found. What else it is called makes no difference.
+/// The address of a server. The alias does not count for equality.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
-    /// Another host by which servers may send a client there.
+    /// Another host by which servers may redirect a client to it.
     pub(super) alias: Option<String>,
 }
 
@@ -18,7 +18,7 @@ impl Address {
         Self { host: host.into(), port, alias: None }
     }
 
-    /// Whether a client that is sent to `other` is sent here.
+    /// Whether a redirection to `other` leads here.
     pub(super) fn is_called(&self, other: &Self) -> bool {
         self == other || self.port == other.port && self.alias.as_ref() == Some(&other.host)
     }
@@ -27,8 +27,9 @@ impl Address {
         (&self.host, self.port)
     }
 
-    /// As in `MOVED 3999 127.0.0.1:6381`; IPv6 has colons of its own, and no brackets. A node that
-    /// does not know its own address leaves the host out: it is where the question went to.
+    /// Parses an address as in `MOVED 3999 127.0.0.1:6381`. An IPv6 host has colons and no
+    /// brackets. A node that does not know its own address leaves the host out, and the asked host
+    /// counts.
     pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if host.is_empty() { &asked.host } else { host };
@@ -73,7 +74,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// These, and the others for what is missing here.
+    /// These credentials, with missing parts from the others.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             username: self.username.or(other.username),
@@ -89,30 +90,30 @@ pub(crate) enum Servers {
     UnixSocket(PathBuf),
     /// Some nodes of a Redis Cluster.
     Cluster(Vec<Address>),
-    /// Sentinels, the name by which they know the master, and how to log in to the sentinels.
+    /// Sentinels, their name for the master, and the credentials for the sentinels.
     Sentinels(Vec<Address>, String, Credentials),
 }
 
-/// All that a configuration says of its servers. `{:?}` shows no credentials.
+/// What a configuration says about its servers. `{:?}` shows no credentials.
 #[derive(Clone)]
 pub(crate) struct Deployment {
     pub(crate) servers: Servers,
-    /// Of the servers that have the locks.
+    /// The credentials for the servers that have the locks.
     pub(crate) credentials: Credentials,
     pub(crate) database: Option<u8>,
     /// Whether the URL asks for TLS.
     pub(crate) uses_tls: bool,
-    /// How, where that is not by the authorities that the system trusts.
+    /// The options of TLS. `None`: the system's authorities, without a client certificate.
     pub(crate) tls: Option<Tls>,
 }
 
-/// One server, and all that is needed to connect to it.
+/// One server, and what is needed to connect to it.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) place: Place,
     pub(super) credentials: Credentials,
     pub(super) database: Option<u8>,
-    /// With TLS: the name for which its certificate must be, where that is not its host.
+    /// With TLS: the name that its certificate must have, if that is not its host.
     pub(super) certified_for: Option<String>,
 }
 
@@ -123,7 +124,7 @@ pub(super) enum Place {
 }
 
 impl Endpoint {
-    /// Its address, and the database on it.
+    /// Its address and its database.
     pub(super) fn name(&self) -> String {
         let database = self.database.unwrap_or(0);
         match &self.place {
@@ -134,7 +135,7 @@ impl Endpoint {
 }
 
 impl Deployment {
-    /// All addresses that are configured.
+    /// All configured addresses.
     pub(super) fn hosts(&self) -> &[Address] {
         match &self.servers {
             Servers::One(address) => std::slice::from_ref(address),
@@ -143,7 +144,7 @@ impl Deployment {
         }
     }
 
-    /// The server itself. `None` where others have to be asked which it is.
+    /// The server itself. `None` if others have to be asked which server it is.
     pub(super) fn single(&self) -> Option<Endpoint> {
         match &self.servers {
             Servers::One(address) => Some(self.endpoint(address)),
@@ -154,7 +155,7 @@ impl Deployment {
         }
     }
 
-    /// A server at this address that has locks.
+    /// A server with locks, at this address.
     pub(super) fn endpoint(&self, address: &Address) -> Endpoint {
         let names = self.tls.as_ref().map(|tls| &tls.names);
         let certified_for =
@@ -162,7 +163,7 @@ impl Deployment {
         self.endpoint_of(Place::Tcp(address.clone()), certified_for)
     }
 
-    /// A sentinel at this address. Sentinels have users of their own, and no databases.
+    /// A sentinel at this address. Sentinels have their own users, and no databases.
     pub(super) fn sentinel(&self, address: &Address) -> Endpoint {
         let credentials = match &self.servers {
             Servers::Sentinels(_, _, credentials) => credentials.clone(),
@@ -176,13 +177,13 @@ impl Deployment {
         Endpoint { place, credentials, database, certified_for }
     }
 
-    /// The first host that is configured by a name.
+    /// The first configured host that is a name.
     fn first_name(&self) -> Option<&str> {
         let mut hosts = self.hosts().iter().map(|address| &*address.host);
         hosts.find(|host| host.parse::<IpAddr>().is_err())
     }
 
-    /// Scheme and servers: all of a configuration that may be shown.
+    /// The scheme and the servers: the part of a configuration that may be shown.
     pub(crate) fn shown(&self) -> String {
         let s = if self.uses_tls { "s" } else { "" };
         let (form, name) = match &self.servers {
@@ -194,7 +195,7 @@ impl Deployment {
         format!("redis{s}{form}://{name}")
     }
 
-    /// The addresses, the database and, of several that are found at one address, its name there.
+    /// The addresses and the database. If several servers share one address, also the service name.
     pub(crate) fn name(&self) -> String {
         let database = self.database.unwrap_or(0);
         if let Servers::UnixSocket(path) = &self.servers {

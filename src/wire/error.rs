@@ -1,9 +1,9 @@
-//! What a call met that has no reply, and whether it may be made once more.
+//! [`WireError`]: why a call has no reply, and whether it may be retried.
 //!
 //! # Errors of Redis
-//! An error is waited for when the server may take the same call a little later and nobody has to do
-//! anything at this client. Any other error is final: the caller is told at once. A release, an undo or a
-//! renewal is repeated in the background after either, until there is nothing left that it could change.
+//! An error is waited for when the server may accept the same call a little later, without a change
+//! at this client. Any other error is final, and the caller gets it at once. A release, an undo or
+//! a renewal is retried in the background after either, until nothing is left that it could change.
 //!
 //! | error | waited for | because |
 //! |---|---|---|
@@ -12,39 +12,39 @@
 //! | `MASTERDOWN` | yes | a replica waits for its master; its role may change as well |
 //! | `CLUSTERDOWN` | yes | a slot is being given to another node |
 //! | `TRYAGAIN` | yes | some keys of a slot have moved and others not yet |
-//! | `a non local key` | yes | the same, met by a script, perhaps in its middle |
+//! | `a non local key` | yes | the same, for a script, perhaps in its middle |
 //! | `MOVED`, `ASK` | yes | the slot has moved again; a new map is on its way. (On one server: final, the URL is wrong) |
 //! | `READONLY` | yes | the master was demoted, and its successor is looked for |
 //! | `NOREPLICAS` | yes | replicas (`min-replicas-to-write`) come back |
-//! | `MISCONF` | yes | the disk is full or fails; saves are tried again by the server itself |
+//! | `MISCONF` | yes | the disk is full or fails; the server retries the save itself |
 //! | `OOM` | yes | `maxmemory` is reached; keys expire |
 //! | `ERR max number of clients` | yes | other clients leave |
-//! | no connection | yes | it is made again without end |
+//! | no connection | yes | reconnecting goes on without end |
 //! | no answer | yes | a call may be sent twice, and counts once |
-//! | `NOPERM`, and what a script may not do | no | somebody has to change the user's rights |
+//! | `NOPERM`, and a command that a script may not run | no | the user's rights have to be changed |
 //! | `NOAUTH`, `WRONGPASS` | no | the credentials are wrong |
 //! | `WRONGTYPE` | no | the key is not a lock of this kind: [`Error::WrongKind`](crate::Error::WrongKind) |
-//! | `CROSSSLOT`, any other `ERR`, what is unknown | no | the same call meets the same error again |
+//! | `CROSSSLOT`, any other `ERR`, unknown errors | no | the same call gets the same error again |
 //!
-//! Redis checks for `MISCONF`, `OOM`, `NOREPLICAS` and `READONLY` before the first write of a script and
-//! their state does not change while it runs: a script that meets one of them has changed nothing. A
-//! missing right or a wrong type may be met in the middle of a script.
+//! Redis checks for `MISCONF`, `OOM`, `NOREPLICAS` and `READONLY` before the first write of a
+//! script. Their state does not change while a script runs. A script that gets one of them has
+//! changed nothing. A missing right or a wrong type may be found in the middle of a script.
 
 use std::fmt;
 
 use crate::{error::RedisError, runtime::RuntimeEnded};
 
-/// Why a call gave no reply.
+/// Why a call has no reply.
 #[derive(Clone, Debug)]
 pub(crate) enum WireError {
     /// No answer: the call may have run, and may still run.
     Unanswered(RedisError),
-    /// It may be granted the next time: the server is loading, failing over, full, or busy.
+    /// A retry may succeed: the server is loading, failing over, full, or busy.
     NotNow(RedisError),
     /// The key holds another type. Nothing was changed.
     WrongType,
-    /// The server refused it, perhaps in its middle, and would do so again; or it answered what cannot be
-    /// understood.
+    /// The server refused the call, perhaps in its middle, and would refuse it again. Or its answer
+    /// is unreadable.
     Refused(RedisError),
 }
 
@@ -57,7 +57,7 @@ impl WireError {
         Self::Refused(RedisError::new(text.into()))
     }
 
-    /// What a server means by an error. See [the table](self#errors-of-redis).
+    /// Classifies an error of a server. See [the table](self#errors-of-redis).
     pub(crate) fn said(text: &str) -> Self {
         let error = || RedisError::new(text);
         if text.starts_with("ERR max number of clients") || is_of_keys_apart(text) {
@@ -71,11 +71,12 @@ impl WireError {
         }
     }
 
-    /// Whether the call has surely changed nothing, and never will.
+    /// Whether the call has certainly changed nothing, and never will.
     pub(crate) fn did_nothing(&self) -> bool {
         match self {
             Self::NotNow(error) => !error.to_string().contains(NON_LOCAL_KEY),
-            // What a script meets in its middle names the script. Before that, a user is refused.
+            // An error in the middle of a script names the script. Before the script, it concerns
+            // the user.
             Self::Refused(error) => {
                 let text = error.to_string();
                 let codes = ["NOPERM", "NOAUTH", "WRONGPASS"];
@@ -85,7 +86,7 @@ impl WireError {
         }
     }
 
-    /// Whether the call may have done something, in part or as a whole, and another try is worth it.
+    /// Whether the call may have changed something, in part or completely, and a retry can succeed.
     pub(crate) fn is_unclear(&self) -> bool {
         match self {
             Self::Unanswered(_) => true,
@@ -94,12 +95,12 @@ impl WireError {
         }
     }
 
-    /// Whether the call did not run because some of its keys are here and some there, in a slot that moves.
+    /// Whether the call did not run because its slot moves and its keys are on two servers.
     pub(crate) fn is_of_keys_apart(&self) -> bool {
         matches!(self, Self::NotNow(error) if is_of_keys_apart(&error.to_string()))
     }
 
-    /// As a caller is told of it.
+    /// The error for the caller.
     pub(crate) fn into_error(self, key: &str) -> crate::Error {
         match self {
             Self::WrongType => crate::Error::WrongKind { key: key.into() },
@@ -116,15 +117,16 @@ impl From<RuntimeEnded> for WireError {
     }
 }
 
-/// What a script meets, in its middle maybe, that looks for a key of a slot that moves.
+/// The error of a script that looks for a key of a slot that moves. It may come in the script's
+/// middle.
 const NON_LOCAL_KEY: &str = "a non local key";
 
 pub(super) fn is_of_keys_apart(error: &str) -> bool {
     error.contains("TRYAGAIN") || error.contains(NON_LOCAL_KEY)
 }
 
-/// The first word of what a server says, or of what a script has met. Redis 6 puts the number of a line
-/// before that, perhaps twice, and words before it:
+/// The code of an error: its first word. Redis 6 puts the number of a line before it, perhaps
+/// twice, and other words before that:
 ///
 /// ```text
 /// WRONGTYPE Operation against a key ...
@@ -181,7 +183,7 @@ mod tests {
         assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
     }
 
-    /// As servers of these versions have written them.
+    /// The texts are those of real servers of these versions.
     #[test]
     fn what_passes_is_waited_for_and_what_does_not_is_told() {
         let by_6 =

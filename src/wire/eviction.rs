@@ -1,10 +1,11 @@
-//! Warns of a server that may evict locks when its memory is full.
+//! The warning about a server that may evict locks when its memory is full.
 
 use futures::FutureExt;
 
 use super::{connection::ConnectionSettings, link::Link};
 
-/// Has a look at it in the background. Nothing waits for it, and who may not ask is told nothing.
+/// Asks the server in the background, and warns. Nothing waits for it. Without the right to ask
+/// there is no warning.
 pub(super) fn look_for_eviction(settings: &ConnectionSettings, commands: &Link, server: String) {
     let commands = commands.clone();
     let look = async move {
@@ -21,12 +22,12 @@ pub(super) fn look_for_eviction(settings: &ConnectionSettings, commands: &Link, 
     settings.runtime.spawn(look.boxed());
 }
 
-/// By what policy it evicts keys, if it does.
+/// The eviction policy, if the server may evict keys.
 fn evicting(info: &str) -> Option<&str> {
     let field = |name: &str| {
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
     };
-    // Without a limit nothing is ever evicted.
+    // Without a limit nothing is evicted.
     if field("maxmemory")? == "0" {
         return None;
     }

@@ -1,11 +1,12 @@
-//! [`Link`]: the way to one server that lasts: a session, and the next one after it has ended.
+//! [`Link`]: a lasting connection to one server: a session, and after its end the next one.
 //!
-//! A session that does not answer is given up: its task is ended at once, for it may be blocked in a write, and another session
-//! is made.
+//! A session that does not answer is given up. Its task is aborted, because it may be blocked in a
+//! write, and a new session is made.
 //!
-//! Behind sentinels ([`OnBreak::End`]) a link makes no other session: it is gone, and the whole node is replaced after the
-//! sentinels were asked. A master that was killed, replaced and started again believes to be the master until the sentinels
-//! change it. It is empty, and nobody else uses it.
+//! Behind sentinels ([`OnBreak::End`]) a link makes no new session. It is gone, and the whole node
+//! is replaced after the sentinels were asked. The reason is a master that was killed, replaced and
+//! started again: it takes itself for the master until the sentinels demote it. It is empty, and no
+//! other client uses it.
 
 use std::{
     sync::{Arc, Weak},
@@ -27,11 +28,11 @@ use super::{
     session::Session,
 };
 
-/// The pauses between tries to connect again: they double from the one to the other.
+/// The pauses between tries to reconnect double from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The way to one server, for commands or for messages.
+/// A lasting connection to one server, for commands or for messages.
 #[derive(Clone)]
 pub(super) struct Link(Arc<Slot>);
 
@@ -45,21 +46,21 @@ struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Commands,
-    /// Whose events go to the sink.
+    /// Its events go to the sink.
     Subscriber,
 }
 
 enum State {
-    /// Not yet, or being made again, which has failed for this reason the last time.
+    /// No session: a first one, or the next one, is being made. The last failure is kept.
     Pending(Option<Failure>),
     Up(Arc<Session>),
-    /// For good: another node is to take its place.
+    /// No session will be made: another node takes its place.
     Gone,
     Closed,
 }
 
 impl Link {
-    /// Not yet connected.
+    /// A link without a session.
     pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, sort: Sort) -> Self {
         Self(Arc::new(Slot {
             endpoint,
@@ -78,7 +79,7 @@ impl Link {
         };
         let runtime = &settings.runtime;
         let connecting = Session::connect(&settings.driver, runtime, endpoint, options);
-        // Boxed, as whatever is rare and deep: types are nested through all of a caller's program.
+        // Boxed, because it is rare and deep: types are nested through a caller's whole program.
         let session = connecting.boxed().await?;
         let is_open = state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
@@ -95,7 +96,7 @@ impl Link {
         Ok(())
     }
 
-    /// The connection, if it is there.
+    /// The session, if there is one.
     pub(super) fn session(&self) -> Option<Arc<Session>> {
         match &*self.0.state.borrow() {
             State::Up(session) => Some(session.clone()),
@@ -103,7 +104,7 @@ impl Link {
         }
     }
 
-    /// The connection, as soon as it is there.
+    /// Waits for a session.
     pub(super) async fn wait(&self, by: Instant) -> Result<Arc<Session>, Failure> {
         let mut state = self.0.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Pending(_)));
@@ -121,7 +122,7 @@ impl Link {
         })
     }
 
-    /// The same, within the usual time.
+    /// Waits for a session, for the usual time.
     pub(super) async fn wait_long(&self) -> Result<Arc<Session>, Failure> {
         match self.session() {
             Some(session) => Ok(session),
@@ -138,7 +139,7 @@ impl Link {
         self.wait_long().await?.command(name, args).await
     }
 
-    /// Nobody answers: ends it. Another one is made, unless it is for others to say where.
+    /// Ends a session that does not answer. A new one is made, except behind sentinels.
     pub(super) fn give_up(&self) {
         let mut given_up = None;
         self.0.state.send_if_modified(|state| {
@@ -153,13 +154,13 @@ impl Link {
         }
     }
 
-    /// Why it is not there yet.
+    /// Notes why there is no session yet.
     fn note_failure(&self, error: Failure) {
         self.0.state.send_if_modified(|state| {
             if let State::Pending(why) = state {
                 *why = Some(error);
             }
-            // Nobody waits for that.
+            // No caller waits for this change.
             false
         });
     }
@@ -174,7 +175,7 @@ impl Link {
 }
 
 impl Slot {
-    /// What it is when its connection has ended.
+    /// The state after its session has ended.
     fn without(&self) -> State {
         match self.settings.on_break {
             OnBreak::Reconnect => State::Pending(None),
@@ -183,7 +184,7 @@ impl Slot {
     }
 }
 
-/// Makes another one when a connection has ended, unless the link is gone.
+/// Starts the task that makes a new session when one has ended, unless the link is gone.
 fn keep_up(
     slot: Weak<Slot>,
     end: impl Future<Output = ()> + Send + 'static,
@@ -201,7 +202,7 @@ fn keep_up(
         link.0.settings.refresh_requested.notify_one();
         let mut pause = FIRST_PAUSE;
         let mut link = Some(link);
-        // Nobody but this task connects it again.
+        // Only this task reconnects it.
         while let Some(again) = link.filter(|link| !link.is_gone()) {
             match again.connect().await {
                 Ok(()) => {
@@ -225,7 +226,7 @@ fn keep_up(
     .boxed()
 }
 
-/// Passes on what a subscriber connection hears.
+/// Passes on the events of a subscriber connection.
 fn listener(server: String, settings: &ConnectionSettings) -> Listener {
     let (sink, refresh) = (settings.sink.clone(), settings.refresh_requested.clone());
     let mut lost = false;
@@ -249,7 +250,7 @@ fn listener(server: String, settings: &ConnectionSettings) -> Listener {
     })
 }
 
-/// A connection that was lost, or given up, is there again.
+/// Logs that a connection that was lost or given up is back.
 fn tell_of_return(server: &str) {
     tracing::info!(server, "redis is connected to again");
 }

@@ -25,28 +25,29 @@ use super::{
 };
 use crate::error::Error;
 
-/// So many timeouts in a row and the connection counts as dead: a black hole sends no reset.
+/// After this many timeouts in a row the connections are replaced: a network that drops everything
+/// sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
-/// A connection to a server that only reads is given up, for its name may lead elsewhere by now: once in so
-/// long at most.
+/// A connection to a server that is read-only is given up at most once in this time. The server's
+/// name may lead to another server by now.
 const READ_ONLY_PAUSE: Duration = Duration::from_secs(1);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// One server.
 pub(super) struct Node {
-    /// Given to no other node of this process.
+    /// Unique among the nodes of this process.
     pub(super) id: u64,
     commands: Link,
-    /// Pub/sub never shares a connection with commands: with some drivers a refused SUBSCRIBE shifts the queue of
-    /// replies, and other callers would get wrong ones.
+    /// Pub/sub has a connection of its own. With some drivers a refused SUBSCRIBE shifts the queue
+    /// of replies, and other callers would get wrong ones.
     subscriber: Link,
     pub(super) clock: ServerClock,
     replicas: ReplicaPool,
     server: Place,
     settings: ConnectionSettings,
-    /// Commands in a row that had no answer in time.
+    /// How many commands in a row had no answer in time.
     timeouts: AtomicU32,
 }
 
@@ -56,7 +57,7 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// Whether it is the same one.
+/// Whether it is the same node.
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
@@ -64,8 +65,8 @@ impl PartialEq for Node {
 }
 
 impl Node {
-    /// Connects both connections, and takes the server's time. Events of the subscriber go to the
-    /// sink until it is quit.
+    /// Makes both connections, and asks for the server's time. Events of the subscriber go to the
+    /// sink until `quit`.
     pub(super) async fn connect(
         endpoint: Endpoint,
         settings: ConnectionSettings,
@@ -91,7 +92,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Sends one copy of the call. `asking`: the slot is on its way to this server.
+    /// Sends one copy of the call. `asking`: the slot is being moved to this server.
     pub(super) async fn call(
         self: &Arc<Self>,
         call: &Invocation,
@@ -110,7 +111,7 @@ impl Node {
         answer
     }
 
-    /// The same, and asks replicas to confirm it.
+    /// Sends one copy of the call, and asks replicas to confirm it.
     pub(super) async fn call_confirmed(
         self: &Arc<Self>,
         call: &Invocation,
@@ -125,7 +126,7 @@ impl Node {
         answer
     }
 
-    /// Subscribes to the channels; done when the server has confirmed it.
+    /// Subscribes to the channels. Completes when the server has confirmed it.
     pub(super) async fn subscribe(
         &self,
         channels: Vec<String>,
@@ -135,7 +136,7 @@ impl Node {
         Ok(session.subscribe(channels, sharded).await?)
     }
 
-    /// Ends subscriptions; done when the server has confirmed it.
+    /// Ends subscriptions. Completes when the server has confirmed it.
     pub(super) async fn unsubscribe(
         &self,
         channels: Vec<String>,
@@ -145,7 +146,8 @@ impl Node {
         Ok(session.unsubscribe(channels, sharded).await?)
     }
 
-    /// Asks the subscriber connection for a sign of life, and replaces it when there is none.
+    /// Asks for a sign of life on the subscriber connection. Replaces the connection if there is
+    /// none.
     pub(super) async fn probe(&self) -> Result<(), WireError> {
         let session = self.subscriber.wait_long().await?;
         let alive = session.ping().await;
@@ -155,7 +157,7 @@ impl Node {
         Ok(alive?)
     }
 
-    /// Asks for the server's clock, in ms since the epoch.
+    /// Asks for the server's time, in ms since the epoch.
     pub(super) async fn time(self: &Arc<Self>) -> Result<u64, WireError> {
         let answer = self.commands.command("TIME", &[]).await;
         self.note(&answer);
@@ -183,7 +185,7 @@ impl Node {
         }
     }
 
-    /// A command had no answer in time.
+    /// Notes that a command had no answer in time.
     pub(super) fn timed_out(&self) {
         self.settings.refresh_requested.notify_one();
         let row = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
@@ -194,25 +196,25 @@ impl Node {
         }
     }
 
-    /// Has all connections made anew.
+    /// Replaces all connections.
     fn give_up(&self) {
         self.commands.give_up();
         self.subscriber.give_up();
         self.replicas.give_up();
     }
 
-    /// Whether another has to take its place, at the same server or elsewhere.
+    /// Whether another node has to take its place, for the same server or another one.
     pub(super) fn is_broken(&self) -> bool {
         self.commands.is_gone() || self.subscriber.is_gone()
     }
 
-    /// Closes the connections; what is under way ends without an answer.
+    /// Closes the connections. Calls under way end without an answer.
     pub(super) async fn quit(&self) {
         tokio::join!(self.commands.quit(), self.subscriber.quit(), self.replicas.quit());
     }
 }
 
-/// What TIME answers, seconds and microseconds, in ms.
+/// Converts the reply of TIME, seconds and microseconds, to ms.
 fn in_ms(time: &Reply) -> Option<u64> {
     let Reply::Array(parts) = time else { return None };
     let [seconds, micros] = &parts[..] else { return None };

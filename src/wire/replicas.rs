@@ -1,7 +1,7 @@
 //! [`ReplicaPool`]: connections for calls that replicas have to confirm.
 //!
-//! `WAIT` blocks everything that is sent behind it on its connection. So such calls use connections of their own, one call at
-//! a time on each.
+//! `WAIT` blocks everything that follows it on its connection. Such calls therefore use their own
+//! connections, one call at a time on each.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,21 +22,23 @@ use super::{
 };
 use crate::replicas::{Acknowledged, Replicas};
 
-/// So many calls to one server may wait for replicas at the same time. Others wait until one of these is done.
+/// How many calls to one server may wait for replicas at the same time. Further calls wait for
+/// them.
 const MAX_CONNECTIONS: usize = 32;
 
-/// The connections to one server that calls with `WAIT` use. One that breaks is not made again.
+/// The connections to one server for calls with `WAIT`. A connection that breaks is not replaced.
 pub(super) struct ReplicaPool {
     endpoint: Endpoint,
     settings: ConnectionSettings,
-    /// The connection beside these.
+    /// The server's connection for commands.
     commands: Link,
     /// `None`: closed.
     idle: Mutex<Option<Vec<Arc<Session>>>>,
     places: Semaphore,
 }
 
-/// A connection that one call uses. Given back when the server has said its last word to that call, else ended.
+/// A connection that one call uses. It returns to the pool when the server has sent its last answer
+/// to that call. Otherwise it is closed.
 struct Checkout<'a> {
     pool: &'a ReplicaPool,
     session: Arc<Session>,
@@ -53,7 +55,8 @@ impl ReplicaPool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection. Waits for a free one for half of the time that is left: the other half is for the call itself.
+    /// Takes a connection. Waits for a free one for half of the remaining time, and leaves the
+    /// other half to the call.
     async fn checkout(&self, by: Instant) -> Result<Checkout<'_>, Failure> {
         let now = Instant::now();
         let half = now + by.saturating_duration_since(now) / 2;
@@ -82,7 +85,8 @@ impl ReplicaPool {
         let connecting = async {
             let new = Session::connect(driver, runtime, &self.endpoint, options).await?;
             if *on_break == OnBreak::End {
-                // While the other is answered, nobody else can have come to its address.
+                // While the connection for commands is answered, no other server can have this
+                // address.
                 self.commands.command("TIME", &[]).await?;
             }
             Ok(new)
@@ -91,7 +95,7 @@ impl ReplicaPool {
         connected.unwrap_or_else(|_| Err(Failure::not_sent("no connection in time")))
     }
 
-    /// Sends one copy of the call and asks replicas for so long.
+    /// Sends one copy of the call, and gives replicas this long to confirm it.
     pub(super) async fn call(
         &self,
         call: &Invocation,
@@ -116,7 +120,7 @@ impl ReplicaPool {
         let needed = match confirm.replicas {
             Replicas::None => 0,
             Replicas::AtLeast(least) => least,
-            // Without an answer nobody knows how many all are.
+            // Without an answer the number of replicas is unknown.
             Replicas::All => match ask("ROLE", &[]).await {
                 Ok(role) => connected(role),
                 Err(error) => {
@@ -129,7 +133,7 @@ impl ReplicaPool {
         let timeout = confirm.timeout.min(left).as_millis().max(1) as u64;
         let said = ask("WAIT", &[u64::from(needed).into(), timeout.into()]).await;
         checkout.heard(&said);
-        // The call has run; without an answer nobody is known to have confirmed it.
+        // The call has run. Without an answer no replica is known to have confirmed it.
         let by = said.map_or_else(
             |error| {
                 tracing::warn!(%error, "replicas could not be asked");
@@ -140,7 +144,7 @@ impl ReplicaPool {
         Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by, needed }))
     }
 
-    /// None of them is used any more.
+    /// Closes all connections.
     pub(super) fn give_up(&self) {
         if let Some(idle) = &mut *self.idle() {
             idle.clear();
@@ -148,7 +152,7 @@ impl ReplicaPool {
     }
 
     pub(super) async fn quit(&self) {
-        // Those under way end with their calls.
+        // Those in use close with their calls.
         let idle = self.idle().take();
         quit_all(idle.into_iter().flatten()).await;
     }
@@ -168,12 +172,12 @@ impl Checkout<'_> {
     }
 }
 
-/// Of what could not be asked once the call had run: that it may have run.
+/// A failure after the call had run, as one that says that it may have run.
 fn after_all(error: Failure) -> Failure {
     match WireError::from(error.clone()) {
         WireError::NotNow(_) => Failure { kind: FailureKind::Gone, ..error },
         WireError::Refused(_) => {
-            // Its code would say that nothing has run.
+            // The error's code would say that nothing has run.
             let words = error.text.split_once(' ').map_or("", |(_, words)| words);
             Failure::refused(format!("how many replicas there are is not told: {words}"))
         }

@@ -1,4 +1,4 @@
-//! Scripts and calls of them, as plain values.
+//! Scripts, calls of them, and their replies, as plain values.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::replicas::Acknowledged;
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) source: &'static str,
-    /// Whether its second key may be its first argument: see [`Script::or_with_one_key`].
+    /// Whether it may be called with its first key only: see [`Script::or_with_one_key`].
     pub(crate) or_with_one_key: bool,
     sha: OnceLock<Bytes>,
 }
@@ -21,15 +21,16 @@ impl Script {
         Self { name, source, or_with_one_key: false, sha: OnceLock::new() }
     }
 
-    /// A script of two keys that sees for itself whether the second is missing or elsewhere. With both
-    /// named it is refused in a slot that moves unless both are here; with the first alone it runs
-    /// where that is, and what it then cannot do is refused before it has done anything.
+    /// A script of two keys that detects whether the second key is missing or on another server. In
+    /// a slot that moves, a call with both keys is refused unless both are on one server. A call
+    /// with the first key runs on its server. What it cannot do there is refused before it has
+    /// changed anything.
     pub(crate) const fn or_with_one_key(mut self) -> Self {
         self.or_with_one_key = true;
         self
     }
 
-    /// The SHA-1 by which the server knows the script, in hex.
+    /// The script's SHA-1 in hex, by which the server knows it.
     pub(crate) fn sha(&'static self) -> Bytes {
         self.sha
             .get_or_init(|| sha1_smol::Sha1::from(self.source).digest().to_string().into())
@@ -42,9 +43,9 @@ impl Script {
 pub(crate) enum Arg {
     Bytes(Bytes),
     Int(u64),
-    /// The word by which this server's messages are published.
+    /// The command by which this server publishes messages.
     Publish,
-    /// The word by which it says how many listen to a channel.
+    /// The subcommand of PUBSUB that counts the listeners of a channel.
     Listening,
 }
 
@@ -66,23 +67,23 @@ impl From<&'static str> for Arg {
     }
 }
 
-/// A script with all it is called with.
+/// A script with its keys and arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct Invocation {
     pub(crate) script: &'static Script,
-    /// How many of `args`, the first ones, are keys.
+    /// How many of `args` are keys. The keys come first.
     pub(crate) keys: usize,
     pub(crate) args: Vec<Arg>,
 }
 
 impl Invocation {
-    /// The same with one key, if that can be said.
+    /// The same call with one key, if the script allows that.
     pub(crate) fn with_one_key(&self) -> Option<Self> {
         let possible = self.keys == 2 && self.script.or_with_one_key;
         possible.then(|| Self { keys: 1, ..self.clone() })
     }
 
-    /// The key that says which server is asked.
+    /// The key that selects the server.
     pub(crate) fn key(&self) -> &[u8] {
         match self.args.first() {
             Some(Arg::Bytes(key)) => key,
@@ -91,19 +92,19 @@ impl Invocation {
     }
 }
 
-/// What a script answered.
+/// The reply of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Nil,
     Int(i64),
     Bytes(Bytes),
     Array(Vec<Reply>),
-    /// The reply of a call that replicas were to confirm, and how many did.
+    /// The reply of a call that replicas were to confirm, and how many confirmed it.
     Confirmed(Box<Reply>, Acknowledged),
 }
 
 impl Reply {
-    /// The reply itself, and what replicas said to it if they were asked.
+    /// The reply itself, and the replicas' answer if they were asked.
     pub(crate) fn split(self) -> (Self, Option<Acknowledged>) {
         match self {
             Self::Confirmed(reply, acknowledged) => (*reply, Some(acknowledged)),

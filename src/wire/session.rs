@@ -1,4 +1,4 @@
-//! [`Session`]: one connection of a driver, from the moment it is there to its end.
+//! [`Session`]: one connection of a driver, from its start to its end.
 
 use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -27,38 +27,39 @@ use crate::{
 /// How long a goodbye may take.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Until when a call is to be answered.
+/// Until when a call must be answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     pub(super) by: Instant,
-    /// All of the usual time is left: a driver has a timer for that anyway.
+    /// Whether the whole usual time is left. A driver has a timer for that anyway.
     pub(super) is_fresh: bool,
 }
 
 impl Bound {
-    /// So long from now on.
+    /// This long from now on.
     pub(super) fn of(time: Duration) -> Self {
         Self { by: Instant::now() + time, is_fresh: true }
     }
 
-    /// Until then. What is almost the usual time is taken for all of it.
+    /// Until this moment. Almost the usual time counts as the whole usual time.
     pub(super) fn until(by: Instant, usual: Duration) -> Self {
         let is_fresh = by.saturating_duration_since(Instant::now()) > usual - usual / 16;
         Self { by, is_fresh }
     }
 
-    /// For what is sent after something else: what is left.
+    /// For what is sent after something else: the remaining time.
     pub(super) fn rest(self) -> Self {
         Self { is_fresh: false, ..self }
     }
 
-    /// How long a command may take; `None` is the usual time. An error, and nothing is sent, when no time is left.
+    /// How long a command may take. `None` is the usual time. Fails when no time is left, and
+    /// nothing is sent then.
     fn within(self) -> Result<Option<Duration>, Failure> {
         if self.is_fresh {
             return Ok(None);
         }
         let left = self.by.saturating_duration_since(Instant::now());
-        // For some drivers no time at all is no bound.
+        // Some drivers take zero for no bound.
         if left < Duration::from_millis(1) {
             return Err(Failure::not_sent("no time is left"));
         }
@@ -66,10 +67,10 @@ impl Bound {
     }
 }
 
-/// One connection, from the moment it is there. Dropped, it ends at once.
+/// One connection. Dropping it closes it at once.
 pub(super) struct Session {
     connection: Box<dyn Connection>,
-    /// With this task the socket goes, and whoever waits for an answer is told that there will be none.
+    /// Aborting this task closes the socket. Pending calls then fail.
     task: AbortHandle,
     has_ended: watch::Receiver<bool>,
     on_break: OnBreak,
@@ -87,7 +88,8 @@ impl Session {
         let connecting = driver.connect(endpoint.clone(), options);
         let (ended, has_ended) = watch::channel(false);
         let here = runtime.clone();
-        // In a task of its own: what the driver has begun to connect has to be carried to where it can be ended.
+        // In a task of its own: a connection that the driver has begun must reach a state in which
+        // it can be closed.
         let connecting = runtime.spawn(async move {
             let Connected { connection, task, end, on_break } = connecting.await?;
             here.spawn(async move {
@@ -108,7 +110,7 @@ impl Session {
         self.since.elapsed()
     }
 
-    /// Done when nothing can be sent over it any more. Does not keep it.
+    /// Completes when nothing can be sent over it any more. Does not keep it open.
     pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut has_ended = self.has_ended.clone();
         async move {
@@ -116,12 +118,13 @@ impl Session {
         }
     }
 
-    /// Ends it at once. Whoever waits for an answer is told that there will be none.
+    /// Closes it at once. Pending calls fail.
     pub(super) fn abandon(&self) {
         self.task.abort();
     }
 
-    /// An answer, or that there will be none: the end of the connection is known here, if the driver does not make it again.
+    /// Returns the answer, or a failure when the connection ends. The end is noticed here if the
+    /// driver does not reconnect.
     async fn ask<T>(&self, answer: BoxFuture<'_, Result<T, Failure>>) -> Result<T, Failure> {
         if self.on_break == OnBreak::Reconnect {
             return answer.await;
@@ -158,7 +161,7 @@ impl Session {
         let script = call.script;
         let within = bound.within()?;
         match send("EVALSHA", script.sha(), within).await {
-            // The first call of a script on a server, or after a restart or SCRIPT FLUSH.
+            // The first call of a script on a server, or the first after a restart or SCRIPT FLUSH.
             Err(error) if error.text.starts_with("NOSCRIPT") => {
                 tracing::debug!(script = script.name, "sending the script itself");
                 let source = Bytes::from_static(script.source.as_bytes());
@@ -169,7 +172,7 @@ impl Session {
         }
     }
 
-    /// Subscribes to the channels; done when the server has confirmed it.
+    /// Subscribes to the channels. Completes when the server has confirmed it.
     pub(super) async fn subscribe(
         &self,
         channels: Vec<String>,
@@ -179,11 +182,12 @@ impl Session {
         if sharded {
             return Ok(());
         }
-        // Never two PINGs at a time: a refused SUBSCRIBE may be an answer too many, and it is this PING that must get it.
+        // Never two PINGs at a time: a refused SUBSCRIBE may send one answer too many, and this
+        // PING must get it.
         self.ping().await
     }
 
-    /// Ends subscriptions; done when the server has confirmed it.
+    /// Ends subscriptions. Completes when the server has confirmed it.
     pub(super) async fn unsubscribe(
         &self,
         channels: Vec<String>,
@@ -196,13 +200,14 @@ impl Session {
     /// Asks for a sign of life.
     pub(super) async fn ping(&self) -> Result<(), Failure> {
         match self.command("PING", &[]).await {
-            // A server that cannot save answers every PING so, and serves subscribers all the same.
+            // A server that cannot save answers every PING with this error, and still serves
+            // subscribers.
             Err(error) if error.text.starts_with("MISCONF") => Ok(()),
             answer => answer.map(drop),
         }
     }
 
-    /// Closes it, with a word to the server if that can be had soon.
+    /// Closes it, and says goodbye to the server if that is quick.
     pub(super) async fn quit(&self) {
         let goodbye = async {
             self.connection.quit().await;
@@ -224,7 +229,7 @@ pub(super) async fn quit_all(sessions: impl IntoIterator<Item = Arc<Session>>) {
     join_all(sessions.into_iter().map(async |session| session.quit().await)).await;
 }
 
-/// What came of a task that does not panic: nothing, when its runtime has ended.
+/// The result of a task that does not panic. It has none when its runtime has ended.
 async fn finished<T>(task: JoinHandle<T>) -> Result<T, Failure> {
     task.await.map_err(|error| match error.try_into_panic() {
         Ok(panic) => resume_unwind(panic),

@@ -1,4 +1,4 @@
-//! [`RedisTransport`]: the way of one client to its servers, as a [`Transport`].
+//! [`RedisTransport`]: the connections of one client, as a [`Transport`].
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -28,14 +28,14 @@ use super::{
 };
 use crate::{error::Error, runtime::ClientRuntime};
 
-/// One client's way to its servers.
+/// The connections of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisTransport {
     router: Arc<Router>,
 }
 
 impl RedisTransport {
-    /// Connects. What subscribers hear goes to `sink` until the transport is quit.
+    /// Connects. The events of subscribers go to `sink` until the transport is quit.
     pub(crate) async fn connect(
         deployment: Deployment,
         command_timeout: Duration,
@@ -92,7 +92,7 @@ impl RedisTransport {
         self.router.settings.runtime.clone()
     }
 
-    /// Sends one copy at the first poll. It has the usual time, or until `by`.
+    /// Sends one copy, at the first poll. It must be answered by `by`, or within the usual time.
     fn send(&self, call: Invocation, confirm: Option<Confirm>, by: Option<Instant>) -> Flight {
         let router = self.router.clone();
         async move {
@@ -113,7 +113,7 @@ impl RedisTransport {
     }
 }
 
-/// Checks what a user says of TLS.
+/// Checks a user's TLS options.
 pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
     FredDriver::new(Some(tls)).map(drop).map_err(Error::Config)
 }
@@ -124,7 +124,7 @@ fn driver(deployment: &Deployment) -> Result<FredDriver, Error> {
     FredDriver::new(tls.as_ref()).map_err(Error::Config)
 }
 
-/// The first look at the servers, and whether they have sharded channels.
+/// Finds the servers for the first time, and whether they have sharded channels.
 async fn look_around(
     discovery: &mut Discovery,
     sharding: ShardedPubsub,

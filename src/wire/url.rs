@@ -1,4 +1,4 @@
-//! Redis URLs: what they may say, and what of it may be shown.
+//! Redis URLs: how they are read, and which parts of them may be shown.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use url::Url;
 use super::deployment::{Address, Credentials, Deployment, Servers};
 use crate::error::Error;
 
-/// What a URL names.
+/// The kind of servers that a URL names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Server,
@@ -16,7 +16,7 @@ enum Form {
     UnixSocket,
 }
 
-/// All schemes that are read.
+/// All known schemes.
 const SCHEMES: [(&str, Form); 15] = [
     ("redis", Form::Server),
     ("rediss", Form::Server),
@@ -36,7 +36,7 @@ const SCHEMES: [(&str, Form); 15] = [
 ];
 
 impl Form {
-    /// What may stand behind the `?`.
+    /// The known query keys.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Server | Self::UnixSocket => &[],
@@ -48,7 +48,7 @@ impl Form {
     }
 }
 
-/// Reads a Redis URL. No error repeats what may be a secret.
+/// Reads a Redis URL. No error repeats a possible secret.
 pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
     let url = url.trim();
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -67,7 +67,7 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
         )));
     }
     check_parts(*form, rest)?;
-    // The form other clients use for a Unix socket.
+    // Other clients use this form for a Unix socket.
     let scheme = if scheme == "unix" { "redis+unix" } else { &scheme };
     let url =
         Url::parse(&format!("{scheme}://{rest}")).map_err(|error| unusable(error.to_string()))?;
@@ -101,7 +101,7 @@ fn host(url: &Url, usual_port: u16) -> Result<Address, Error> {
     Ok(Address::new(host, url.port().unwrap_or(usual_port)))
 }
 
-/// The host, and all that are named by `?node=`.
+/// The host, and all hosts in `?node=`.
 fn hosts(url: &Url, usual_port: u16) -> Result<Vec<Address>, Error> {
     let mut hosts = vec![host(url, usual_port)?];
     let named = url.query_pairs().filter(|(word, _)| word == "node");
@@ -134,7 +134,7 @@ fn database(path: &str) -> Result<Option<u8>, Error> {
     }
 }
 
-/// The path of a socket, where a space is `%20`.
+/// The path of a socket, in which a space is `%20`.
 fn socket(written: &str) -> Result<PathBuf, Error> {
     if written.ends_with('/') || written.is_empty() {
         return Err(unusable("it has no path of a Unix socket".into()));
@@ -143,7 +143,7 @@ fn socket(written: &str) -> Result<PathBuf, Error> {
     path.map(PathBuf::from).map_err(|_| unusable("the path of its socket is not UTF-8".into()))
 }
 
-/// A `%` that is not followed by two hexadecimal digits stands for itself.
+/// Decodes percent-encoding. A `%` without two hexadecimal digits after it stands for itself.
 fn percent_decoded(written: &str) -> Vec<u8> {
     let mut written = written.as_bytes();
     let mut decoded = Vec::with_capacity(written.len());
@@ -157,7 +157,7 @@ fn percent_decoded(written: &str) -> Vec<u8> {
     decoded
 }
 
-/// Refuses what would otherwise be ignored.
+/// Refuses parts that would otherwise be ignored.
 fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
     if rest.contains('#') {
         return Err(unusable("write # as %23".into()));
@@ -204,14 +204,14 @@ fn unknown_key(form: Form, key: &str, may_be_shown: bool) -> Error {
         [] => "this scheme takes no ? parameters".to_owned(),
         keys => format!("the ? parameters of this scheme are {}", keys.join(", ")),
     };
-    // It may be the rest of a password that has a ? or a & in it.
+    // It may be the rest of a password that contains a ? or a &.
     if !may_be_shown || !key.bytes().all(|c| c.is_ascii_alphanumeric() || b"_-".contains(&c)) {
         return unusable(format!("{known}; in a password write % / ? # & @ as %25 %2F and so on"));
     }
     unusable(format!("{known}, not {key:?}"))
 }
 
-/// As in `host:port` or `[::1]:port`.
+/// Parses `host:port` or `[::1]:port`.
 fn host_and_port(node: &str) -> Option<Address> {
     let (host, port) = node.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {

@@ -1,4 +1,4 @@
-//! Replies and errors of fred, in the words of the seam.
+//! Replies and errors of fred, converted to those of the seam.
 
 use fred::{
     error::{Error, ErrorKind},
@@ -10,7 +10,7 @@ use crate::wire::{
     script::Reply,
 };
 
-/// So many levels of arrays a reply may have. No script of ours answers more than three.
+/// The most levels of arrays in a reply. This crate's scripts answer with three at most.
 const DEEPEST_REPLY: usize = 8;
 
 pub(super) fn answer(answer: Result<Value, Error>) -> Answer {
@@ -38,24 +38,24 @@ fn reply_within(depth: usize, value: Value) -> Answer {
     })
 }
 
-/// Did the command run?
+/// Converts an error: did the command run?
 pub(super) fn failure(error: Error) -> Failure {
     let text = error.details();
     let kind = match error.kind() {
         ErrorKind::Timeout => return Failure::timed_out(),
-        // Never left fred's queue.
+        // It never left fred's queue.
         ErrorKind::Backpressure => FailureKind::Full,
         ErrorKind::IO | ErrorKind::Canceled => FailureKind::Gone,
-        // There was no connection: it never left. Or fred's task had been ended before.
+        // There was no connection, so it was not sent. Or fred's task had been aborted before.
         _ if text.starts_with("Failed to route command")
             || text == "Failed to send command to router."
             || text == "Client is not initialized." =>
         {
             FailureKind::NotSent
         }
-        // fred's task was ended with the command in hand.
+        // fred's task was aborted while it had the command.
         ErrorKind::Unknown if text == "channel closed" => return Failure::gone(),
-        // A command of a connection that is gone may have run.
+        // A command of a lost connection may have run.
         _ if text.contains("Too many failed write attempts") => FailureKind::Gone,
         ErrorKind::Routing => FailureKind::Gone,
         ErrorKind::Cluster => FailureKind::Redirected,

@@ -28,10 +28,10 @@ use crate::wire::{
     script::Arg,
 };
 
-/// Commands fred may hold back while it is busy or disconnected; past it callers get an error.
+/// How many commands fred may queue while it is busy or disconnected. Further commands fail.
 const QUEUE: usize = 1 << 18;
 
-/// Messages fred may hold back until the listener takes them.
+/// How many messages fred may queue until the listener takes them.
 const MESSAGES: usize = 4096;
 
 struct FredConnection {
@@ -39,7 +39,7 @@ struct FredConnection {
     command_timeout: Duration,
 }
 
-/// Connects, and tells what the server says.
+/// Connects. The error is the server's own.
 pub(super) async fn connect(config: Config, options: Options) -> Result<Connected, Error> {
     let (client, running) = open(config, &options).await?;
     let Options { command_timeout, on_break, listener } = options;
@@ -54,7 +54,8 @@ pub(super) async fn connect(config: Config, options: Options) -> Result<Connecte
 impl Connection for FredConnection {
     fn send<'a>(&'a self, command: Command<'_>, within: Option<Duration>) -> BoxFuture<'a, Answer> {
         let (client, name, args) = (&self.client, command.name, values(&command));
-        // fred's future has 5 KB. It is boxed where it is made, with nothing around it that would be copied as well.
+        // fred's future has 5 KB. It is boxed where it is made, with nothing around it to copy as
+        // well.
         match (command.asking, within) {
             (false, None) => client.custom(custom(name), args).map(answer).boxed(),
             (false, Some(time)) => send_within(client, name, args, time).map(answer).boxed(),
@@ -65,8 +66,9 @@ impl Connection for FredConnection {
         }
     }
 
-    /// fred answers SUBSCRIBE before it has written it, and drops the server's confirmation. SSUBSCRIBE is sent as any
-    /// command, one channel in each: channels need not share a slot, and each has an answer of its own.
+    /// fred answers SUBSCRIBE before it has written it, and drops the server's confirmation.
+    /// SSUBSCRIBE is sent as a plain command with one channel each: channels need not share a slot,
+    /// and each command has an answer of its own.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_> {
         if !sharded {
             return self.client.subscribe(channels).map_err(failure).boxed();
@@ -96,7 +98,7 @@ impl Connection for FredConnection {
     }
 }
 
-/// Tells the listener of all that the connection hears, until the client is gone.
+/// Tells the listener all events of the connection, until the client is gone.
 ///
 /// fred's own `on_message` ends for good at the first lagged broadcast.
 fn listen(client: &Client, mut listener: Listener) -> impl Future<Output = ()> + use<> {
@@ -111,7 +113,7 @@ fn listen(client: &Client, mut listener: Listener) -> impl Future<Output = ()> +
                     Err(RecvError::Lagged(missed)) => Heard::Dropped(missed),
                     Err(RecvError::Closed) => return,
                 },
-                // fred tells of each try to connect again, too.
+                // fred also reports each try to reconnect.
                 broken = errors.recv() => match broken {
                     Err(RecvError::Closed) => return,
                     _ => Heard::Lost,
@@ -136,14 +138,14 @@ async fn send_within(
     client.with_options(&options).custom(custom(name), args).await
 }
 
-/// Sends a command for a slot that is on its way to this server.
+/// Sends a command for a slot that is being moved to this server.
 async fn ask(
     client: &Client,
     name: &'static str,
     args: Vec<Value>,
     time: Duration,
 ) -> Result<Value, Error> {
-    // Written together: ASKING counts for the very next command of the connection.
+    // Written together: ASKING counts for the next command of the connection only.
     let pipeline = client.pipeline();
     let _: () = pipeline.custom(custom("ASKING"), Vec::<Value>::new()).await?;
     let _: () = pipeline.custom(custom(name), args).await?;
@@ -152,7 +154,7 @@ async fn ask(
     let mut answers = answers.into_iter();
     let asked = answers.next().unwrap_or_else(|| Err(Error::new_canceled()));
     match (asked, answers.next()) {
-        // A server that does not listen to ASKING sends elsewhere, and says here why.
+        // A server that refuses ASKING redirects the command, and this error says why.
         (Err(why), Some(Err(error))) if *error.kind() == ErrorKind::Cluster => Err(why),
         (_, Some(answer)) => answer,
         (asked, None) => asked,
@@ -163,7 +165,7 @@ pub(super) fn custom(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
 }
 
-/// The same, as fred puts it: with the task that carries it.
+/// Opens a connection with fred. Returns its client, and the task that runs it.
 pub(super) async fn open(
     config: Config,
     options: &Options,

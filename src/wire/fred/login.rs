@@ -1,7 +1,7 @@
-//! What becomes known when a connection logs in.
+//! Connecting and logging in, without a secret in an error or a log line.
 //!
-//! A server that does not know AUTH repeats its arguments, the password among them. So what answers it is
-//! never passed on.
+//! A server that does not know AUTH repeats its arguments, the password included. The server's
+//! answer is therefore never passed on.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use crate::wire::{
     connection::{Connected, OnBreak, Options},
 };
 
-/// Connects and logs in. fred does not connect again where somebody reads in its log what answers its AUTH.
+/// Connects and logs in. If fred's log shows the answers to AUTH, fred must not reconnect by
+/// itself.
 pub(super) async fn connect(config: Config, mut options: Options) -> Result<Connected, Error> {
     let has_password = config.password.is_some();
     if has_password && log::log_enabled!(target: "fred::router", log::Level::Debug) {
@@ -28,15 +29,16 @@ pub(super) async fn connect(config: Config, mut options: Options) -> Result<Conn
     connected.map_err(|error| if has_password { in_our_words(error) } else { error })
 }
 
-/// Where fred's log is listened to: finds out whether the server refuses to let us in, before fred does.
+/// If fred's log is active: finds out whether the server refuses the login, before fred logs in
+/// itself.
 ///
-/// fred logs at DEBUG what answers its AUTH, but not what answers a command. A server that does not know
-/// AUTH lets us in without it.
+/// fred logs the answer to its own AUTH at DEBUG, but not the answer to a command. A server that
+/// does not know AUTH accepts a connection without it.
 async fn try_unheard(mut config: Config, command_timeout: Duration) -> Result<(), Error> {
     let (username, password) = (config.username.take(), config.password.take());
     config.database = None;
     let options = Options { command_timeout, on_break: OnBreak::End, listener: None };
-    // One that lets nobody in without AUTH knows it.
+    // A server that refuses connections without AUTH knows AUTH.
     let Ok((client, mut running)) = connection::open(config, &options).await else { return Ok(()) };
     let args: Vec<_> = username.into_iter().chain(password).map(Value::from).collect();
     let answer: Result<Value, _> = tokio::select! {
@@ -51,11 +53,11 @@ async fn try_unheard(mut config: Config, command_timeout: Duration) -> Result<()
     }
 }
 
-/// What a server says to a client that logs in is not passed on, only what it means.
+/// Replaces a server's answer to a login by its meaning.
 fn in_our_words(error: Error) -> Error {
     use ErrorKind::{Backpressure, Canceled, IO, Routing, Timeout, Url};
     match error.kind() {
-        // No word of the server's.
+        // These contain no words of the server.
         IO | Timeout | Canceled | Routing | Backpressure | Url => error,
         #[cfg(feature = "_tls")]
         ErrorKind::Tls => error,

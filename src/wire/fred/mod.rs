@@ -1,10 +1,14 @@
 //! The driver over fred. Only this folder names fred, rustls and native-tls.
 //!
-//! Three of fred's defaults would break locks and are always overruled: a command whose connection dies is sent again (here:
-//! never), nothing times out (here: everything does), and nothing reconnects (here: without end, or `OnBreak::End`).
-//! fred is used for one server at a time only. Its cluster client turns a redirect into an error that does not say whether
-//! the command ran, sends to any node when it misses the right one, loses sharded subscriptions without a word, and lets all
-//! nodes wait for one. Its Sentinel client looks for the master only when a connection breaks.
+//! Three of fred's defaults would break locks and are always overridden:
+//! - A command whose connection breaks is sent again. Here: never.
+//! - Nothing times out. Here: everything does.
+//! - Nothing reconnects. Here: without end, or [`OnBreak::End`].
+//!
+//! fred is used for one server at a time only. Its cluster client turns a redirection into an error
+//! that does not say whether the command ran. It sends to any node when it misses the right one,
+//! loses sharded subscriptions silently, and lets all nodes wait for one. Its Sentinel client looks
+//! for the master only when a connection breaks.
 
 mod answers;
 mod connection;
@@ -20,14 +24,14 @@ use super::{
     tls::Tls,
 };
 
-/// Makes connections by fred.
+/// Makes connections with fred.
 pub(super) struct FredDriver {
     #[cfg_attr(not(feature = "_tls"), expect(dead_code, reason = "it is never there"))]
     tls: Option<tls::Connector>,
 }
 
 impl FredDriver {
-    /// With TLS, or without. An error says what of the [`Tls`] cannot be used.
+    /// With or without TLS. An error names the part of the [`Tls`] that cannot be used.
     pub(super) fn new(tls: Option<&Tls>) -> Result<Self, String> {
         Ok(Self { tls: tls.map(tls::connector).transpose()? })
     }

@@ -1,11 +1,11 @@
-//! TLS of rustls or native-tls, as a [`Tls`] says.
+//! TLS by rustls or native-tls, with the options of a [`Tls`].
 
 use crate::wire::tls::{Tls, unusable};
 
 #[cfg(feature = "_tls")]
 pub(super) type Connector = fred::types::config::TlsConnector;
 
-/// There is none.
+/// Without a TLS feature.
 #[cfg(not(feature = "_tls"))]
 pub(super) type Connector = std::convert::Infallible;
 
@@ -38,8 +38,8 @@ pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     };
 
-    // rustls panics where several sorts of cryptography are compiled in, for other parts of the program perhaps, and
-    // none is chosen. A choice that was made stands.
+    // rustls panics if several cryptography providers are compiled in, perhaps for other parts of
+    // the program, and none is chosen. An earlier choice is kept.
     #[cfg(feature = "tls-rustls")]
     let _ = fred::rustls::crypto::aws_lc_rs::default_provider().install_default();
     #[cfg(feature = "tls-rustls-ring")]
@@ -62,7 +62,7 @@ pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
     let (Some(certificates), Some((_, key))) = (client, &tls.identity) else {
         return Ok(builder.with_no_client_auth().into());
     };
-    // The error might repeat a part of it.
+    // The error might repeat a part of the key.
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| unusable("the TLS client key", "there is no private key in it"))?;
     let config = builder.with_client_auth_cert(certificates, key);

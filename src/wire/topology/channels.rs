@@ -1,4 +1,4 @@
-//! [`SubscriptionMap`]: on which server of a cluster each channel is subscribed.
+//! [`SubscriptionMap`]: the server of a cluster on which each channel is subscribed.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use futures::future::join_all;
 
 use crate::wire::node::Node;
 
-/// Groups channels by the server each belongs to.
+/// Groups channels by their servers.
 pub(in crate::wire) fn group_by_node(
     channels: impl IntoIterator<Item = (Arc<Node>, String)>,
 ) -> Vec<(Arc<Node>, Vec<String>)> {
@@ -23,7 +23,7 @@ pub(in crate::wire) fn group_by_node(
     groups
 }
 
-/// In a cluster, where each channel is subscribed: its slot may have moved since.
+/// Where each channel of a cluster is subscribed. Its slot may have moved since.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct SubscriptionMap(Mutex<HashMap<String, Weak<Node>>>);
 
@@ -51,7 +51,7 @@ impl SubscriptionMap {
         unsubscribe(group_by_node(subscribed), sharded).await;
     }
 
-    /// Ends what is left of subscriptions on other servers than this one.
+    /// Ends subscriptions that remain on servers other than this one.
     pub(in crate::wire) async fn unsubscribe_elsewhere(
         &self,
         channels: &[String],
@@ -66,7 +66,7 @@ impl SubscriptionMap {
     }
 }
 
-/// Ends the subscriptions. On a server that is gone there is nothing to end.
+/// Ends the subscriptions. A server that is gone has none.
 async fn unsubscribe(groups: Vec<(Arc<Node>, Vec<String>)>, sharded: bool) {
     join_all(groups.into_iter().map(async |(node, channels)| {
         let _ = node.unsubscribe(channels, sharded).await;

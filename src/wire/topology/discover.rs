@@ -27,29 +27,30 @@ use crate::{
     },
 };
 
-/// How long one of those who are asked may take. All are asked at the same time.
+/// How long one source may take. All are asked at the same time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the rest may take when most have answered.
+/// How long the remaining sources may take when most have answered.
 const REST_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// So many are asked of a cluster: enough that some of them are not cut off from the others.
+/// How many nodes of a cluster are asked: enough that some are not cut off from the others.
 const ASKED: usize = 5;
 
-/// Who serves which slots, in order.
+/// Which server serves which slots, in order.
 pub(in crate::wire) type ServerMap = Vec<(RangeInclusive<u16>, Address)>;
 
-/// How the servers of a lock are found.
+/// Finds the servers of the locks.
 pub(in crate::wire) struct Discovery {
     driver: Arc<dyn Driver>,
     runtime: ClientRuntime,
     deployment: Deployment,
     kind: Kind,
-    /// Who may be asked, the ones that answered last first, each with a connection once it has one.
+    /// The sources that may be asked, the last to answer first. Each has a connection once it has
+    /// one.
     sources: Vec<(Address, Option<Arc<Session>>)>,
-    /// Who may be asked whatever others say.
+    /// The sources that may always be asked.
     configured: Vec<Address>,
-    /// Who has answered when most had done so long before: to be asked over the same connection the next time.
+    /// Sources that answered long after most. Their connections are kept for the next time.
     late: Late,
 }
 
@@ -79,21 +80,21 @@ impl Discovery {
         matches!(self.kind, Kind::Cluster)
     }
 
-    /// How often to ask, when nothing calls for it.
+    /// How often to ask without a cause.
     pub(in crate::wire) fn interval(&self) -> Duration {
         match self.kind {
             Kind::Cluster => Duration::from_secs(5),
-            // An old master that was told to step down is not told by those who write to it.
+            // Clients that write to an old master do not notice its demotion.
             Kind::Sentinel { .. } => Duration::from_secs(1),
         }
     }
 
-    /// What the configuration for each of the servers is made of.
+    /// From this the configuration of each server is made.
     pub(in crate::wire) fn deployment(&self) -> &Deployment {
         &self.deployment
     }
 
-    /// Asks. An error when nobody answers.
+    /// Asks. Fails when no source answers.
     pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, Failure> {
         let asked = match self.kind {
             Kind::Cluster => self.sources.len().min(ASKED),
@@ -101,7 +102,7 @@ impl Discovery {
         };
         let mut map = self.ask_first(asked).await;
         if map.is_err() && asked < self.sources.len() {
-            // None of those: the others, once.
+            // If none of those answered, the others are asked, once.
             self.sources.rotate_left(asked);
             map = self.ask_first(self.sources.len()).await;
         }
@@ -134,7 +135,7 @@ impl Discovery {
         let mut last = Failure::timed_out();
         let enough = count / 2 + 1;
         loop {
-            // The word of most will do, but what the others have to say at once is heard, too.
+            // The answer of most is enough, but quick answers of the others count too.
             let timeout_of_rest = if views.len() >= enough { REST_TIMEOUT } else { ASK_TIMEOUT };
             let Ok(Some((address, answer))) = timeout(timeout_of_rest, asking.next()).await else {
                 break;
@@ -168,7 +169,7 @@ impl Discovery {
         if map.is_empty() { Err(last) } else { Ok(map) }
     }
 
-    /// Whether the cluster has sharded channels: then Redisson publishes there.
+    /// Asks whether the cluster has sharded channels. Redisson then publishes there.
     pub(in crate::wire) async fn has_sharded_channels(&self) -> Result<bool, Error> {
         let known = self.sources.iter().find_map(|(_, session)| session.as_ref());
         let session = known.expect("one of them has answered");
@@ -190,7 +191,7 @@ impl Discovery {
     }
 }
 
-/// Those who take longer than most have connections that are worth keeping.
+/// Waits for sources that are slower than most, because their connections are worth keeping.
 async fn hear_out<V>(
     mut asking: impl Stream<Item = (Address, Result<(V, Arc<Session>), Failure>)> + Unpin,
     late: Late,
@@ -206,7 +207,7 @@ fn take_late(late: &Late) -> Vec<(Address, Arc<Session>)> {
     std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Whether there is reason to ask it again, though it does not answer.
+/// Whether there is a reason to ask it again, although it does not answer.
 fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
     let named = views.iter().flat_map(|view| &view.nodes);
     configured.contains(address) || named.into_iter().any(|other| other.is_called(address))
@@ -220,7 +221,7 @@ async fn ask_one(
     address: &Address,
     known: Option<Arc<Session>>,
 ) -> Result<(View, Arc<Session>), Failure> {
-    // Whoever does not answer is asked over a new connection the next time.
+    // A source that does not answer is asked over a new connection the next time.
     let session = match known {
         Some(session) => session,
         None => {
@@ -256,7 +257,7 @@ async fn command(session: &Session, name: &'static str, args: &[&str]) -> Answer
     session.command(name, &args).await
 }
 
-/// What they say, taken together. An error when no more is known than who is about to be replaced.
+/// Merges the answers. Fails when they only name a master that is about to be replaced.
 fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
     let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
@@ -267,7 +268,7 @@ fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     Ok(map)
 }
 
-/// What a sentinel says of the master, and of the other sentinels.
+/// Reads a sentinel's answers about the master and the other sentinels.
 fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
     let master = fields(master);
     let address = |fields: &HashMap<String, String>| {
@@ -282,7 +283,7 @@ fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
         return Err(Failure::refused("no sentinels are told"));
     };
     let nodes = others.iter().filter_map(|other| address(&fields(other))).collect();
-    // Until all replicas follow the new one, this is the old one; the epoch may be new already.
+    // Until all replicas follow the new master, this is the old one. The epoch may already be new.
     let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
     if master.get("flags").is_some_and(is_leaving) {
         return Ok(View { claims: Vec::new(), nodes, leaving: Some(at) });
@@ -291,14 +292,14 @@ fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
     Ok(View { claims: vec![claim], nodes, leaving: None })
 }
 
-/// Names and values in turns, as a sentinel puts it.
+/// Reads names and values in turns, as a sentinel writes them.
 fn fields(reply: &Reply) -> HashMap<String, String> {
     let Reply::Array(parts) = reply else { return HashMap::new() };
     let pairs = parts.chunks_exact(2);
     pairs.filter_map(|pair| Some((pair[0].as_text()?, pair[1].as_text()?))).collect()
 }
 
-/// The server has answered, and does not know the command.
+/// Whether the server has answered, but does not know the command.
 fn is_refusal(error: &Failure) -> bool {
     matches!(error.kind, FailureKind::Refused | FailureKind::Redirected)
 }
@@ -310,7 +311,7 @@ mod tests {
     const OLD: u16 = 1;
     const NEW: u16 = 2;
 
-    /// As a sentinel puts it.
+    /// In the form of a sentinel's answer.
     fn says(port: u16, epoch: u64, flags: &str) -> View {
         let fields = [
             ("ip", "h".to_owned()),
@@ -334,7 +335,8 @@ mod tests {
         assert_eq!(agree(vec![says(OLD, 3, "s_down,master"), says(OLD, 3, "master")]), Ok(is(OLD)));
         agree(vec![says(OLD, 3, "master"), says(OLD, 3, replacing)]).unwrap_err();
         agree(vec![says(OLD, 4, replacing)]).unwrap_err();
-        // Whose replicas do not all follow the new one yet knows the new epoch, and names the old one.
+        // A sentinel whose replicas do not all follow the new master knows the new epoch and names
+        // the old master.
         let views = vec![says(NEW, 4, "master"), says(OLD, 4, replacing), says(OLD, 3, "master")];
         assert_eq!(agree(views), Ok(is(NEW)));
     }

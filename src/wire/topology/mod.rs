@@ -1,4 +1,4 @@
-//! Which server serves a key: how that is found out, kept true, and followed by a call.
+//! Which server serves a key: how that is found, kept up to date, and followed by a call.
 
 mod channels;
 mod discover;

@@ -1,4 +1,5 @@
-//! The task that asks again which server serves which slots, after failovers and moved slots, and changes the routes.
+//! The task that updates the routes: it asks which server serves which slots, after failovers,
+//! after moved slots, and from time to time.
 
 use std::{
     sync::{Arc, PoisonError, Weak, atomic::Ordering},
@@ -14,21 +15,21 @@ use super::{
 };
 use crate::wire::{Event, deployment::Deployment};
 
-/// The servers are asked who serves what no more often than this.
+/// The shortest pause between two questions.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long they are asked again and again when there was reason to, and how often.
+/// For how long the question is repeated after a cause, and how often.
 const ALERT: Duration = Duration::from_secs(10);
 const ALERT_PAUSE: Duration = Duration::from_millis(200);
 
-/// The task that keeps the routes true. Ends with the transport.
+/// Runs the task that keeps the routes up to date. It ends with the transport.
 pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discovery) {
     let refresh_requested = match router.upgrade() {
         Some(router) => router.settings.refresh_requested.clone(),
         None => return,
     };
     let mut complete = true;
-    // What gave rise to doubt may take a while to be seen by the servers, a failover above all.
+    // The servers may take a while to see what caused the question, above all a failover.
     let mut alert_until = Instant::now();
     loop {
         let alert = !complete || Instant::now() < alert_until;
@@ -60,7 +61,8 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
     }
 }
 
-/// Who is found while others are still being connected to, of whom nobody may be there.
+/// Asks for a newer map while connections to the servers of this one are being made. Some of
+/// those may be gone.
 async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     loop {
         sleep(ALERT_PAUSE).await;
@@ -72,7 +74,8 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
 }
 
 impl Router {
-    /// Takes over what the servers say. Says whether every slot has a server.
+    /// Connects to the servers of the map and installs the new routes. Returns whether every slot
+    /// has a server.
     async fn adopt(&self, map: &ServerMap, deployment: &Deployment) -> bool {
         let old = self.routes();
         let known = old.slots.iter().map(|(slots, node)| (slots, old.address_of(node)));
@@ -82,7 +85,7 @@ impl Router {
         }
         let (new, errors) = connect_all(map, &old, deployment, &self.settings).await;
         if new.slots == old.slots {
-            // Who is to be new cannot be reached yet.
+            // A new server cannot be reached yet.
             return errors.is_empty();
         }
         tracing::info!(servers = new.nodes.len(), "other servers serve the locks");
@@ -95,14 +98,14 @@ impl Router {
         {
             let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
             if self.closed.load(Ordering::Relaxed) {
-                // Whoever closed has seen the old ones only.
+                // The transport was closed meanwhile, and its close has seen the old servers only.
                 return true;
             }
             *routes = Arc::new(new);
         }
         (self.settings.sink)(Event::Gap);
         for node in retired {
-            // Whoever waits for an answer from it is to try elsewhere, at once.
+            // Callers that wait for an answer of it try elsewhere at once.
             self.settings.runtime.spawn(async move { node.quit().await });
         }
         errors.is_empty()

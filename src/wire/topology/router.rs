@@ -1,4 +1,4 @@
-//! [`Router`]: the server that a key belongs to at this moment.
+//! [`Router`]: finds the server that serves a key now.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -25,15 +25,15 @@ use crate::{
     },
 };
 
-/// One client's way to its servers: which there are at this moment, and what is subscribed where.
+/// The servers of one client at this moment, and what is subscribed where.
 pub(in crate::wire) struct Router {
     pub(in crate::wire) settings: ConnectionSettings,
     pub(in crate::wire) is_cluster: bool,
-    /// How to connect to each of the servers, where there is somebody who says which there are.
+    /// How to connect to each server, if others are asked which servers there are.
     pub(in crate::wire) deployment: Option<Deployment>,
     pub(in crate::wire) sharded: bool,
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
-    /// Locked by whoever connects to one that serves no slot yet.
+    /// Locked while a server that serves no slot yet is being connected to.
     joining: Mutex<()>,
     pub(in crate::wire) subscriptions: SubscriptionMap,
     pub(in crate::wire) closed: AtomicBool,
@@ -84,8 +84,9 @@ impl Router {
         })
     }
 
-    /// The server to which a slot is on its way. It need not serve any yet, and is connected to when somebody is
-    /// sent there: again, too, for it may be gone before it serves any, and nobody would say so.
+    /// The server to which a slot is being moved. It may serve no slot yet. It is connected to when
+    /// a call is redirected there, and again later, because no source reports its end before it
+    /// serves a slot.
     pub(in crate::wire) async fn joining(&self, at: &Address, by: Instant) -> Option<Arc<Node>> {
         let known = || self.routes().at(at).filter(|node| !node.is_broken()).cloned();
         if let Some(known) = known() {

@@ -1,4 +1,4 @@
-//! [`Routes`]: one state of the map from slots to servers, and how the next one is connected.
+//! [`Routes`]: one version of the map from slots to servers, and how the next one is connected.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Routes {
     pub(in crate::wire) slots: Vec<(RangeInclusive<u16>, Arc<Node>)>,
-    /// All of them, each once; without an address the one that was named by the configuration.
+    /// All nodes, each once. The node that the configuration names has no address here.
     pub(in crate::wire) nodes: Vec<(Option<Address>, Arc<Node>)>,
 }
 
@@ -36,7 +36,7 @@ impl Routes {
         Some(&place.1)
     }
 
-    /// With one more, that serves no slot yet.
+    /// The same map with one more node, which serves no slot yet.
     pub(in crate::wire) fn with(&self, address: &Address, node: &Arc<Node>) -> Self {
         let (slots, mut nodes) = (self.slots.clone(), self.nodes.clone());
         nodes.retain(|(known, _)| known.as_ref() != Some(address));
@@ -49,8 +49,8 @@ impl Routes {
     }
 }
 
-/// Connects to all nodes of the map that are not known yet or broken, at the same time. Slots of
-/// new ones that cannot be reached are left out.
+/// Connects to all nodes of the map that are unknown or broken, at the same time. Slots of new
+/// nodes that cannot be reached are left out.
 pub(in crate::wire) async fn connect_all(
     map: &ServerMap,
     old: &Routes,
@@ -75,7 +75,7 @@ pub(in crate::wire) async fn connect_all(
             Err(error) => {
                 tracing::warn!(host = address.host, port = address.port, %error, "cannot connect");
                 errors.push(error.said_by(address));
-                // With what is left of it.
+                // It keeps the connections that still work.
                 if let Some(node) = old.at(address) {
                     routes.nodes.push((Some(address.clone()), node.clone()));
                 }

@@ -15,11 +15,11 @@ use crate::{
     },
 };
 
-/// A call is passed on so many times by servers that send it elsewhere.
+/// How many redirections of one call are followed.
 const REDIRECTS: usize = 4;
 
 impl Router {
-    /// Sends one copy, and follows redirects: where one comes from nothing has run.
+    /// Sends one copy, and follows redirections. A server that redirects a call has not run it.
     pub(in crate::wire) async fn send(
         &self,
         call: &Invocation,
@@ -65,8 +65,8 @@ impl Router {
         Err(no_server())
     }
 
-    /// Sends the call to where its first key is, its keys being on different sides of a slot that moves.
-    /// `apart`: what was said to a copy that named them all.
+    /// Sends the call to the server of its first key, when a slot moves and the keys are on two
+    /// servers. `apart`: the error of the copy that named all keys.
     pub(in crate::wire) async fn send_to_first_key(
         &self,
         call: &Invocation,
@@ -76,7 +76,7 @@ impl Router {
     ) -> Answer {
         let Some(call) = call.with_one_key() else { return Err(apart) };
         match self.send(&call, confirm, bound.rest()).await {
-            // As the first time, before it has done anything: see there.
+            // As the first time, and nothing has been changed: see [`Script::or_with_one_key`].
             Err(error) if is_of_keys_apart(&error.text) => Err(apart),
             answer => answer,
         }
@@ -109,7 +109,8 @@ mod tests {
         size_of::<F>()
     }
 
-    /// It is built and moved for every call: what is rare, and the 5 KB of a driver, are boxed apart from it.
+    /// The future is built and moved for every call. Rare parts, and the driver's 5 KB, are boxed
+    /// apart from it.
     #[test]
     fn a_call_under_way_is_small() {
         let size = size_of_future(Router::send);

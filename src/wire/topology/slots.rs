@@ -1,13 +1,15 @@
-//! The slots of a Redis Cluster: the slot of a key, and the owners of slots as the nodes tell them. Pure.
+//! The slots of a Redis Cluster: the slot of a key, and the owners of slots by the nodes' answers.
+//! Pure.
 
 use std::ops::RangeInclusive;
 
 use crate::wire::deployment::Address;
 
-/// All slots: a server by itself serves them all.
+/// All slots. A single server serves them all.
 pub(in crate::wire) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
 
-/// The slot of a key: CRC16 (XMODEM) of the key, or of the part between its first `{` and the next `}` if that is not empty.
+/// The slot of a key: CRC16 (XMODEM) of the key, or of the part between its first `{` and the next
+/// `}` if that is not empty.
 pub(in crate::wire) fn slot_of(key: &[u8]) -> u16 {
     let place = |byte, key: &[u8]| key.iter().position(|other| *other == byte);
     let tag = place(b'{', key).and_then(|open| {
@@ -36,7 +38,7 @@ const CRC16: [u16; 256] = {
     table
 };
 
-/// A master's claim to slots. Of two, the one of the later epoch is true.
+/// A master's claim to slots. Of two claims, the one with the later epoch is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::wire) struct Claim {
     pub(in crate::wire) epoch: u64,
@@ -44,18 +46,18 @@ pub(in crate::wire) struct Claim {
     pub(in crate::wire) address: Address,
 }
 
-/// What one node says of the cluster.
+/// One node's view of the cluster.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct View {
     pub(in crate::wire) claims: Vec<Claim>,
-    /// All nodes, replicas too: whom to ask when the masters are gone.
+    /// All nodes, replicas included: sources for when the masters are gone.
     pub(in crate::wire) nodes: Vec<Address>,
-    /// A master in whose place another is being put.
+    /// A master that is being replaced.
     pub(in crate::wire) leaving: Option<Address>,
 }
 
-/// Reads the answer to `CLUSTER NODES`, given by the node at `asked`. With TLS a node that has told
-/// its name is called by that, as its certificate does.
+/// Reads the answer to `CLUSTER NODES` of the node at `asked`. With TLS a node that announces a
+/// host name is called by it, as in its certificate.
 pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {
     let mut view = View::default();
     for line in text.lines() {
@@ -79,7 +81,7 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         if !has("master") {
             continue;
         }
-        // Behind the state of the link; what is being moved stands in brackets.
+        // The slots follow the state of the link. Slots that move stand in brackets.
         for slots in words.skip(1).filter(|slots| !slots.starts_with('[')) {
             let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
             let (Ok(first), Ok(last)) = (first.parse(), last.parse()) else { continue };
@@ -89,7 +91,7 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
     view
 }
 
-/// What several nodes say, taken together: who serves which slots, in order.
+/// Merges the views of several nodes: which server serves which slots, in order.
 pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Address)> {
     claims.sort_by_key(|claim| claim.epoch);
     let mut owners: Vec<Option<&Address>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
@@ -126,7 +128,7 @@ mod tests {
         d4 :0@0 master,noaddr - 0 1 1 disconnected 10923\n\
         e5 :7005@17005,,shard-id=x master,fail - 0 1 1 disconnected 10925-16383\n";
 
-    /// As `CLUSTER KEYSLOT` answers.
+    /// The values are those of `CLUSTER KEYSLOT`.
     #[test]
     fn the_slot_of_a_key_is_that_of_its_tag() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
