@@ -66,9 +66,9 @@ impl Connection for FredConnection {
         }
     }
 
-    /// fred answers SUBSCRIBE before it has written it, and drops the server's confirmation.
-    /// SSUBSCRIBE is sent as a plain command with one channel each: channels need not share a slot,
-    /// and each command has an answer of its own.
+    /// fred answers SUBSCRIBE early and drops the server's confirmation. SSUBSCRIBE is sent as a
+    /// plain command with one channel each: channels need not share a slot, and each has its own
+    /// answer.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_> {
         if !sharded {
             return self.client.subscribe(channels).map_err(failure).boxed();

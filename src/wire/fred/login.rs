@@ -1,7 +1,7 @@
 //! Connecting and logging in, without a secret in an error or a log line.
 //!
-//! A server that does not know AUTH repeats its arguments, the password included. The server's
-//! answer is therefore never passed on.
+//! A server that does not know AUTH repeats its arguments, the password included. Its answer is
+//! therefore never passed on.
 
 use std::time::Duration;
 
@@ -30,10 +30,8 @@ pub(super) async fn connect(config: Config, mut options: Options) -> Result<Conn
 }
 
 /// If fred's log is active: finds out whether the server refuses the login, before fred logs in
-/// itself.
-///
-/// fred logs the answer to its own AUTH at DEBUG, but not the answer to a command. A server that
-/// does not know AUTH accepts a connection without it.
+/// itself. fred logs the answer to its own AUTH at DEBUG, but not the answer to a command. A server
+/// that does not know AUTH accepts a connection without it.
 async fn try_unheard(mut config: Config, command_timeout: Duration) -> Result<(), Error> {
     let (username, password) = (config.username.take(), config.password.take());
     config.database = None;

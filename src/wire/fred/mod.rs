@@ -1,9 +1,8 @@
 //! The driver over fred. Only this folder names fred, rustls and native-tls.
 //!
-//! Three of fred's defaults would break locks and are always overridden:
-//! - A command whose connection breaks is sent again. Here: never.
-//! - Nothing times out. Here: everything does.
-//! - Nothing reconnects. Here: without end, or [`OnBreak::End`].
+//! Three of fred's defaults would break locks and are always overridden: a command whose connection
+//! breaks is sent again (here: never), nothing times out (here: everything does), and nothing
+//! reconnects (here: without end, or `OnBreak::End`).
 //!
 //! fred is used for one server at a time only. Its cluster client turns a redirection into an error
 //! that does not say whether the command ran. It sends to any node when it misses the right one,
