@@ -54,8 +54,7 @@ pub(super) async fn connect(config: Config, options: Options) -> Result<Connecte
 impl Connection for FredConnection {
     fn send<'a>(&'a self, command: Command<'_>, within: Option<Duration>) -> BoxFuture<'a, Answer> {
         let (client, name, args) = (&self.client, command.name, values(&command));
-        // fred's future has 5 KB. It is boxed where it is made, with nothing around it to copy as
-        // well.
+        // fred's future has 5 KB. It is boxed where it is made, so that nothing copies it.
         match (command.asking, within) {
             (false, None) => client.custom(custom(name), args).map(answer).boxed(),
             (false, Some(time)) => send_within(client, name, args, time).map(answer).boxed(),
@@ -66,9 +65,8 @@ impl Connection for FredConnection {
         }
     }
 
-    /// fred answers SUBSCRIBE early and drops the server's confirmation. SSUBSCRIBE is sent as a
-    /// plain command with one channel each: channels need not share a slot, and each has its own
-    /// answer.
+    /// fred answers SUBSCRIBE early and drops the confirmation. SSUBSCRIBE is sent as a plain
+    /// command with one channel each: channels need not share a slot, and each has its own answer.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_> {
         if !sharded {
             return self.client.subscribe(channels).map_err(failure).boxed();

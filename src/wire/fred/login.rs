@@ -17,8 +17,7 @@ use crate::wire::{
     connection::{Connected, OnBreak, Options},
 };
 
-/// Connects and logs in. If fred's log shows the answers to AUTH, fred must not reconnect by
-/// itself.
+/// Connects and logs in. If fred's log shows the answers to AUTH, fred must not reconnect.
 pub(super) async fn connect(config: Config, mut options: Options) -> Result<Connected, Error> {
     let has_password = config.password.is_some();
     if has_password && log::log_enabled!(target: "fred::router", log::Level::Debug) {
