@@ -1,4 +1,4 @@
-//! [`Backoff`]: pauses between tries, and whether there is to be another one.
+//! [`Backoff`]: the pauses between tries, and whether there is another try.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     wire::WireError,
 };
 
-/// Growing pauses between the tries of one operation, with jitter so that many do not try as one.
+/// Growing, random pauses between the tries of one operation.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -21,13 +21,14 @@ impl Backoff {
         Self::between(Duration::from_millis(5), Duration::from_millis(500))
     }
 
-    /// For what has to be done in the end. Its pauses are as long as it has lasted already, up to 2 s: what
-    /// is over soon is noticed soon, and many that are refused for long do not keep a server busy.
+    /// For an operation that has to succeed in the end. Each pause is about as long as the
+    /// operation has lasted, up to 2 s. A short failure is noticed soon, and a long one keeps no
+    /// server busy.
     pub(crate) fn persistent() -> Self {
         Self::between(Duration::from_millis(5), Duration::from_secs(2))
     }
 
-    /// Doubles from the one to the other; up to a half of each pause is left to chance.
+    /// Doubles from `first` to `most`. Up to half of each pause is random.
     pub(crate) fn between(first: Duration, most: Duration) -> Self {
         Self { next: first, most }
     }
@@ -38,7 +39,7 @@ impl Backoff {
         pause
     }
 
-    /// Whether a call may be made once more for its caller, after `error`; done after a pause.
+    /// Whether a call may be retried for its caller, after `error`. Completes after a pause.
     pub(crate) async fn may_retry(
         &mut self,
         runtime: &ClientRuntime,
@@ -53,8 +54,8 @@ impl Backoff {
         }
     }
 
-    /// The same for what takes something away from the server, and so has to be done in the end: it is
-    /// refused today by a full disk or for want of a right, and not for ever.
+    /// The same for an operation that removes something from the server. It has to be done in the
+    /// end. A refusal, by a full disk or for a missing right, may pass.
     pub(crate) async fn must_retry(
         &mut self,
         runtime: &ClientRuntime,
@@ -65,7 +66,7 @@ impl Backoff {
         if runtime.has_ended() {
             return Err(RuntimeEnded.into());
         }
-        // What is of another type is nothing of ours any more.
+        // A key of another type is not this crate's.
         if matches!(error, WireError::WrongType) || Instant::now() + pause >= retry_until {
             return Err(error);
         }

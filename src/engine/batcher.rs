@@ -1,6 +1,7 @@
-//! [`Batcher`]: calls that pile up while others are under way are sent as one batch.
+//! [`Batcher`]: sends calls in batches while others are under way.
 //!
-//! A batch costs the client about what one call costs. A call that meets no other is sent at once, by itself.
+//! A batch costs the client about as much as one call. A call that meets no other is sent at once,
+//! by itself.
 
 use std::{
     collections::VecDeque,
@@ -22,13 +23,14 @@ use crate::{
     wire::{Flight, Invocation, Reply, Transport, WireError},
 };
 
-/// The most calls in one batch. It bounds how long the server serves nobody else.
+/// The most calls in one batch. It bounds how long the server serves no other client.
 const LARGEST_BATCH: usize = 32;
 
-/// While so many single calls are under way, further calls are queued.
+/// While this many single calls are under way, further calls are queued.
 const MOST_SINGLE: usize = 1;
 
-/// While so many batches are under way, the queue grows: for `GROW_FOR` at most, for they may never be answered.
+/// While this many batches are under way, the queue grows: for `GROW_FOR` at most, because they may
+/// never be answered.
 const MOST_TASKS: usize = 2;
 const GROW_FOR: Duration = Duration::from_millis(5);
 
@@ -37,11 +39,12 @@ type Answer = Result<Reply, WireError>;
 #[derive(Debug)]
 pub(crate) struct Batcher {
     transport: Arc<dyn Transport>,
-    /// The client's own. A caller's may end, or just not be polled any more.
+    /// The client's own runtime. A caller's runtime may end or stop polling.
     runtime: ClientRuntime,
-    /// How long a call may take, the time in the queue included.
+    /// How long a call may take, including its time in the queue.
     timeout: Duration,
-    /// Elsewhere than in a cluster, where one script stays within one slot.
+    /// The only queue outside a cluster. In a cluster each slot has one, because a script stays
+    /// within one slot.
     home: Option<Arc<Queue>>,
     by_slot: DashMap<u16, Arc<Queue>>,
 }
@@ -62,7 +65,7 @@ struct Traffic {
 #[derive(Debug)]
 struct Queued {
     call: Invocation,
-    /// Until when it is to be answered.
+    /// Until when it must be answered.
     by: Instant,
     answer: oneshot::Sender<Answer>,
 }
@@ -136,7 +139,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Sends batches until the queue is empty.
+/// A task that sends batches until the queue is empty.
 struct BatchTask {
     queue: Arc<Queue>,
     transport: Arc<dyn Transport>,
@@ -146,7 +149,7 @@ struct BatchTask {
 }
 
 impl BatchTask {
-    /// Starts a task, unless enough of them run or the queue is empty.
+    /// Starts a task, unless enough tasks run or the queue is empty.
     fn start(queue: Arc<Queue>, transport: Arc<dyn Transport>, runtime: ClientRuntime) {
         {
             let mut traffic = queue.traffic();
@@ -169,7 +172,7 @@ impl BatchTask {
         }
     }
 
-    /// `None`: the queue is empty, and the task is not counted any more.
+    /// `None`: the queue is empty, and the task is no longer counted.
     fn next_batch(&mut self) -> Option<Vec<Queued>> {
         let mut traffic = self.queue.traffic();
         let most = traffic.queued.len().min(LARGEST_BATCH);
@@ -182,7 +185,7 @@ impl BatchTask {
         None
     }
 
-    /// The task has to wait for an answer: another one may start.
+    /// The task has to wait for an answer, so another task may start.
     fn leave(&mut self) {
         self.counted = false;
         self.queue.traffic().tasks -= 1;
@@ -190,7 +193,7 @@ impl BatchTask {
     }
 }
 
-/// A task that is dropped, with its runtime, leaves no call in the queue that nobody would send.
+/// When a task is dropped with its runtime, it empties the queue, because no task would send it.
 impl Drop for BatchTask {
     fn drop(&mut self) {
         if self.counted {
@@ -204,14 +207,14 @@ impl Drop for BatchTask {
     }
 }
 
-/// Sends them and gives each its answer.
+/// Sends the calls and gives each its answer.
 async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut batch: Vec<Queued>) {
     if batch.len() == 1 {
         let Queued { call, by, answer } = batch.remove(0);
         let _ = answer.send(transport.call_by(call, by).await);
         return;
     }
-    // Of the one that came first.
+    // The bound of the call that came first.
     let by = batch[0].by;
     let (calls, answers): (Vec<_>, Vec<_>) =
         batch.into_iter().map(|Queued { call, answer, .. }| (call, answer)).unzip();
@@ -227,28 +230,29 @@ async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut batch: 
     }
 }
 
-/// Whether the call did nothing, and may do better by itself.
+/// Whether the call did nothing, and may succeed by itself.
 fn may_do_alone(answer: &Answer) -> bool {
     match answer {
-        // A key that another of them had just freed, in a slot that moves, too: the next is made elsewhere.
+        // Also a key that another call of the batch had just freed, in a slot that moves: the next
+        // one is made on another server.
         Err(WireError::NotNow(_)) => true,
         _ => false,
     }
 }
 
-/// What the answer to so many means for each. `None`: it did not run, but may by itself.
+/// The answer of each call. `None`: it did not run, but may by itself.
 fn each(reply: Answer, calls: usize) -> Vec<Option<Answer>> {
     match reply.map(|reply| combined(reply, calls)) {
         Ok(Ok(answers)) => {
             answers.into_iter().map(|answer| (!may_do_alone(&answer)).then_some(answer)).collect()
         }
-        // It ran, and nobody knows what came of it.
+        // The batch ran, and its result is unknown.
         Ok(Err(error)) => vec![Some(Err(WireError::unanswered(&error.to_string()))); calls],
         Err(error @ WireError::Unanswered(_)) => vec![Some(Err(error)); calls],
         Err(error @ WireError::NotNow(_)) if !error.is_of_keys_apart() => {
             vec![Some(Err(error)); calls]
         }
-        // Each learns for itself what the server has against it.
+        // Each call finds out its own error.
         Err(_) => vec![None; calls],
     }
 }

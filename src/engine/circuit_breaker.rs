@@ -1,4 +1,4 @@
-//! [`CircuitBreaker`]: whether a server is left alone, for it has lately not answered.
+//! [`CircuitBreaker`]: whether a server is left alone because it did not answer lately.
 
 use std::{
     sync::{Mutex, MutexGuard},
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 /// How long a server that has not answered is left alone.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Keeps callers that need only a majority of servers from piling up requests at one that hangs. While it is open,
-/// such a caller does without the server.
+/// Keeps callers that need only a majority of servers from piling up requests at one that hangs.
+/// While it is open, such a caller does without the server.
 #[derive(Debug, Default)]
 pub(crate) struct CircuitBreaker {
     until: Mutex<Option<Instant>>,

@@ -1,4 +1,4 @@
-//! [`Janitor`]: runs to its end what a dropped future or guard left undone.
+//! [`Janitor`]: completes what a dropped future or guard left undone.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -21,8 +21,8 @@ use crate::{error::Error, runtime::ClientRuntime, wire::Transport};
 
 type Job = BoxFuture<'static, ()>;
 
-/// The hand-over to the one task that finishes things. May be called from anywhere, also from
-/// `Drop` outside a runtime.
+/// Hands jobs to the one task that completes them. May be called from anywhere, also from `Drop`
+/// outside a runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Janitor(Arc<Desk>);
 
@@ -39,15 +39,15 @@ struct Pending {
     none: Notify,
 }
 
-/// Says that something is under way which may leave things to be undone. The client is not closed
-/// before it is dropped.
+/// Marks an operation that may leave something to undo. The client is not closed before it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Busy {
     pending: Arc<Pending>,
 }
 
 impl Janitor {
-    /// Starts the task. It ends, and closes the connections, when all handles to it are gone.
+    /// Starts the task. When all handles to it are gone, it closes the connections and ends.
     pub(crate) fn start(transport: Arc<dyn Transport>, runtime: ClientRuntime) -> Self {
         let (jobs, queue) = mpsc::unbounded_channel();
         runtime.spawn(run(queue, transport));
@@ -59,15 +59,15 @@ impl Janitor {
         Busy { pending: self.0.pending.clone() }
     }
 
-    /// Runs this to its end, whatever becomes of the caller.
+    /// Runs a job to its end, whatever happens to the caller.
     pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
-        // Fails only when the runtime is gone, and every connection with it.
+        // Fails only when the runtime has ended, and with it every connection.
         let _ = self.0.jobs.send((job.boxed(), self.busy()));
     }
 
-    /// A future that is run to its end also when it is dropped before, or with the runtime that polls it.
+    /// A future that runs to its end, even if it is dropped or the runtime that polls it ends.
     ///
-    /// Its output is then dropped too: let that be a value that undoes itself.
+    /// In that case its output is dropped too. The output should undo itself on drop.
     pub(crate) fn finish<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -75,7 +75,7 @@ impl Janitor {
         Finish { future: Some(future.boxed()), _busy: self.busy(), janitor: self.clone() }
     }
 
-    /// Done when nothing is under way and nothing is left to be done.
+    /// Completes when nothing is under way and nothing is left to undo.
     pub(crate) async fn drained(&self) {
         loop {
             let none = self.0.pending.none.notified();
@@ -113,7 +113,7 @@ async fn run(mut queue: mpsc::UnboundedReceiver<(Job, Busy)>, transport: Arc<dyn
             }
         }
     }
-    // Every job holds what it works for, and that a handle to us: none can be left here.
+    // Every job holds a handle to this task through what it works on, so no job can be left here.
     transport.quit().await;
 }
 
@@ -121,7 +121,7 @@ async fn run(mut queue: mpsc::UnboundedReceiver<(Job, Busy)>, transport: Arc<dyn
 #[must_use]
 pub(crate) struct Finish<T: Send + 'static> {
     future: Option<BoxFuture<'static, Result<T, Error>>>,
-    // Dropped after the future was handed over: there is no moment in between.
+    // Dropped after the future was handed over, so that there is no gap.
     _busy: Busy,
     janitor: Janitor,
 }

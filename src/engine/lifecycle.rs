@@ -1,7 +1,7 @@
 //! [`Lifecycle`]: whether the client is open.
 //!
 //! ```text
-//! open --close--> closing (nothing new is begun, what is queued is finished) --> closed
+//! open --close--> closing (nothing new begins, queued jobs are completed) --> closed
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ use crate::{
     runtime::{ClientRuntime, RuntimeEnded},
 };
 
-/// Whether the client is open. The engine owns it: a background task that finds it gone ends.
+/// Whether the client is open. The engine owns it. A background task that finds it gone ends.
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
     state: watch::Sender<State>,
-    /// Whether that is `Open`: looked at by every call.
+    /// Whether the state is `Open`. Every call reads it.
     is_open: AtomicBool,
-    /// What outlives a call runs here.
+    /// Everything that outlives a call runs here.
     pub(crate) runtime: ClientRuntime,
 }
 
@@ -36,7 +36,7 @@ impl Lifecycle {
         Self { state, is_open: AtomicBool::new(true), runtime }
     }
 
-    /// An error when nothing new may be begun.
+    /// Fails when nothing new may begin.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if !self.is_open.load(Ordering::Acquire) {
             return Err(Error::Closed);
@@ -47,12 +47,13 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Whether the connections are closed: nothing can be undone any more.
+    /// Whether the connections are closed, so that nothing can be undone.
     pub(crate) fn is_closed(&self) -> bool {
         *self.state.borrow() == State::Closed
     }
 
-    /// Done when the client is being closed, or its runtime has ended. Says what those who wait are told.
+    /// Completes when the client is being closed, or its runtime has ended. Returns the error for
+    /// waiters.
     pub(crate) async fn closing(&self) -> Error {
         let mut state = self.state.subscribe();
         tokio::select! {
@@ -62,7 +63,7 @@ impl Lifecycle {
     }
 
     pub(super) fn begin_closing(&self) {
-        // Before anybody is woken by it.
+        // Before waiters are woken.
         self.is_open.store(false, Ordering::Release);
         self.state.send_if_modified(|state| {
             let open = *state == State::Open;

@@ -1,7 +1,7 @@
-//! What runs behind the locks of one client: connections, clock and the background tasks.
+//! [`Engine`]: the connections, the clock and the background tasks of one client.
 //!
-//! The tasks hold their parts of it weakly: when the last client, lock and guard are gone, so is the engine, and
-//! the janitor closes the connections once its own work is done.
+//! The tasks hold their parts of it weakly. When the last client, lock and guard are gone, so is
+//! the engine. The janitor then completes its jobs and closes the connections.
 
 mod backoff;
 mod batcher;
@@ -43,7 +43,7 @@ use crate::{
     wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
 };
 
-/// How often the offsets to the servers' clocks are taken anew.
+/// How often the servers are asked for their time.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Engine {
         })
     }
 
-    /// Server time in ms past which a request for this key, sent at this moment, must have no effect.
+    /// The server time in ms after which a request for this key, sent now, must have no effect.
     pub(crate) fn not_after(&self, key: &[u8], sent: Instant) -> u64 {
         self.transport.time_at(key, sent) + self.settings.command_timeout.as_millis() as u64
     }
@@ -113,7 +113,8 @@ impl Engine {
         self.batcher.call(call)
     }
 
-    /// Sends one copy of a call, which so many replicas are to confirm when `is_due` says so of its reply.
+    /// Sends one copy of a call. This many replicas are to confirm it if `is_due` says so for its
+    /// reply.
     pub(crate) fn call_confirmed(
         &self,
         call: Invocation,
@@ -164,20 +165,21 @@ impl Engine {
         backoff.must_retry(&self.life.runtime, error, retry_until).await
     }
 
-    /// Which server is going to be told of a release; see [`Engine::released`].
+    /// The server that gets the release of a lock: see [`Engine::released`].
     pub(crate) fn serves(&self, protocol: &dyn Protocol) -> Option<u64> {
         let follows = self.transport.follows();
         follows.then(|| self.transport.place(names::text(protocol.key())))
     }
 
-    /// The server that was told of a release has answered. `place`: `None` where no other ever takes its place.
+    /// Notes that a server has answered a release. `place`: `None` if no other server ever replaces
+    /// it.
     pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> GivenBack) {
         if let Some(place) = place {
             self.releases.remember(place, released());
         }
     }
 
-    /// Refuses all that is new, tells the holders, and waits for what is still to be undone.
+    /// Refuses new calls, tells the holders, and waits until everything is undone.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         self.life.begin_closing();
         self.watchdog.close();

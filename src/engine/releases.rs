@@ -1,8 +1,9 @@
-//! What was released lately, for the heir of a master that has answered a release and not passed it on.
+//! [`Releases`]: recent releases, for the new master of a failover that may have missed them.
 //!
-//! Redis replicates asynchronously, and for a moment the old master of a failover goes on. What it freed
-//! then, its heir holds for the rest of the lease. So a release is sent once more to whoever serves its
-//! key in another's stead: ids are never used again, and a second release finds nothing.
+//! Redis replicates asynchronously, and the old master of a failover goes on for a moment. A lock
+//! that it freed then is still held on the new master, for the rest of its lease. A release is
+//! therefore sent again to the server that takes over its key. Hold ids are never reused, so a
+//! second release of a freed lock finds nothing.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,12 +28,12 @@ use crate::{
     wire::Transport,
 };
 
-/// So many of the last releases that one server has answered are known, and for so long after each, by its
-/// answers: one that is dead answers nothing, and it may take long until another takes its place.
+/// How many of a server's last releases are kept, and for how long after each, by the server's last
+/// answer: a dead server answers nothing, and its replacement may take long.
 const KEPT_PER_SERVER: usize = 16_384;
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// How often to look whether the engine is still there.
+/// How often to check whether the engine still exists.
 const GLANCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -48,18 +49,18 @@ pub(crate) struct Releases {
 /// By server, the latest last.
 type Kept = HashMap<u64, VecDeque<Answered>>;
 
-/// A hold, or a place in line, that was given back.
+/// A hold, or a place in line, that was released.
 #[derive(Clone, Debug)]
 pub(crate) struct GivenBack {
     pub(crate) protocol: Arc<dyn Protocol>,
     pub(crate) id: HoldId,
-    /// How many holds this client has on the lock, by the handles there were then.
+    /// How many holds this client has on the lock, counted by the lock's handles of that time.
     pub(crate) held: Arc<AtomicUsize>,
-    /// When it ends by itself, wherever it is still there.
+    /// When it ends by itself, wherever it still exists.
     pub(crate) ends: Instant,
 }
 
-/// One that a server has answered then.
+/// A release that a server has answered.
 #[derive(Debug)]
 pub(super) struct Answered {
     released: GivenBack,
@@ -71,11 +72,12 @@ impl Releases {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server `place` has answered a release.
+    /// Notes that the server `place` has answered a release.
     pub(super) fn remember(self: &Arc<Self>, place: u64, released: GivenBack) {
         let serves = self.transport.place(names::text(released.protocol.key()));
         if serves != place {
-            // Whoever went through what was kept did not find it.
+            // The server was replaced meanwhile, and the check of the kept releases did not see
+            // this one.
             self.janitor.spawn(again(self.clone(), vec![released.clone()]));
         }
         keep(&mut self.kept(), serves, Answered { released, answered: Instant::now() });
@@ -93,7 +95,7 @@ fn keep(kept: &mut Kept, place: u64, one: Answered) {
     kept.push_back(one);
 }
 
-/// Takes out those that another server has by now than the one that has answered, with that.
+/// Removes and returns the releases whose key another server serves now, with that server.
 fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> u64) -> Vec<(u64, Answered)> {
     let (mut moved, now) = (Vec::new(), Instant::now());
     kept.retain(|place, kept| {
@@ -110,7 +112,7 @@ fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> u64) -> Vec<(u64, Answe
     moved
 }
 
-/// The task that looks at each change of the servers what their heirs have to be told. Ends with the engine.
+/// Runs the task that repeats releases after each change of the servers. It ends with the engine.
 /// `gaps`: after each, other servers may serve the keys.
 pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>) {
     loop {
@@ -129,7 +131,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
         }
         let released = moved.iter().map(|(_, one)| one.released.clone()).collect();
         releases.janitor.spawn(again(releases.clone(), released));
-        // Another may take the place of that one, too.
+        // That server may be replaced too.
         moved.into_iter().for_each(|(place, one)| keep(&mut releases.kept(), place, one));
     }
 }
@@ -145,12 +147,13 @@ async fn again(releases: Arc<Releases>, released: Vec<GivenBack>) {
     }
 }
 
-/// Says whether it was still there.
+/// Repeats one release. Returns whether the hold was still there.
 async fn release(releases: &Releases, released: GivenBack) -> bool {
     let GivenBack { protocol, id, held, ends } = released;
     let mut backoff = Backoff::persistent();
     loop {
-        // Where a later hold of this client was not heard of either, the earlier one keeps others out.
+        // A later hold of this client may be missing on the new master too. The earlier one then
+        // protects it.
         while protocol.order() != Order::Shared && held.load(Ordering::Relaxed) > 0 {
             if Instant::now() >= ends {
                 return false;

@@ -1,4 +1,4 @@
-//! [`RenewalSchedule`]: which hold the watchdog checks when.
+//! [`RenewalSchedule`]: when the watchdog checks which hold.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use super::lease::Lease;
 
-/// Holds by the time of their next check. One that is not due costs nothing.
+/// Holds by the time of their next check. A hold that is not due costs nothing.
 #[derive(Debug)]
 pub(crate) struct RenewalSchedule {
     begun: Instant,
     step: Duration,
-    /// By the number of steps after which it is time.
+    /// By the number of the step in which they are due.
     pages: BTreeMap<u128, Vec<Weak<Lease>>>,
 }
 
@@ -24,13 +24,13 @@ impl RenewalSchedule {
         Self { begun: Instant::now(), step, pages: BTreeMap::new() }
     }
 
-    /// It comes up within a step after `at`, not before.
+    /// Schedules a check within a step after `at`, not before it.
     pub(crate) fn add(&mut self, at: Instant, lease: &Arc<Lease>) {
         let page = at.duration_since(self.begun).as_nanos().div_ceil(self.step.as_nanos());
         self.pages.entry(page).or_default().push(Arc::downgrade(lease));
     }
 
-    /// Takes out one whose time comes by `by`.
+    /// Removes and returns a hold whose check is due by `by`.
     pub(crate) fn take(&mut self, by: Instant) -> Option<Arc<Lease>> {
         let last = by.duration_since(self.begun).as_nanos() / self.step.as_nanos();
         loop {

@@ -1,7 +1,7 @@
-//! [`Subscriptions`]: the channels on which the waiters of one client hear that a lock was released.
+//! [`Subscriptions`]: the channels on which one client's waiters are told about releases.
 //!
-//! Users of a channel are counted; there is one subscription for all of them. After a gap in the messages every
-//! waiter is woken, and asks the server itself.
+//! All users of a channel share one subscription, and are counted. After a gap in the messages
+//! every waiter is woken and asks the server itself.
 
 pub(super) mod task;
 mod worker;
@@ -19,28 +19,28 @@ use tokio::{
 
 use crate::wire::Event;
 
-/// How long a waiter goes without a confirmed subscription before it goes on by polling.
+/// How long a waiter waits for the confirmation of its subscription before it polls.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often a quiet subscriber connection is asked for a sign of life.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// All channels somebody waits on.
+/// All channels with waiters.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     channels: DashMap<String, Entry>,
-    /// Says which channel is to be looked at: subscribed, or given up.
+    /// Queues a channel for a check: it is to be subscribed or unsubscribed.
     touched: mpsc::UnboundedSender<String>,
     queue: Mutex<mpsc::UnboundedReceiver<String>>,
     gaps: watch::Sender<u64>,
-    /// Channels that are subscribed on a server, by the worker that knows it, or that may be so.
+    /// Channels that are, or may be, subscribed on a server, by the worker that knows it.
     subscribed: DashMap<String, WorkerId>,
     workers: AtomicU64,
 }
 
 type WorkerId = u64;
 
-/// Whoever looked at it last could not finish, or did so before a gap.
+/// The worker that checked the channel last could not finish, or checked it before a gap.
 const NOBODY: WorkerId = 0;
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Subscriptions {
         })
     }
 
-    /// Takes what the subscriber connection hears. Does not block.
+    /// Handles an event of the subscriber connection. Does not block.
     pub(crate) fn on_event(&self, event: Event) {
         match event {
             Event::Message(channel) => {
@@ -93,7 +93,7 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes. The subscription ends when the value is dropped.
+    /// Subscribes. Dropping the value ends the subscription.
     pub(crate) fn subscribe(self: &Arc<Self>, name: &str) -> Subscription {
         let mut entry = self.channels.entry(name.to_owned()).or_insert_with(|| Entry {
             users: 0,
@@ -114,14 +114,14 @@ impl Subscriptions {
         }
     }
 
-    /// How many messages came on a channel so far; `None`: it is not listened to.
+    /// How many messages have come on a channel. `None`: the channel is not subscribed.
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
         let entry = self.channels.get(name)?;
         let confirmed = *entry.channel.state.borrow() == State::Confirmed;
         confirmed.then(|| *entry.channel.messages.borrow())
     }
 
-    /// Counts the gaps: after each, other servers may serve the keys.
+    /// Counts the gaps. After each gap, other servers may serve the keys.
     pub(crate) fn gaps(&self) -> watch::Receiver<u64> {
         self.gaps.subscribe()
     }
@@ -134,7 +134,8 @@ impl Subscriptions {
     fn set(&self, names: &[String], state: State) {
         for name in names {
             if let Some(entry) = self.channels.get(name) {
-                // In this order: who waits for the state looks once, not again for the wake-up.
+                // In this order: a waiter that waits for the state then asks once, and not again
+                // for the wake-up.
                 entry.channel.wake();
                 entry.channel.state.send_replace(state);
             }
@@ -158,35 +159,35 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Done when the server has confirmed the subscription, has refused it, or takes too long:
-    /// whoever waits must look again now, and may then rely on messages if this says so.
+    /// Completes when the server has confirmed or refused the subscription, or takes too long. The
+    /// waiter must then ask the server again. Returns whether messages can be relied on.
     pub(crate) async fn ready(&mut self) -> bool {
         let settled = self.state.wait_for(|state| *state != State::Pending);
         let _ = timeout(CONFIRM_WITHIN, settled).await;
         self.is_confirmed()
     }
 
-    /// Whether messages can be relied upon.
+    /// Whether messages can be relied on.
     pub(crate) fn is_confirmed(&self) -> bool {
         *self.state.borrow() == State::Confirmed
     }
 
-    /// Forgets the messages that came so far.
+    /// Forgets the messages that have come so far.
     pub(crate) fn arm(&mut self) {
         self.messages.mark_unchanged();
     }
 
-    /// Whether a message came since [`Subscription::arm`].
+    /// Whether a message has come since [`Subscription::arm`].
     pub(crate) fn is_woken(&self) -> bool {
         self.messages.has_changed().unwrap_or(true)
     }
 
-    /// How many messages came so far.
+    /// How many messages have come.
     pub(crate) fn count(&self) -> u64 {
         *self.messages.borrow()
     }
 
-    /// Done when one more message comes.
+    /// Completes at the next message.
     pub(crate) async fn changed(&self) {
         let mut messages = self.messages.clone();
         messages.mark_unchanged();
@@ -195,8 +196,8 @@ impl Subscription {
         }
     }
 
-    /// Done when a message comes, or has come since [`Subscription::arm`]. The message stays:
-    /// whoever dies with it in hand leaves it to the next.
+    /// Completes when a message comes or has come since [`Subscription::arm`]. The message stays:
+    /// if this waiter is dropped, the next waiter gets it.
     pub(crate) async fn woken(&self) {
         let mut messages = self.messages.clone();
         if messages.changed().await.is_err() {

@@ -1,4 +1,4 @@
-//! [`Watchdog`]: renews holds in batches while their guards live, and tells a holder whose hold is lost.
+//! [`Watchdog`]: renews holds in batches while their guards live, and notes which holds are lost.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -23,19 +23,20 @@ use crate::{
     wire::{Invocation, Reply, Transport, WireError},
 };
 
-/// So many holds are renewed by one script call, as Redisson does: it bounds how long the server
-/// is kept from others.
+/// The most holds in one script call, as in Redisson. It bounds how long the server serves no other
+/// client.
 const BATCH: usize = 100;
 
-/// The renewals of so many holds are under way to one server at a time: what others ask of it meanwhile
-/// waits for no more than these.
+/// The most holds whose renewals are under way to one server. It bounds how long other requests to
+/// that server wait.
 const AT_ONCE: usize = 4 * BATCH;
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    /// Holds that came since the last tick, by their numbers: most are over before the next.
+    /// Holds that were granted since the last tick, by number. Most of them end before the next
+    /// tick.
     fresh: DashMap<u64, Weak<Lease>>,
-    /// The others.
+    /// All other holds.
     schedule: Mutex<RenewalSchedule>,
     /// How many more holds may be under way, by server.
     turns: DashMap<u64, Arc<Semaphore>>,
@@ -47,7 +48,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     pub(crate) fn new(lease: Duration, command_timeout: Duration) -> Self {
         let tick = (lease / 120).clamp(Duration::from_millis(5), Duration::from_millis(250));
-        // Renewals without an answer must leave time for a new connection, and one more of them.
+        // A renewal without an answer must leave time for a new connection and another renewal.
         let timeout = command_timeout.min(lease / 8);
         let schedule = Mutex::new(RenewalSchedule::new(tick));
         Self { fresh: DashMap::new(), schedule, turns: DashMap::new(), lease, tick, timeout }
@@ -57,12 +58,12 @@ impl Watchdog {
         self.fresh.insert(lease.renew.id.number(), Arc::downgrade(lease));
     }
 
-    /// The hold is over. What the schedule has of it is left out when its time comes.
+    /// Removes a hold that has ended. An entry in the schedule is skipped when it is due.
     pub(crate) fn remove(&self, lease: &Arc<Lease>) {
         self.fresh.remove(&lease.renew.id.number());
     }
 
-    /// Tells every holder that its hold is on its own now. What was given back is about to be released.
+    /// Tells every holder that its hold is no longer renewed. A released hold is about to be freed.
     pub(crate) fn close(&self) {
         let schedule = self.schedule();
         let fresh = self.fresh.iter().filter_map(|entry| entry.value().upgrade());
@@ -73,7 +74,7 @@ impl Watchdog {
         }
     }
 
-    /// How many holds it keeps in mind.
+    /// How many holds it knows.
     #[cfg(test)]
     pub(crate) fn known(&self) -> usize {
         self.schedule().len() + self.fresh.len()
@@ -83,10 +84,10 @@ impl Watchdog {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be renewed now.
+    /// Returns the holds to renew now.
     fn due(&self) -> Vec<Due> {
         let now = Instant::now();
-        // A hold is in the one or in the other whenever this is not locked.
+        // Unless the schedule is locked, each hold is in one of the two.
         let mut schedule = self.schedule();
         self.fresh.retain(|_, lease| {
             if let Some(lease) = lease.upgrade() {
@@ -103,7 +104,7 @@ impl Watchdog {
                     Check::Wait => waiting.push(lease),
                     Check::Over => {}
                 },
-                // A batch that goes anyway takes along what would be due soon.
+                // A batch that is sent anyway also takes holds that are due soon.
                 None if by < soon => by = soon,
                 None => break,
             }
@@ -123,7 +124,8 @@ impl Watchdog {
         }
     }
 
-    /// Sends what is due, each batch on its own: one that hangs delays no other.
+    /// Sends the renewals that are due. Each batch is sent by itself, so one that hangs delays no
+    /// other.
     fn tick(self: &Arc<Self>, transport: &Arc<dyn Transport>) {
         let mut due = self.due();
         // One call stays within one slot, and so on one server.
@@ -131,7 +133,7 @@ impl Watchdog {
             (std::ptr::from_ref(lease.script) as usize, transport.slot(&lease.renew.key))
         };
         due.sort_by_cached_key(place);
-        // Of servers that are gone, or have nothing to do.
+        // Entries of servers that are gone, or have nothing to do.
         self.turns.retain(|_, turns| Arc::strong_count(turns) > 1);
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
             for batch in alike.chunks(BATCH) {
@@ -145,7 +147,7 @@ impl Watchdog {
     }
 }
 
-/// The task. Ends with the engine.
+/// Runs the task. It ends with the engine.
 pub(super) async fn run(
     life: Weak<Lifecycle>,
     watchdog: Weak<Watchdog>,
@@ -164,7 +166,7 @@ pub(super) async fn run(
     }
 }
 
-/// A hold, and the lease it is to be renewed to.
+/// A hold, and the lease to which it is to be renewed.
 type Due = (Arc<Lease>, Duration);
 
 async fn renew(
@@ -182,7 +184,7 @@ async fn renew(
         let give_up = sent + watchdog.timeout;
         let turn = timeout_at(give_up, turns.acquire_many(batch.len() as u32)).await;
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
-        // Who was told meanwhile that it is lost must not have it renewed.
+        // A hold whose holder was told of a loss meanwhile must not be renewed.
         let held: Vec<_> = batch.iter().filter(|(hold, _)| hold.loss().is_none()).collect();
         let answers = ask(&transport, &held, give_up).await?;
         let mut refused = None;
@@ -207,7 +209,7 @@ async fn renew(
     };
     match renew_all(&batch).await {
         Ok(()) => {}
-        // What is refused to one is no reason to let the others go.
+        // The refusal of one renewal must not affect the other holds.
         Err(error)
             if batch.len() > 1
                 && (error.is_of_keys_apart() || matches!(error, WireError::Refused(_))) =>
@@ -249,7 +251,7 @@ async fn ask(
     Ok(answers)
 }
 
-/// What becomes of a hold whose keys are asked for one by one. `None`: it cannot be said.
+/// Renews a hold whose keys are on two servers, key by key. `None`: the result is unknown.
 async fn ask_each(
     transport: &Arc<dyn Transport>,
     [lock, beside]: [Invocation; 2],

@@ -1,4 +1,4 @@
-//! Acquisitions and releases of several locks, in one call.
+//! Acquisitions and releases of several locks in one call.
 
 use super::{
     reentrant::{ACQUIRE, RELEASE},
@@ -8,12 +8,12 @@ use crate::wire::{Arg, Invocation, Reply, Script, WireError};
 
 static COMBINE: Script = script!("reentrant/combine");
 
-/// Whether this call may travel together with others.
+/// Whether this call may be combined with others.
 pub(crate) fn is_combinable(call: &Invocation) -> bool {
     std::ptr::eq(call.script, &ACQUIRE) || std::ptr::eq(call.script, &RELEASE)
 }
 
-/// One call for all of these; answered by one answer for each, see [`combined`].
+/// Combines the calls into one. Its reply has one answer for each: see [`combined`].
 pub(crate) fn combine(calls: &[Invocation]) -> Invocation {
     let mut args = Vec::with_capacity(1 + 5 * calls.len());
     args.extend(calls.iter().map(|call| call.args[0].clone()));
@@ -25,7 +25,7 @@ pub(crate) fn combine(calls: &[Invocation]) -> Invocation {
     Invocation { script: &COMBINE, keys: calls.len(), args }
 }
 
-/// The answers to so many combined calls, each as if it had come by itself.
+/// The answers of the combined calls, each as if its call had been sent by itself.
 pub(crate) fn combined(
     reply: Reply,
     calls: usize,

@@ -1,4 +1,4 @@
-//! [`Protocol`]: what every kind of lock says of itself.
+//! [`Protocol`]: what defines a kind of lock.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -14,29 +14,29 @@ use crate::{
     wire::{Invocation, Reply, Script, WireError},
 };
 
-/// A kind of lock, on one name. What is said here once and for all is the plain reentrant lock;
-/// other kinds say where they differ.
+/// A kind of lock, with one name. The default methods are those of the plain reentrant lock. Other
+/// kinds override what differs.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// The lock's key.
     fn key(&self) -> &Bytes;
 
-    /// Who keeps the line of those who wait.
+    /// Who orders the waiters.
     fn order(&self) -> Order {
         Order::Local
     }
 
-    /// The channel on which this waiter is told that it may look. `None`: nobody tells.
+    /// The channel that wakes this waiter. `None`: no message does.
     fn channel(&self, id: &HoldId) -> Option<Cow<'_, str>>;
 
-    /// A name for a new outermost hold.
+    /// A new id for an outermost hold.
     fn id(&self, identity: &Identity) -> HoldId {
         identity.next()
     }
 
-    /// Takes the lock for a new outermost hold.
+    /// Acquires the lock for a new outermost hold.
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation;
 
-    /// What an answer to `acquire` means.
+    /// Reads the reply to `acquire`.
     fn acquired(&self, reply: Reply) -> Result<Timely<AcquireReply>, WireError> {
         match reply {
             Reply::Nil => Ok(Timely::InTime(AcquireReply::Granted { token: None })),
@@ -45,14 +45,14 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// The script that passes a hold on to another caller without the lock being free in between.
-    /// `None`: holds of this kind are not passed on.
+    /// The script that moves a hold to another id without freeing the lock in between. `None`:
+    /// holds of this kind are not handed off.
     fn passing(&self) -> Option<&'static Script> {
         None
     }
 
-    /// Passes a hold on to another, of a kind that has `passing`; answered as `acquire`, but that it is
-    /// another's when it is gone.
+    /// Moves a hold to another id, for a kind that has `passing`. The reply is that of `acquire`.
+    /// If the hold is gone, the lock counts as another's.
     fn pass(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Invocation {
         let script = self.passing().expect("a kind that is passed on");
         let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
@@ -60,7 +60,8 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
         Invocation { script, keys, args }
     }
 
-    /// Lets a hold go on for so many ms at least, and asks who listens; see [`extended`](super::extended).
+    /// Extends a hold to at least this many ms, and asks how many listeners the channel has. See
+    /// [`extended`](super::extended).
     fn extend(&self, id: &HoldId, lease: u64) -> Invocation {
         let channel = self.channel(id).unwrap_or_default().into_owned();
         plain::extend(self.key(), id, lease, &channel.into())
@@ -71,45 +72,47 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
         plain::reenter(self.key(), id, terms, count)
     }
 
-    /// Lowers the hold count to `count`; 0 frees the lock.
+    /// Lowers the hold count to `count`. 0 frees the lock.
     fn release(&self, id: &HoldId, count: u32) -> Invocation;
 
-    /// Takes back all that acquisitions under this name may have come to.
+    /// Undoes everything that acquisitions with this id may have done.
     fn undo(&self, id: &HoldId) -> Invocation {
         self.release(id, 0)
     }
 
-    /// The script that renews holds of this kind, in batches; see [`renew`](super::renew).
+    /// The script that renews holds of this kind in batches. See [`renew`](super::renew).
     fn renewal(&self) -> &'static Script {
         &plain::RENEW
     }
 
-    /// Whether others may cut the lease of a hold short, so that a fixed one has to be upheld.
+    /// Whether other clients may shorten a hold's lease. If so, a fixed lease is sent again by the
+    /// watchdog.
     fn is_upheld(&self) -> bool {
         false
     }
 
-    /// Frees the lock, whoever holds it. Not to be repeated.
+    /// Frees the lock, whoever holds it. Must not be repeated.
     fn force_unlock(&self, not_after: u64) -> Invocation;
 
-    /// Who holds the lock, and who waits.
+    /// Reads the holders and the waiters.
     fn inspect(&self) -> Invocation {
         plain::inspect(self.key())
     }
 
-    /// The fencing token that was given out last, of a kind that has one.
+    /// Reads the last fencing token, for a kind that has tokens.
     fn token(&self) -> Option<Invocation> {
         None
     }
 }
 
-/// Who keeps the line of those who wait for a lock.
+/// Who orders the waiters of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The client: only the first of its waiters asks the server.
+    /// The client. Only its first waiter asks the server.
     Local,
-    /// The client, but the lock may be shared: when the first gets in, so may all behind it.
+    /// The client, but the lock can be shared. When the first waiter is granted, all behind it may
+    /// try.
     Shared,
-    /// The server: each waiter asks for itself, and must be seen there every so often.
+    /// The server. Each waiter asks for itself, once every heartbeat at least.
     Server { heartbeat: Duration },
 }

@@ -1,4 +1,4 @@
-//! The fair lock: a reentrant lock, and a line of waiters that the server keeps.
+//! The fair lock: a reentrant lock, and a line of waiters on the server.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -26,11 +26,11 @@ pub(crate) struct Fair {
     key: Bytes,
     queue: Bytes,
     deadlines: Bytes,
-    /// Each waiter has a channel of its own below this one.
+    /// Each waiter's channel begins with this one.
     channel: Bytes,
-    /// In ms: how long a waiter of ours keeps its place unseen.
+    /// How long a waiter of this crate keeps its place after it last asked, in ms.
     wait: u64,
-    /// The same for one of Redisson's.
+    /// The same for a waiter of Redisson.
     theirs: u64,
 }
 

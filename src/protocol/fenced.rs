@@ -1,4 +1,4 @@
-//! The fenced lock: a reentrant lock, and a counter that each grant counts up.
+//! The fenced lock: a reentrant lock, and a counter that each grant increments.
 
 use std::borrow::Cow;
 

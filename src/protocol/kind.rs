@@ -1,4 +1,4 @@
-//! The kinds of lock there are.
+//! [`Kind`]: the kinds of lock.
 
 use super::{
     contract::Protocol,
@@ -22,8 +22,8 @@ pub(crate) enum Kind {
     Write,
 }
 
-/// What an owner may hold of one name: of all kinds but the read/write lock it is the same hold, as
-/// it is on the server.
+/// The part of a name that an owner can hold. All kinds but the read/write lock share one hold, as
+/// they do on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     Whole,
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// Whether its holder may take it once more.
+    /// Whether its holder can re-enter.
     pub(crate) fn is_reentrant(self) -> bool {
         !matches!(self, Self::NonReentrant | Self::NonReentrantFair)
     }

@@ -1,7 +1,7 @@
-//! What a kind of lock is: its scripts, keys and channel, and what their replies mean.
+//! The kinds of lock: scripts, keys and channels, and the meaning of the replies.
 //!
-//! Pure: nothing here waits, and nothing here knows of connections. A new kind is one more file
-//! here and one more folder in `lua/`.
+//! Pure: nothing here waits or knows a connection. A new kind is one more file here and one more
+//! folder in `lua/`.
 
 macro_rules! script {
     ($name:literal) => {

@@ -1,4 +1,4 @@
-//! What all kinds have of the plain lock, a hash `{ holder: count }`, unless they say otherwise.
+//! What other kinds share with the plain lock, a hash `{ holder: count }`.
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
-//! The two sides of a read/write lock: a hash `{ mode, holder: count, ... }`, and a key with a time
-//! of its own for each read hold.
+//! The two sides of a read/write lock: a hash `{ mode, holder: count, ... }`, and for each read
+//! hold a key with a TTL of its own.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ static WRITE: Script = script!("write/acquire");
 static RELEASE_WRITE: Script = script!("write/release");
 static FORCE_UNLOCK_WRITE: Script = script!("write/force_unlock");
 
-/// What both sides have.
+/// What both sides share.
 #[derive(Debug)]
 struct Common {
     key: Bytes,
@@ -47,7 +47,7 @@ impl Common {
     }
 }
 
-/// The side of those who read, beside each other.
+/// The side of the readers, who share the lock.
 #[derive(Debug)]
 pub(crate) struct Read(Common);
 
@@ -68,7 +68,7 @@ impl Read {
     }
 }
 
-/// Renews the timeout key of a read hold, and nothing else.
+/// Renews only the timeout key of a read hold.
 pub(super) fn renew_apart(key: &Bytes, id: &HoldId, lease: u64) -> Invocation {
     let args = vec![Arg::Bytes(timeout(key, id)), lease.into()];
     Invocation { script: &RENEW_READ_APART, keys: 1, args }
@@ -118,7 +118,7 @@ impl Protocol for Read {
         &RENEW_READ
     }
 
-    /// A renewal of one of Redisson's readers sets the TTL that all of them share, downwards too.
+    /// A renewal by a Redisson reader sets the TTL that all readers share, and may shorten it.
     fn is_upheld(&self) -> bool {
         true
     }
@@ -128,7 +128,7 @@ impl Protocol for Read {
     }
 }
 
-/// The side of the one who writes.
+/// The side of the writer.
 #[derive(Debug)]
 pub(crate) struct Write(Common);
 

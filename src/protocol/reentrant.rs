@@ -1,7 +1,7 @@
 //! The reentrant lock: a hash `{ holder: count }` with a TTL.
 //!
-//! The non-reentrant lock is the same on the wire: that nobody enters again the client sees to. So
-//! is the spin lock, but that its waiters do not listen.
+//! The non-reentrant lock is the same on the server; the client refuses a re-entry. The spin lock
+//! is the same too, but its waiters do not subscribe.
 
 use std::borrow::Cow;
 

@@ -22,7 +22,7 @@ pub(crate) fn renew<'a>(
 ) -> Invocation {
     let reads = script.or_with_one_key;
     let keys = holds.len() * if reads { 2 } else { 1 };
-    // All words in one piece of memory: to count the references to each costs more than to copy it.
+    // All arguments share one piece of memory: counting references to each costs more than copying.
     let bytes = holds.clone().map(|(hold, _)| hold.key.len() + hold.id.as_bytes().len()).sum();
     let mut text = BytesMut::with_capacity(bytes);
     let mut word = |word: &[u8]| {
@@ -39,8 +39,8 @@ pub(crate) fn renew<'a>(
     Invocation { script, keys, args }
 }
 
-/// Renews a hold whose two keys are apart, each where it is: the hold itself, and then what lives
-/// beside it. `None`: such a hold has one key.
+/// Renews a hold whose two keys are on two servers, each on its server: the hold first, then the
+/// key beside it. `None`: such a hold has one key.
 pub(crate) fn renew_apart(
     script: &'static Script,
     hold: &Renew,

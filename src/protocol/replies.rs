@@ -1,4 +1,4 @@
-//! What the scripts answer, and what that means.
+//! The replies of the scripts, and their meaning.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use crate::{
     wire::{Reply, WireError},
 };
 
-/// What a request came to that must have no effect past its not-after.
+/// The result of a request that must have no effect after its not-after time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timely<T> {
     InTime(T),
-    /// This copy came after its not-after; the server's time in ms.
+    /// This copy came after its not-after time. Contains the server's time in ms.
     Late(u64),
 }
 
-/// What the server says to whoever wants a lock.
+/// The server's answer to an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireReply {
-    /// It is the caller's from now on. `token`: of a kind that has one.
+    /// The caller holds the lock now. `token`: for a kind that has one.
     Granted { token: Option<u64> },
-    /// It is another's, for so long; `None`: without expiry.
+    /// Another holder has the lock, for this long. `None`: without expiry.
     Held(Option<Duration>),
 }
 
@@ -29,28 +29,28 @@ impl AcquireReply {
         Self::Held(u64::try_from(pttl).ok().map(Duration::from_millis))
     }
 
-    /// Whether replicas have anything to confirm when this is the reply to an acquisition.
+    /// Whether replicas have something to confirm after this reply to an acquisition.
     pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
         !matches!(reply, Reply::Int(_))
     }
 }
 
-/// What became of a re-entry.
+/// The result of a re-entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reentry {
     Granted,
-    /// There is no hold to enter again.
+    /// There is no hold to re-enter.
     Gone,
 }
 
 impl Reentry {
-    /// Whether replicas have anything to confirm when this is the reply to a re-entry.
+    /// Whether replicas have something to confirm after this reply to a re-entry.
     pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
         *reply == Reply::Int(1)
     }
 }
 
-/// What an answer to [`Protocol::reenter`](super::Protocol::reenter) means.
+/// Reads the reply to [`Protocol::reenter`](super::Protocol::reenter).
 pub(crate) fn reentered(reply: Reply) -> Result<Timely<Reentry>, WireError> {
     match reply {
         Reply::Int(1) => Ok(Timely::InTime(Reentry::Granted)),
@@ -59,8 +59,8 @@ pub(crate) fn reentered(reply: Reply) -> Result<Timely<Reentry>, WireError> {
     }
 }
 
-/// What an answer to [`Protocol::release`](super::Protocol::release) means. `None`: there was nothing to release. Else how many
-/// were told, as far as this kind says.
+/// Reads the reply to [`Protocol::release`](super::Protocol::release). `None`: there was nothing to
+/// release. Otherwise how many clients got the message, if this kind counts them.
 pub(crate) fn released(reply: Reply) -> Result<Option<u64>, WireError> {
     match reply {
         Reply::Int(0) => Ok(None),
@@ -69,15 +69,15 @@ pub(crate) fn released(reply: Reply) -> Result<Option<u64>, WireError> {
     }
 }
 
-/// What became of a [`Protocol::extend`](super::Protocol::extend).
+/// The result of a [`Protocol::extend`](super::Protocol::extend).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extended {
-    /// The hold goes on; so many listen to the channel, if that can be told.
+    /// The hold goes on. Contains the number of listeners on the channel, if known.
     Yes(Option<u64>),
     Gone,
 }
 
-/// What an answer to [`Protocol::extend`](super::Protocol::extend) means.
+/// Reads the reply to [`Protocol::extend`](super::Protocol::extend).
 pub(crate) fn extended(reply: Reply) -> Result<Extended, WireError> {
     match reply {
         Reply::Int(0) => Ok(Extended::Gone),
@@ -87,14 +87,14 @@ pub(crate) fn extended(reply: Reply) -> Result<Extended, WireError> {
     }
 }
 
-/// What became of a [`Protocol::force_unlock`](super::Protocol::force_unlock).
+/// The result of a [`Protocol::force_unlock`](super::Protocol::force_unlock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forced {
     Freed,
     NobodyHeld,
 }
 
-/// What an answer to [`Protocol::force_unlock`](super::Protocol::force_unlock) means.
+/// Reads the reply to [`Protocol::force_unlock`](super::Protocol::force_unlock).
 pub(crate) fn forced(reply: Reply) -> Result<Timely<Forced>, WireError> {
     match reply {
         Reply::Int(1) => Ok(Timely::InTime(Forced::Freed)),
@@ -103,17 +103,18 @@ pub(crate) fn forced(reply: Reply) -> Result<Timely<Forced>, WireError> {
     }
 }
 
-/// What became of one renewal.
+/// The result of one renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
     Yes,
     /// The lock is free.
     Gone,
-    /// The lock is another's.
+    /// Another holder has the lock.
     Taken,
 }
 
-/// What an answer to [`renew`](super::renewals::renew) means, hold by hold: a renewal may be refused without its neighbours.
+/// Reads the reply to [`renew`](super::renewals::renew), hold by hold. One renewal may be refused
+/// while others succeed.
 pub(crate) fn renewed(reply: Reply) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
     let Reply::Array(answers) = &reply else {
         return Err(unexpected(&reply));
@@ -130,14 +131,14 @@ pub(crate) fn renewed(reply: Reply) -> Result<Vec<Result<Renewed, WireError>>, W
         .collect()
 }
 
-/// A lock as the server has it.
+/// The state of a lock on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// In ms; negative as Redis's PTTL says it.
+    /// In ms. Negative values are those of Redis's PTTL.
     pub(crate) pttl: i64,
     /// The fields of the hash.
     fields: Vec<(String, String)>,
-    /// Who waits, in order, and for how many ms its place is kept.
+    /// The waiters in order, and for how many ms each keeps its place.
     pub(crate) queue: Vec<(String, Option<i64>)>,
 }
 
@@ -146,7 +147,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct SeenHolder {
     pub(crate) id: String,
     pub(crate) count: u64,
-    /// Whether others may hold the lock beside it.
+    /// Whether other holders may share the lock.
     pub(crate) shares: bool,
 }
 
@@ -159,8 +160,8 @@ impl Snapshot {
         self.fields.iter().any(|(id, _)| id == holder.as_str())
     }
 
-    /// Who holds the lock. The hash of a lock with two sides has a field `mode` beside them, and the ids of its
-    /// writers end in `:write`.
+    /// The holders of the lock. The hash of a lock with two sides also has a field `mode`, and the
+    /// ids of its writers end in `:write`.
     pub(crate) fn holders(&self, has_sides: bool) -> Vec<SeenHolder> {
         let holders = self.fields.iter().filter(|(id, _)| !has_sides || id != "mode");
         let seen = holders.map(|(id, count)| SeenHolder {
@@ -172,7 +173,7 @@ impl Snapshot {
     }
 }
 
-/// What an answer to [`Protocol::inspect`](super::Protocol::inspect) means.
+/// Reads the reply to [`Protocol::inspect`](super::Protocol::inspect).
 pub(crate) fn inspected(reply: Reply) -> Result<Snapshot, WireError> {
     let read = || {
         let Reply::Array(parts) = &reply else { return None };
@@ -191,13 +192,14 @@ fn pairs(reply: &Reply) -> Option<Vec<(String, String)>> {
     items.chunks(2).map(pair).collect()
 }
 
-/// What an answer to [`Protocol::token`](super::Protocol::token) means. It is a text: no number of Lua's is as exact.
+/// Reads the reply to [`Protocol::token`](super::Protocol::token). It is text, because numbers in
+/// Lua are less exact.
 pub(crate) fn token(reply: &Reply) -> Result<u64, WireError> {
     let token = reply.as_text().and_then(|token| token.parse().ok());
     token.ok_or_else(|| unexpected(reply))
 }
 
-/// `{now}`, the answer of a script that came too late, with the server's time.
+/// Reads `{now}`, the reply of a script whose request was late, with the server's time.
 pub(super) fn late<T>(reply: &Reply) -> Result<Timely<T>, WireError> {
     let now = match reply {
         Reply::Array(answers) if answers.len() == 1 => answers[0].as_int(),

@@ -1,4 +1,4 @@
-//! [`Lease`]: until when a hold may be trusted, and how its holder hears that it is lost.
+//! [`Lease`]: until when a hold can be trusted, and how its holder is told of its loss.
 
 #[cfg(test)]
 mod tests;
@@ -25,8 +25,8 @@ use crate::{
     wire::Script,
 };
 
-/// How long a hold may be trusted, counted from when the request for it was SENT: its lease, less
-/// what clocks may drift apart meanwhile.
+/// How long a hold can be trusted, counted from when its request was SENT: its lease, less the
+/// possible drift of the clocks.
 pub(crate) fn trust(lease: Duration) -> Duration {
     lease.saturating_sub(lease / 100 + Duration::from_millis(2))
 }
@@ -36,17 +36,17 @@ pub(crate) fn trust(lease: Duration) -> Duration {
 /// ```text
 /// held --confirm--> held (until later)
 /// held --trust over, key gone, client closed--> lost
-/// held --end--> ended (released; nothing to be told any more)
+/// held --end--> ended (released; the holder is told nothing more)
 /// ```
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) renew: Renew,
     pub(crate) script: &'static Script,
-    /// Whether a lease that nobody renews has to be upheld all the same.
+    /// Whether a lease that is not renewed must be sent again anyway: see [`Protocol::is_upheld`].
     upheld: bool,
-    /// Of a read that was taken under a write of the same owner, that write: they live in one key.
+    /// For a read under the same owner's write: that write. Both live in one key.
     under: Option<Arc<Lease>>,
-    /// How many of those who hold it have not given it back yet.
+    /// How many shares of the hold have not been released.
     pub(crate) shares: AtomicU32,
     state: Mutex<State>,
     changed: Notify,
@@ -55,11 +55,11 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     trusted_until: Instant,
-    /// When the last request was sent that the server has granted.
+    /// When the last request was sent that the server granted.
     confirmed: Instant,
-    /// When the last lease ends that the server was asked for: no later than it does there.
+    /// When the last requested lease ends, at the earliest, on the server.
     leased_until: Instant,
-    /// The longest lease the key was asked for, and when one was asked for last.
+    /// The longest requested lease, and when a lease was last requested.
     longest: Duration,
     asked: Instant,
     loss: Option<Loss>,
@@ -69,23 +69,23 @@ struct State {
     /// When the next renewal is due.
     due: Instant,
     renewing: bool,
-    /// When the watchdog looks at it next. `None`: it does not know of it yet.
+    /// When the watchdog checks it next. `None`: the watchdog does not know it yet.
     scheduled: Option<Instant>,
 }
 
-/// What there is to do about a hold.
+/// What to do about a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// It is to be renewed, to this lease. [`Lease::renewed`] or [`Lease::not_renewed`] must follow.
+    /// Renew it to this lease. [`Lease::renewed`] or [`Lease::not_renewed`] must follow.
     Renew(Duration),
     /// Nothing yet.
     Wait,
-    /// Nothing any more, or not by the one who looks.
+    /// Nothing any more, or not by this check.
     Over,
 }
 
 impl Lease {
-    /// A hold whose request was sent at `sent` and granted.
+    /// A hold whose request was sent at `sent` and was granted.
     pub(crate) fn new(
         protocol: &dyn Protocol,
         id: HoldId,
@@ -121,7 +121,7 @@ impl Lease {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The server has granted, or renewed, the hold: the request was sent at `sent`.
+    /// The server has granted or renewed the hold. The request was sent at `sent`.
     pub(crate) fn confirm(&self, sent: Instant, lease: Duration) {
         let mut state = self.state();
         state.trusted_until = state.trusted_until.max(sent + trust(lease));
@@ -129,15 +129,15 @@ impl Lease {
         state.leased_until = state.leased_until.max(sent + lease);
     }
 
-    /// Whether the server has said lately that the hold is there. While renewals are answered, it says so
-    /// every third of the watchdog's time.
+    /// Whether the server confirmed the hold lately. While renewals are answered, it does so every
+    /// third of the watchdog's time.
     pub(crate) fn was_renewed(&self, now: Instant, watchdog: Duration) -> bool {
         let state = self.state();
         (state.watched > 0 || self.upheld) && now <= state.confirmed + watchdog / 2
     }
 
-    /// The server is about to be asked to keep the key for so long: whether it answers or not, it
-    /// may do so.
+    /// The server is about to be asked to keep the key this long. With or without an answer, it may
+    /// do so.
     pub(crate) fn asked(&self, now: Instant, lease: Duration) {
         {
             let mut state = self.state();
@@ -149,20 +149,20 @@ impl Lease {
         }
     }
 
-    /// After so long from now the server has surely freed the key by itself, if it is not asked to
-    /// keep it longer.
+    /// After this time from now the server has certainly freed the key, if it is not asked to keep
+    /// it longer.
     pub(crate) fn outlives(&self) -> Duration {
         self.state().longest
     }
 
-    /// When the server has surely freed the key by itself, as far as is known by now, of a hold whose
-    /// release began at `begun`.
+    /// When the server has certainly freed the key of a hold whose release began at `begun`, as far
+    /// as known.
     pub(crate) fn outlived_at(&self, begun: Instant) -> Instant {
         let state = self.state();
         begun.max(state.asked) + state.longest
     }
 
-    /// One more guard wants the hold renewed: the first renewal is due then.
+    /// One more guard wants the hold renewed. The first renewal is then due at `due`.
     pub(crate) fn watch(&self, due: Instant) {
         let mut state = self.state();
         if state.watched == 0 {
@@ -175,12 +175,12 @@ impl Lease {
         self.state().watched -= 1;
     }
 
-    /// Whether anybody still means to hold it.
+    /// Whether a guard of the hold is left.
     pub(crate) fn is_wanted(&self) -> bool {
         self.shares.load(Ordering::Relaxed) > 0
     }
 
-    /// The hold is being released: no renewals, no news from here on.
+    /// The hold is being released. From now on there are no renewals and no loss.
     pub(crate) fn end(&self) {
         self.state().ended = true;
     }
@@ -191,7 +191,7 @@ impl Lease {
         state.loss.is_none() && now < state.trusted_until
     }
 
-    /// The hold is lost. Only the first reason counts.
+    /// Marks the hold as lost. Only the first reason counts.
     pub(crate) fn lose(&self, why: Loss) {
         {
             let mut state = self.state();
@@ -218,12 +218,12 @@ impl Lease {
         loss
     }
 
-    /// Why the key is not there any more, as far as can be known.
+    /// Why the key is gone, as far as known.
     pub(crate) fn why_gone(&self) -> Loss {
         self.loss().unwrap_or(Loss::Removed)
     }
 
-    /// How long the hold may still be trusted. Zero when lost.
+    /// How long the hold can still be trusted. Zero when it is lost.
     pub(crate) fn trusted_for(&self) -> Duration {
         let state = self.state();
         match state.loss {
@@ -232,8 +232,8 @@ impl Lease {
         }
     }
 
-    /// Whether one who asks for such a lease now may go on with what is left of this one: no more than
-    /// it asked for, and not much less if nobody is to renew it.
+    /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
+    /// longer than requested. If it is not renewed, it must not be much shorter either.
     pub(crate) fn suits(&self, lease: Duration, watched: bool) -> bool {
         let state = self.state();
         let now = Instant::now();
@@ -243,7 +243,7 @@ impl Lease {
         state.loss.is_none() && left >= least && longest_left <= lease
     }
 
-    /// Done when the hold is lost.
+    /// Completes when the hold is lost.
     pub(crate) async fn lost(&self) -> Loss {
         let mut changed = pin!(self.changed.notified());
         loop {
@@ -259,7 +259,7 @@ impl Lease {
         }
     }
 
-    /// When to look at it next, if that is to be scheduled: nobody looks as early as that.
+    /// When to check it next. `None`: no check is needed, or an earlier one is scheduled.
     pub(crate) fn schedule(&self, now: Instant, watchdog: Duration) -> Option<Instant> {
         let mut state = self.state();
         if state.ended || state.loss.is_some() {
@@ -267,8 +267,8 @@ impl Lease {
         }
         let wanted = state.watched > 0 || self.upheld;
         let next = if wanted { state.due.min(state.trusted_until) } else { state.trusted_until };
-        // No later than that: what has ended meanwhile is to be forgotten; and what somebody wants
-        // renewed from now on has just been given a watchdog's lease.
+        // No later than this: a hold that has ended is then forgotten. A guard that asks for renewals
+        // from now on has just been given a full lease of the watchdog.
         let next = next.min(now + watchdog / 3);
         if state.scheduled.is_some_and(|scheduled| scheduled <= next) {
             return None;
@@ -277,8 +277,8 @@ impl Lease {
         Some(next)
     }
 
-    /// What there is to do, for one who takes what is due by `by`. Unless it is over, it has to be scheduled
-    /// anew.
+    /// What to do, for a check of the holds that are due by `by`. Unless it is over, the hold has
+    /// to be scheduled again.
     pub(crate) fn check(&self, now: Instant, by: Instant, watchdog: Duration) -> Check {
         let mut state = self.state();
         if state.ended
@@ -298,7 +298,7 @@ impl Lease {
             return Check::Wait;
         }
         state.renewing = true;
-        // Jitter, so that what was taken together is not renewed together for ever.
+        // Random, so that holds granted together are not renewed together for ever.
         state.due = now + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
         let left = whole_ms(state.leased_until.saturating_duration_since(now));
         drop(state);
@@ -317,7 +317,8 @@ impl Lease {
         self.state().renewing = false;
     }
 
-    /// No answer to a renewal: the hold is neither renewed nor lost. It has to be scheduled anew.
+    /// A renewal was not answered: the hold is neither renewed nor lost. It has to be scheduled
+    /// again.
     pub(crate) fn not_renewed(&self, watchdog: Duration) {
         let mut state = self.state();
         state.renewing = false;

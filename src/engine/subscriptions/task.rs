@@ -1,4 +1,4 @@
-//! The task that keeps the servers' subscriptions as the waiters want them.
+//! The task that subscribes and unsubscribes as the waiters need it.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::{PROBE_INTERVAL, Subscriptions, worker::Worker};
 use crate::{engine::lifecycle::Lifecycle, wire::Transport};
 
-/// Runs the task. Ends with the engine.
+/// Runs the task. It ends with the engine.
 pub(crate) async fn run(
     life: Weak<Lifecycle>,
     subscriptions: Arc<Subscriptions>,
@@ -29,10 +29,10 @@ pub(crate) async fn run(
                 }
                 workers.clear();
                 touched.extend(subscriptions.channels.iter().map(|entry| entry.key().clone()));
-                // A connection may be as it was, with what nobody wants any more.
+                // A connection may have survived, with subscriptions that are no longer needed.
                 touched.extend(subscriptions.subscribed.iter().map(|entry| entry.key().clone()));
             }
-            // The engine may be gone.
+            // To check whether the engine still exists.
             () = sleep(PROBE_INTERVAL) => {}
         }
         if life.upgrade().is_none_or(|life| life.check_open().is_err()) {

@@ -1,4 +1,4 @@
-//! What keeps the subscriptions on one server.
+//! [`Worker`]: the task for the subscriptions on one server.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -14,7 +14,7 @@ use crate::{
     wire::{Transport, WireError},
 };
 
-/// Keeps the subscriptions on one server; one that hangs keeps no other waiting.
+/// Keeps the subscriptions on one server. A server that hangs delays no other server's waiters.
 pub(super) struct Worker {
     pub(super) queue: mpsc::UnboundedSender<String>,
     task: JoinHandle<()>,
@@ -32,7 +32,7 @@ impl Worker {
     }
 }
 
-/// What it has begun is not gone on with: another begins with what is wanted then.
+/// What it had begun is not continued. Another worker starts from what is needed then.
 impl Drop for Worker {
     fn drop(&mut self) {
         self.task.abort();
@@ -58,7 +58,7 @@ async fn work(
             Err(error) => {
                 tracing::warn!(%error, "could not subscribe, waiters poll meanwhile");
                 sleep(backoff.next()).await;
-                // A connection that swallows everything is noticed here alone while somebody waits.
+                // A connection that swallows everything is noticed only here while waiters wait.
                 if matches!(error, WireError::Unanswered(_)) {
                     let _ = transport.probe(place).await;
                 }
@@ -67,8 +67,8 @@ async fn work(
     }
 }
 
-/// Brings the server's subscriptions in line with what is wanted of the touched channels. What
-/// fails is put back into the queue.
+/// Brings the server's subscriptions in line with the needs of the touched channels. Failed
+/// channels go back into the queue.
 async fn settle(
     subscriptions: &Subscriptions,
     transport: &Arc<dyn Transport>,
@@ -103,7 +103,7 @@ async fn settle(
             subscribed.remove_if(name, |_, by| *by == NOBODY);
         }
     };
-    // Until it is done, for it may be cut short.
+    // Until it is done, because it may be cut short.
     doubt(&stale);
     if !stale.is_empty() {
         if let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await {
@@ -126,7 +126,7 @@ async fn settle(
                     subscribed.insert(name, me);
                 }
             }
-            // What is refused to one is no reason not to hear of the others.
+            // The refusal of one channel must not affect the others.
             Err(WireError::Refused(_)) if part.len() > 1 => {
                 parts.push(part.split_off(part.len() / 2));
                 parts.push(part);
