@@ -1,4 +1,4 @@
-//! One try for a hold, from its first copy on the wire to its end.
+//! [`Attempt`]: one try for a hold, from its first copy on the wire to its end.
 //!
 //! ```text
 //! nothing --send--> in flight --granted--> granted --into_share--> (a hold)
@@ -6,8 +6,8 @@
 //!                      `--no answer--> unknown (a copy may yet take the lock)
 //! ```
 //!
-//! Dropped in any of these states, an attempt undoes what it did and what it may yet do: what is in
-//! flight is awaited first, for a release that overtook it would leave the lock held.
+//! If an attempt is dropped in any of these states, it undoes what it did and what it may still do.
+//! A copy in flight is awaited first: a release that overtook it would leave the lock held.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,28 +44,28 @@ pub(crate) struct Attempt {
     request: Request,
     id: HoldId,
     wish: Wish,
-    /// The owner's write hold under which it wants to read.
+    /// The owner's write hold, under which it wants to read.
     under: Option<Arc<Lease>>,
-    /// Whether it may stand in the server's line.
+    /// Whether it may enter the server's line.
     stands: bool,
     state: State,
-    /// What it is to take over.
+    /// The hold that it is to take over.
     source: Option<Baton>,
-    /// The server that was asked for that last.
+    /// The server that was last asked to swap that hold.
     place: Option<u64>,
-    /// Whether it has done so, and if so, whether that was the current hold here.
+    /// Whether the hold was swapped, and if so, whether it was the current local hold.
     swapped: Option<bool>,
-    /// The latest not-after of the copies that were never answered: until then one of them may
+    /// The latest not-after time of the copies that were never answered. Until then one of them may
     /// still take the lock.
     unanswered: Option<u64>,
-    // The last field: what is to be undone is handed over before it is dropped.
+    // The last field, because what is to be undone is handed over before it is dropped.
     _busy: Busy,
 }
 
 enum State {
     Nothing,
     InFlight(Copy),
-    /// What the copy got that was sent then.
+    /// The result of the copy that was sent then.
     Granted {
         sent: Instant,
         token: Option<u64>,
@@ -73,17 +73,17 @@ enum State {
     },
 }
 
-/// One copy of the request under way.
+/// One copy of the request, under way.
 struct Copy {
     reply: Flight,
     not_after: u64,
-    /// Whether the attempt may have stood in the server's line before it.
+    /// Whether the attempt may have entered the server's line before this copy.
     stood: bool,
 }
 
 impl Attempt {
-    /// An attempt at a new outermost hold, under an id of its own. `under`: the owner's write hold under which it
-    /// wants to read.
+    /// An attempt at a new outermost hold, with an id of its own. `under`: the owner's write hold,
+    /// under which it wants to read.
     pub(crate) fn new(lock: &Arc<LockState>, request: &Request, under: Option<Arc<Lease>>) -> Self {
         let target = &lock.target;
         let wish = Wish {
@@ -110,24 +110,24 @@ impl Attempt {
         &self.id
     }
 
-    /// For one who is not going to ask for a while: a copy that may yet take the lock is undone in the
-    /// background, and the attempt goes on under another id.
+    /// For a waiter that will not ask for a while: a copy that may still take the lock is undone in
+    /// the background, and the attempt continues with another id.
     pub(crate) fn part_with_unanswered(&mut self) {
         if self.unanswered.is_some() {
             *self = Self::new(&self.lock, &self.request, self.under.clone());
         }
     }
 
-    /// The next copy asks for the lock in the place of this hold. The hold is not renewed meanwhile: this attempt
-    /// may not be polled.
+    /// The next copy asks to replace this hold. The hold is not renewed meanwhile, because this
+    /// attempt may not be polled.
     pub(crate) fn swap_from(&mut self, mut source: Baton) {
         source.unwatch();
         self.lock.handoff.swapping();
         self.source = Some(source);
     }
 
-    /// Asks for the lock; again and again, while there is no answer, as long as the request allows. The waiters
-    /// that are to hear of each answer read it in `answers`.
+    /// Asks for the lock. Without an answer it asks again, as long as the request allows. Local
+    /// waiters read each answer in `answers`.
     pub(crate) async fn ask(&mut self, answers: Option<&Answers>) -> Result<AcquireReply, Error> {
         let target = self.lock.target.clone();
         let engine = &target.engine;
@@ -140,7 +140,7 @@ impl Attempt {
             let open = answers.map(Answers::ask);
             let answer = match sent == begun {
                 true => self.send(sent).await,
-                // The first copy has had its time, and this one has what is left.
+                // The first copy had its own bound. This one has the rest of the time.
                 false => timeout_at(retry_until, self.send(sent))
                     .await
                     .unwrap_or_else(|_| Err(WireError::unanswered("no answer in time"))),
@@ -163,7 +163,7 @@ impl Attempt {
         }
     }
 
-    /// Sends one copy, now. Dropped meanwhile, the copy stays with the attempt.
+    /// Sends one copy now. If the future is dropped, the copy stays with the attempt.
     async fn send(&mut self, sent: Instant) -> Result<Timely<AcquireReply>, WireError> {
         let target = &*self.lock.target;
         let engine = &target.engine;
@@ -192,7 +192,7 @@ impl Attempt {
             target.protocol.acquired(reply)
         });
         self.state = match answer {
-            // A script that is refused may have been refused in its middle: to be undone as well.
+            // A script may be refused in its middle, so its effect has to be undone too.
             Ok(InTime(Granted { token })) => State::Granted { sent, token, acknowledged },
             Err(ref error @ WireError::Refused(_)) if !error.did_nothing() => {
                 State::Granted { sent, token: None, acknowledged }
@@ -224,8 +224,8 @@ impl Attempt {
         answer
     }
 
-    /// A hold whose trust was over before the answer came is none, nor is one on a client that was
-    /// closed meanwhile.
+    /// A hold that is no longer trusted when the answer comes is no hold. Nor is one on a client
+    /// that was closed meanwhile.
     fn judge(&self) -> Result<(), Error> {
         self.lock.target.engine.check_open()?;
         match self.state {
@@ -241,7 +241,7 @@ impl Attempt {
         }
     }
 
-    /// Makes what was granted a hold.
+    /// Makes a share of what was granted.
     pub(crate) fn into_share(mut self) -> Share {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let State::Granted { sent, token, acknowledged } = state else {
@@ -267,7 +267,7 @@ impl Drop for Attempt {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let unanswered = self.unanswered.take();
         if matches!(state, State::Nothing) && unanswered.is_none() && !self.stands {
-            // What it was to take over goes to the next.
+            // The hold that it was to take over goes to the next caller.
             return;
         }
         let source = self.source.take().map(|source| (source, self.place));
@@ -290,7 +290,7 @@ async fn undo(
     // Whether it may hold the lock, and whether the server has said so.
     let (holds, granted) = match state {
         State::Nothing => (false, false),
-        // What has a source still was refused, in its middle maybe.
+        // If there still is a source, the script was refused, perhaps in its middle.
         State::Granted { .. } => (true, false),
         State::InFlight(copy) => {
             let answer = copy.reply.await.map(|reply| reply.split().0);
@@ -309,7 +309,7 @@ async fn undo(
             }
         }
     };
-    // The source first: then no copy can pass it on any more.
+    // The source first: no copy can then replace it.
     let passed = source.is_some();
     match source {
         Some((source, place)) if granted => drop(source.replaced(place)),

@@ -1,9 +1,9 @@
-//! [`Baton`]: a hold that nobody holds at the moment, on its way to the next caller.
+//! [`Baton`]: a hold between two callers.
 //!
 //! ```text
-//! (a guard) --unlock, drop--> baton --somebody waits here--> slot --adopted--> (a guard)
-//!                               |                             `--swapped--> (another hold)
-//!                               `--nobody does, or others have to come first--> released
+//! (a guard) --unlock, drop--> baton --a local waiter exists--> slot --adopted--> (a guard)
+//!                               |                               `--swapped--> (another hold)
+//!                               `--none, or others come first--> released
 //! ```
 
 use std::{fmt, sync::Arc};
@@ -19,22 +19,22 @@ use crate::{
     },
 };
 
-/// Where a hold is handed on.
+/// The lock in which a hold is handed off.
 pub(crate) trait Home: fmt::Debug + Send + Sync {
     fn target(&self) -> &Target;
     fn handoff(&self) -> &Handoff<Baton>;
 }
 
-/// A hold, with what its guards and batons know of it.
+/// A hold, with what its guards and batons need to know.
 #[derive(Debug)]
 pub(crate) struct Stake {
     pub(crate) home: Arc<dyn Home>,
     pub(crate) hold: Arc<Hold>,
-    /// Whether the watchdog renews the hold for whoever has this.
+    /// Whether the watchdog renews the hold for this value.
     pub(crate) watched: bool,
 }
 
-/// A hold whose last guard is gone. Dropping it leaves the hold to the next waiter of this process, or
+/// A hold whose last guard is gone. Dropping it leaves the hold to the next local waiter, or
 /// releases it in the background.
 #[derive(Debug)]
 pub(crate) struct Baton(Option<Stake>);
@@ -48,7 +48,7 @@ impl Baton {
         &self.stake().hold
     }
 
-    /// The hold, for whoever sees to its end.
+    /// Returns the hold. The caller takes care of its end.
     pub(crate) fn into_stake(mut self) -> Stake {
         self.0.take().expect("taken once")
     }
@@ -57,7 +57,7 @@ impl Baton {
         self.0.as_ref().expect("taken last")
     }
 
-    /// Whoever has it now does not want the hold renewed: what it is swapped for is another one.
+    /// Ends the renewals for this value: the hold is to be swapped for another one.
     pub(crate) fn unwatch(&mut self) {
         if let Some(stake) = &mut self.0
             && std::mem::take(&mut stake.watched)
@@ -66,8 +66,8 @@ impl Baton {
         }
     }
 
-    /// Another hold has taken its place on the server. `by`: who was asked for that, see [`Engine::serves`]. Says
-    /// whether it was the current one here.
+    /// Another hold has replaced it on the server. `by`: the server that was asked, see
+    /// [`Engine::serves`]. Returns whether it was the current local hold.
     ///
     /// [`Engine::serves`]: crate::engine::Engine::serves
     pub(crate) fn replaced(self, by: Option<u64>) -> bool {
@@ -76,15 +76,15 @@ impl Baton {
         home.released(&hold, None, None)
     }
 
-    /// The server that was asked has said that it is gone.
+    /// The server that was asked has said that the hold is gone.
     pub(crate) fn gone(self, by: Option<u64>) {
         let lease = &self.hold().lease;
         lease.lose(lease.why_gone());
         self.replaced(by);
     }
 
-    /// Gives the hold to the next who waits for it in this process, or to the server. Goes on in the background
-    /// if it is dropped.
+    /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
+    /// background if it is dropped.
     pub(crate) async fn pass_or_release(self) -> Result<(), Error> {
         let left = match self.plan() {
             Plan::Pass => self.leave(),
@@ -100,7 +100,7 @@ impl Baton {
         }
     }
 
-    /// Gives the hold back to the server. Goes on in the background if it is dropped.
+    /// Releases the hold on the server. Goes on in the background if it is dropped.
     pub(crate) async fn release(self) -> Result<(), Error> {
         let Stake { home, hold, watched } = self.into_stake();
         let target = hold.target.clone();
@@ -122,10 +122,11 @@ impl Baton {
         }
     }
 
-    /// Passes it on, if it is there and others need not have it first.
+    /// Asks the server whether the hold is there and who else waits, and hands it off if that is
+    /// allowed.
     async fn ask_and_pass(self) -> Result<(), Error> {
         let Stake { home, hold, watched } = self.stake();
-        // When there is no answer, or the hold is gone, the release finds it out.
+        // If there is no answer, or the hold is gone, the release finds out.
         let others = hold.extend(*watched).await;
         let may_pass = others.is_some_and(|others| home.handoff().asked(others));
         match if may_pass { self.leave() } else { Err(self) } {
@@ -134,7 +135,7 @@ impl Baton {
         }
     }
 
-    /// Leaves the hold to the next who waits here. It comes back when there is none.
+    /// Leaves the hold to the next local waiter. Returns it when there is none.
     fn leave(self) -> Result<(), Self> {
         let home = self.stake().home.clone();
         match home.handoff().leave(self) {
@@ -166,7 +167,7 @@ impl Drop for Baton {
             Plan::Ask | Plan::Release => Err(baton),
         };
         let Err(baton) = left else { return };
-        // A job that is never run, for its runtime is gone, must not come back to here.
+        // A job that never runs, because its runtime has ended, must not come back here.
         let stake = baton.into_stake();
         let target = stake.hold.target.clone();
         target.clone().engine.janitor.spawn(async move {
@@ -181,7 +182,7 @@ impl Drop for Baton {
 }
 
 impl dyn Home {
-    /// See [`Handoff::released`]; who waits here hears of it.
+    /// See [`Handoff::released`]. Also tells the local waiters.
     fn released(&self, hold: &Hold, told: Option<(Instant, u64)>, heard: Option<u64>) -> bool {
         let current = self.handoff().released(hold, told, heard);
         if current {
@@ -191,7 +192,7 @@ impl dyn Home {
     }
 }
 
-/// Releases a hold that was left to one who does not take it over. Ends when none was left for a while.
+/// Releases a hold that a waiter does not take over. Ends when the slot has been empty for a while.
 async fn mind(home: Arc<dyn Home>) {
     let engine = &home.target().engine;
     loop {

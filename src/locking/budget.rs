@@ -1,52 +1,57 @@
-//! [`Budget`]: how long one process may keep a lock among its own waiters, and when it yields to other processes.
+//! [`Budget`]: how long one process may hand a lock on locally, and when it yields to other processes.
 //!
 //! ```text
-//! won --turns--> used up --nobody else waits--> goes on, until the next gap
+//! won --turns--> used up --no other process waits--> goes on, until the next gap
 //!                   `--others wait--> released, yields --they had their turns--> open
-//!                                                 `--nobody came--> open, and the next budget is larger
+//!                                                 `--none came--> open, and the next budget is larger
 //! ```
 //!
-//! Pure: it is told what happened and when, and says what to do.
+//! Pure: it is told what happened and when, and decides what to do.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A hold is handed on for so many turns and so long before the server is asked whether it is still there. That is
-/// also the budget, while other processes wait.
+/// A hold is handed off for this many turns and this long. Then the server is asked whether the
+/// hold is still there. While other processes wait, this is also the budget.
 const TURNS: u32 = 64;
 const TIME: Duration = Duration::from_millis(2);
 
-/// After so long the lock is free for [`GAP`] in any case, for processes that poll and do not subscribe.
+/// After this time the lock is free for [`GAP`] in any case, for processes that poll and do not
+/// subscribe.
 const UNBROKEN: Duration = Duration::from_millis(32);
 const GAP: Duration = Duration::from_millis(1);
 
-/// How long a process that yields waits for the next of the others, at least: a JVM needs that long to
-/// wake up. Where the server is far, it waits for as long as they take to hear, acquire and release.
+/// The shortest time for which a yielding process waits for the next of the others. A JVM needs
+/// that long to wake up. If the server is far, the time is as long as they need to get the message,
+/// acquire and release.
 const COURTESY: Duration = Duration::from_millis(5);
 
-/// And at most: a call that took longer met a server that stood still, and says nothing of the way. The others
-/// hear of the release before its caller does, so they are ahead also where the way itself is longer.
+/// The longest such time. A call that took longer met a server that stood still, and says nothing
+/// about the distance. The others get the message before the release returns here, so they are
+/// ahead even over longer distances.
 const MOST_COURTESY: Duration = Duration::from_millis(100);
 
-/// Where nobody comes while a process yields, its budget doubles, up to so many times.
+/// If no other process comes while this one yields, its budget doubles, up to this many times.
 const MOST_VAIN: u32 = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// When it began, and how many times the hold was passed on since; `None`: with the next hold.
+    /// When the budget began, and how many hand-offs followed. `None`: it begins with the next
+    /// hold.
     since: Option<Instant>,
     turns: u32,
-    /// When the server last confirmed the hold, and how many times it was passed on since.
+    /// When the server last confirmed the hold, and how many hand-offs followed.
     confirmed: Option<Instant>,
     unasked: u32,
-    /// When the lock was last taken while it was free, and whether it was passed on since.
+    /// When the free lock was last taken, and whether a hand-off followed.
     begun: Option<Instant>,
     kept: bool,
-    /// How many others were waiting when the server last said so.
+    /// How many others were waiting, by the server's last answer.
     others: u64,
     yielding: Option<Yielding>,
-    /// Whether nobody came while the process yielded last, and how many times in a row that was so.
+    /// Whether no other process came during the last yield, and how many times in a row that
+    /// happened.
     suspect: bool,
     vain: u32,
 }
@@ -54,23 +59,24 @@ pub(crate) struct Budget {
 /// The lock is left to other processes.
 #[derive(Debug)]
 struct Yielding {
-    /// Until then, if nothing is heard.
+    /// Until then, if no message comes.
     until: Instant,
     courtesy: Duration,
-    /// The messages of others heard by then, how many there were before, and how many are enough.
+    /// The messages of others so far, the messages before, and how many messages of others are
+    /// enough.
     heard: u64,
     before: u64,
     enough: u64,
 }
 
-/// What is to become of a hold that somebody in the process waits for.
+/// What to do with a hold that a local waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// It goes on, and nobody is asked.
+    /// Hand it off without asking.
     Pass,
-    /// It goes on if the server says that it is there and that nobody else waits.
+    /// Hand it off if the server says that it is there and that no other process waits.
     Ask,
-    /// It is released.
+    /// Release it.
     Release,
 }
 
@@ -112,14 +118,15 @@ impl Budget {
         self.vain = 0;
     }
 
-    /// The hold was passed on.
+    /// The hold was handed off.
     pub(crate) fn passed(&mut self) {
         self.turns += 1;
         self.unasked += 1;
         self.kept = true;
     }
 
-    /// The server has confirmed the hold, and so many others wait. Says whether it may be passed on.
+    /// The server has confirmed the hold, and this many others wait. Returns whether it may be
+    /// handed off.
     pub(crate) fn asked(&mut self, now: Instant, others: u64) -> bool {
         self.others = others;
         (self.confirmed, self.unasked) = (Some(now), 0);
@@ -129,8 +136,8 @@ impl Budget {
         !self.is_over(now)
     }
 
-    /// The lock was released, and so many others told of it. `heard`: the messages on its channel
-    /// before that, if they are listened to. `took`: how long the one copy took that did it.
+    /// The lock was released, and this many other clients got the message. `heard`: the messages on
+    /// its channel before that, if it is subscribed. `took`: how long the release took.
     pub(crate) fn released(
         &mut self,
         now: Instant,
@@ -144,7 +151,7 @@ impl Budget {
             self.since = None;
         }
         if over && (others > 0 || self.kept) {
-            // Our own message comes first.
+            // This client's own message comes first.
             let before = heard.map_or(0, |heard| heard + 1);
             let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
             let courtesy = if others == 0 { GAP } else { far };
@@ -153,7 +160,7 @@ impl Budget {
         }
     }
 
-    /// Until when to leave the lock to others, by what is known by now.
+    /// Until when to leave the lock to others, as far as known now.
     pub(crate) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
         let yielding = self.yielding.as_mut()?;
         let heard = heard.map_or(0, |heard| heard.saturating_sub(yielding.before));
@@ -231,7 +238,7 @@ mod tests {
         budget.released(late, ms(1), 0, Some(0));
         assert_eq!(budget.yields_until(late, Some(1)), Some(late + GAP));
         assert_eq!(budget.yields_until(late + GAP, Some(1)), None);
-        // One long hold with nobody behind it is no reason.
+        // One long hold without a waiter behind it is no reason.
         budget.won(late);
         budget.released(late + UNBROKEN, ms(1), 0, Some(2));
         assert_eq!(budget.yields_until(late + UNBROKEN, Some(2)), None);

@@ -1,5 +1,4 @@
-//! [`Handoff`]: a hold that was given back goes to the next waiter of this process, and the server sees one
-//! hold that goes on.
+//! [`Handoff`]: a released hold goes to the next local waiter. The server sees one hold that goes on.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -10,10 +9,10 @@ use crate::locking::{
     hold::Hold,
 };
 
-/// A waiter that does not take over for so long is not being polled: others shall have the lock.
+/// A waiter that does not take over within this time is not being polled. Others then get the lock.
 pub(crate) const ADOPT_WITHIN: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// What one lock's hand-off knows. `B` is what goes from one caller to the next.
+/// The hand-off state of one lock. `B` is what goes from one caller to the next.
 #[derive(Debug)]
 pub(crate) struct Handoff<B> {
     state: Mutex<State<B>>,
@@ -21,16 +20,17 @@ pub(crate) struct Handoff<B> {
 
 #[derive(Debug)]
 struct State<B> {
-    /// What was given back here and not yet taken over. Its drop may lock the state: what leaves the slot is to be
-    /// dropped after the state is unlocked.
+    /// What was left here and not yet taken over. Its drop may lock the state, so it is dropped
+    /// after the state is unlocked.
     slot: Option<B>,
     /// When a hold was last left in the slot.
     at: Option<Instant>,
-    /// Whether somebody sees to it that nothing is forgotten in the slot.
+    /// Whether a task watches the slot for forgotten holds.
     minded: bool,
-    /// The hold of this process that was granted last. One before it is surely lost.
+    /// The local hold that was granted last. An earlier one is certainly lost.
     current: Option<Current>,
-    /// Whether it is to be swapped, by one who asks the server for that if it is polled.
+    /// Whether a waiter has taken the hold to swap it. It asks the server for that when it is
+    /// polled.
     swapping: bool,
     budget: Budget,
 }
@@ -68,21 +68,21 @@ impl Current {
     }
 }
 
-/// What has come of leaving a hold to the next waiter.
+/// The result of leaving a hold to the next waiter.
 #[derive(Debug)]
 pub(crate) enum Left<B> {
-    /// It was left. With `unminded`, the caller has to see to it that it is not forgotten; see
-    /// [`Handoff::forgotten`].
+    /// It was left. If `unminded`, the caller must start a task that watches for a forgotten hold:
+    /// see [`Handoff::forgotten`].
     Yes { unminded: bool },
-    /// There is nobody, or this is not the hold to hand on.
+    /// There is no waiter, or this is not the hold to hand off.
     No(B),
 }
 
-/// What one finds who looks whether a hold was forgotten.
+/// The result of a check for a forgotten hold.
 #[derive(Debug)]
 pub(crate) struct Forgotten<B> {
     pub(crate) baton: Option<B>,
-    /// Whether there is nothing to look after any more.
+    /// Whether there is nothing left to watch.
     pub(crate) idle: bool,
 }
 
@@ -91,7 +91,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// What is to become of a hold that is being given back while somebody here waits.
+    /// What to do with a hold that is being released while a local waiter exists.
     pub(crate) fn plan(&self, hold: &Hold) -> Plan {
         let state = self.state();
         match hold.may_pass() && state.is_current(hold) {
@@ -126,13 +126,13 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().slot.is_some()
     }
 
-    /// The hold that was left, if there is one.
+    /// Takes the hold that was left, if there is one.
     pub(crate) fn take(&self) -> Option<B> {
         self.state().slot.take()
     }
 
-    /// Takes out a hold that was left to one who does not take it over. To be called every [`ADOPT_WITHIN`], until
-    /// none was left for so long; `closing` is the last time in any case.
+    /// Takes a hold that a waiter did not take over. Call it every [`ADOPT_WITHIN`] until the
+    /// result is idle. With `closing` it is the last call in any case.
     pub(crate) fn forgotten(&self, closing: bool) -> Forgotten<B> {
         let mut state = self.state();
         let idle = state.at.is_none_or(|at| at.elapsed() >= ADOPT_WITHIN);
@@ -141,12 +141,13 @@ impl<B: AsRef<Hold>> Handoff<B> {
         Forgotten { baton, idle: !state.minded }
     }
 
-    /// What was taken from here is to be swapped for another hold.
+    /// The hold that was taken from here is to be swapped for another one.
     pub(crate) fn swapping(&self) {
         self.state().swapping = true;
     }
 
-    /// A hold was granted: while the lock was free, or in the place of one that was the current one or not.
+    /// A hold was granted. `swapped`: whether it replaced the current hold, or another one. `None`:
+    /// the lock was free.
     pub(crate) fn granted(&self, hold: &Arc<Hold>, swapped: Option<bool>) {
         match swapped {
             Some(true) => self.swapped(hold),
@@ -163,14 +164,15 @@ impl<B: AsRef<Hold>> Handoff<B> {
             state.budget.won(Instant::now());
             state.slot.take()
         };
-        // One of the two is lost. If the grant was heard of late, that may be this one: so the other is released.
+        // One of the two is lost. If the news of the grant is late, that may be the new one. The
+        // older one is therefore released.
         drop(stale);
     }
 
     /// The hold that was current until it was [released](Self::released) was swapped for this one.
     fn swapped(&self, hold: &Arc<Hold>) {
         let mut state = self.state();
-        // Or else the lock was found free since then, and this hold is gone.
+        // Otherwise the lock was found free since then, and this hold is gone.
         if state.current.is_none() {
             state.current = Some(Current::of(hold));
         }
@@ -184,12 +186,13 @@ impl<B: AsRef<Hold>> Handoff<B> {
         }
     }
 
-    /// The server has confirmed the hold, and said who else waits. Says whether it may go on.
+    /// The server has confirmed the hold, and said how many others wait. Returns whether it may be
+    /// handed off.
     pub(crate) fn asked(&self, others: u64) -> bool {
         self.state().budget.asked(Instant::now(), others)
     }
 
-    /// The lock was released on the server by a call sent then, or is surely not held any more; see
+    /// The lock was released on the server by a call sent then, or is certainly no longer held. See
     /// [`Budget::released`]. `false`: the hold was not the current one.
     pub(crate) fn released(
         &self,
@@ -214,12 +217,12 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().budget.yields_until(Instant::now(), heard)
     }
 
-    /// Whether somebody here holds the lock, and means to.
+    /// Whether a local holder has the lock and has not released it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.current().is_some_and(|hold| hold.is_wanted() && hold.lease.is_trusted(Instant::now()))
     }
 
-    /// Whether the server is about to say what becomes of a hold that was given back here.
+    /// Whether the server's answer about a hold that was released here is still to come.
     pub(crate) fn is_leaving(&self) -> bool {
         let swapping = self.state().swapping;
         self.current().is_some_and(|hold| !hold.is_wanted()) && !swapping && !self.is_offered()
@@ -229,7 +232,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().current.as_ref()?.hold.upgrade()
     }
 
-    /// Whether this process holds the lock, and will say when it does not any more.
+    /// Whether this process holds the lock. Its waiters are then told about the end of the hold.
     pub(crate) fn is_here(&self) -> bool {
         self.state().current.is_some()
     }

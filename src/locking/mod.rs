@@ -4,9 +4,16 @@
 //! acquire --re-enter--> share        the owner holds the lock already
 //!    |  `---attempt---> share        the server grants it
 //!    `------wait--+---> share        the server grants it later
-//!                 `---> share        a caller of this process hands its hold on (baton)
-//! share --release--> baton --> the next waiter of this process, or the server
+//!                 `---> share        a local caller hands its hold off (baton)
+//! share --release--> baton --> the next local waiter, or the server
 //! ```
+//!
+//! | word | meaning |
+//! |---|---|
+//! | hold | an outermost hold on the server, from its grant to its release |
+//! | share | one entry of a hold: what a guard has; a re-entry adds one |
+//! | baton | a hold whose last share was released, on its way to the next caller or to the server |
+//! | local | of this client, in this process |
 
 pub(crate) mod attempt;
 pub(crate) mod baton;
@@ -31,7 +38,7 @@ use crate::{
     },
 };
 
-/// Takes the lock. `None`: others held it for all the time given.
+/// Acquires the lock. `None`: other holders kept it until the bounds were over.
 pub(crate) async fn acquire(
     lock: &Arc<LockState>,
     request: &Request,
@@ -44,8 +51,8 @@ pub(crate) async fn acquire(
         under = owned::beside(lock, owner).await?;
     }
     let one_answer = request.bounds.is_one_answer();
-    // Where the server keeps the line, all stand in it. The others here may be waiting for the very hold under
-    // which this one wants to read.
+    // Where the server keeps the line, every waiter stands in it. Local waiters may be waiting for
+    // the very hold under which this caller wants to read.
     let passes_line = one_answer
         || under.is_some()
         || matches!(lock.target.protocol.order(), Order::Server { .. });

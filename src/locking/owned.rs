@@ -1,4 +1,4 @@
-//! What an owner holds already, when it asks for a lock.
+//! Acquisitions by an owner that already holds the lock, or the other side of it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     protocol::Side,
 };
 
-/// Takes the lock once more for an owner that holds it. `None`: it does not.
+/// Re-enters the lock for an owner that holds it. `None`: the owner does not hold it.
 pub(crate) async fn reenter(
     lock: &Arc<LockState>,
     owner: OwnerId,
@@ -34,7 +34,7 @@ pub(crate) async fn reenter(
     }
     let (home, request) = (lock.home_of(&hold), *request);
     let engine = lock.target.engine.clone();
-    // Run to its end: then the share gives back what was raised.
+    // Run to its end, so that the share releases what was raised.
     let reenter = async move {
         let begun = Instant::now();
         let retry_until = request.bounds.retry_until(begun, &home.target.engine.settings);
@@ -45,8 +45,8 @@ pub(crate) async fn reenter(
     engine.janitor.finish(reenter).await
 }
 
-/// What the owner holds of the other side of a read/write lock: under a write it may read, over a
-/// read it must not wait to write.
+/// Returns the owner's hold on the other side of a read/write lock. An owner that writes may read.
+/// An owner that reads must not wait to write.
 pub(crate) async fn beside(lock: &LockState, owner: OwnerId) -> Result<Option<Arc<Lease>>, Error> {
     match lock.kind.side() {
         Side::Whole => Ok(None),
@@ -60,8 +60,9 @@ pub(crate) async fn beside(lock: &LockState, owner: OwnerId) -> Result<Option<Ar
     }
 }
 
-/// Refuses an owner that would wait for a hold of its own. It may wait for one that is being given
-/// back, and need not wait for one that is lost: the server is asked, for nobody may have noticed.
+/// Refuses an owner that would wait for a hold of its own. It may wait for a hold that is being
+/// released, and need not wait for a lost one. The server is asked, because the loss may not be
+/// known here.
 async fn must_not_wait_for(hold: &Hold, lock: &LockState) -> Result<(), Error> {
     if !hold.is_wanted() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! [`Registry`]: the locks of one client that are in use, and what its owners hold.
+//! [`Registry`]: the locks of one client that are in use, and the holds of its owners.
 
 use std::{
     collections::HashMap,
@@ -32,11 +32,11 @@ use crate::{
     replicas::Replicas,
 };
 
-/// How often to look whether a hold that is being given back is somebody's again.
+/// How often to check whether a local caller has taken over a hold that is being released.
 const GLIMPSE: Duration = Duration::from_millis(20);
 
-/// One lock of one client: what all handles to it share. It lives while there is a handle, an acquisition, or a
-/// guard.
+/// One lock of one client. All handles to it share this state. It lives as long as a handle, an
+/// acquisition or a guard.
 #[derive(Debug)]
 pub(crate) struct LockState {
     pub(crate) target: Arc<Target>,
@@ -61,7 +61,8 @@ impl LockState {
         self.owners.holds().get(&(owner, side))?.upgrade()
     }
 
-    /// Where the hold of an owner is handed on: where it was granted, maybe by another kind of lock of this name.
+    /// The lock in which an owner's hold is handed off: the one that granted it, perhaps of another
+    /// kind with this name.
     pub(crate) fn home_of(self: &Arc<Self>, hold: &Hold) -> Arc<Self> {
         let grants = |lock: &Arc<Self>| Arc::ptr_eq(&lock.target, &hold.target);
         if grants(self) {
@@ -77,18 +78,20 @@ impl LockState {
         Registration::new(self.owners.clone(), owner, self.kind.side())
     }
 
-    /// Whether one who comes now need not stand in line: nobody does, nobody here holds the lock, and
-    /// it is not left to others.
+    /// Whether a new waiter may ask without standing in line: the line is empty, this process does
+    /// not hold the lock, and the lock is not left to others.
     pub(crate) fn is_open(&self) -> bool {
         self.target.line.is_empty()
             && !self.handoff.is_here()
             && self.handoff.yields_until(None).is_none()
     }
 
-    /// For one whose wait is over: whether the lock is held by all that is known. `false`: nothing is, and
-    /// nobody asks. If the server is being asked, its answer decides, if that comes before `until`.
-    /// `seen`: it has said so to this waiter. `before`: how many answers came before the wait; those say
-    /// nothing of now where whoever is first is not polled.
+    /// For a waiter whose wait is over: whether the lock is held, by all that is known here. If the
+    /// server is being asked, its answer decides, if it comes before `until`. `false`: nothing is
+    /// known, and no question is open.
+    ///
+    /// `seen`: the server has told this waiter so. `before`: how many answers had come before the
+    /// wait. Those say nothing about now if the first waiter is not polled.
     pub(crate) async fn is_held(
         &self,
         seen: bool,
@@ -188,13 +191,13 @@ impl Awaited for Arc<LockState> {
 
 impl Drop for LockState {
     fn drop(&mut self) {
-        // A newer one may stand there by now.
+        // A newer one may have replaced it.
         let locks = &self.owners.registry.locks;
         locks.remove_if(&(self.kind, self.name().to_owned()), |_, lock| lock.strong_count() == 0);
     }
 }
 
-/// What the owners of one client hold under one name, by whatever kind of lock.
+/// The holds of one client's owners under one name, by any kind of lock.
 #[derive(Debug)]
 struct Owners {
     name: String,
@@ -222,7 +225,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The one lock of that kind and name: all who ask share its line.
+    /// The one lock of this kind and name. All callers share its line.
     pub(crate) fn lock(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
@@ -235,7 +238,8 @@ impl Registry {
         let name = format!("{}{name}", engine.settings.prefix);
         if engine.transport.is_cluster() {
             let slot = |key: &str| engine.transport.slot(key.as_bytes());
-            // Of a name with a `}` before its `{` Redisson takes the slot wrongly, and hears nothing.
+            // For a name with a `}` before its `{`, Redisson computes the wrong slot and gets no
+            // messages.
             if slot(&name) != slot(&names::unlock_channel(&name)) || names::is_misread(&name) {
                 return Err(Error::Invalid(format!(
                     "the keys of a lock named {name:?} would not share a slot of the cluster: use a name without braces, or with one {{tag}}"

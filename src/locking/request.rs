@@ -1,4 +1,4 @@
-//! [`Request`]: what a caller asks for, checked.
+//! [`Request`]: the checked options of an acquisition.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::{
     replicas::Replicas,
 };
 
-/// Of a shorter lease nothing would be left after the round trip and the drift of clocks.
+/// Nothing would be left of a shorter lease after the round trip and the drift of the clocks.
 const SHORTEST_LEASE: Duration = Duration::from_millis(10);
 
-/// No lease and no wait may be longer.
+/// The longest lease and the longest wait.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// What a caller asks for.
+/// The checked options of an acquisition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) owner: Option<OwnerId>,
@@ -30,7 +30,7 @@ pub(crate) struct Request {
     /// Whether the hold must have a fencing token.
     pub(crate) needs_token: bool,
     pub(crate) bounds: Bounds,
-    /// The pauses of a waiter that no message wakes.
+    /// The pauses of a waiter that polls.
     pub(crate) backoff: SpinBackoff,
 }
 
@@ -78,8 +78,8 @@ pub(crate) enum Wait {
 pub(crate) struct Bounds {
     /// How long it waits for a lock that others hold.
     lock: Wait,
-    /// How long it repeats a request that the server does not answer: for `Settings::retry_timeout` at most, and
-    /// with `No` for `Settings::command_timeout`.
+    /// How long it repeats a request that the server does not answer: for `Settings::retry_timeout`
+    /// at most. With `No`, for `Settings::command_timeout` at most.
     server: Wait,
 }
 
@@ -90,12 +90,12 @@ impl Bounds {
         Self { lock: Wait::Until(deadline), server: Wait::Until(deadline) }
     }
 
-    /// Asks once, for an answer by this moment.
+    /// One answer decides. It must come by this moment.
     pub(crate) fn answer_by(end: Instant) -> Self {
         Self { lock: Wait::No, server: Wait::Until(end) }
     }
 
-    /// Of one who waits so long; not at all, for zero.
+    /// The bounds of a caller that waits this long. Zero means no wait.
     pub(crate) fn of(wait: Duration) -> Result<Self, Error> {
         match wait {
             Duration::ZERO => Ok(Self { lock: Wait::No, server: Wait::No }),
@@ -106,7 +106,7 @@ impl Bounds {
         }
     }
 
-    /// As long for the server, but not at all for a lock that others hold.
+    /// The same bounds, without a wait for a lock that others hold.
     pub(crate) fn without_waiting(self) -> Self {
         Self { lock: Wait::No, ..self }
     }
@@ -116,7 +116,7 @@ impl Bounds {
         matches!(self.lock, Wait::No)
     }
 
-    /// When a wait for the lock is over, if it has an end.
+    /// When the wait for the lock ends, if it has an end.
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self.lock {
             Wait::Until(deadline) => Some(deadline),
@@ -124,7 +124,8 @@ impl Bounds {
         }
     }
 
-    /// Until when a request is repeated that the server does not answer, by an operation that began at `begun`.
+    /// Until when an operation that began at `begun` repeats a request that the server does not
+    /// answer.
     pub(crate) fn retry_until(self, begun: Instant, settings: &Settings) -> Instant {
         let most = begun + settings.retry_timeout;
         match self.server {

@@ -1,4 +1,4 @@
-//! [`Share`]: one of the times a hold is held.
+//! [`Share`]: one entry of a hold.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -16,23 +16,24 @@ use crate::{
     },
 };
 
-/// One of the times a hold is held: what a guard has. Dropping it gives it back.
+/// One entry of a hold: what a guard has. Dropping it releases it.
 #[derive(Debug)]
 pub struct Share(Option<Stake>);
 
 impl Share {
-    /// One more share in the hold.
+    /// One more share of the hold.
     pub(crate) fn new(home: Arc<dyn Home>, hold: Arc<Hold>, watched: bool) -> Self {
         hold.lease.shares.fetch_add(1, Ordering::Relaxed);
-        // Whoever closes the client sees it, or else it is told here.
+        // The call that closes the client sees this share, or this call sees that the client is
+        // closed.
         if hold.target.engine.check_open().is_err() {
             hold.lease.lose(Loss::Closed);
         }
         Self(Some(Stake { home, hold, watched }))
     }
 
-    /// Makes the hold that was left here the hold of one who asks for this. It comes back if it is not what is asked
-    /// for, or if an owner asks: an owner's hold has an id of its own.
+    /// Makes a share of a hold that was handed off. The baton comes back if the hold does not suit
+    /// the request. An owner never adopts one, because an owner's hold has an id of its own.
     pub(crate) fn adopt(baton: Baton, request: &Request) -> Result<Self, Baton> {
         let Request { owner, lease, watched, replicas, .. } = *request;
         let hold = baton.hold();
@@ -40,7 +41,7 @@ impl Share {
             return Err(baton);
         }
         hold.lease.shares.fetch_add(1, Ordering::Relaxed);
-        // A client that was closed before this has told all holders but this one.
+        // The client was closed before, and has told all holders but this one.
         if hold.target.engine.check_open().is_err() {
             hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
             return Err(baton);
@@ -59,16 +60,16 @@ impl Share {
         &self.0.as_ref().expect("given back last").hold
     }
 
-    /// Makes the hold last for so long from now on, if it does not last longer; goes on in the
-    /// background if it is dropped.
+    /// Extends the hold to last this long from now, if it does not last longer already. Goes on in
+    /// the background if it is dropped.
     pub(crate) async fn prolong(&self, lease: Duration, bounds: Bounds) -> Result<(), Error> {
         let engine = &self.hold().target.engine;
         let retry_until = bounds.retry_until(Instant::now(), &engine.settings);
         engine.janitor.finish(self.hold().clone().prolong(lease, retry_until)).await
     }
 
-    /// Gives it back: to the next who waits for it in this process, or to the server. Goes on in the
-    /// background if it takes too long, or is dropped.
+    /// Releases the share. The last share's hold goes to the next local waiter or to the server.
+    /// Goes on in the background if it takes long or is dropped.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         self.give_back().expect("given back once").pass_or_release().await
     }

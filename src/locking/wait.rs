@@ -1,4 +1,4 @@
-//! The one wait loop: check, subscribe, check again, wait.
+//! The one wait loop: ask, subscribe, ask again, wait.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ use crate::{
     protocol::AcquireReply::{Granted, Held},
 };
 
-/// Waits for the lock. `seen_held`: the server has said that another holds it. `None`: it was held to the end.
+/// Waits for the lock. `seen_held`: the server has said that another holder has it. `None`: it was
+/// held to the end of the wait.
 pub(crate) async fn wait(
     lock: &Arc<LockState>,
     request: &Request,
@@ -30,12 +31,13 @@ pub(crate) async fn wait(
     seen_held: bool,
 ) -> Result<Option<Share>, Error> {
     let mut waiter = waiter(lock, request, attempt.id(), seen_held);
-    // What the server says to one is heard by all who wait here, unless each has a place on the server.
+    // All local waiters read the server's answers, unless each has a place on the server.
     let line = &lock.target.line;
     let answers = (!waiter.stands_on_server()).then_some(&line.answers);
     let before = line.answers.count();
     'waiting: loop {
-        // Those before it would wait for what it does not know that it has. On the server it keeps its place.
+        // A copy that was not answered may still take the lock, and waiters before this one would
+        // wait for it. On the server the waiter keeps its place.
         if !waiter.stands_on_server() {
             attempt.part_with_unanswered();
         }
@@ -99,8 +101,8 @@ fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bo
     }
 }
 
-/// Whether a waiter whose wait is over may be told that the lock is held. `before`: how many answers came before
-/// the wait.
+/// Whether a waiter whose wait is over may be told that the lock is held. `before`: how many
+/// answers had come before the wait.
 async fn was_held(
     lock: &LockState,
     request: &Request,

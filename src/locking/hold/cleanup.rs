@@ -1,4 +1,4 @@
-//! What is taken back from the server when nobody knows, or wants, what an acquisition has come to.
+//! Undoing acquisitions whose result is unknown or no longer wanted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use crate::{
     protocol::{self, Order},
 };
 
-/// Once no copy can take the lock any more, takes away what one may have taken.
+/// Waits until no copy can take the lock any more. Then undoes what a copy may have taken.
 pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_after: u64) {
     let engine = &target.engine;
     let give_up = Instant::now() + engine.settings.command_timeout + lasts(&target, lease);
     let mut backoff = Backoff::persistent();
-    // By the server's own word, not by our estimate: a clock may have been set back.
+    // The server's own time decides, not the estimate: a clock may have been set back.
     while !engine.is_closed() && Instant::now() < give_up {
         let pause = match engine.transport.server_time(target.protocol.key()).await {
             Ok(now) => {
@@ -32,7 +32,7 @@ pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_
     }
 }
 
-/// Takes back a hold, or a place in line, until the server has done it or has dropped it by itself.
+/// Undoes a hold or a place in line, until the server has done it or has dropped it by itself.
 pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
     let engine = &target.engine;
     let give_up = Instant::now() + lasts(target, lease);
@@ -52,11 +52,11 @@ pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
     }
 }
 
-/// How long a hold, or a place in line, may last if it is not taken back.
+/// How long a hold or a place in line may last without an undo.
 fn lasts(target: &Target, lease: Duration) -> Duration {
     let settings = &target.engine.settings;
     let place = match target.protocol.order() {
-        // A place is kept through the waits of those before it.
+        // A place also lasts for the waits of the waiters before it.
         Order::Server { .. } => settings.fair_wait.max(settings.redisson_fair_wait),
         Order::Local | Order::Shared => Duration::ZERO,
     };

@@ -1,7 +1,7 @@
 //! [`Hold`]: an outermost hold on a lock, from its grant to its release.
 //!
-//! A hold knows the lock on its server ([`target::Target`]). It does not know who in this process waits for
-//! it, or has it next.
+//! A hold knows the lock on its server ([`target::Target`]). It does not know the local waiters, or
+//! who has it next.
 
 pub(crate) mod cleanup;
 mod pass;
@@ -34,19 +34,19 @@ use crate::{
 pub(crate) struct Hold {
     pub(crate) target: Arc<Target>,
     pub(crate) lease: Arc<Lease>,
-    /// Of an owner's hold.
+    /// For an owner's hold.
     registration: Option<Registration<Hold>>,
-    /// The hold count. Whoever changes it on the server keeps it locked meanwhile, so changes
-    /// reach the server one after the other.
+    /// The hold count. It stays locked while it is changed on the server, so that the server sees
+    /// the changes one after the other.
     count: Mutex<u32>,
-    /// A copy of it that needs no lock.
+    /// A copy of the count that is read without a lock.
     shown: AtomicU32,
-    /// The fencing token of a kind that has one.
+    /// The fencing token, for a kind that has one.
     token: Option<u64>,
     /// How many replicas had to confirm it, and how many did if they were asked.
     replicas: Replicas,
     acknowledged: Option<u32>,
-    /// The latest not-after of the attempt's copies that were never answered.
+    /// The latest not-after time of the attempt's copies that were never answered.
     unanswered: Option<u64>,
 }
 
@@ -54,19 +54,19 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) id: HoldId,
-    /// When the winning request was sent.
+    /// When the request was sent that was granted.
     pub(crate) sent: Instant,
     pub(crate) lease: Duration,
     pub(crate) token: Option<u64>,
     pub(crate) replicas: Replicas,
     pub(crate) acknowledged: Option<u32>,
     pub(crate) unanswered: Option<u64>,
-    /// The owner's write hold under which a read was taken.
+    /// The owner's write hold under which it reads.
     pub(crate) under: Option<Arc<Lease>>,
 }
 
 impl Hold {
-    /// A hold that the server has granted, held once. `watched`: the watchdog is to renew it.
+    /// A hold that the server has granted, entered once. `watched`: the watchdog is to renew it.
     pub(crate) fn begin(
         target: &Arc<Target>,
         grant: Grant,
@@ -112,7 +112,7 @@ impl Hold {
         self.acknowledged
     }
 
-    /// Whether anybody still means to hold it.
+    /// Whether a guard of the hold is left.
     pub(crate) fn is_wanted(&self) -> bool {
         self.lease.is_wanted()
     }

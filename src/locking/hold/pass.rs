@@ -1,4 +1,4 @@
-//! What a hold that goes to another caller of this process is asked, and asks.
+//! The conditions and the server call of a local hand-off.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{
 };
 
 impl Hold {
-    /// Whether another may have it, now that it was given back.
+    /// Whether the released hold may go to another caller.
     pub(crate) fn may_pass(&self) -> bool {
         !self.is_wanted() && self.unanswered.is_none() && self.lease.loss().is_none()
     }
 
-    /// Takes it from its owner, if it has one. `false`: the owner is not done with it.
+    /// Detaches it from its owner, if it has one. `false`: the owner still uses it.
     pub(crate) fn detach(&self) -> bool {
         let Some(registration) = &self.registration else { return true };
         let Ok(mut count) = self.count.try_lock() else { return false };
@@ -28,7 +28,7 @@ impl Hold {
         true
     }
 
-    /// Whether one without an owner who asked for such a hold may have this one as it is.
+    /// Whether a caller without an owner that asked for such a hold may have this one unchanged.
     pub(crate) fn suits(&self, lease: Duration, watched: bool, replicas: Replicas) -> bool {
         self.registration.is_none()
             && self.token.is_none()
@@ -36,8 +36,8 @@ impl Hold {
             && self.lease.suits(lease, watched)
     }
 
-    /// Asks the server whether the hold is there, and how many elsewhere wait for it. `None`: it
-    /// is not, or there is no answer.
+    /// Asks the server whether the hold is there, and how many other clients wait for it. `None`:
+    /// it is not there, or there is no answer.
     pub(crate) async fn extend(&self, watched: bool) -> Option<u64> {
         let engine = &self.target.engine;
         let lease = if watched { engine.settings.watchdog } else { Duration::ZERO };
@@ -52,14 +52,14 @@ impl Hold {
         match answer {
             Ok(Extended::Yes(listening)) => {
                 self.lease.confirm(sent, lease);
-                // Who cannot be seen may be there.
+                // If the number is unknown, one is assumed to wait.
                 Some(listening.map_or(1, |listening| listening.saturating_sub(ours)))
             }
             Ok(Extended::Gone) | Err(_) => None,
         }
     }
 
-    /// Another hold has taken its place on the server that was asked for that.
+    /// Another hold has replaced it on the server that was asked for that.
     pub(crate) fn replaced(&self, by: Option<u64>) {
         self.lease.end();
         self.target.engine.watchdog.remove(&self.lease);

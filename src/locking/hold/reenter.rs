@@ -1,4 +1,4 @@
-//! A hold that its owner takes once more, or for longer.
+//! Re-entry and extension of a hold.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,9 +17,9 @@ use crate::{
 };
 
 impl Hold {
-    /// Takes the lock once more for the owner that has it. `None`: the hold has ended meanwhile.
+    /// Re-enters the lock for the owner that holds it. `None`: the hold has ended meanwhile.
     ///
-    /// Run it to its end: what it has raised is to be given back by whoever gets the hold.
+    /// Run it to its end: the share that comes of it has to release what it has raised.
     pub(crate) async fn reenter(
         self: Arc<Self>,
         lease_time: Duration,
@@ -37,7 +37,7 @@ impl Hold {
             None => self.raise(to, lease_time, retry_until, replicas).await,
         };
         let sent = match raised {
-            // Its owner gave it back, lost as it was.
+            // Its owner released it, although it was lost.
             Err(Error::NotHeld { .. }) if !self.is_wanted() => return Ok(None),
             raised => raised?,
         };
@@ -49,7 +49,7 @@ impl Hold {
         Ok(Some(self))
     }
 
-    /// Sees to it that the hold lasts for so long from now on, if it does not last longer.
+    /// Extends the hold to last this long from now, if it does not last longer already.
     pub(crate) async fn prolong(
         self: Arc<Self>,
         lease: Duration,
@@ -59,14 +59,14 @@ impl Hold {
         self.raise(*count, lease, retry_until, Replicas::None).await.map(drop)
     }
 
-    /// Waits behind a release that has no answer yet.
+    /// Waits while a release has no answer yet.
     async fn counting(&self, retry_until: Instant) -> Result<MutexGuard<'_, u32>, Error> {
         timeout_at(retry_until, self.count.lock())
             .await
             .map_err(|_| WireError::unanswered("no answer in time").into_error(self.target.name()))
     }
 
-    /// Says when the request was sent that was granted.
+    /// Raises the count. Returns when the granted request was sent.
     async fn raise(
         &self,
         to: u32,
@@ -99,7 +99,7 @@ impl Hold {
                     if let Some(acknowledged) = acknowledged.filter(|by| !by.is_enough()) {
                         return Err(acknowledged.into());
                     }
-                    // Its holder may have been told meanwhile.
+                    // Its holder may have been told of a loss meanwhile.
                     return match self.lease.loss() {
                         Some(why) => Err(Error::NotHeld { why }),
                         None => Ok(sent),

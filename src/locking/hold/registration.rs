@@ -1,4 +1,4 @@
-//! [`Registration`]: where an owner finds its hold again.
+//! [`Registration`]: how an owner finds its hold again.
 
 use std::{
     collections::HashMap,
@@ -11,12 +11,12 @@ use crate::{owner::OwnerId, protocol::Side};
 /// The holds of owners on the locks of one name.
 pub(crate) type OwnedHolds<H> = HashMap<(OwnerId, Side), Weak<H>>;
 
-/// Whoever keeps them.
+/// Keeps the registrations.
 pub(crate) trait Register<H>: fmt::Debug + Send + Sync {
     fn holds(&self) -> MutexGuard<'_, OwnedHolds<H>>;
 }
 
-/// One line in a [`Register`]. The hold owns it: the line goes when the hold does.
+/// One entry of a [`Register`]. The hold owns it, so the entry ends with the hold.
 #[derive(Debug)]
 pub(crate) struct Registration<H> {
     register: Arc<dyn Register<H>>,

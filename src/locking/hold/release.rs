@@ -1,4 +1,4 @@
-//! The end of a hold.
+//! The release of a hold.
 
 use std::sync::Arc;
 
@@ -14,38 +14,39 @@ use crate::{
 /// How often a release is tried.
 #[derive(Clone, Copy, Debug)]
 enum Tries {
-    /// As long as an error passes, and until then.
+    /// Until then, while the errors may pass.
     Until(Instant),
-    /// Whatever the error, until the server has surely freed the key by itself; since then.
+    /// After any error, until the server has certainly freed the key by itself. The release began
+    /// then.
     ToTheEnd(Instant),
 }
 
-/// What was known of a hold when its release began.
+/// What was known about a hold when its release began.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     lost: Option<Loss>,
-    /// Whether renewals would have told of a loss.
+    /// Whether a renewal would have noticed a loss.
     was_renewed: bool,
 }
 
-/// What came of giving back one of the times a hold was held.
+/// The result of releasing one share of a hold.
 #[derive(Debug)]
 #[must_use = "the hand-off has to know of it"]
 pub(crate) struct Released {
-    /// What the guard is told.
+    /// The guard's result.
     pub(crate) result: Result<(), Error>,
-    /// Whether it was the last of these times.
+    /// Whether it was the last share.
     pub(crate) ended: bool,
-    /// When the copy was sent that freed the lock, and how many other clients were told of that. `None`: the
-    /// server has not said so.
+    /// When the copy was sent that freed the lock, and how many other clients got the message.
+    /// `None`: the server has not said so.
     pub(crate) told: Option<(Instant, u64)>,
-    /// How many messages had come on the lock's channel before, if this client listens to it.
+    /// How many messages had come on the lock's channel before, if this client is subscribed to it.
     pub(crate) heard: Option<u64>,
 }
 
 impl Hold {
-    /// Gives back one of the times it is held. The last one frees the lock; what the server does not answer in
-    /// time is then repeated in the background.
+    /// Releases one share. The last one frees the lock. If the server does not answer in time, the
+    /// release is repeated in the background.
     pub(crate) async fn release(self: &Arc<Self>, watched: bool) -> Released {
         let mut count = self.count.lock().await;
         let to = count.saturating_sub(1);
@@ -69,7 +70,7 @@ impl Hold {
         let ours = u64::from(heard.is_some());
         let told = released.as_ref().ok();
         let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
-        // A count that is too high corrects itself; a lock that is held does not.
+        // A count that is too high corrects itself. A lock that stays held does not.
         if ended && matches!(released, Err(Error::Redis(_))) {
             let hold = self.clone();
             engine.janitor.spawn(async move {
@@ -87,7 +88,8 @@ impl Hold {
         Released { result: released.map(drop), ended, told, heard }
     }
 
-    /// Says when the copy was sent that did it, and how many were told.
+    /// Lowers the count on the server. Returns when the copy was sent that did it, and how many
+    /// clients got the message.
     async fn lower(&self, to: u32, before: Before, tries: Tries) -> Result<(Instant, u64), Error> {
         let engine = &self.target.engine;
         let mut backoff = match tries {
@@ -114,8 +116,8 @@ impl Hold {
             }
             let error = match answer {
                 Ok(Some(told)) => return Ok((sent, told)),
-                // An earlier copy, sent while the hold was trusted, may have done it, and nobody can tell
-                // whether somebody else had done so before.
+                // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
+                // whether the hold had been lost before.
                 Ok(None) if may_be_done => match before.was_renewed {
                     true => return Ok((sent, 0)),
                     false => return Err(Error::NotHeld { why: Loss::Unknown }),

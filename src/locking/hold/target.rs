@@ -1,4 +1,4 @@
-//! [`Target`]: one lock on its server, as far as a hold on it has to know it.
+//! [`Target`]: one lock on its server, as far as a hold has to know it.
 
 use std::sync::{
     Arc,
@@ -23,9 +23,9 @@ use crate::{
 pub(crate) struct Target {
     pub(crate) engine: Arc<Engine>,
     pub(crate) protocol: Arc<dyn Protocol>,
-    /// The callers of this client that wait for the lock.
+    /// The local waiters for the lock.
     pub(crate) line: LocalLine,
-    /// Whether a hold may go from one caller of this client to the next.
+    /// Whether its holds may be handed off locally.
     pub(crate) hands_off: bool,
     /// How many holds on the lock this client has.
     pub(crate) held: Arc<AtomicUsize>,
@@ -42,7 +42,7 @@ impl Target {
         names::text(self.protocol.key())
     }
 
-    /// What a caller is told of an error it met with this lock.
+    /// Adds to an error what was being done, and to which lock.
     pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
         move |error| error.about(doing, Some(self.name()), &self.engine.settings.server)
     }
@@ -51,13 +51,13 @@ impl Target {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Server time in ms past which a request sent at this moment must have no effect.
+    /// Server time in ms after which a request sent now must have no effect.
     pub(crate) fn not_after(&self, sent: Instant) -> u64 {
         self.engine.not_after(self.protocol.key(), sent)
     }
 
-    /// What the server has answered, unless the request came too late: then our idea of its clock was wrong, and
-    /// now it is right.
+    /// The server's answer, unless the request came too late: then the estimate of its clock was
+    /// wrong, and is now corrected.
     pub(crate) fn in_time<T>(&self, answer: Timely<T>) -> Result<T, WireError> {
         match answer {
             Timely::InTime(answer) => Ok(answer),
@@ -68,39 +68,40 @@ impl Target {
         }
     }
 
-    /// Asks once, for questions that may be asked again by whoever wants to know.
+    /// Asks once, for queries that the caller may repeat itself.
     pub(crate) async fn ask(&self, call: Invocation) -> Result<Reply, Error> {
         self.engine.check_open()?;
         self.engine.transport.call(call).await.map_err(|error| error.into_error(self.name()))
     }
 
-    /// The same, for an answer until this moment.
+    /// The same, with an answer by this moment.
     pub(crate) async fn ask_by(&self, call: Invocation, by: Instant) -> Result<Reply, Error> {
         self.engine.check_open()?;
         let answer = self.engine.transport.call_by(call, by).await;
         answer.map_err(|error| error.into_error(self.name()))
     }
 
-    /// How many messages came on the channel of holder `id`, if the client listens to it.
+    /// How many messages have come on the channel of holder `id`, if the client is subscribed to
+    /// it.
     pub(crate) fn heard(&self, id: &HoldId) -> Option<u64> {
         self.engine.subscriptions.count(&self.protocol.channel(id)?)
     }
 
-    /// Tells the callers that wait here that the server has answered, or how it failed to.
+    /// Tells the local waiters that the server has answered, or how it failed to.
     pub(crate) fn say(&self, failure: Option<&WireError>) {
         if !self.line.is_empty() {
             self.line.answers.say(failure, self.name(), Replicas::None);
         }
     }
 
-    /// Tells those who wait here that a hold was given back to the server.
+    /// Tells the local waiters that a hold was released on the server.
     pub(crate) fn say_freed(&self) {
         if !self.line.is_empty() {
             self.line.answers.freed();
         }
     }
 
-    /// The server that was asked to release the hold `id` has answered. See [`Engine::released`].
+    /// Notes that the server has answered the release of the hold `id`. See [`Engine::released`].
     pub(crate) fn released(&self, place: Option<u64>, id: &HoldId, ends: impl FnOnce() -> Instant) {
         self.engine.released(place, || GivenBack {
             protocol: self.protocol.clone(),

@@ -1,5 +1,5 @@
-//! What the server last said of a lock to those who wait for it: whether one whose wait is over may be told
-//! that the lock is held, or has to be told that the server cannot be asked.
+//! [`Answers`]: what the server last told the local waiters of a lock. A waiter whose wait is over learns
+//! from it that the lock is held, or that the server cannot be asked.
 
 use std::{
     sync::{Mutex, MutexGuard},
@@ -13,7 +13,8 @@ use tokio::{
 
 use crate::{error::Error, replicas::Replicas, wire::WireError};
 
-/// Who waits looks again sooner than that. What was said before says nothing of now: whoever asked is not polled.
+/// A waiter asks again sooner than this. An older answer says nothing about now: its asker is not
+/// being polled.
 const FRESH: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Default)]
@@ -24,10 +25,10 @@ pub(crate) struct Answers {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The question that has no answer yet.
+    /// The question without an answer.
     open: Option<u64>,
     questions: u64,
-    /// How many answers came, and the last one, with when it came.
+    /// How many answers have come; the last one, and when it came.
     count: u64,
     last: Option<(Instant, Answer)>,
 }
@@ -38,7 +39,7 @@ pub(crate) enum Answer {
     Failed(Failure),
 }
 
-/// How the server has failed one who asked this of replicas.
+/// A failed answer to a waiter that needed these replicas.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
@@ -46,21 +47,21 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Whether one who asks this of replicas would fare no better: who asks nothing of them needs less
-    /// than one who does.
+    /// Whether it applies to a waiter that needs `replicas` too. A waiter that needs no replicas
+    /// needs less than one that does.
     pub(crate) fn concerns(&self, replicas: Replicas) -> bool {
         self.replicas == Replicas::None || self.replicas == replicas
     }
 }
 
-/// What is known at this moment.
+/// What is known now.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// How many answers came so far.
+    /// How many answers have come.
     pub(crate) count: u64,
     /// Whether a question is open.
     pub(crate) asked: bool,
-    /// The last one, unless it is old.
+    /// The last answer, unless it is old.
     pub(crate) last: Option<Answer>,
 }
 
@@ -78,7 +79,7 @@ impl Answers {
         Question { answers: self, number }
     }
 
-    /// The server has answered one who asked this of replicas, or has failed to.
+    /// The server has answered a waiter that needed these replicas, or has failed to.
     pub(crate) fn say(&self, failure: Option<&WireError>, lock: &str, replicas: Replicas) {
         let answer = match failure {
             Some(error) => {
@@ -94,7 +95,7 @@ impl Answers {
         self.said.notify_waiters();
     }
 
-    /// The server has answered, and whoever was known to hold the lock does not any more.
+    /// The server has answered, and the known holder has released the lock.
     pub(crate) fn freed(&self) {
         {
             let mut state = self.state();
@@ -104,19 +105,19 @@ impl Answers {
         self.said.notify_waiters();
     }
 
-    /// Nobody waits for an answer any more.
+    /// No waiter waits for an answer any more.
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         state.open = None;
         state.last = None;
     }
 
-    /// Who asked is not there to hear the answer.
+    /// The asker is gone and will not get the answer.
     pub(crate) fn abandon(&self) {
         self.state().open = None;
     }
 
-    /// How many answers came so far.
+    /// How many answers have come.
     pub(crate) fn count(&self) -> u64 {
         self.state().count
     }
@@ -128,13 +129,13 @@ impl Answers {
         Known { count: state.count, asked: state.open.is_some(), last }
     }
 
-    /// Done at the next answer from now on.
+    /// Completes at the next answer.
     pub(crate) fn next(&self) -> Notified<'_> {
         self.said.notified()
     }
 }
 
-/// A question that is open until the server has answered, or who asked is gone.
+/// An open question, until the server has answered or the asker is gone.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     answers: &'a Answers,

@@ -1,4 +1,4 @@
-//! First come, first served; and whoever is first but is not polled loses its place.
+//! [`Fifo`]: first come, first served. A first that is not polled loses its place.
 //!
 //! ```text
 //! (outside) --poll--> waiting --those before it leave--> first --leave--> (outside)
@@ -6,10 +6,12 @@
 //!               `--------------------------------------------'
 //! ```
 //!
-//! A future may be left alone for any time without being dropped. What it would be the first to do, nobody
-//! would do then. So while somebody waits behind it, the first is asked for a sign once in a while: it is woken,
-//! and has to be polled before the second [`Fifo::tick`] from then, also if it is alone by that time. If it is not, it is put out of the line, and so are all others that
-//! were asked in vain. The next poll of such a one stands in line anew, at the end. Only the order suffers.
+//! A future may be neither polled nor dropped for any time. What only the first may do is then not
+//! done at all. While others wait behind the first, it is therefore asked for a sign from time to
+//! time. It is woken, and must be polled before the second [`Fifo::tick`] from then. That holds
+//! even if no one waits behind it by then. If it is not polled, it is removed from the line. So are
+//! others that were asked and gave no sign. When such a waiter is polled again, it enters the line
+//! anew, at the end. Only the order suffers.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +22,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// A line whose first has a `T`, which it leaves to the next.
+/// A line whose first has a `T`, and leaves it to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Fifo<T> {
     state: Mutex<State<T>>,
@@ -29,7 +31,7 @@ pub(crate) struct Fifo<T> {
 
 #[derive(Debug, Default)]
 struct State<T> {
-    /// Ascending by ticket. The first is never one that has left.
+    /// In the order of the tickets. The first place is never one that has left.
     places: VecDeque<Place>,
     /// How many of them have left.
     left: usize,
@@ -47,7 +49,7 @@ struct Place {
     ticket: Ticket,
     has_left: bool,
     waker: Option<Waker>,
-    /// It was woken and not polled since: the tick from which on it is late.
+    /// It was woken and has not been polled since. From this tick on it is late.
     owes_since: Option<u64>,
 }
 
@@ -55,23 +57,23 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// What nobody has inherited from one who has left.
+/// What a first has left that no other inherits.
 #[must_use = "to be dropped when nothing is locked"]
 #[derive(Debug)]
 pub(crate) struct Left<T> {
-    /// Whether nobody is in line any more.
+    /// Whether the line is empty.
     pub(crate) last: bool,
     _unclaimed: [Option<T>; 2],
 }
 
-/// What has come of a [`Fifo::tick`].
+/// The result of a [`Fifo::tick`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tick {
-    /// Whether some have lost their places.
+    /// Whether places were removed.
     pub(crate) put_out: bool,
-    /// Whether nobody is in line any more.
+    /// Whether the line is empty.
     pub(crate) empty: bool,
-    /// Whether ticks end, for nobody waits behind the first, and it owes no sign.
+    /// Whether ticks end: no one waits behind the first, and it owes no sign.
     pub(crate) over: bool,
 }
 
@@ -84,8 +86,8 @@ impl<T: Default> Fifo<T> {
         self.len.load(Ordering::Acquire) == 0
     }
 
-    /// Stands in line with this ticket, or anew; ready for the first, with what was left to it. `tick` is
-    /// called when from now on somebody has to [`tick`](Self::tick).
+    /// Enters the line with this ticket, or anew. Ready for the first, with what was left to it.
+    /// `tick` is called when [`tick`](Self::tick) must be called from now on.
     pub(crate) fn poll_first(
         &self,
         ticket: &mut Option<Ticket>,
@@ -104,7 +106,7 @@ impl<T: Default> Fifo<T> {
         state.places[at].seen(context.waker());
         self.count(&state);
         let begins = !std::mem::replace(&mut state.ticking, true);
-        // Whoever comes may not stay for long enough to see it asked.
+        // A new waiter may not stay long enough to see the first asked.
         let waker = if begins { state.wake_first() } else { None };
         drop(state);
         if begins {
@@ -116,7 +118,7 @@ impl<T: Default> Fifo<T> {
         Poll::Pending
     }
 
-    /// Whether the ticket's is the first, which shows by asking that it is polled.
+    /// Whether the ticket is the first. Asking shows that it is polled.
     pub(crate) fn sign(&self, ticket: Ticket, context: &mut Context<'_>) -> bool {
         let mut state = self.state();
         let first = state.find(ticket) == Some(0);
@@ -126,7 +128,8 @@ impl<T: Default> Fifo<T> {
         first
     }
 
-    /// Ready when there is news for the first, or when the ticket's is not the first any more; says which.
+    /// Ready when there is news for the first (`true`), or when the ticket is not the first any
+    /// more (`false`).
     pub(crate) fn poll_nudged(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state();
         let first = state.find(ticket) == Some(0);
@@ -136,12 +139,12 @@ impl<T: Default> Fifo<T> {
         if !first || std::mem::take(&mut state.nudged) { Poll::Ready(first) } else { Poll::Pending }
     }
 
-    /// There is news for the first, whoever that is by then.
+    /// There is news for the first, whichever that is by then.
     pub(crate) fn nudge(&self) {
         let waker = {
             let mut state = self.state();
             state.nudged = !state.places.is_empty();
-            // One that owes a sign was woken, and is not polled yet.
+            // A first that owes a sign was woken, and has not been polled yet.
             match state.places.front() {
                 Some(first) if first.owes_since.is_none() => state.wake_first(),
                 _ => None,
@@ -152,7 +155,7 @@ impl<T: Default> Fifo<T> {
         }
     }
 
-    /// Leaves the line; the first leaves this to the next, if anything.
+    /// Leaves the line. The first leaves this to the next.
     pub(crate) fn leave(&self, ticket: Ticket, mut legacy: Option<T>) -> Left<T> {
         let (waker, last, unclaimed) = {
             let mut state = self.state();
@@ -180,9 +183,9 @@ impl<T: Default> Fifo<T> {
         Left { last, _unclaimed: [legacy, unclaimed] }
     }
 
-    /// To be called again and again until it is over: asks the first for a sign if somebody waits behind it, and
-    /// puts those out who were asked in vain. With `forgive` they have until the next tick, for who ticks was late
-    /// itself.
+    /// Asks the first for a sign if others wait behind it, and removes places that gave none. Call
+    /// it repeatedly until it is over. With `forgive`, late places have until the next tick,
+    /// because this call was late itself.
     pub(crate) fn tick(&self, forgive: bool) -> Tick {
         let (wakers, tick) = {
             let state = &mut *self.state();
@@ -201,7 +204,7 @@ impl<T: Default> Fifo<T> {
             let now_in_line = state.places.len() - state.left;
             let put_out = now_in_line < before;
             let alone = now_in_line < 2;
-            // Where one is not polled, its neighbours may not be either.
+            // If one is not polled, its neighbours may not be either.
             let asked = match alone {
                 _ if put_out => state.places.len(),
                 true => 0,
@@ -218,7 +221,7 @@ impl<T: Default> Fifo<T> {
         tick
     }
 
-    /// Ticks end, though it is not over: all who wait are woken, and the first to be polled has them begun again.
+    /// Ends the ticks early. All waiters are woken, and the first to be polled starts them again.
     pub(crate) fn stop_ticking(&self) {
         let wakers: Vec<_> = {
             let mut state = self.state();

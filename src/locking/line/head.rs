@@ -1,4 +1,4 @@
-//! [`Head`]: the first of a line, with the right to ask the server.
+//! [`Head`]: the first of the line, with the right to ask the server.
 
 use std::{
     future::poll_fn,
@@ -13,16 +13,16 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
 use crate::{engine::Subscription, error::Error, protocol::Order};
 
-/// No waiter relies on messages for longer than this: one may get lost.
+/// No waiter relies on messages for longer than this, because one may be lost.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 
-/// How often a waiter asks where it cannot subscribe.
+/// How often a waiter asks if it cannot subscribe.
 const POLL: Duration = Duration::from_millis(250);
 
-/// For so long a head waits for a hold of its own process before it subscribes.
+/// For this long a head waits for a local hand-off before it subscribes.
 const SOON: Duration = Duration::from_millis(2);
 
-/// A key whose TTL is about to end is asked after no sooner than this.
+/// A key whose TTL is about to end is not asked about sooner than this.
 pub(super) const BREATH: Duration = Duration::from_millis(2);
 
 /// The head's right to ask the server. Dropping it passes the right on.
@@ -30,18 +30,18 @@ pub(super) const BREATH: Duration = Duration::from_millis(2);
 pub(crate) struct Head<'a, A: Awaited> {
     pub(super) state: HeadState,
     place: Place<'a, A>,
-    /// When it was last told to ask the server. `None`: something was offered to it.
+    /// When it was last told to ask the server. `None`: it was offered a hold.
     told_to_ask: Option<Instant>,
-    /// What was offered to it came to nothing: to be asked after at once.
+    /// The offered hold was of no use, so the server is to be asked at once.
     offer_failed: bool,
 }
 
-/// What has come of standing in line.
+/// The result of standing in line.
 #[derive(Debug)]
 pub(crate) enum Entered<'a, A: Awaited> {
     /// This waiter is the head.
     Head(Head<'a, A>),
-    /// The lock can be shared, and the head got in: all who waited behind it may try.
+    /// The lock can be shared, and the head was granted it. All that waited behind it may try.
     Opened,
     TimedOut,
 }
@@ -51,17 +51,18 @@ pub(crate) enum Entered<'a, A: Awaited> {
 pub(crate) enum Next<O> {
     /// Ask the server. [`Head::granted`], [`Head::held`] or [`Head::failed`] must follow.
     Ask,
-    /// Take over what a caller of this process has left. The same must follow if the server is asked for that.
+    /// Take over a hold that a local caller has left. If the server is asked for that, the same
+    /// must follow.
     Offered(O),
     /// Nothing: the wait is over.
     TimedOut,
-    /// Stand in line anew: others were let past it, for it was not polled.
+    /// Enter the line anew: it was not polled, and others were let past it.
     Lost,
 }
 
 impl<'a, A: Awaited> Head<'a, A> {
-    /// Stands in line until this waiter is the head. An error as soon as the client is not open any more, or when
-    /// a head has failed at what this waiter needs as well.
+    /// Stands in line until this waiter is the head. Fails when the client is closed, or when a
+    /// head has failed at something that this waiter needs too.
     pub(crate) async fn enter(
         awaited: &'a A,
         waiter: &Waiter<'_>,
@@ -75,13 +76,13 @@ impl<'a, A: Awaited> Head<'a, A> {
             let fifo = &awaited.line().fifo;
             let first = fifo.poll_first(&mut place.ticket, context, || awaited.mind());
             match awaited.check_open() {
-                // In this order: whoever is in line by the time that the client is closed is woken.
+                // In this order: all that are in line when the client is closed are woken.
                 Err(closed) if first.is_pending() => Poll::Ready(Err(closed)),
                 _ => first.map(Ok),
             }
         });
         let Some(first) = waiter.within(first).await else { return Ok(Entered::TimedOut) };
-        // From here on it leaves what was left to it.
+        // From here on it leaves behind what was left to it.
         let head = Self::new(first?, place);
         match head.state.failed.as_deref() {
             Some((failed, why)) if *failed >= entered && why.concerns(waiter.replicas) => {
@@ -100,7 +101,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         Self { state, place, told_to_ask: None, offer_failed: false }
     }
 
-    /// Waits a moment for what a holder in this process may be about to leave.
+    /// Waits a moment for a local hand-off.
     async fn linger(&self) {
         let awaited = self.place.awaited;
         if self.state.subscription.is_none() {
@@ -113,7 +114,8 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// Waits until there is something to do. Subscribes first, and asks again once the subscription stands.
+    /// Waits until there is something to do. Subscribes first, and asks again once the subscription
+    /// is confirmed.
     pub(crate) async fn next(&mut self, waiter: &mut Waiter<'_>) -> Result<Next<A::Offer>, Error> {
         let awaited = self.place.awaited;
         let mut at_once = std::mem::take(&mut self.offer_failed);
@@ -151,8 +153,8 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// Each poll of the future shows that the head is polled. It loses its turn if others wait and it does not
-    /// show that for a while.
+    /// Runs the future. Each poll shows that the head is polled. If others wait and it is not
+    /// polled for a while, it loses its turn.
     pub(crate) async fn showing<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -164,7 +166,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         .await
     }
 
-    /// The server has granted what the waiter asked for.
+    /// The server has granted the waiter's request.
     pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
         match waiter.order {
             Order::Shared => self.state.opened = Some(Instant::now()),
@@ -173,7 +175,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// The server has said that another holds the lock, for so long if known.
+    /// The server has said that another holder has the lock, and for how long if known.
     pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) {
         waiter.seen_held = true;
         if self.told_to_ask.is_none() {
@@ -186,10 +188,10 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// The server has failed the waiter: whom that concerns of those behind fails too.
+    /// The server has failed the waiter. Waiters behind it that need the same fail too.
     pub(crate) fn failed(&mut self, error: &Error, waiter: &Waiter<'_>) {
         let Some(asked) = self.told_to_ask else { return };
-        // Those behind are not as impatient, and have leases of their own.
+        // The waiters behind have more time, and leases of their own.
         let impatient = waiter.deadline.is_some_and(|end| end < asked + waiter.retry_timeout);
         match error {
             Error::NotHeld { .. } => {}
@@ -201,12 +203,12 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// Whether it was found not to be the head any more, and has to stand in line anew.
+    /// Whether it was found not to be the head any more, and must enter the line anew.
     fn is_lost(&self) -> bool {
         self.place.lost.load(Ordering::Relaxed)
     }
 
-    /// Sees to it that messages wake the head; done when it may be relied upon, or not for now.
+    /// Subscribes the head. Completes when messages can be relied on, or cannot for now.
     pub(super) async fn subscribe(&mut self, channel: &str) {
         let subscription = Box::new(self.place.awaited.subscriptions().subscribe(channel));
         let subscription = self.state.subscription.insert(subscription);
@@ -214,11 +216,11 @@ impl<'a, A: Awaited> Head<'a, A> {
             _ = subscription.ready() => {}
             () = self.place.nudged() => {}
         }
-        // What was seen before the subscription stood may be out of date.
+        // What was seen before the subscription was confirmed may be out of date.
         self.state.ask_at = None;
     }
 
-    /// Sees until when to leave the lock to others. Whether it was left to them until now.
+    /// Updates until when to leave the lock to others. Returns whether that time has just ended.
     fn yields_no_more(&mut self) -> bool {
         let heard = self.state.subscription.as_deref().map(Subscription::count);
         let yielded = self.state.yields_until.take().is_some();
@@ -233,7 +235,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         self.state.yields_until.is_none() && (is_woken() || is_time())
     }
 
-    /// The server is about to be asked: what comes from now on is news.
+    /// The server is about to be asked. Messages from now on are news.
     pub(super) fn arm(&mut self) {
         if let Some(subscription) = &mut self.state.subscription {
             subscription.arm();
@@ -242,7 +244,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         self.told_to_ask = Some(Instant::now());
     }
 
-    /// The lock is held, by another or from now on by us, for so long if known.
+    /// The lock is held, by another or from now on by this waiter, for this long if known.
     pub(super) fn held_for(&mut self, ttl: Option<Duration>, heartbeat: Option<Duration>) {
         let relies = self.state.subscription.as_deref().is_some_and(Subscription::is_confirmed);
         let most =
@@ -251,12 +253,12 @@ impl<'a, A: Awaited> Head<'a, A> {
         self.state.ask_at = Some(Instant::now() + pause);
     }
 
-    /// There is no need to ask for so long, and nobody will tell.
+    /// There is no need to ask for this long, and no message will come.
     fn rest(&mut self, pause: Duration) {
         self.state.ask_at = Some(Instant::now() + pause);
     }
 
-    /// Done when it is time to ask again, or when something may have been offered.
+    /// Completes when it is time to ask again, or when a hold may have been offered.
     pub(super) async fn news(&self) {
         let HeadState { subscription, ask_at, yields_until, .. } = &self.state;
         let ask_at = yields_until.or(*ask_at).unwrap_or_else(Instant::now);
@@ -285,15 +287,15 @@ impl<A: Awaited> Drop for Head<'_, A> {
 #[derive(Debug)]
 struct Place<'a, A: Awaited> {
     awaited: &'a A,
-    /// `None`: it is not in our line.
+    /// `None`: it is not in the local line.
     ticket: Option<Ticket>,
     /// Whether it was found that others were let past it.
     lost: AtomicBool,
 }
 
 impl<A: Awaited> Place<'_, A> {
-    /// Done when another caller of this process may have left something to the head, or the lock may be
-    /// free; or when it is not the head any more.
+    /// Completes when a local caller may have left something to the head, when the lock may be
+    /// free, or when it is not the head any more.
     async fn nudged(&self) {
         let Some(ticket) = self.ticket else { return std::future::pending().await };
         let fifo = &self.awaited.line().fifo;

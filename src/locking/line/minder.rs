@@ -1,4 +1,4 @@
-//! [`Minder`]: nobody waits behind a head that is not polled.
+//! [`Minder`]: makes sure that no waiter waits behind a head that is not polled.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::time::{Instant, sleep};
 
 use super::Awaited;
 
-/// How often a head behind which others wait has to show that it is polled.
+/// How often a head with waiters behind it has to show that it is polled.
 const SIGN: Duration = Duration::from_secs(1);
 
-/// Sees to it that no head is waited for that is not polled, and that those behind it hear when the client is
-/// closed or its runtime ends.
+/// Removes a head that is not polled. Wakes the waiters behind it when the client is closed or its
+/// runtime ends.
 #[must_use]
 pub(crate) struct Minder<A: Awaited> {
     awaited: A,
@@ -22,7 +22,7 @@ impl<A: Awaited> Minder<A> {
         Self { awaited, over: false }
     }
 
-    /// Ends when nobody waits behind a head that is polled, or when the client is closed.
+    /// Ends when no one waits behind the head, or when the client is closed.
     pub(crate) async fn run(mut self) {
         while !self.over {
             let begun = Instant::now();
@@ -31,7 +31,7 @@ impl<A: Awaited> Minder<A> {
                 _ = self.awaited.closing() => return,
             }
             let line = self.awaited.line();
-            // The whole process may have stood still, and the head is not to be blamed for that.
+            // If the whole process stood still, the head is not to blame.
             let tick = line.fifo.tick(begun.elapsed() > SIGN + SIGN / 2);
             if tick.put_out {
                 tracing::warn!(
@@ -48,7 +48,7 @@ impl<A: Awaited> Minder<A> {
     }
 }
 
-/// Cut short, also before it has begun: then the runtime has ended.
+/// Cut short, perhaps before it began: the runtime has ended.
 impl<A: Awaited> Drop for Minder<A> {
     fn drop(&mut self) {
         if !self.over {

@@ -1,9 +1,9 @@
-//! [`LocalLine`]: where the waiters of one process stand in line for one lock.
+//! [`LocalLine`]: the local waiters for one lock, in order.
 //!
-//! Only the head of the line asks the server, so a thousand local waiters cost it what one costs. What a head
-//! learnt it leaves to the next: the subscription, a message it had no time to follow, a failure.
+//! Only the head of the line asks the server, so a thousand local waiters cost it no more than one.
+//! A head leaves to the next what it learnt: the subscription, an unused message, a failure.
 //!
-//! The line knows nothing of holds. What it has to know of whatever its waiters wait for, it asks by [`Awaited`].
+//! The line does not know holds. It asks by [`Awaited`] about what its waiters wait for.
 
 pub(crate) mod answers;
 mod fifo;
@@ -24,7 +24,7 @@ use crate::{
     error::Error,
 };
 
-/// The waiters of one process for one lock.
+/// The local waiters for one lock.
 #[derive(Debug, Default)]
 pub(crate) struct LocalLine {
     fifo: Fifo<HeadState>,
@@ -34,15 +34,15 @@ pub(crate) struct LocalLine {
 /// What one head leaves to the next.
 #[derive(Debug, Default)]
 struct HeadState {
-    // What is handed from head to head is kept small.
+    // Boxed, to keep it small: it moves from head to head.
     subscription: Option<Box<Subscription>>,
-    /// The lock was seen held: unless a message comes, there is no need to ask before this.
+    /// The lock was seen held. Unless a message comes, there is no need to ask before this.
     ask_at: Option<Instant>,
-    /// Until when the lock is left to other processes, if nothing is heard.
+    /// Until when the lock is left to other processes, if no message comes.
     yields_until: Option<Instant>,
     /// When a head last gave up on the server, and why.
     failed: Option<Box<(Instant, Failure)>>,
-    /// When a head last got into a lock that can be shared: all who waited behind it may try.
+    /// When a head was last granted a lock that can be shared. All that waited behind it may try.
     opened: Option<Instant>,
 }
 
@@ -51,7 +51,7 @@ impl LocalLine {
         self.fifo.is_empty()
     }
 
-    /// There is news for the head: something is offered to it, or the lock may be free.
+    /// There is news for the head: a hold is offered, or the lock may be free.
     pub(crate) fn nudge(&self) {
         self.fifo.nudge();
     }
@@ -59,7 +59,7 @@ impl LocalLine {
 
 /// What the waiters of a line wait for.
 pub(crate) trait Awaited: Send + Sync {
-    /// What a caller of this process can leave to the head of the line.
+    /// What a local caller can leave to the head of the line.
     type Offer;
 
     fn line(&self) -> &LocalLine;
@@ -72,27 +72,28 @@ pub(crate) trait Awaited: Send + Sync {
 
     fn subscriptions(&self) -> &Arc<Subscriptions>;
 
-    /// An error when the client is closed.
+    /// Fails when the client is closed.
     fn check_open(&self) -> Result<(), Error>;
 
-    /// Done when the client is being closed. Says what those who wait are told.
+    /// Completes when the client is being closed, with the error for its waiters.
     fn closing(&self) -> impl Future<Output = Error> + Send;
 
-    /// Starts a [`Minder`](minder::Minder) of the line.
+    /// Starts a [`Minder`](minder::Minder) for the line.
     fn mind(&self);
 
-    /// What was left to the head, if anything.
+    /// Takes what was left to the head, if anything.
     fn take_offer(&self) -> Option<Self::Offer>;
 
     fn is_offered(&self) -> bool;
 
-    /// Whether this process may soon leave something to the head: then it nudges the head.
+    /// Whether a local caller may soon leave something to the head. It then nudges the head.
     fn may_be_offered(&self) -> bool;
 
-    /// Until when the head leaves the lock to other processes. `heard`: how many messages came on its channel.
+    /// Until when the head leaves the lock to other processes. `heard`: how many messages have come
+    /// on its channel.
     fn yields_until(&self, heard: Option<u64>) -> Option<Instant>;
 
-    /// Nobody is in line any more to take over what was left.
+    /// The line is empty, so what was left cannot be taken over.
     fn emptied(&self);
 }
 

@@ -1,4 +1,4 @@
-//! [`Waiter`]: what one who waits brings along, whatever its place in line.
+//! [`Waiter`]: the properties of one waiter, whatever its place in line.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,10 +7,10 @@ use tokio::time::{Instant, timeout_at};
 use super::Awaited;
 use crate::{engine::Backoff, protocol::Order, replicas::Replicas};
 
-/// A waiter on a lock that its own client holds may have forgotten whose it is.
+/// A waiter on a lock that its own client holds for this long may be a mistake.
 const WARN_OWN: Duration = Duration::from_secs(5);
 
-/// A waiter that waits for so long, and each time twice as long, is worth a line in the log.
+/// A waiter logs a warning after this time, and again each time the time has doubled.
 const WARN_LONG: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -18,14 +18,14 @@ pub(crate) struct Waiter<'a> {
     pub(crate) deadline: Option<Instant>,
     pub(crate) lease: Duration,
     pub(crate) replicas: Replicas,
-    /// Who keeps the order of the waiters.
+    /// Who orders the waiters.
     pub(crate) order: Order,
-    /// Where its wake-ups come, unless nobody wakes it.
+    /// The channel of its wake-ups, if there is one.
     pub(crate) channel: Option<Cow<'a, str>>,
-    /// The pauses of one whom nobody wakes.
+    /// The pauses of a waiter without wake-ups.
     pub(crate) pauses: Backoff,
     pub(crate) first_pause: Duration,
-    /// How long a head asks a server that does not answer, if it waits for that long.
+    /// How long a head repeats a request that the server does not answer, if its wait is that long.
     pub(crate) retry_timeout: Duration,
     /// Whether the server has told it that the lock is held.
     pub(crate) seen_held: bool,
@@ -33,12 +33,12 @@ pub(crate) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Whether it has a place in the server's line, and so none in ours.
+    /// Whether it has a place in the server's line, and so none in the local one.
     pub(crate) fn stands_on_server(&self) -> bool {
         self.heartbeat().is_some()
     }
 
-    /// How often it has to show on the server that it is there.
+    /// How often it has to ask the server to keep its place.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         match self.order {
             Order::Server { heartbeat } => Some(heartbeat),
@@ -46,7 +46,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// `None`: the wait for the lock is over before the future is done.
+    /// `None`: the wait ended before the future completed.
     pub(crate) async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         match self.deadline {
             Some(deadline) => timeout_at(deadline, future).await.ok(),
@@ -55,7 +55,7 @@ impl Waiter<'_> {
     }
 }
 
-/// Tells the log of waiters that wait suspiciously long.
+/// Logs waiters that wait suspiciously long.
 #[derive(Debug)]
 pub(crate) struct Worry {
     begun: Instant,
