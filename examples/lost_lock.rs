@@ -1,6 +1,6 @@
-//! Notice that a lock is lost while one works under it, and stop.
+//! Stops the work under a lock when the lock is lost.
 //!
-//! `cargo run --example lost_lock`, with a Redis on this machine or `REDIS_URL` set.
+//! `cargo run --example lost_lock`, with a Redis server on this machine or its URL in `REDIS_URL`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or("redis://127.0.0.1:6379".into());
-    // A short watchdog, so that the loss is found soon: every half second here.
+    // A short watchdog: renewals every half second find the loss soon.
     let config = Config::from_url(url)?.watchdog(Duration::from_millis(1500));
     let client = Client::connect(config).await?;
     let lock = client.lock("import");
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     match guard.while_held(work).await {
-        Err(Error::NotHeld { why }) => println!("stopped, for {why}"),
+        Err(Error::NotHeld { why }) => println!("stopped: {why}"),
         other => println!("{other:?}"),
     }
     operator.await?;

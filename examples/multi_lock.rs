@@ -1,6 +1,6 @@
-//! Two callers who name the same locks in opposite order, and neither waits for the other for ever.
+//! Two callers that list the same locks in opposite orders, without a deadlock.
 //!
-//! `cargo run --example multi_lock`, with a Redis on this machine or `REDIS_URL` set.
+//! `cargo run --example multi_lock`, with a Redis server on this machine or its URL in `REDIS_URL`.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Take a lock, work, give it back.
+//! Acquires a lock, works, and releases the lock.
 //!
-//! `cargo run --example quickstart`, with a Redis on this machine or `REDIS_URL` set.
+//! `cargo run --example quickstart`, with a Redis server on this machine or its URL in `REDIS_URL`.
 
 use redisson_lock::{Client, Config};
 
@@ -12,8 +12,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let guard = lock.lock().await?; // waits; renewed while the guard lives
     println!("locked as {}", guard.holder());
-    println!("a look from outside: {:?}", lock.inspect().await?);
-    guard.unlock().await?; // says if the lock had been lost meanwhile
+    println!("the server says: {:?}", lock.inspect().await?);
+    guard.unlock().await?; // fails if the lock was lost meanwhile
 
     println!("locked now: {}", lock.is_locked().await?);
     client.close().await?;

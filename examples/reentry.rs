@@ -1,6 +1,6 @@
-//! Take a lock again that one holds already, as a thread does with Redisson's `RLock`.
+//! Re-enters a lock that the owner already holds, as a thread does with Redisson's `RLock`.
 //!
-//! `cargo run --example reentry`, with a Redis on this machine or `REDIS_URL` set.
+//! `cargo run --example reentry`, with a Redis server on this machine or its URL in `REDIS_URL`.
 
 use redisson_lock::{Client, Config, Error, Lock, Owner};
 

@@ -1,7 +1,7 @@
-//! End a service cleanly: nothing it held stays locked until a lease runs out.
+//! Ends a service cleanly: no lock of it stays held until its lease ends.
 //!
-//! `cargo run --example shutdown`, with a Redis on this machine or `REDIS_URL` set; end it by Ctrl-C,
-//! or wait 3 s.
+//! `cargo run --example shutdown`, with a Redis server on this machine or its URL in `REDIS_URL`.
+//! It ends on Ctrl-C, or after 3 s.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             tokio::spawn(async move {
                 loop {
                     let guard = lock.lock().await?;
-                    println!("worker {worker} is at it");
+                    println!("worker {worker} holds the lock");
                     sleep(Duration::from_millis(400)).await;
-                    drop(guard); // does not wait: the release goes out in the background
+                    drop(guard); // does not wait: the release is sent in the background
                 }
                 #[allow(unreachable_code)]
                 Ok::<(), Error>(())
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ = tokio::signal::ctrl_c() => {}
         () = sleep(Duration::from_secs(3)) => {}
     }
-    // Dropping a future anywhere is safe: what it had acquired, or was about to, is released.
+    // A future may be dropped anywhere: what it acquired, or may still acquire, is released.
     for worker in &workers {
         worker.abort();
     }

@@ -1,6 +1,6 @@
-//! Take a lock only if it is free, or becomes free in time; and for a limited time only.
+//! Acquires a lock only if it is free or becomes free in time, and holds it for a limited time.
 //!
-//! `cargo run --example try_lock`, with a Redis on this machine or `REDIS_URL` set.
+//! `cargo run --example try_lock`, with a Redis server on this machine or its URL in `REDIS_URL`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Held for 2 s at most, and not renewed.
     let Some(first) = lock.try_lock().lease(Duration::from_secs(2)).await? else {
-        println!("somebody else makes the report");
+        println!("another holder makes the report");
         return Ok(());
     };
     println!("the first has it for {:?}", first.remaining());
@@ -22,12 +22,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let at_once = lock.try_lock().await?;
     println!("another gets it at once: {}", at_once.is_some());
 
-    // The first one forgets to unlock: its lease ends by itself.
+    // The first guard is not unlocked. Its lease ends by itself.
     let waited = lock.try_lock().wait(Duration::from_secs(5)).await?;
     println!("another gets it within 5 s: {}", waited.is_some());
 
     match first.unlock().await {
-        Err(error) => println!("what the first hears: {error}"),
+        Err(error) => println!("the first is told: {error}"),
         Ok(()) => println!("the first still had it"),
     }
     drop(waited);

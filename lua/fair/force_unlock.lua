@@ -2,15 +2,15 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
--- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped;
---          behind the point, in 1024ths, when a waiter of ours was last seen
+-- KEYS[3]  their deadlines, server time in ms: a waiter past its own may be removed;
+--          after the point, in 1024ths: when a waiter of ours last asked
 -- ARGV[1]  not-after: server time in ms past which this copy does nothing
--- ARGV[2]  wait: how long a waiter of ours keeps its place unseen, ms
--- ARGV[3]  unlock channel; with `:<holder id>` behind it a waiter's own
+-- ARGV[2]  wait: how long a waiter of ours keeps its place, ms, since it last asked
+-- ARGV[3]  unlock channel; followed by `:<holder id>` it is a waiter's own
 -- ARGV[4]  publish command: publish or spublish
 --
 -- Returns  1: freed
---          0: nobody held it
+--          0: it was free
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   unsafe: a second copy may free the next holder's lock
@@ -19,13 +19,13 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[1]) then
   return {now}
 end
--- hlen, unlike exists, refuses a key that is no lock
+-- hlen, unlike exists, refuses a key that is not a lock
 if redis.call('hlen', KEYS[1]) == 0 then
   return 0
 end
 redis.call('del', KEYS[1])
 
--- how long it keeps its place, if it is not seen; as in acquire
+-- how long it keeps its place if it does not ask again; as in acquire
 local function kept_for(holder, deadline)
   local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
   if mark == 0 or holder:sub(-20, -20) ~= ':' or holder:sub(-19) < '4611686018427387904' then
@@ -43,7 +43,7 @@ local waiter, place = redis.call('lindex', KEYS[2], 0), 0
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
   if not deadline or kept_for(waiter, deadline) > 0 then
-    -- its turn drops those before it
+    -- its turn removes those before it
     redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
     return 1
   end

@@ -1,21 +1,21 @@
--- Who holds the lock and who waits for it, for how long still.
+-- Read the holders and the waiters, and how long each stays.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
 -- KEYS[3]  their deadlines, server time in ms; behind the point, in 1024ths,
---          when a waiter of ours was last seen
--- ARGV[1]  wait: how long a waiter of ours keeps its place unseen, ms
+--          when a waiter of ours last asked
+-- ARGV[1]  wait: how long a waiter of ours keeps its place, ms, since it last asked
 --
 -- Returns  {pttl, {holder, count, ...}, {waiter, ms, ...}}: pttl in ms, -1
 --          without expiry, -2 when the lock is free; waiters in order, each
---          with how long it keeps its place unseen (negative: overdue; nothing:
+--          with how long it keeps its place (negative: overdue; nothing:
 --          without a deadline)
 --
 -- Repeat   safe: reads only
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- how long it keeps its place, if it is not seen; as in acquire
+-- how long it keeps its place if it does not ask again; as in acquire
 local function kept_for(holder, deadline)
   local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
   if mark == 0 or holder:sub(-20, -20) ~= ':' or holder:sub(-19) < '4611686018427387904' then

@@ -1,19 +1,19 @@
--- Take back all that an attempt may have come to: a hold, or a place in line;
--- wake the waiter whose turn it is then.
+-- Undo what an attempt may have got: a hold, or a place in line. Then wake
+-- the waiter whose turn it is.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  queue of waiters
--- KEYS[3]  their deadlines, server time in ms: who is past it may be dropped;
---          behind the point, in 1024ths, when a waiter of ours was last seen
+-- KEYS[3]  their deadlines, server time in ms: a waiter past its own may be removed;
+--          after the point, in 1024ths: when a waiter of ours last asked
 -- ARGV[1]  holder id
--- ARGV[2]  wait: how long a waiter of ours keeps its place unseen, ms
--- ARGV[3]  unlock channel; with `:<holder id>` behind it a waiter's own
+-- ARGV[2]  wait: how long a waiter of ours keeps its place, ms, since it last asked
+-- ARGV[3]  unlock channel; followed by `:<holder id>` it is a waiter's own
 -- ARGV[4]  publish command: publish or spublish
 --
--- Returns  1: there was something to take back
+-- Returns  1: there was something to undo
 --          0: there was nothing
 --
--- Repeat   safe: a second one finds nothing
+-- Repeat   safe: a second copy finds nothing
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = redis.call('hdel', KEYS[1], ARGV[1]) == 1
@@ -26,7 +26,7 @@ if redis.call('exists', KEYS[1]) == 1 then
   return 1
 end
 
--- how long it keeps its place, if it is not seen; as in acquire
+-- how long it keeps its place if it does not ask again; as in acquire
 local function kept_for(holder, deadline)
   local left, mark = math.floor(deadline) - now, deadline % 1 * 1024
   if mark == 0 or holder:sub(-20, -20) ~= ':' or holder:sub(-19) < '4611686018427387904' then
@@ -44,7 +44,7 @@ local waiter, place = redis.call('lindex', KEYS[2], 0), 0
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
   if not deadline or kept_for(waiter, deadline) > 0 then
-    -- its turn drops those before it
+    -- its turn removes those before it
     redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
     return 1
   end

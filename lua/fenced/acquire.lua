@@ -11,8 +11,8 @@
 --          integer: held by another, for so many ms (-1: without expiry)
 --          {now}: this copy came too late; the server's time in ms
 --
--- Repeat   safe: a holder that is already there has its answer and the token
---          it has got; while it holds, nobody else counts the token up
+-- Repeat   safe: a holder that is already there gets the same answer and token;
+--          while it holds, no other copy counts the token up
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return ttl
@@ -23,11 +23,11 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 if ttl == -2 then
-  -- first what can fail: a token counter of another type
+  -- first the step that can fail: the token counter may be of another type
   redis.call('incr', KEYS[2])
-  -- a leased multi lock of Redisson's lets the counter expire: not with us
+  -- Redisson's multi lock with a lease gives the counter a TTL, which it must not have
   redis.call('persist', KEYS[2])
-  -- not what incr says: to Lua, whole numbers are exact up to 2^53 only
+  -- not the reply of incr: numbers in Lua are exact only up to 2^53
   local token = redis.call('get', KEYS[2])
   redis.call('hset', KEYS[1], ARGV[1], '1')
   redis.call('pexpire', KEYS[1], ARGV[2])

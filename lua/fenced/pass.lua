@@ -1,19 +1,19 @@
--- Pass a hold on to another holder, with a token greater than all before it.
+-- Hand a hold off to another holder, with a token greater than all before it.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  token counter
 -- ARGV[1]  holder id that takes it over, used for this one hold and never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
--- ARGV[4]  holder id that lets go
+-- ARGV[4]  holder id that hands the hold off
 --
--- Returns  {1, token}: passed on
+-- Returns  {1, token}: handed off
 --          integer: the hold is gone; the lock is another's for so many ms
 --          (-1: without expiry) or free (-2)
 --          {now}: this copy came too late; the server's time in ms
 --
--- Repeat   safe: a holder that has taken over has its answer and the token it
---          has got; while it holds, nobody else counts the token up
+-- Repeat   safe: a holder that has taken over gets the same answer and token;
+--          while it holds, no other copy counts the token up
 local taken = redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if not taken and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then
   return redis.call('pttl', KEYS[1])
@@ -24,13 +24,13 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 if not taken then
-  -- first what can fail: a token counter of another type
+  -- first the step that can fail: the token counter may be of another type
   redis.call('incr', KEYS[2])
-  -- a leased multi lock of Redisson's lets the counter expire: not with us
+  -- Redisson's multi lock with a lease gives the counter a TTL, which it must not have
   redis.call('persist', KEYS[2])
-  -- not what incr says: to Lua, whole numbers are exact up to 2^53 only
+  -- not the reply of incr: numbers in Lua are exact only up to 2^53
   local token = redis.call('get', KEYS[2])
-  -- theirs in first: a key that is empty for a moment loses its TTL
+  -- the new field first: a hash that is empty for a moment loses its TTL
   redis.call('hset', KEYS[1], ARGV[1], '1')
   redis.call('hdel', KEYS[1], ARGV[4])
   redis.call('pexpire', KEYS[1], ARGV[2])

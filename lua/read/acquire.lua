@@ -2,19 +2,19 @@
 -- or read by others, or the caller's own to write.
 --
 -- KEYS[1]  lock
--- KEYS[2]  timeout key of the hold. In a slot that moves it may be no key but
---          stand before ARGV[1]
+-- KEYS[2]  timeout key of the hold. In a slot that moves it may come before
+--          ARGV[1] and not among the keys
 -- ARGV[1]  holder id, used for this one hold and never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
--- ARGV[4]  the write hold under which this is asked for, or nothing
+-- ARGV[4]  the write hold under which it reads, or nothing
 --
 -- Returns  nil: granted
 --          integer: held by a writer, for so many ms (-1: without expiry)
 --          {now}: this copy came too late; the server's time in ms
 --          error WRONGTYPE: the key is a lock of another kind
 --
--- Repeat   safe: a holder that is already there has its answer, granted
+-- Repeat   safe: a holder that is already there gets the same answer
 if not KEYS[2] then
   KEYS[2] = table.remove(ARGV, 1)
 end
@@ -36,10 +36,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
   return {now}
 end
--- what may be refused comes first: in a slot that moves the key may be elsewhere
+-- the step that can be refused comes first: in a slot that moves the key may be
+  -- on another server
 local left = redis.call('pttl', KEYS[2])
 if again and left == -2 then
-  -- refused there: made anew, it would be on both sides
+  -- refused in a slot that moves: a new key would then be on both servers
   redis.call('exists', KEYS[1], KEYS[2])
 end
 if left < tonumber(ARGV[2]) then

@@ -6,7 +6,7 @@
 -- ARGV[3]  publish command: publish or spublish
 --
 -- Returns  1: freed
---          0: nobody held it for reading
+--          0: no reader held it
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   unsafe: a second copy may free the next holder's lock
@@ -22,7 +22,7 @@ local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
 local fields = redis.call('hgetall', KEYS[1])
 for i = 1, #fields, 2 do
   for n = 1, tonumber(fields[i + 1]) or 0 do
-    -- pcall: in a slot that moves it may be elsewhere, and ends with its lease
+    -- pcall: in a slot that moves it may be on another server, and ends with its lease
     redis.pcall('del', tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
   end
 end

@@ -1,8 +1,8 @@
 -- Raise the hold count of a reader that already holds the lock.
 --
 -- KEYS[1]  lock
--- KEYS[2]  timeout key of the hold. In a slot that moves it may be no key but
---          stand before ARGV[1]
+-- KEYS[2]  timeout key of the hold. In a slot that moves it may come before
+--          ARGV[1] and not among the keys
 -- ARGV[1]  holder id
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
@@ -28,7 +28,7 @@ end
 -- Redisson has them, would be cut off by releases and late copies out of order
 local left = redis.call('pttl', KEYS[2])
 if left == -2 then
-  -- refused in a slot that moves: made anew, it would be on both sides
+  -- refused in a slot that moves: a new key would then be on both servers
   redis.call('exists', KEYS[1], KEYS[2])
 end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[4])

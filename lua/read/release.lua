@@ -2,8 +2,8 @@
 -- and wake a waiter if no other reader is alive.
 --
 -- KEYS[1]  lock
--- KEYS[2]  timeout key of the hold. In a slot that moves it may be no key but
---          stand before ARGV[1]
+-- KEYS[2]  timeout key of the hold. In a slot that moves it may come before
+--          ARGV[1] and not among the keys
 -- ARGV[1]  holder id
 -- ARGV[2]  hold count after this release
 -- ARGV[3]  unlock channel
@@ -13,7 +13,7 @@
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
---          the hold away whatever its count, and a second one finds it gone
+--          the hold away whatever its count, and a second copy finds it gone
 if not KEYS[2] then
   KEYS[2] = table.remove(ARGV, 1)
 end
@@ -26,16 +26,16 @@ if ARGV[2] ~= '0' then
   return 1
 end
 if not held then
-  -- it is left behind when the lock is freed by force. pcall: in a slot that
-  -- moves it may be elsewhere, and ends with its lease
+  -- a force unlock leaves it behind. pcall: in a slot that moves it may be on
+  -- another server, and ends with its lease
   redis.pcall('del', KEYS[2])
   return 0
 end
 if redis.call('pttl', KEYS[2]) == -2 then
-  -- refused in a slot that moves: there it may be elsewhere
+  -- refused in a slot that moves: it may be on another server
   redis.call('exists', KEYS[1], KEYS[2])
 end
--- of those who remain some may have died
+-- some of the remaining readers may be dead
 local longest, unknown = 0, false
 if redis.call('hget', KEYS[1], 'mode') == 'write' then
   unknown = true
@@ -50,7 +50,7 @@ elseif redis.call('hlen', KEYS[1]) > 2 then
         if type(left) == 'number' and left ~= -2 then
           longest = math.max(longest, left)
         elseif redis.pcall('exists', KEYS[1], timeout) ~= 1 then
-          -- refused in a slot that moves: it is not dead that is elsewhere
+          -- refused in a slot that moves: a key on another server is not a dead one
           unknown = true
         end
       end

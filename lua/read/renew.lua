@@ -1,31 +1,31 @@
 -- Renew a batch of n read holds.
 --
 -- KEYS[i]      lock of the i-th
--- KEYS[n + i]  its timeout key. In a slot that moves that of one alone may be no
---              key but stand before ARGV[1]
+-- KEYS[n + i]  its timeout key. In a slot that moves, for n = 1, it may come
+--              before ARGV[1] and not among the keys
 -- ARGV[2i-1]   holder id
 -- ARGV[2i]     lease, ms
 --
 -- Returns  for each hold
 --          1: renewed
 --          0: the lock is free
---          -1: the lock is others'
---          text: the error that it met; it is as it was, or renewed in part
+--          -1: another holder has the lock
+--          text: its error; it is unchanged, or renewed in part
 --
 -- Repeat   safe: no TTL ever falls, and a hold that is gone stays gone. While
---          its field is there nobody has written since: its timeout key may
---          have run out, and is set anew
+--          its field is there no writer has held the lock since: its timeout key
+--          may have expired, and is set again
 if not KEYS[2] then
   KEYS[2] = table.remove(ARGV, 1)
 end
 local function renew(lock, timeout, holder, lease)
-  -- pcall: a key of another type is another's
+  -- pcall: a key of another type is not this holder's
   if redis.pcall('hexists', lock, holder) ~= 1 then
     return redis.call('exists', lock) == 0 and 0 or -1
   end
   local left = redis.call('pttl', timeout)
   if left == -2 then
-    -- refused in a slot that moves: made anew, it would be on both sides
+    -- refused in a slot that moves: a new key would then be on both servers
     redis.call('exists', lock, timeout)
   end
   if redis.call('pttl', lock) < tonumber(lease) then
@@ -34,7 +34,7 @@ local function renew(lock, timeout, holder, lease)
   if left == -2 then
     redis.call('set', timeout, '1', 'px', lease)
   elseif left < tonumber(lease) then
-    -- not by SET, which is refused when there is no memory left
+    -- not by SET, which is refused when the memory is full
     redis.call('pexpire', timeout, lease)
   end
   return 1
@@ -42,7 +42,7 @@ end
 local answers = {}
 local n = #KEYS / 2
 for i = 1, n do
-  -- pcall: what is refused to one must not spoil its neighbours' renewals
+  -- pcall: the error of one hold must not stop the renewals of the others
   local done, answer = pcall(renew, KEYS[i], KEYS[n + i], ARGV[2 * i - 1], ARGV[2 * i])
   if done then
     answers[i] = answer

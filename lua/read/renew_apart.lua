@@ -1,5 +1,5 @@
--- Renew the timeout key of a read hold by itself, where it is: in a slot that
--- moves the lock may be elsewhere.
+-- Renew only the timeout key of a read hold: in a slot that moves the lock may be
+-- on another server.
 --
 -- KEYS[1]  timeout key
 -- ARGV[1]  lease, ms
@@ -7,7 +7,7 @@
 -- Returns  1: renewed
 --          0: there is none
 --
--- Repeat   safe: its TTL never falls, and it is not made anew
+-- Repeat   safe: its TTL never falls, and a key that is gone stays gone
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
   return 0

@@ -9,7 +9,7 @@
 --          integer: held by another, for so many ms (-1: without expiry)
 --          {now}: this copy came too late; the server's time in ms
 --
--- Repeat   safe: a holder that is already there has its answer, granted
+-- Repeat   safe: a holder that is already there gets the same answer
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return ttl

@@ -1,5 +1,5 @@
--- Acquisitions and releases of several locks in one call, each as if it had
--- come by itself.
+-- Acquire and release several locks in one call. Each part acts as if it had come
+-- by itself.
 --
 -- KEYS[i]     lock of the i-th
 -- ARGV[1]     publish command: publish or spublish
@@ -9,8 +9,8 @@
 -- ARGV[4i+1]  not-after: server time in ms past which it does nothing; of a
 --             release the unlock channel
 --
--- Returns  for each what acquire.lua or release.lua returns, or, as a text,
---          the error that it met
+-- Returns  for each what acquire.lua or release.lua returns, or its error as
+--          text
 --
 -- Repeat   safe: acquire.lua and release.lua are
 local now

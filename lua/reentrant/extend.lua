@@ -1,4 +1,4 @@
--- Let a hold go on for another caller of its client, and say who else listens.
+-- Extend a hold for another caller of its client, and count the listeners.
 --
 -- KEYS[1]  lock
 -- ARGV[1]  holder id
@@ -8,7 +8,7 @@
 --
 -- Returns  1 + n: the hold goes on; n connections listen to the channel
 --          0: the hold is gone
---          -1: the hold goes on; who listens cannot be told
+--          -1: the hold goes on; the number of listeners is unknown
 --
 -- Repeat   safe: the TTL never falls, and a hold that is gone stays gone
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
@@ -17,7 +17,7 @@ end
 if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])
 end
--- pcall: the user may lack the right to ask
+-- pcall: the user may lack the right
 local listening = redis.pcall('pubsub', ARGV[4], ARGV[3])
 if listening.err then
   return -1

@@ -6,7 +6,7 @@
 -- ARGV[3]  publish command: publish or spublish
 --
 -- Returns  1: freed
---          0: nobody held it
+--          0: it was free
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   unsafe: a second copy may free the next holder's lock
@@ -15,7 +15,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[1]) then
   return {now}
 end
--- hlen, unlike exists, refuses a key that is no lock
+-- hlen, unlike exists, refuses a key that is not a lock
 if redis.call('hlen', KEYS[1]) == 0 then
   return 0
 end

@@ -1,4 +1,4 @@
--- Who holds the lock, how often, and for how long still.
+-- Read the holders, their hold counts, and the TTL.
 --
 -- KEYS[1]  lock
 --

@@ -1,17 +1,17 @@
--- Pass a hold on to another holder.
+-- Hand a hold off to another holder.
 --
 -- KEYS[1]  lock
 -- ARGV[1]  holder id that takes it over, used for this one hold and never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
--- ARGV[4]  holder id that lets go
+-- ARGV[4]  holder id that hands the hold off
 --
--- Returns  nil: passed on
+-- Returns  nil: handed off
 --          integer: the hold is gone; the lock is another's for so many ms
 --          (-1: without expiry) or free (-2)
 --          {now}: this copy came too late; the server's time in ms
 --
--- Repeat   safe: a holder that has taken over has its answer, passed on
+-- Repeat   safe: a holder that has taken over gets the same answer
 local taken = redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if not taken and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then
   return redis.call('pttl', KEYS[1])
@@ -22,7 +22,7 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 if not taken then
-  -- theirs in first: a key that is empty for a moment loses its TTL
+  -- the new field first: a hash that is empty for a moment loses its TTL
   redis.call('hset', KEYS[1], ARGV[1], '1')
   redis.call('hdel', KEYS[1], ARGV[4])
   redis.call('pexpire', KEYS[1], ARGV[2])

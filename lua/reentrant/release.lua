@@ -6,11 +6,11 @@
 -- ARGV[3]  unlock channel
 -- ARGV[4]  publish command: publish or spublish
 --
--- Returns  1 + n: released; n connections were told
+-- Returns  1 + n: released; n connections got the message
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
---          the hold away whatever its count, and a second one finds it gone
+--          the hold away whatever its count, and a second copy finds it gone
 if ARGV[2] == '0' then
   if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
     return 0

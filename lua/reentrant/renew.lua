@@ -7,13 +7,13 @@
 -- Returns  one integer for each lock
 --          1: renewed
 --          0: the lock is free
---          -1: the lock is another's
+--          -1: another holder has the lock
 --
 -- Repeat   safe: the TTL never falls, and a hold that is gone stays gone
 local answers = {}
 for i, key in ipairs(KEYS) do
   local lease = ARGV[2 * i]
-  -- pcall: a key of another type must not spoil its neighbours' renewals
+  -- pcall: a key of another type must not stop the renewals of the others
   local held = redis.pcall('hexists', key, ARGV[2 * i - 1])
   if held == 1 then
     if redis.call('pttl', key) < tonumber(lease) then

@@ -1,7 +1,7 @@
 -- Take a free read/write lock for writing, for a new outermost hold.
 --
 -- KEYS[1]  lock
--- ARGV[1]  holder id with `:write` behind it, used for this one hold and
+-- ARGV[1]  holder id with `:write` at its end, used for this one hold and
 --          never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
@@ -11,7 +11,7 @@
 --          {now}: this copy came too late; the server's time in ms
 --          error WRONGTYPE: the key is a lock of another kind
 --
--- Repeat   safe: a holder that is already there has its answer, granted
+-- Repeat   safe: a holder that is already there gets the same answer
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   if redis.call('hexists', KEYS[1], 'mode') == 0 then

@@ -1,5 +1,5 @@
 -- Free a lock that is held for writing, whoever holds it, with the reads the
--- writer has taken under it, and wake who waits.
+-- writer has taken under it, and wake the waiters.
 --
 -- KEYS[1]  lock
 -- ARGV[1]  not-after: server time in ms past which this copy does nothing
@@ -7,7 +7,7 @@
 -- ARGV[3]  publish command: publish or spublish
 --
 -- Returns  1: freed
---          0: nobody held it for writing
+--          0: no writer held it
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   unsafe: a second copy may free the next holder's lock
@@ -23,7 +23,7 @@ local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
 local fields = redis.call('hgetall', KEYS[1])
 for i = 1, #fields, 2 do
   for n = 1, tonumber(fields[i + 1]) or 0 do
-    -- pcall: in a slot that moves it may be elsewhere, and ends with its lease
+    -- pcall: in a slot that moves it may be on another server, and ends with its lease
     redis.pcall('del', tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
   end
 end

@@ -1,8 +1,8 @@
 -- Lower the hold count of a writer; at 0 free the lock, or leave it to the
--- writer's own reads, and wake who waits.
+-- writer's own reads, and wake the waiters.
 --
 -- KEYS[1]  lock
--- ARGV[1]  holder id with `:write` behind it
+-- ARGV[1]  holder id with `:write` at its end
 -- ARGV[2]  hold count after this release
 -- ARGV[3]  unlock channel
 -- ARGV[4]  publish command: publish or spublish
@@ -11,7 +11,7 @@
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
---          the hold away whatever its count, and a second one finds it gone
+--          the hold away whatever its count, and a second copy finds it gone
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
@@ -19,7 +19,7 @@ if ARGV[2] ~= '0' then
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
   return 1
 end
--- the reads that were taken under it; each has keys with times of their own
+-- the reads under it; each has keys with TTLs of their own
 local longest, unknown = 0, false
 if redis.call('hlen', KEYS[1]) > 2 then
   local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
@@ -32,7 +32,7 @@ if redis.call('hlen', KEYS[1]) > 2 then
         if type(left) == 'number' and left ~= -2 then
           longest = math.max(longest, left)
         elseif redis.pcall('exists', KEYS[1], timeout) ~= 1 then
-          -- refused in a slot that moves: it is not dead that is elsewhere
+          -- refused in a slot that moves: a key on another server is not a dead one
           unknown = true
         end
       end
@@ -49,8 +49,8 @@ if read then
 else
   redis.call('del', KEYS[1])
 end
--- 1: all who sleep may go. One of Redisson's writers that is about to fall
--- asleep misses that; a 0 waits for it.
+-- 1: all sleeping waiters may try. A writer of Redisson that is about to sleep
+-- misses it, so a 0 follows, which waits for it.
 if redis.call(ARGV[4], ARGV[3], '1') > 0 and not read then
   redis.call(ARGV[4], ARGV[3], '0')
 end

@@ -1,8 +1,8 @@
-//! A holder that sleeps through the end of its lease wakes up and writes. No lock can keep it from
-//! that; a storage that asks for the fencing token can. Here are two such storages: a table of an
-//! SQL database (SQLite, in this process) and a key in Redis, written by a script.
+//! A holder that sleeps past the end of its lease wakes up and writes. No lock can prevent that. A
+//! storage that checks the fencing token can. Here are two such storages: a table of an SQL
+//! database (SQLite, in this process), and a key in Redis that a script writes.
 //!
-//! `cargo run --package fencing`, with a Redis on this machine or `REDIS_URL` set.
+//! `cargo run --package fencing`, with a Redis server on this machine or its URL in `REDIS_URL`.
 
 use std::{
     error::Error,
@@ -27,8 +27,8 @@ async fn main() -> Result<()> {
 
     let mut refused = 0;
     for round in 1..=ROUNDS {
-        // On a thread and a runtime of its own, to stop all of it: as a pause of the whole process
-        // would, a long garbage collection, a laptop that is closed.
+        // On a thread and a runtime of its own, so that all of it can be stopped. A pause of the
+        // whole process would do the same: a long garbage collection, or a closed laptop.
         let (held, is_held) = mpsc::channel();
         let sleeper = thread::spawn({
             let (url, storage) = (url.clone(), storage.clone());
@@ -65,7 +65,7 @@ fn sleep_while_holding(
         held.send(())?;
         thread::sleep(3 * LEASE); // not tokio's: nothing of this runtime goes on
         let token = guard.token();
-        // It has not looked at its guard since it woke up: it does not know better.
+        // It has not looked at its guard since it woke up.
         let written = storage.write(token, guard.holder(), "by the sleeper")?;
         assert!(guard.unlock().await.is_err(), "the lock was lost long ago");
         client.close().await?;
@@ -73,15 +73,16 @@ fn sleep_while_holding(
     })
 }
 
-/// Two storages that keep the greatest token they have seen and whose it was. They refuse a smaller one, and an
-/// equal one from another holder: after a failover of Redis two holders may have the same token.
+/// Two storages that keep the greatest token so far, and its holder. They refuse a smaller token,
+/// and an equal one from another holder: after a failover of Redis two holders may have the same
+/// token.
 #[derive(Clone)]
 struct Storage {
     sql: Arc<Mutex<rusqlite::Connection>>,
     redis: redis::Client,
 }
 
-/// Which storage has taken a write.
+/// Which storage has accepted a write.
 struct Written {
     sql: bool,
     redis: bool,
@@ -98,7 +99,7 @@ impl Storage {
     }
 
     fn write(&self, token: FencingToken, holder: &str, entry: &str) -> Result<Written> {
-        // The comparison and the write are one statement: nothing comes in between.
+        // The comparison and the write are one statement, so nothing comes in between.
         let rows = self.sql.lock().expect("nobody panics here").execute(
             "UPDATE ledger SET entry = ?1, token = ?2, holder = ?3
              WHERE id = 1 AND (token < ?2 OR (token = ?2 AND holder = ?3))",

@@ -1,5 +1,6 @@
-//! A flash sale: several processes sell from one stock, every sale a GET and a SET. Without a lock they sell more than
-//! there is, with a lock they do not, and a Redisson JVM that sells among them changes nothing about that.
+//! A flash sale: several processes sell from one stock, and every sale is a GET and a SET. Without
+//! a lock they sell more than there is. With a lock they do not, even when a Redisson JVM sells
+//! too.
 //!
 //! ```text
 //! make demo                                  # or:
@@ -55,12 +56,12 @@ async fn main() -> ExitCode {
 
 // ---- The sellers ----------------------------------------------------------------------------------------------------
 
-/// What a selling process is told.
+/// The orders for a selling process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Job {
     url: String,
     sold_key: String,
-    /// The name of the lock, where there is one.
+    /// The name of the lock, if there is one.
     lock: Option<String>,
 }
 
@@ -72,7 +73,7 @@ struct Sale {
     released: u64,
 }
 
-/// Sells, over and over, until nothing is left.
+/// Sells until nothing is left.
 async fn sell_out(mut shop: Shop, lock: Option<Lock>) -> Result<Vec<Sale>> {
     let mut sales = Vec::new();
     loop {
@@ -99,7 +100,8 @@ struct Shop {
 }
 
 impl Shop {
-    /// Which number was sold; `None`: nothing is left. Wrong when two do it at the same time.
+    /// Sells one item, and returns its number. `None`: nothing is left. Wrong when two sellers do
+    /// it at the same time.
     fn sell_one(&mut self) -> Result<Option<u64>> {
         let sold = self.sold()?;
         if sold >= STOCK {
@@ -116,7 +118,8 @@ impl Shop {
     }
 }
 
-/// A selling process: takes a [`Job`] from stdin, says that it is ready, waits for a line, sells, and tells its sales.
+/// A selling process: reads a [`Job`] from stdin, says that it is ready, waits for a line, sells,
+/// and reports its sales.
 async fn sell() -> Result<()> {
     let job: Job = serde_json::from_str(&next_order()?)?;
     let client = Client::connect(Config::from_url(&job.url)?).await?;
@@ -127,7 +130,7 @@ async fn sell() -> Result<()> {
     println!("ready");
 
     next_order()?;
-    // The end of our input is the end of whoever started us.
+    // The input ends with the process that started this one.
     thread::spawn(|| {
         while next_order().is_ok() {}
         exit(1);
@@ -192,22 +195,22 @@ async fn compare(market: &Market) -> Result<ExitCode> {
     Ok(judge(&outcomes))
 }
 
-/// The server, and the keys of this demo on it; they are removed in the end.
+/// The server, and the keys of this demo on it. They are removed in the end.
 struct Market {
     url: String,
     keys: String,
-    /// None: the server was there before us.
+    /// None: the server was already running.
     _server: Option<RedisServer>,
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Outcome {
     name: &'static str,
     processes: usize,
     sold: u64,
     sold_by_jvm: Option<u64>,
     time: Duration,
-    /// In microseconds, ascending; of a run with a lock.
+    /// In microseconds, ascending, for a run with a lock.
     hand_overs: Option<Vec<u64>>,
 }
 
@@ -315,8 +318,9 @@ impl Drop for Market {
     }
 }
 
-/// How long it took, each time the lock went from one of our processes to another, from the call of `unlock` here to
-/// the return of `lock` there. Sales are numbered, so it is known who came after whom.
+/// How long each change of the lock from one Rust process to another took: from the call of
+/// `unlock` in one to the return of `lock` in the other. Sales are numbered, so their order is
+/// known.
 fn hand_overs(sales: Vec<Vec<Sale>>) -> Vec<u64> {
     let mut in_order: Vec<_> = sales
         .iter()
@@ -338,7 +342,7 @@ fn hand_overs(sales: Vec<Vec<Sale>>) -> Vec<u64> {
     times
 }
 
-/// A selling process, as seen from here. It ends with this value.
+/// A selling process. Dropping it ends the process.
 struct Seller {
     process: Child,
     orders: ChildStdin,
@@ -368,7 +372,7 @@ impl Seller {
         self.order("go").await
     }
 
-    /// What it sold.
+    /// Returns its sales.
     async fn finish(mut self) -> Result<Vec<Sale>> {
         let sales = serde_json::from_str(&self.report().await?)?;
         self.process.wait().await?;
@@ -388,7 +392,7 @@ impl Seller {
 
 // ---- What is shown --------------------------------------------------------------------------------------------------
 
-/// A line that changes on a terminal, and a line now and then elsewhere.
+/// A line that changes on a terminal, and a line from time to time elsewhere.
 struct Progress {
     name: &'static str,
     on_terminal: bool,
@@ -425,7 +429,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Also when the run fails, so that the next line starts where lines start.
+    /// Also when the run fails, so that the next line starts at the left.
     fn drop(&mut self) {
         if self.on_terminal {
             println!();
