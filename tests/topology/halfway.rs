@@ -272,6 +272,25 @@ async fn a_slot_goes_to_a_master_that_has_none_yet() {
     stage.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_future_that_nobody_polls_keeps_nobody_from_a_master_that_has_no_slot_yet() {
+    let stage = Stage::grown(1, WATCHDOG).await;
+    let client = &stage.clients[0];
+    let to = stage.cluster.empty_master();
+    let (one, other) = (client.lock("{grown}:one"), client.lock("{grown}:other"));
+    stage.cluster.begin_to_move_slot_of("{grown}:one", to);
+    stage.cluster.node(to).pause();
+    let mut alone = std::pin::pin!(one.lock().into_future());
+    // By then it connects.
+    assert!(tokio::time::timeout(RETRY / 4, &mut alone).await.is_err());
+    stage.cluster.node(to).resume();
+    let taken = soon("lock", other.lock().into_future()).await.unwrap();
+    soon("unlock", taken.unlock()).await.unwrap();
+    soon("the other lock", alone).await.unwrap().unlock().await.unwrap();
+    stage.cluster.move_slot_of("{grown}:one", to);
+    stage.end().await;
+}
+
 mixes! {
     a_reader_leaves_while_the_key_of_another_is_elsewhere;
 }

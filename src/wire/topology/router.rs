@@ -87,27 +87,38 @@ impl Router {
     /// The server to which a slot is being moved. It may serve no slot yet. It is connected to when
     /// a call is redirected there, and again later, because no source reports its end before it
     /// serves a slot.
-    pub(in crate::wire) async fn joining(&self, at: &Address, by: Instant) -> Option<Arc<Node>> {
-        let known = || self.routes().at(at).filter(|node| !node.is_broken()).cloned();
-        if let Some(known) = known() {
+    pub(in crate::wire) async fn joining(
+        self: &Arc<Self>,
+        at: &Address,
+        by: Instant,
+    ) -> Option<Arc<Node>> {
+        if let Some(known) = self.joined(at) {
             return Some(known);
         }
+        let (router, at) = (self.clone(), at.clone());
+        // In a task of its own: the caller may not be polled, and other callers wait for the lock.
+        let connecting = async move { timeout_at(by, router.connect_joining(&at)).await };
+        self.settings.runtime.spawn(connecting).await.ok()?.ok()?
+    }
+
+    fn joined(&self, at: &Address) -> Option<Arc<Node>> {
+        self.routes().at(at).filter(|node| !node.is_broken()).cloned()
+    }
+
+    async fn connect_joining(&self, at: &Address) -> Option<Arc<Node>> {
         let deployment = self.deployment.as_ref()?;
-        let connecting = async {
-            let _one = self.joining.lock().await;
-            if let Some(known) = known() {
-                return Some(known);
+        let _one = self.joining.lock().await;
+        if let Some(known) = self.joined(at) {
+            return Some(known);
+        }
+        let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
+        match connect_one(deployment.endpoint(at), &settings).await {
+            Ok(node) => self.let_join(at, node),
+            Err(error) => {
+                tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
+                None
             }
-            let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
-            match connect_one(deployment.endpoint(at), &settings).await {
-                Ok(node) => self.let_join(at, node),
-                Err(error) => {
-                    tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
-                    None
-                }
-            }
-        };
-        timeout_at(by, connecting).await.ok().flatten()
+        }
     }
 
     /// `None`: the client is closed.

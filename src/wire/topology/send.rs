@@ -1,5 +1,7 @@
 //! Sends one copy of a call to the server of its keys, and follows `MOVED` and `ASK`.
 
+use std::sync::Arc;
+
 use futures::FutureExt;
 
 use super::router::Router;
@@ -21,7 +23,7 @@ const REDIRECTS: usize = 4;
 impl Router {
     /// Sends one copy, and follows redirections. A server that redirects a call has not run it.
     pub(in crate::wire) async fn send(
-        &self,
+        self: &Arc<Self>,
         call: &Invocation,
         confirm: Option<Confirm>,
         mut bound: Bound,
@@ -68,7 +70,7 @@ impl Router {
     /// Sends the call to the server of its first key, when a slot moves and the keys are on two
     /// servers. `apart`: the error of the copy that named all keys.
     pub(in crate::wire) async fn send_to_first_key(
-        &self,
+        self: &Arc<Self>,
         call: &Invocation,
         confirm: Option<Confirm>,
         bound: Bound,
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     fn size_of_future<'a, F: Future>(
-        _: impl FnOnce(&'a Router, &'a Invocation, Option<Confirm>, Bound) -> F,
+        _: impl FnOnce(&'a Arc<Router>, &'a Invocation, Option<Confirm>, Bound) -> F,
     ) -> usize {
         size_of::<F>()
     }
