@@ -15,9 +15,13 @@ use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::{error::Error, runtime::ClientRuntime, wire::Transport};
+use crate::{
+    error::Error,
+    runtime::{ClientRuntime, RuntimeEnded},
+    wire::Transport,
+};
 
 type Job = BoxFuture<'static, ()>;
 
@@ -73,6 +77,16 @@ impl Janitor {
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Finish<T> {
         Finish { future: Some(future.boxed()), _busy: self.busy(), janitor: self.clone() }
+    }
+
+    /// Runs the future to its end, also when the caller is not polled or drops this.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (tell, told) = oneshot::channel();
+        self.spawn(async move { drop(tell.send(future.await)) });
+        told.await.unwrap_or_else(|_| Err(RuntimeEnded.into()))
     }
 
     /// Completes when nothing is under way and nothing is left to undo.

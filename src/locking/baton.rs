@@ -90,7 +90,8 @@ impl Baton {
             Plan::Pass => self.leave(),
             Plan::Ask => {
                 let target = self.hold().target.clone();
-                return target.engine.janitor.finish(self.ask_and_pass()).await;
+                // The hold is renewed until there is an answer, and the caller may not be polled.
+                return target.engine.janitor.run(self.ask_and_pass()).await;
             }
             Plan::Release => Err(self),
         };

@@ -1,6 +1,9 @@
 //! Waiters that nobody polls: futures that are left alone, and not dropped.
 
-use std::{pin::Pin, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
@@ -229,4 +232,31 @@ async fn a_release_is_no_word_that_the_lock_is_held() {
     assert!(got.is_some(), "nobody held it any more");
     drop((got, alone));
     assert!(sim.left().await.is_empty());
+}
+
+/// A release that is polled for a while, and then neither polled nor dropped.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_nobody_polls_keeps_nobody_waiting() {
+    let world = World::new();
+    for (after, elsewhere) in (0..20).flat_map(|after| [(after, false), (after, true)]) {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let held = lock.lock().await.unwrap();
+        let waiting = if elsewhere { other.client.lock(LOCK) } else { lock.clone() };
+        let mut behind = left_alone(&waiting, ms(12)).await;
+        // One waits here, so that the server is asked whether the hold may be passed on.
+        let mut here = left_alone(&lock, ms(5)).await;
+        let mut release = pin!(held.unlock());
+        let released = timeout(ms(after) + Duration::from_micros(500), &mut release).await;
+        for waiting in [&mut behind, &mut here] {
+            let guard = timeout(SOON, waiting).await;
+            let guard = guard.unwrap_or_else(|_| panic!("left alone after {after} ms"));
+            guard.unwrap().unlock().await.unwrap();
+        }
+        match released {
+            Ok(released) => released.unwrap(),
+            Err(_) => release.await.unwrap(),
+        }
+        assert!(sim.left().await.is_empty());
+    }
 }
