@@ -1,6 +1,7 @@
 //! A Redis server of the test's own.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write, stderr};
 use std::net::TcpListener;
@@ -50,6 +51,7 @@ pub struct RedisServerBuilder {
     tls: Option<TlsFiles>,
     mode: Mode,
     arguments: Vec<String>,
+    variables: Vec<(String, OsString)>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -213,6 +215,12 @@ impl RedisServerBuilder {
         self
     }
 
+    /// One more variable of its environment.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
     /// Starts a server and waits until it answers.
     ///
     /// # Panics
@@ -268,6 +276,7 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, ports: Ports) -> Result<
         }
     }
     command.args(&terms.arguments).stdin(Stdio::null());
+    command.envs(terms.variables.iter().map(|(name, value)| (name, value)));
     command.stderr(output.try_clone().expect("a second handle")).stdout(output);
 
     let mut process = match command.spawn() {

@@ -1,0 +1,68 @@
+//! Commands for keys of every sort.
+
+use super::data::{Data, moment, not_there};
+use crate::glob;
+use crate::number::integer;
+use crate::reply::{Answer, Reply};
+
+pub(super) fn dbsize(data: &mut Data, _: &[Vec<u8>]) -> Answer {
+    Ok(Reply::count(data.keys.count()))
+}
+
+pub(super) fn del(data: &mut Data, keys: &[Vec<u8>]) -> Answer {
+    Ok(Reply::count(keys.iter().filter(|key| data.keys.remove(key)).count()))
+}
+
+pub(super) fn exists(data: &mut Data, keys: &[Vec<u8>]) -> Answer {
+    Ok(Reply::count(keys.iter().filter(|key| data.keys.exists(key)).count()))
+}
+
+pub(super) fn flush(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    if let Some(option) = args.first() {
+        not_there("FLUSHDB", option);
+    }
+    data.keys.clear();
+    Ok(Reply::ok())
+}
+
+pub(super) fn keys(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let names = data.keys.seen().map(|(key, _)| key);
+    Ok(Reply::bulks(names.filter(|key| glob::matches(&args[0], key))))
+}
+
+pub(super) fn persist(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let entry = data.keys.entry(&args[0]);
+    Ok(entry.is_some_and(|entry| entry.expires.take().is_some()).into())
+}
+
+pub(super) fn pexpire(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let [key, ms, options @ ..] = args else { unreachable!("its arity") };
+    if let Some(option) = options.first() {
+        not_there("PEXPIRE", option);
+    }
+    let expires = moment(data, "pexpire", integer(ms)?)?;
+    if !data.keys.exists(key) {
+        return Ok(false.into());
+    }
+    match expires {
+        Some(moment) if moment > data.keys.now() => {
+            data.keys.entry(key).expect("it is there").expires = Some(moment);
+        }
+        // A time that is not to come deletes the key.
+        _ => drop(data.keys.remove(key)),
+    }
+    Ok(true.into())
+}
+
+pub(super) fn pttl(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let now = data.keys.now();
+    let entry = data.keys.entry(&args[0]);
+    Ok(Reply::Int(entry.map_or(-2, |entry| {
+        entry.expires.map_or(-1, |expires| expires.saturating_sub(now).cast_signed())
+    })))
+}
+
+pub(super) fn sort(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let sort = data.keys.entry(&args[0]).map_or("none", |entry| entry.value.sort());
+    Ok(Reply::Status(sort.into()))
+}
