@@ -105,6 +105,7 @@ impl Baton {
     pub(crate) async fn release(self) -> Result<(), Error> {
         let Stake { home, hold, watched } = self.into_stake();
         let target = hold.target.clone();
+        let is_owned = hold.is_owned();
         let release = async move {
             let released = hold.release(watched).await;
             if released.ended && hold.target.hands_off {
@@ -112,7 +113,12 @@ impl Baton {
             }
             released.result
         };
-        target.engine.janitor.finish(release).await
+        let janitor = &target.engine.janitor;
+        match is_owned {
+            // Later releases of the hold wait for this one, and the caller may not be polled.
+            true => janitor.run(release).await,
+            false => janitor.finish(release).await,
+        }
     }
 
     fn plan(&self) -> Plan {

@@ -117,6 +117,11 @@ impl Hold {
         self.lease.is_wanted()
     }
 
+    /// Whether an owner holds it, maybe several times.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.registration.is_some()
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.shown.load(Ordering::Relaxed)
     }

@@ -30,7 +30,7 @@ impl Hold {
 
     /// Whether a caller without an owner that asked for such a hold may have this one unchanged.
     pub(crate) fn suits(&self, lease: Duration, watched: bool, replicas: Replicas) -> bool {
-        self.registration.is_none()
+        !self.is_owned()
             && self.token.is_none()
             && self.replicas == replicas
             && self.lease.suits(lease, watched)
