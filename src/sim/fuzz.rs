@@ -63,6 +63,9 @@ enum Family {
     Plain,
     Fenced,
     ReadWrite,
+    Fair,
+    /// All kinds that are one hash on the server.
+    Mixed,
 }
 
 struct Run<'a> {
@@ -81,6 +84,14 @@ impl Run<'_> {
                 _ => (client.lock(LOCK), true),
             },
             Family::Fenced => (client.fenced_lock(LOCK).into(), true),
+            Family::Fair => (client.fair_lock(LOCK), true),
+            Family::Mixed => match rng.u8(0..6) {
+                0 => (client.spin_lock(LOCK), true),
+                1 => (client.fenced_lock(LOCK).into(), true),
+                2 => (client.fair_lock(LOCK), true),
+                3 => (client.non_reentrant_lock(LOCK), true),
+                _ => (client.lock(LOCK), true),
+            },
             Family::ReadWrite => {
                 let both = client.read_write_lock(LOCK);
                 match rng.u8(0..3) {
@@ -185,15 +196,18 @@ impl Run<'_> {
     }
 }
 
+const FAMILIES: [Family; 5] =
+    [Family::Plain, Family::Fenced, Family::ReadWrite, Family::Fair, Family::Mixed];
+
 const SCRIPTS: [&str; 7] = ["acquire", "release", "pass", "extend", "reenter", "renew", "combine"];
 
 async fn one(world: &Arc<World>, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     fastrand::seed(seed);
-    let family = [Family::Plain, Family::Fenced, Family::ReadWrite][rng.usize(0..3)];
+    let family = FAMILIES[rng.usize(0..FAMILIES.len())];
     let faulty = rng.u8(0..4) > 0;
     let chaos = rng.u8(0..3) == 0;
-    let sims = [Sim::new(world).await, Sim::new(world).await];
+    let sims = [Sim::that_follows(world).await, Sim::new(world).await];
     let inside = Inside::default();
     let run = Run { family, inside: &inside, chaos, seed };
     let tasks = rng.u64(1..5);
@@ -216,6 +230,11 @@ async fn one(world: &Arc<World>, seed: u64) {
                     _ => Fault::SlowReply(ms(fault_rng.u64(1..80))),
                 };
                 sims[fault_rng.usize(0..2)].network.fail(script, [fault]);
+            }
+            match fault_rng.u8(0..20) {
+                0 => sims[fault_rng.usize(0..2)].network.miss(),
+                1 => sims[0].network.fail_over(),
+                _ => {}
             }
             if chaos && fault_rng.u8(0..3) == 0 {
                 match fault_rng.u8(0..3) {
