@@ -1,6 +1,6 @@
-//! What a client keeps of locks that are not used any more: nothing.
+//! A client keeps nothing of locks that are no longer used.
 //!
-//! A program of its own, for it looks at its own memory.
+//! This is a program of its own, because it measures its own memory.
 
 use std::{fs, ops::Range, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A future dropped at any moment leaves nothing behind, and nobody waiting for it.
+//! A future that is dropped at any moment leaves nothing behind, and no waiter waits for it.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Calls that travel together, on a network that loses them.
+//! Batches of calls, on a network that loses them.
 
 use std::{sync::Arc, time::Duration};
 

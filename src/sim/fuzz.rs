@@ -1,7 +1,7 @@
-//! Random schedules: whatever is lost, late, cut off, dropped or not polled, nobody is let in beside a writer, nothing
-//! hangs and nothing is left.
+//! Random schedules. Calls are lost, late, cut off, dropped or not polled: no holder is granted the lock beside a writer, nothing
+//! hangs, and nothing is left.
 //!
-//! `FUZZ_SEEDS=0..1000` tries so many. No lease ends meanwhile: TTLs do not run here.
+//! `FUZZ_SEEDS=0..1000` tries that many. No lease ends meanwhile, because TTLs do not run here.
 
 use std::{
     future::IntoFuture,

@@ -1,4 +1,4 @@
-//! What a hold takes along, and leaves behind, when it goes from one caller to the next.
+//! The state that a hold takes along in a local hand-off, and what it leaves behind.
 
 use std::{
     pin::pin,

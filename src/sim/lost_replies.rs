@@ -1,4 +1,4 @@
-//! What counts once however often it is sent.
+//! Requests that are sent more than once count once.
 
 use std::time::Duration;
 

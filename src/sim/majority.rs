@@ -1,4 +1,4 @@
-//! A majority: who may be late, and for how long it is trusted.
+//! A majority: which answers may be late, and how long it is trusted.
 
 use std::pin::pin;
 

@@ -1,8 +1,7 @@
-//! A real Redis on a fake clock, for tests that look at every single millisecond.
+//! A client on a simulated clock, with a real Redis server, for tests of every single millisecond.
 //!
-//! The scripts run on a real server, at the (virtual) moment the network delivers them; how long
-//! that takes, and what gets lost on the way, the test says. Only time is not real: TTLs do not
-//! run, and a not-after is compared here, on the virtual clock.
+//! The scripts run on the real server when the simulated network delivers them. The test sets how long that takes, and what is
+//! lost. Only the time is simulated: TTLs do not run, and a not-after time is compared here, on the virtual clock.
 
 mod cancellation;
 mod combined;

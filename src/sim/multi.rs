@@ -1,4 +1,4 @@
-//! Several locks on several servers: cut at any moment, named in any order, lost one by one.
+//! Several locks on several servers: dropped at any moment, listed in any order, lost one by one.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The way to the server: how long it takes, and what gets lost on it.
+//! The simulated network: its delays, and what it loses.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},

@@ -1,4 +1,4 @@
-//! Holds that are passed on from one caller to the next within a client.
+//! Local hand-off from one caller to the next within a client.
 
 use std::{cell::Cell, pin::pin, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Waiters that nobody polls: futures that are left alone, and not dropped.
+//! Futures of waiters that are neither polled nor dropped.
 
 use std::{
     pin::{Pin, pin},

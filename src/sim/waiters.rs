@@ -1,4 +1,4 @@
-//! Those who stand in line: their order, and what they are told when their wait is over.
+//! Local waiters: their order, and what they are told when their wait is over.
 
 use std::{cell::RefCell, time::Duration};
 

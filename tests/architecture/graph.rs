@@ -1,6 +1,6 @@
-//! Which file uses which: an edge goes from a file to the file that defines what the first one names.
+//! The graph of files: an edge goes from a file to the file that defines a name which the first one uses.
 //!
-//! A name that a module only hands on (`pub use`) is not used by that module. Whoever imports it from there uses the file that
+//! A module that only re-exports a name (`pub use`) does not use it. A file that imports the name from there uses the file that
 //! defines it.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What one file says about modules: which it has, which paths it names, which items it defines.
+//! The modules of one file: which it declares, which paths it names, which items it defines.
 
 use crate::tokens::is_word;
 

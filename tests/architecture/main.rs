@@ -1,4 +1,4 @@
-//! Rules for the source that keep it easy to find one's way in it.
+//! Rules for the source that keep it easy to navigate.
 
 mod graph;
 mod items;

@@ -1,4 +1,4 @@
-//! Processes that die, or that are taken for dead.
+//! Processes that die, or that seem to be dead.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One holder at a time, whatever the crowd.
+//! One holder at a time, with many owners.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A fair lock serves in the order of arrival, whoever goes missing in between.
+//! A fair lock serves in the order of arrival, even if waiters disappear.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Fencing tokens grow, whoever gets them and however a hold ends.
+//! Fencing tokens grow, for every holder and every end of a hold.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a hold is, and who sees what of it.
+//! What a hold is, and what each peer sees of it.
 
 use harness::redis::cmd;
 use harness::{Lang, Party};

@@ -1,4 +1,4 @@
-//! The kinds of lock, and which of them share what.
+//! The kinds of lock, and the scenarios that they share.
 
 use harness::{Lang, lock_channel, read_write_channel};
 

@@ -1,16 +1,16 @@
 //! One suite of scenarios for two peers, run over every mix of them, on one server, on a cluster and behind sentinels.
 //!
 //! A test is named `kind::scenario::mix`, on a cluster `cluster/kind::scenario::mix` and behind sentinels
-//! `sentinel/kind::scenario::mix`, where the mix `rust_java` has Rust in the role of A and Java in that of B.
-//! `java_java` proves that a scenario tells the truth about Redisson; the others prove this crate. Filters work as ever:
+//! `sentinel/kind::scenario::mix`. The mix `rust_java` has Rust in the role of A and Java in that of B. `java_java` shows that a
+//! scenario is true for Redisson; the other mixes test this crate. Filters work as usual:
 //! `cargo test --test conformance java_java`. Without a JVM the Java mixes are skipped, or fail with `REQUIRE_JAVA=1`.
 //!
-//! On one server all scenarios are run, on the others by default those that may end otherwise there; with
-//! `CONFORMANCE_EVERYWHERE=1` all. `-- cluster/` runs what there is on a cluster, and
-//! `-- --skip cluster/ --skip sentinel/` what there is on one server.
+//! On one server all scenarios run. On the others only those run whose result may differ there;
+//! `CONFORMANCE_EVERYWHERE=1` runs all. `-- cluster/` runs the tests on a cluster, and
+//! `-- --skip cluster/ --skip sentinel/` those on one server.
 //!
-//! All tests of a topology share its servers, and one peer in each role and language; each has a lock name and owners of
-//! its own. A scenario that kills or pauses a peer starts that peer for itself.
+//! All tests of a topology share its servers, and one peer in each role and language. Each test has its own lock name and owners.
+//! A scenario that kills or pauses a peer starts its own.
 
 mod crashes;
 mod exclusion;

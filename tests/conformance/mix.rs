@@ -1,4 +1,4 @@
-//! Which language plays which part.
+//! The languages of the two roles.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Odd names: both sides have to mean the same key and the same channel.
+//! Unusual names: both sides must use the same key and the same channel.
 
 use harness::{Party, slot};
 use tokio::sync::Mutex;

@@ -1,4 +1,4 @@
-//! A lock that its holder cannot take twice.
+//! A lock that its holder cannot re-enter.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a scenario is given: two peers, a lock of its own, and an eye on the servers.
+//! What a scenario gets: two peers, its own lock, and an inspector of the servers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

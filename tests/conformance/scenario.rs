@@ -1,4 +1,4 @@
-//! What is run: scenarios, kinds of lock and mixes of peers.
+//! Scenarios, kinds of lock and mixes of peers.
 
 use std::pin::Pin;
 

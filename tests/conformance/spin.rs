@@ -1,4 +1,4 @@
-//! A lock whose waiters ask again and again, on the key of a plain one.
+//! A lock whose waiters poll, on the key of a plain lock.
 
 use crate::kind::SPIN;
 use crate::mix::Mix;

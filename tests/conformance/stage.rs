@@ -1,4 +1,4 @@
-//! Where scenarios are run: servers, and peers that are started when first needed and shared.
+//! The servers and peers of the scenarios. Peers are started when first needed, and shared.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock};

@@ -1,4 +1,4 @@
-//! What the scenarios are run on: one server, a cluster, or a master with replicas that sentinels watch.
+//! The topologies of the scenarios: one server, a cluster, or a master with replicas and sentinels.
 
 use harness::{RedisCluster, RedisServer, Sentinel, Servers};
 

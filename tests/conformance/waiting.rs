@@ -1,4 +1,4 @@
-//! Who waits is woken by a message, in time, or gives up and leaves nothing.
+//! A message wakes a waiter in time, or the waiter gives up and leaves nothing.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Who comes, and what they saw.
+//! The owners of a crowd, and their observations.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! First come, first served: two hundred in one line, in two languages.
+//! First come, first served: two hundred waiters in one line, in two languages.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Tokens grow, whatever becomes of those who have them.
+//! Tokens grow, whatever happens to their holders.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

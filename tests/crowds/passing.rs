@@ -1,5 +1,5 @@
-//! Crowds in several processes at one plain lock, which each passes on among its own: nobody gets in beside another, and
-//! nobody is kept out, whoever dies.
+//! Crowds in several processes at one plain lock, which each process hands off locally. No holder has the lock beside another,
+//! and no process is kept out, whichever owner dies.
 
 use std::time::{Duration, Instant};
 

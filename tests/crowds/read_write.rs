@@ -1,4 +1,4 @@
-//! Readers and writers in both languages at once, and one who knows the rules.
+//! Readers and writers in both languages at once, and a judge that knows the rules.
 
 use std::time::{Duration, Instant};
 

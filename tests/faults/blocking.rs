@@ -1,4 +1,4 @@
-//! Work that blocks its thread, and so cannot be told of anything.
+//! Work that blocks its thread, so that it cannot be told of a loss.
 
 use std::time::Duration;
 

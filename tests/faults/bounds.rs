@@ -1,4 +1,4 @@
-//! How long a call takes at most, whatever it comes to.
+//! The longest time of a call, whatever its result.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Callers that go away at any moment.
+//! Callers that are dropped at any moment.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Servers that stand still while their clocks go on.
+//! Servers that stand still while their clocks run.
 
 use std::future::pending;
 use std::sync::Arc;

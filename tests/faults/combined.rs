@@ -1,4 +1,4 @@
-//! Calls that travel together: what happens to one of them happens to none of the others.
+//! Batches of calls: a failure of one call does not affect the others.
 
 use std::time::Duration;
 

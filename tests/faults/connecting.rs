@@ -1,4 +1,4 @@
-//! Ways to a server, and ways that lead nowhere.
+//! Connecting to servers, and addresses without one.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Connections that break while somebody waits, and while somebody holds.
+//! Connections that break while callers wait, and while they hold locks.
 
 use std::time::Duration;
 

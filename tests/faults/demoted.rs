@@ -1,4 +1,4 @@
-//! A master that became a replica and keeps its connections, while its name leads elsewhere.
+//! A master that became a replica and keeps its connections, while its name leads to another server.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! A fair line in which leases run out, processes go, and very many wait.
+//! A fair lock's line in which leases end, processes die, and very many wait.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Callers that ask for nonsense, and keys that are no locks.
+//! Arguments that are out of range, and keys that are not locks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the other kinds of lock have to lose beside a hold: a place in line, a time of its own, a token.
+//! What other kinds of lock can lose besides a hold: a place in line, a TTL of its own, a token.
 
 use std::time::{Duration, Instant};
 

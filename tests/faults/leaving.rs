@@ -1,4 +1,4 @@
-//! Clients that leave, in peace or without a word.
+//! Clients that are closed, and clients that are only dropped.
 
 use std::time::Duration;
 

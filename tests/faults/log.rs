@@ -1,4 +1,4 @@
-//! What is told to the log, where nobody else may be listening.
+//! The log lines of the crate.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! What a network, a server, a process and a caller can do to a lock, done to it.
+//! Faults of the network, the server, the process and the caller.
 //!
-//! Every test has a server of its own and, between client and server, a network that fails when it is told to. No test
-//! relies on exact times, for the machine may be busy: they count, compare, and bound generously.
+//! Every test has its own server, and between client and server a network that fails on demand. No test relies on exact times,
+//! because the machine may be busy. The tests count, compare, and use generous bounds.
 
 mod blocking;
 mod bounds;

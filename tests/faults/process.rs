@@ -1,4 +1,4 @@
-//! A client's process that stands still and wakes up in another world.
+//! A client process that stands still, and wakes up when everything has changed.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Servers that refuse for a while, in each of the ways they have: what cannot be done then is done later.
+//! Servers that refuse for a while, in each of their ways. What cannot be done then is done later.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Replicas that are to confirm a hold, and do not.
+//! Replicas that should confirm a hold, and do not.
 
 use std::time::{Duration, Instant};
 

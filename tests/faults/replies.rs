@@ -1,4 +1,4 @@
-//! Replies that are lost on the way back, or come late: what was asked for has happened all the same, once.
+//! Replies that are lost or come late. The request has taken effect all the same, once.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Users who may do little.
+//! Users with few rights.
 
 use std::time::{Duration, Instant};
 

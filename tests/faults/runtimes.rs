@@ -1,6 +1,6 @@
 //! A client that is used on two runtimes: the one it was connected on, and another that ends.
 //!
-//! What a caller's runtime had begun is finished on the client's own.
+//! The client's own runtime finishes what a caller's runtime had begun.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a client was told in confidence, and where it must never be read.
+//! Secrets that a client was given must not appear anywhere.
 
 use std::error::Error as _;
 use std::io::{BufRead, BufReader, Write};

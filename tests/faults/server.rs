@@ -1,4 +1,4 @@
-//! Servers that forget, die, come back, or refuse to write for a while.
+//! Servers that lose data, die, come back, or refuse to write for a while.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A network that swallows everything and says nothing.
+//! A network that drops everything silently.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};

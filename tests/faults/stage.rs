@@ -1,4 +1,4 @@
-//! Where each test takes place: a server, a network that fails on demand, and who uses them.
+//! The setting of each test: a server, a network that fails on demand, and clients.
 
 use std::fmt::Debug;
 use std::fs;

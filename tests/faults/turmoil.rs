@@ -1,6 +1,6 @@
-//! Callers come and go while the server refuses now this and now that. When it refuses no more, nothing of them is left.
+//! Callers come and go while the server refuses different requests. After it accepts all again, nothing of them is left.
 //!
-//! `TURMOIL_SEED` repeats a run as far as the machine allows, `TURMOIL_SECONDS` makes it longer.
+//! `TURMOIL_SEED` repeats a run as far as the machine allows. `TURMOIL_SECONDS` makes it longer.
 
 use std::env;
 use std::sync::Arc;

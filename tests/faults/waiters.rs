@@ -1,4 +1,4 @@
-//! Those who stand in line within one process: what one of them meets does not befall the others, unless it concerns all.
+//! Local waiters: a failure of one does not affect the others, unless it concerns all.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the crate, and what it is built on, write to the log.
+//! The log lines of the crate and of the libraries below it.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write};

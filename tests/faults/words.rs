@@ -1,4 +1,4 @@
-//! What errors, guards and handles say of themselves.
+//! The texts of errors, guards and handles.
 
 use std::error::Error as _;
 use std::io;

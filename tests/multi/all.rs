@@ -1,4 +1,4 @@
-//! All of several locks: what one that is missing does to the others.
+//! All of several locks: what a missing one does to the others.
 
 use std::time::{Duration, Instant};
 

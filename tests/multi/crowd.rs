@@ -1,4 +1,4 @@
-//! Crowds that count under several locks, on a server that has nothing to do with these.
+//! Crowds that count under several locks, on a server without these locks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A majority of servers: who may be missing, and what that costs.
+//! A majority of servers: which may be missing, and what that costs.
 
 use std::time::{Duration, Instant};
 

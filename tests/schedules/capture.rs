@@ -1,6 +1,6 @@
-//! Redisson's own scripts, captured: a Java peer takes and releases a lock while MONITOR listens.
+//! Redisson's own scripts, captured: a Java peer acquires and releases a lock while MONITOR listens.
 //!
-//! Nothing of Redisson's is kept in this repository. The scripts stay where Redisson has loaded them, on the server of the test.
+//! This repository contains none of them. The scripts stay where Redisson has loaded them, on the server of the test.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Runs schedules by the thousand, and tells what it found.
+//! Runs thousands of schedules, and reports the results.
 
 use std::collections::BTreeMap;
 use std::env;

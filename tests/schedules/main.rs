@@ -1,10 +1,10 @@
-//! Random schedules of copies that come twice, late or never, on a real server: the rules each kind of lock keeps,
-//! proved by leaving them out one by one.
+//! Random schedules of copies that arrive twice, late or never, on a real server. They show the rules that each kind of lock
+//! needs, by leaving them out one by one.
 //!
 //! Each test with a rule left out prints the shortest counter-example it found (`--nocapture` shows it).
 //!
 //! - `FUZZ_SCHEDULES=100000 cargo test --release --test schedules no_schedule` runs longer than the default.
-//! - `FUZZ_SEED=…` begins with that seed; a failure prints the command that does its schedule again.
+//! - `FUZZ_SEED=…` begins with that seed. A failure prints the command that repeats its schedule.
 
 mod capture;
 mod fair;

@@ -1,4 +1,4 @@
-//! A script call of Redisson's with holes for what differs from call to call.
+//! A script call of Redisson with holes for what differs from call to call.
 
 use crate::LOCK;
 use crate::model::{Arg, Invocation, Ms, Script, StepId};

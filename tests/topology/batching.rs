@@ -1,4 +1,4 @@
-//! Locks of one slot: their calls travel together, and must not when the slot is on its way.
+//! Locks of one slot: their calls are batched, but not while the slot moves.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! On a cluster.
+//! Contests on a cluster.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

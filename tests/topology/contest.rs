@@ -1,4 +1,4 @@
-//! Who contends, and what they are to have counted in the end.
+//! The contenders, and the count that they must reach.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A slot that is being moved stands still halfway, with some keys of a lock on either side.
+//! A slot that stops moving halfway, with keys of a lock on both sides.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Every kind of lock in a slot that stands still halfway, with each choice of its keys on the far side.
+//! Every kind of lock in a slot that stops moving halfway, with each choice of its keys on the other side.
 
 use std::time::Duration;
 

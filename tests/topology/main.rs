@@ -1,7 +1,7 @@
-//! Masters that die and slots that move, under locks that are held, waited for and fought over.
+//! Masters that die and slots that move, while their locks are held, waited for and contended.
 //!
-//! Whoever contends is a peer, in Rust or in Java; what they count is on a server of its own, which stays out of it.
-//! A test is named after who contends: `-- java_java` shows what Redisson does. How many contend, and for how long, is in [`size`].
+//! The contenders are peers, in Rust or in Java. They count on a server of its own that nothing disturbs. A test is named after its
+//! contenders: `-- java_java` shows what Redisson does. [`size`] says how many contend, and for how long.
 
 mod batching;
 mod cluster;

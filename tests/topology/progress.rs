@@ -1,4 +1,4 @@
-//! An eye on the counter of a contest: when it moved, and when it stood still.
+//! Watches the counter of a contest: when it moved, and when it stood still.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

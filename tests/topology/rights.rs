@@ -1,4 +1,4 @@
-//! Users who may do little, on several servers.
+//! Users with few rights, on several servers.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! Behind sentinels.
+//! Contests behind sentinels.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

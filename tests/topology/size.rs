@@ -1,13 +1,13 @@
-//! How large a contest is: small, unless the environment says otherwise.
+//! The size of a contest: small, unless the environment says otherwise.
 //!
 //! | variable | |
 //! |---|---|
 //! | `TOPOLOGY_OWNERS` | contenders in each of the two processes |
 //! | `TOPOLOGY_SECONDS` | how long they contend |
-//! | `TOPOLOGY_FAILOVERS` | how many masters are killed meanwhile, one after another; the killed come back as replicas |
+//! | `TOPOLOGY_FAILOVERS` | how many masters are killed meanwhile, one after another; a killed master comes back as a replica |
 //! | `TOPOLOGY_HOLD_MS` | how long each holds the lock |
 //! | `TOPOLOGY_REPLICAS` | `none` or `all`: which replicas confirm a hold; without it, each language's default |
-//! | `TOPOLOGY_LAG` | `1`: each master is killed while its replicas do not hear it, and others hold the lock than they know |
+//! | `TOPOLOGY_LAG` | `1`: each master is killed while its replicas are cut off from it, and the lock has another holder than they know |
 
 use std::env;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One node of a cluster stops reading, and so do not the others.
+//! One node of a cluster stops reading, while the others do not.
 
 use std::time::{Duration, Instant};
 

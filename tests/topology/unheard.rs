@@ -1,4 +1,4 @@
-//! Releases that a master has answered, and that its heir has not heard of.
+//! Releases that a master has answered, and that the new master has missed.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Who takes part, and what each of them promises.
+//! The contestants, and their properties.
 
 use harness::{Lang, Peer, PeerArgs, PeerError};
 

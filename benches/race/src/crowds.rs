@@ -1,4 +1,4 @@
-//! Four processes at one lock: of one kind, and of two.
+//! Four processes at one lock, of one contestant or of two.
 
 use std::time::Duration;
 

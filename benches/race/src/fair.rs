@@ -1,4 +1,4 @@
-//! Fair locks: what a hand-over in a line costs, and what a waiter that dies at its head costs the next one.
+//! Fair locks: the cost of a grant to the next waiter, and of a waiter that dies at the head of the line.
 //!
 //! The times are taken in the peers, by the machine's clock.
 

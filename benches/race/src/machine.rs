@@ -1,4 +1,4 @@
-//! Where the figures come from.
+//! The machine and the versions behind the figures.
 
 use std::{fs, process::Command, thread::available_parallelism, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What the server has done so far, as it says itself.
+//! The server's own counters.
 
 use std::{collections::HashMap, time::Duration};
 

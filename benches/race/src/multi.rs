@@ -1,4 +1,4 @@
-//! Several locks as one: two callers who name them in different orders, and a majority of five servers.
+//! Several locks as one: two callers that list them in different orders, and a majority of five servers.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
-//! A read/write lock of which nine turns in ten read: two processes, in one language and in both.
+//! A read/write lock with nine reads in ten turns: two processes, in one language and in both.
 //!
-//! A writer adds to a counter by GET and SET, a reader GETs it at both ends of its hold: so much longer than said lasts a hold.
+//! A writer adds to a counter by GET and SET. A reader GETs it at both ends of its hold. A hold therefore lasts that much longer
+//! than the table says.
 
 use std::{ops::Range, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is told in the end, as Markdown.
+//! The report, as Markdown.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! One process for each contestant: everybody at a lock of his own, or all at one.
+//! One process for each contestant: each owner at its own lock, or all at one.
 
 use std::time::Duration;
 

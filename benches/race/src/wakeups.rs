@@ -1,4 +1,4 @@
-//! How soon a waiter in another process has the lock after its holder began to release it.
+//! The time from a release to the grant for a waiter in another process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A Redis Cluster of the test's own.
+//! A Redis Cluster for one test.
 
 mod assembly;
 mod moving;

@@ -1,4 +1,4 @@
-//! An independent eye on a server, or on all of a cluster's.
+//! An independent inspector of a server, or of all servers of a cluster.
 
 mod route;
 

@@ -1,18 +1,18 @@
-//! What the tests of `redisson-lock` stand on: real servers, broken networks and peers in two languages.
+//! The foundation of the tests of `redisson-lock`: real servers, broken networks and peers in two languages.
 //!
-//! The harness does not depend on the crate under test, so nothing here can be wrong in the same way.
+//! The harness does not depend on the crate under test, so a bug of the crate cannot hide itself here.
 //!
-//! - [`RedisServer`]: a `redis-server` process of the test's own, which can be paused, killed and restarted.
-//! - [`RedisCluster`] and [`Sentinel`]: several of them, of which one stands in for another. What tests ask of any of the
-//!   three is in [`Servers`].
-//! - [`Inspector`]: an independent eye on what a server keeps.
+//! - [`RedisServer`]: a `redis-server` process for one test, which can be paused, killed and restarted.
+//! - [`RedisCluster`] and [`Sentinel`]: several servers, of which one can replace another. [`Servers`] is what tests need of any
+//!   of the three.
+//! - [`Inspector`]: an independent inspector of a server's keys.
 //! - [`Proxy`]: a network between a client and a server that loses exactly what the test tells it to lose.
-//! - [`Peer`]: a process that takes locks for a test, in Rust or in Java; a [`Party`] is one owner in it, at one lock.
-//! - [`rights`]: what `docs/operations.md` says that a user needs.
+//! - [`Peer`]: a process that takes locks for a test, in Rust or in Java. A [`Party`] is one owner in it, at one lock.
+//! - [`rights`]: the rights of a user, as `docs/operations.md` lists them.
 //! - [`assert_nothing_left`]: the last line of a test.
 //! - [`control()`]: runs a test of Redisson alone.
 //!
-//! Nothing waits for ever: what does not come in [`PATIENCE`] is a panic that says what was waited for.
+//! Nothing waits for ever: what does not come within [`PATIENCE`] is a panic that names it.
 
 mod clean;
 mod cluster;

@@ -1,4 +1,4 @@
-//! Many owners in one peer, taking and giving back as fast as they can.
+//! Many owners in one peer that acquire and release as fast as they can.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a server tells to those who listen and to those who look over its shoulder.
+//! A server's messages, and the commands it executes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What Redisson calls the keys and channels of a lock.
+//! Redisson's names for the keys and channels of a lock.
 
 /// The channel on which a plain or fenced lock of this name tells that it is free; with `:` and a waiter's id behind it,
 /// that of one waiter for a fair lock.

@@ -1,4 +1,4 @@
-//! A process that takes locks for a test, in Rust or in Java; see `PEER.md` for what it understands.
+//! A process that takes locks for a test, in Rust or in Java. `tests/peers/README.md` describes its protocol.
 
 mod answer;
 mod args;

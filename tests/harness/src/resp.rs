@@ -1,4 +1,4 @@
-//! Where one message of the Redis protocol ends and the next begins, in both of its versions.
+//! Finds the end of a message of the Redis protocol, in both of its versions.
 
 use std::io::{Error, ErrorKind, Result};
 

@@ -1,4 +1,4 @@
-//! What a user may do on a server: as `docs/operations.md` says it, so that this is what is tested.
+//! The rights of a user on a server. They are read from `docs/operations.md`, so that exactly those are tested.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A Redis server of the test's own.
+//! A Redis server for one test.
 
 use std::env;
 use std::ffi::OsString;

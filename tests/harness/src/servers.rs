@@ -1,4 +1,4 @@
-//! What a test asks of the servers it is run on, be they one or many.
+//! What a test needs of its servers, one or many.
 
 use redis::Connection;
 

@@ -1,4 +1,4 @@
-//! Which of a cluster's slots a key or a sharded channel is in.
+//! The slot of a key or a sharded channel in a cluster.
 
 /// How many slots a cluster has.
 pub(crate) const SLOTS: u16 = 16_384;

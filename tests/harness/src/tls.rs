@@ -1,4 +1,4 @@
-//! What a server needs to speak TLS.
+//! The certificates of a server with TLS.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

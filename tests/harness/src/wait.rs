@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with a bound.
+//! Waits for a condition, with a bound.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What the clients call.
+//! The calls of the clients.
 
 use std::fmt;
 

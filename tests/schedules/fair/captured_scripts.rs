@@ -1,4 +1,4 @@
-//! What Redisson calls for a fair lock.
+//! Redisson's calls for a fair lock.
 
 use harness::RedisServer;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! All that could be done next, and what has to be in the end.
+//! All possible next actions, and those that the end requires.
 
 use super::Fair;
 use super::action::{Action, OwnerStep, Wish};

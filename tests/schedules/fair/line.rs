@@ -1,4 +1,4 @@
-//! Who holds the lock and who stands in line, as the server showed it: the judge of what the scripts do.
+//! The holder and the line of waiters, as the server showed them: the judge of what the scripts do.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,8 @@
-//! The fair lock: owners of ours, threads of Redisson's, an outsider who breaks it by force; processes die and clocks differ.
+//! The fair lock: owners of this crate, threads of Redisson, an outsider that breaks the lock by force. Processes die, and clocks
+//! differ.
 //!
-//! One virtual millisecond stands for 100 real ones: `wait` is 10 s, a heartbeat 3 s. Redisson's wait is 60 s here, not 300, to
-//! come to an end sooner.
+//! One virtual millisecond stands for 100 real ones: `wait` is 10 s, a heartbeat 3 s. Redisson's wait is 60 s here, not 300, so
+//! that schedules end sooner.
 
 mod action;
 mod call;

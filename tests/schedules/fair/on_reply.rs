@@ -1,4 +1,4 @@
-//! What the owners of ours make of the answers.
+//! The reactions of this crate's owners to the answers.
 
 use harness::redis::Value;
 

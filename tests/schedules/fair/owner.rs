@@ -1,4 +1,4 @@
-//! An owner of ours: what it believes, and what it may do next.
+//! An owner of this crate: what it believes, and what it may do next.
 
 use super::action::OwnerStep;
 use super::call::Verb;

@@ -1,4 +1,4 @@
-//! What waiters of ours and their scripts keep to, each of which can be left out.
+//! The rules of this crate's waiters and scripts, each of which can be left out.
 
 use crate::model;
 

@@ -1,4 +1,4 @@
-//! The scripts: ours as they are shipped or with a rule left out, Redisson's as they were captured.
+//! The scripts: this crate's as shipped or with a rule left out, Redisson's as captured.
 
 use super::call::{Call, Verb, wire};
 use super::captured_scripts::CapturedScripts;

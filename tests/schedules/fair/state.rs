@@ -1,4 +1,4 @@
-//! What the server keeps of a fair lock, as it showed it.
+//! The server's state of a fair lock, as it showed it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the owners of ours do.
+//! The actions of this crate's owners.
 
 use super::Fair;
 use super::action::{OwnerStep, Wish};

@@ -1,4 +1,4 @@
-//! The fair lock: nothing goes wrong, and without a rule something does.
+//! The fair lock: with all rules no schedule fails, and without one rule some schedule does.
 
 use harness::RedisServer;
 

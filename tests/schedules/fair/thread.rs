@@ -1,6 +1,6 @@
-//! A thread of Redisson's: its own scripts and its own clock, one id for ever, the hold counted by the server alone.
+//! A thread of Redisson: its own scripts and its own clock, one id for ever. Only the server counts its hold.
 //!
-//! Its calls arrive once and are answered at once, however long they were on their way.
+//! Its calls arrive once and are answered at once, however long they were under way.
 
 use super::call::{Verb, World};
 use crate::model::{Ms, StepId};

@@ -1,4 +1,4 @@
-//! What one schedule prefers. Schedules that do everything alike rarely do anything rare; each draws its own preferences.
+//! The preferences of one schedule. Schedules with equal preferences rarely do anything rare, so each draws its own.
 
 use fastrand::Rng;
 

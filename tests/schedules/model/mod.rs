@@ -1,8 +1,8 @@
-//! A deterministic simulation of clients, a careless network and one real server; it knows no kind of lock.
+//! A deterministic simulation of clients and an unreliable network, with one real server. It knows no kind of lock.
 //!
-//! A kind of lock is a [`Model`]: what its clients may do next, what the answers mean to them, and what must never be seen.
-//! The simulation owns all that is uncertain. Time is virtual. A script call is a [`Copy`] on a network that runs it whenever it
-//! likes, or never, and brings its answer whenever it likes, or never. But what a script does is never modelled: it runs on Redis.
+//! A kind of lock is a [`Model`]: what its clients may do next, what the answers mean to them, and what must never happen. The
+//! simulation owns everything that is uncertain. Time is virtual. A script call is a [`Copy`] on a network that runs it, and brings
+//! its answer, at any time or never. What a script does is never modelled: it runs on Redis.
 
 mod bias;
 mod network;

@@ -1,4 +1,4 @@
-//! The network: every copy of every script call, and how far it has come.
+//! The network: every copy of every script call, and its state.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The rules that a client and its scripts keep, to be left out one by one.
+//! The rules of a client and its scripts, which are left out one by one.
 
 /// All rules but one, or all.
 #[derive(Debug, Clone, Copy)]

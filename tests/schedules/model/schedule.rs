@@ -1,4 +1,4 @@
-//! Schedules: drawn at random, or done again step by step.
+//! Schedules: drawn at random, or repeated step by step.
 
 use super::bias::Bias;
 use super::server::spoken;

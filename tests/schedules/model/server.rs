@@ -1,9 +1,9 @@
 //! A real Redis on a virtual clock.
 //!
-//! One virtual millisecond is [`REAL_MS_PER_MS`] real ones on the server, so that no real time that a schedule takes is ever seen.
-//! When the virtual clock has moved, the TTLs are set anew before the next script runs: it compares and keeps the true remaining
-//! time. A key whose time is up is deleted. A script of ours is loaded behind a line that makes TIME answer what the last argument
-//! says, so that deadlines in server time are virtual too. Messages are real: the connection listens to every channel.
+//! One virtual millisecond is [`REAL_MS_PER_MS`] real ones on the server, so that the real time of a schedule has no effect. When
+//! the virtual clock has moved, the TTLs are set again before the next script runs: it compares and keeps the true remaining time.
+//! A key whose time is over is deleted. A script of this crate is loaded with a line before it that makes TIME answer what the last
+//! argument says, so that deadlines in server time are virtual too. Messages are real: the connection listens to every channel.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};

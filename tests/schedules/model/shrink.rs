@@ -1,4 +1,4 @@
-//! Shrinking: the fewest steps that still go wrong.
+//! Shrinking: the fewest steps that still fail.
 
 use super::step::{Act, Step};
 

@@ -1,4 +1,4 @@
-//! What must never be seen, whatever the kind of lock.
+//! What must never happen, for any kind of lock.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a model acts on: the server, the network, the clock, and the record of what went wrong.
+//! The world of a model: the server, the network, the clock, and the record of violations.
 
 use harness::redis::Value;
 

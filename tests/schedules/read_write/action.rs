@@ -1,4 +1,4 @@
-//! What somebody may do next.
+//! The possible actions of a step.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What must never be seen.
+//! What must never happen.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What could be done next, and how often it is.
+//! The possible next actions, and their frequency.
 
 use super::ReadWrite;
 use super::action::{Action, OwnerStep};

@@ -1,4 +1,4 @@
-//! One outermost hold of an owner of ours: what the owner believes of it, and what it may do next.
+//! One outermost hold of this crate's owner: what the owner believes of it, and what it may do next.
 
 use super::action::OwnerStep;
 use super::call::{Id, Verb};

@@ -1,4 +1,4 @@
-//! What the server keeps for the lock, read from what it showed last.
+//! The server's state of the lock, as it was last shown.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The read/write lock: owners of ours who read and write, threads of Redisson's, an outsider who breaks it by force, and a
-//! stranger for whom the name is that of a plain lock.
+//! The read/write lock: owners of this crate that read and write, threads of Redisson, an outsider that breaks the lock by force,
+//! and a stranger that uses the name for a plain lock.
 
 mod action;
 mod call;

@@ -1,4 +1,4 @@
-//! What the owners of ours do.
+//! The actions of this crate's owners.
 
 use super::action::OwnerStep;
 use super::call::{Call, Id, Name, Seat, Verb, World};

@@ -1,4 +1,4 @@
-//! The read/write lock: nothing goes wrong, and without a rule something does.
+//! The read/write lock: with all rules no schedule fails, and without one rule some schedule does.
 
 use harness::RedisServer;
 

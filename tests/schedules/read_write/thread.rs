@@ -1,7 +1,7 @@
-//! A thread of Redisson's: its own scripts, one id for ever, the hold counted by the server alone.
+//! A thread of Redisson: its own scripts, one id for ever. Only the server counts its hold.
 //!
-//! Its calls arrive once and are answered at once, however long they were on their way: what Redisson makes of lost answers
-//! is not ours to judge. But its unlock may run twice, as its latch allows.
+//! Its calls arrive once and are answered at once, however long they were under way: Redisson's handling of lost answers is not
+//! tested here. Its unlock may run twice, as its latch allows.
 
 use super::call::{Id, Seat, THREADS, Verb, World};
 use crate::model::{Ms, StepId};

@@ -1,4 +1,4 @@
-//! What the clients call, and the names of holders.
+//! The calls of the clients, and the names of holders.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What Redisson calls for every lock that is not fair.
+//! Redisson's calls for every lock that is not fair.
 
 use harness::RedisServer;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The reentrant lock, plain or fenced: owners of ours, threads of Redisson's, an outsider who breaks it by force.
+//! The reentrant lock, plain or fenced: owners of this crate, threads of Redisson, an outsider that breaks the lock by force.
 
 mod action;
 mod call;

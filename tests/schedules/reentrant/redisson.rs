@@ -1,4 +1,4 @@
-//! What the threads of Redisson do.
+//! The actions of Redisson's threads.
 
 use harness::redis::{Value, cmd};
 

@@ -1,4 +1,4 @@
-//! The scripts: ours as they are shipped, Redisson's as they were captured, and those that leave a rule out.
+//! The scripts: this crate's as shipped, Redisson's as captured, and those that leave a rule out.
 
 use super::call::{Call, Verb};
 use super::captured_scripts::CapturedScripts;

@@ -1,4 +1,4 @@
-//! What the owners of ours do.
+//! The actions of this crate's owners.
 
 use super::Reentrant;
 use super::call::{Call, Id, Name, Verb, World};

@@ -1,4 +1,4 @@
-//! What is put to the test: the plain reentrant lock, and the fenced one.
+//! The subjects of the tests: the plain reentrant lock, and the fenced one.
 
 use super::Reentrant;
 use super::rules::{Rule, Rules};

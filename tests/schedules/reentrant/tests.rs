@@ -1,4 +1,4 @@
-//! The reentrant lock, plain and fenced: nothing goes wrong, and without a rule something does.
+//! The reentrant lock, plain and fenced: with all rules no schedule fails, and without one rule some schedule does.
 
 use harness::RedisServer;
 

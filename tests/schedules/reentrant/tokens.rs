@@ -1,4 +1,4 @@
-//! The tokens of a fenced lock, as the server gave them out: each greater than all before it, and nobody else's.
+//! The tokens of a fenced lock, as the server gave them out: each is greater than all before it, and belongs to one holder.
 
 use std::collections::HashMap;
 

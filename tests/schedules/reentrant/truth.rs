@@ -1,4 +1,4 @@
-//! What really happened to each hold, as the server showed it: the judge of what clients are told.
+//! The true history of each hold, as the server showed it: the judge of what clients are told.
 
 use std::collections::{HashMap, HashSet};
 

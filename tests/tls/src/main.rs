@@ -1,7 +1,7 @@
 //! Locks over TLS, on servers with certificates of the test's own.
 //!
 //! `cargo test --features tls-rustls-ring --test tls`. Where `redis-server` was built without TLS, everything here is
-//! skipped, which stands in the output; with `REQUIRE_TLS=1` it fails.
+//! skipped, and the output says so. With `REQUIRE_TLS=1` it fails.
 
 mod certificates;
 mod clients;

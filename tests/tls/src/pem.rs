@@ -1,4 +1,4 @@
-//! PEM text that cannot be used is refused at once, by an error that says which.
+//! Unusable PEM text is refused at once, by an error that names it.
 
 use redisson_lock::{Config, Error, Tls};
 

@@ -1,4 +1,4 @@
-//! A cluster, and sentinels, which speak nothing but TLS with each other.
+//! A cluster, and sentinels, which use only TLS with each other.
 
 use harness::redis::cmd;
 use harness::{

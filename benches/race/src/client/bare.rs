@@ -1,4 +1,4 @@
-//! fred with nothing around it: the same scripts, and the same wake-up.
+//! Bare fred: the same scripts and the same wake-up, and nothing else.
 
 use std::time::Instant;
 

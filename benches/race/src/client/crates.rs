@@ -1,4 +1,4 @@
-//! The crates one would otherwise pick, each as its documentation says, with a lease of 30 s.
+//! Other lock crates, each used as its documentation says, with a lease of 30 s.
 
 use std::{sync::Arc, time::Instant};
 

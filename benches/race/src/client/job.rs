@@ -1,4 +1,4 @@
-//! What a client process is asked to do, and what its answers are made of.
+//! The requests to a client process, and its answers.
 
 use std::time::Duration;
 

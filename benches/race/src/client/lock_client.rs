@@ -1,4 +1,4 @@
-//! What every contestant can do.
+//! The operations of every contestant.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What very many holds of one client cost.
+//! The cost of very many holds of one client.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The process of one client in the comparison. It is told what to do as the test peers are (`tests/peers/README.md`).
+//! The process of one contestant. It speaks the protocol of the test peers (`tests/peers/README.md`).
 
 mod bare;
 #[cfg(feature = "crates")]

@@ -1,4 +1,4 @@
-//! This crate, as it is and without passing holds on inside the process.
+//! This crate, with and without local hand-off.
 
 use std::time::Instant;
 

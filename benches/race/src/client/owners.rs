@@ -1,4 +1,4 @@
-//! Many owners that take and release a lock, over and over, for so long.
+//! Many owners that acquire and release a lock repeatedly, for a given time.
 
 use std::{
     sync::Arc,

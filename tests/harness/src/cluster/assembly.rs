@@ -1,4 +1,4 @@
-//! How six servers become a cluster.
+//! Makes a cluster of six servers.
 
 use std::thread;
 use std::time::Duration;

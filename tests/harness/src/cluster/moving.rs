@@ -1,4 +1,4 @@
-//! How a slot goes from one master to another.
+//! Moves a slot from one master to another.
 
 use redis::{Connection, RedisResult, cmd};
 

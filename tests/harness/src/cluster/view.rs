@@ -1,4 +1,4 @@
-//! What one node of a cluster thinks of it.
+//! One node's view of the cluster.
 
 use redis::{Connection, RedisResult, cmd};
 

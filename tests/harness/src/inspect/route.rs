@@ -1,4 +1,4 @@
-//! Which server is asked about which key.
+//! The server that is asked about a key.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a peer says.
+//! The answers of a peer.
 
 use std::fmt;
 use std::time::Duration;

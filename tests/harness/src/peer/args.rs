@@ -1,4 +1,4 @@
-//! What a peer is started with.
+//! The arguments of a peer.
 
 use std::fmt;
 use std::path::PathBuf;

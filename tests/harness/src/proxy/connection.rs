@@ -4,7 +4,7 @@
 //! client ── requests ──▶ [judged] ──▶ [held back] ──▶ server
 //! client ◀── [delayed] ◀── [lost, or passed on] ◀── replies
 //! ```
-//! The two sides end one by one: when the client's is closed, what was read from it still goes to the server.
+//! The two sides end separately. When the client's side is closed, what was read from it still goes to the server.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

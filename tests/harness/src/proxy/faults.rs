@@ -1,4 +1,4 @@
-//! What is to go wrong, and how often it has.
+//! The faults to cause, and how often each has occurred.
 
 use std::time::Duration;
 

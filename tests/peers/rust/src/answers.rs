@@ -1,4 +1,4 @@
-//! What a request is answered with: one whole line of stdout, from any task.
+//! The answers: one whole line of stdout each, from any task.
 
 use std::fmt::Display;
 use std::io::{Write, stdout};

@@ -1,4 +1,4 @@
-//! A connection for what is counted beside the locks.
+//! A connection for the counters beside the locks.
 
 use std::time::Duration;
 

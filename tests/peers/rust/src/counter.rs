@@ -1,4 +1,4 @@
-//! A plain decimal number in Redis, counted up by a GET and a SET: wrong at once if two count at the same time.
+//! A decimal number in Redis that is incremented by a GET and a SET: wrong at once if two do so at the same time.
 
 use redis::{RedisError, cmd};
 use tokio::sync::OnceCell;

@@ -1,4 +1,4 @@
-//! How long each of many calls took.
+//! The durations of many calls.
 
 use std::time::{Duration, Instant};
 

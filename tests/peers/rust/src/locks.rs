@@ -1,4 +1,4 @@
-//! The one place that knows which kind of lock is made and held how.
+//! The one place that knows how each kind of lock is made and held.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A program that takes locks as told on stdin, and answers on stdout: the counterpart of `tests/peers/java`, on this
-//! crate. `tests/peers/README.md` says what it understands.
+//! A program that reads requests for locks from stdin and answers on stdout: the counterpart of `tests/peers/java`, on this
+//! crate. `tests/peers/README.md` describes the protocol.
 
 mod answers;
 mod connection;

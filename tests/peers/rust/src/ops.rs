@@ -1,4 +1,4 @@
-//! What each operation does, and what it answers.
+//! The operations and their answers.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! An owner: what a thread is to Redisson. A task that does what it is told, one thing after the other.
+//! An owner: what a thread is to Redisson. It is a task that runs its requests one after the other.
 
 use redisson_lock::Client;
 use tokio::sync::{mpsc, oneshot};

@@ -1,4 +1,4 @@
-//! Gives each request to whom it belongs, and ends it all in an orderly way.
+//! Gives each request to its owner, and ends everything in order.
 
 use std::collections::HashMap;
 use std::process::exit;

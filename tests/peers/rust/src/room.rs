@@ -1,4 +1,4 @@
-//! A room with a counter at its door: whoever comes in is told whether somebody is inside already.
+//! A room with a counter at its door: each that enters learns whether another is inside.
 
 use redis::{RedisError, cmd};
 
