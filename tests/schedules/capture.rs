@@ -2,13 +2,16 @@
 //!
 //! This repository contains none of them. The scripts stay where Redisson has loaded them, on the server of the test.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use harness::redis::{self, cmd};
 use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip};
 use serde_json::Value;
+use sha1_smol::Sha1;
 use tokio::runtime::Runtime;
 
 use crate::model::Script;
@@ -23,6 +26,14 @@ pub(crate) const SHORT_WAIT: u64 = 717;
 const NAME: &str = "captured";
 /// Whatever is greater is a time of day.
 const LONG_AGO_MS: u64 = 1_500_000_000_000;
+
+/// The texts of scripts by their SHA-1. A second peer does not load again what a first one has loaded.
+static TEXTS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+fn keep(text: &str) {
+    let sha = Sha1::from(text).digest().to_string();
+    TEXTS.lock().expect("no test has failed here").insert(sha, text.into());
+}
 
 /// A Java peer, and a connection that monitors its server.
 pub(crate) struct Capture {
@@ -106,6 +117,11 @@ impl Capture {
     }
 
     fn template(&mut self, words: &[String]) -> Option<Template> {
+        if let [command, load, text] = words
+            && [command, load].map(|word| word.to_uppercase()) == ["SCRIPT", "LOAD"]
+        {
+            keep(text);
+        }
         let [command, script, count, rest @ ..] = words else { return None };
         let count: usize = count.parse().ok()?;
         if rest.first().is_none_or(|key| !key.contains(NAME)) {
@@ -113,12 +129,22 @@ impl Capture {
         }
         let sha = match command.to_uppercase().as_str() {
             "EVALSHA" => script.clone(),
-            "EVAL" => cmd("SCRIPT").arg("LOAD").arg(script).query(&mut self.marks).expect("a sha"),
+            "EVAL" => {
+                keep(script);
+                cmd("SCRIPT").arg("LOAD").arg(script).query(&mut self.marks).expect("a sha")
+            }
             _ => return None,
         };
         let parts: Vec<Part> = rest.iter().map(|word| self.part(word)).collect();
         let (keys, args) = parts.split_at(count);
-        Some(Template { script: Script::of_others(sha), keys: keys.to_vec(), args: args.to_vec() })
+        // A first call may find its script missing.
+        let text =
+            TEXTS.lock().expect("no test has failed here").get(&sha).cloned().unwrap_or_default();
+        Some(Template {
+            script: Script::of_others(sha, &text),
+            keys: keys.to_vec(),
+            args: args.to_vec(),
+        })
     }
 
     fn part(&self, word: &str) -> Part {

@@ -65,6 +65,11 @@ impl Fuzzed for Fair {
         Scripts::load(server, rules)
     }
 
+    /// Redisson's script makes a deadline of a TTL.
+    fn is_exact(scripts: &Scripts) -> bool {
+        scripts.theirs.is_none()
+    }
+
     /// Four owners of ours, of which two are of one process, and, when Redisson's scripts are known, three threads of its.
     fn model(rules: Rules, scripts: &Scripts) -> Self {
         let threads = if scripts.theirs.is_some() { "JKL" } else { "" };

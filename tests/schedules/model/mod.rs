@@ -5,21 +5,24 @@
 //! its answer, at any time or never. What a script does is never modelled: it runs on Redis.
 
 mod bias;
+mod invocation;
+mod mirror;
 mod network;
 mod rules;
 mod schedule;
+mod seen;
 mod server;
 mod shrink;
 mod step;
 mod violation;
 mod world;
 
+pub(crate) use invocation::{Arg, EPOCH_MS, Invocation, REAL_MS_PER_MS, Script, text};
 pub(crate) use network::Progress;
 pub(crate) use rules::{Change, Rules};
 pub(crate) use schedule::Simulation;
-pub(crate) use server::{
-    Arg, EPOCH_MS, Invocation, REAL_MS_PER_MS, Script, Seen, Server, text, virtual_ms,
-};
+pub(crate) use seen::{Seen, virtual_ms};
+pub(crate) use server::Server;
 pub(crate) use shrink::shrink;
 pub(crate) use step::{Closing, Model, Step};
 pub(crate) use violation::{Kind, Violation};

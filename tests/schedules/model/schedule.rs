@@ -1,7 +1,7 @@
 //! Schedules: drawn at random, or repeated step by step.
 
 use super::bias::Bias;
-use super::server::spoken;
+use super::seen::spoken;
 use super::step::{Act, Closing, Model, Step};
 use super::{Kind, Ms, Progress, StepId, Violation, World};
 

@@ -12,11 +12,9 @@ use harness::RedisServer;
 use harness::redis::{self, ConnectionLike, Value, cmd, from_redis_value, pipe};
 
 use super::Ms;
-
-pub(crate) const REAL_MS_PER_MS: u64 = 1_000_000;
-/// Server time, in real ms, when the virtual clock is at 0.
-pub(crate) const EPOCH_MS: i64 = 1_000_000_000_000;
-const FAR_FUTURE: i64 = (1 << 53) - 1;
+use super::invocation::{Arg, Invocation, REAL_MS_PER_MS, Script, server_ms};
+use super::mirror::Mirror;
+use super::seen::{LOOK, Message, Seen, saw};
 
 /// What stands before a script of ours: TIME is what the last argument says, in ms.
 const VIRTUAL_TIME: &str = "
@@ -30,89 +28,6 @@ const VIRTUAL_TIME: &str = "
     end
     ";
 
-/// A script the server has loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Script {
-    sha: String,
-    /// Whether it takes the time as its last argument.
-    timed: bool,
-}
-
-impl Script {
-    /// One that a client of another sort has loaded: its time is what its arguments say.
-    pub(crate) fn of_others(sha: String) -> Self {
-        Self { sha, timed: false }
-    }
-
-    pub(crate) fn sha(&self) -> &str {
-        &self.sha
-    }
-}
-
-/// An argument of a script; times are virtual.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Arg {
-    Text(String),
-    /// A lease: so long from now.
-    Lease(Ms),
-    /// Server time past which the copy does nothing.
-    NotAfter(Ms),
-    /// What a client's clock says.
-    Clock(i64),
-}
-
-/// A word as an argument.
-pub(crate) fn text(value: impl ToString) -> Arg {
-    Arg::Text(value.to_string())
-}
-
-/// A script with its keys and arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Invocation {
-    pub(crate) script: Script,
-    pub(crate) keys: Vec<String>,
-    pub(crate) args: Vec<Arg>,
-}
-
-/// All keys that match the patterns: the name, the TTL, the type, and what is in it.
-const LOOK: &str = "
-    local read = {
-        string = function(key) return redis.call('get', key) end,
-        hash = function(key) return redis.call('hgetall', key) end,
-        list = function(key) return redis.call('lrange', key, 0, -1) end,
-        zset = function(key) return redis.call('zrange', key, 0, -1, 'withscores') end,
-    }
-    local seen = {}
-    for _, pattern in ipairs(ARGV) do
-        for _, key in ipairs(redis.call('keys', pattern)) do
-            local type = redis.call('type', key).ok
-            table.insert(seen, {key, redis.call('pttl', key), type, read[type](key)})
-        end
-    end
-    return seen";
-
-/// A watched key, as the server showed it last.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Seen {
-    /// When it expires; `None` is never.
-    pub(crate) until: Option<Ms>,
-    /// A string.
-    pub(crate) text: String,
-    /// The fields of a hash.
-    pub(crate) fields: BTreeMap<String, String>,
-    /// The items of a list.
-    pub(crate) items: Vec<String>,
-    /// The members of a sorted set, each with its score as a moment on the virtual clock.
-    pub(crate) moments: BTreeMap<String, f64>,
-}
-
-/// A message that somebody published.
-#[derive(Debug)]
-pub(crate) struct Message {
-    pub(crate) channel: String,
-    pub(crate) text: String,
-}
-
 /// A connection to a server on a virtual clock, and what was seen there last.
 pub(crate) struct Server {
     connection: redis::Connection,
@@ -124,6 +39,7 @@ pub(crate) struct Server {
     messages: Vec<Message>,
     now: Ms,
     moved: bool,
+    mirror: Option<Mirror>,
 }
 
 impl Server {
@@ -149,7 +65,18 @@ impl Server {
             messages: Vec::new(),
             now: 0,
             moved: false,
+            mirror: None,
         }
+    }
+
+    /// From now on does all on a server in process, too, and compares. It is to be empty.
+    pub(crate) fn mirror(&mut self) {
+        self.mirror = Some(Mirror::new(&self.watched));
+    }
+
+    /// What the server in process did otherwise first.
+    pub(crate) fn difference(&self) -> Option<&str> {
+        self.mirror.as_ref()?.difference()
     }
 
     /// Starts another schedule: the clock at 0 and no key.
@@ -161,9 +88,9 @@ impl Server {
 
     /// Loads a script of ours.
     pub(crate) fn load(&mut self, text: &str) -> Script {
-        let text = format!("{VIRTUAL_TIME}{text}");
-        let sha = self.command(cmd("SCRIPT").arg("LOAD").arg(text));
-        Script { sha: from_redis_value(sha).expect("a script's sha"), timed: true }
+        let sha = self.command(cmd("SCRIPT").arg("LOAD").arg(format!("{VIRTUAL_TIME}{text}")));
+        let sha = from_redis_value(sha).expect("a script's sha");
+        Script { sha, text: text.into(), timed: true }
     }
 
     pub(crate) fn now(&self) -> Ms {
@@ -226,16 +153,7 @@ impl Server {
             .arg(&invocation.script.sha)
             .arg(invocation.keys.len())
             .arg(&invocation.keys);
-        for arg in &invocation.args {
-            match arg {
-                Arg::Text(text) => batch.arg(text),
-                Arg::Lease(lease) => batch.arg(lease * REAL_MS_PER_MS),
-                Arg::NotAfter(time) => {
-                    batch.arg(i64::try_from(*time).map_or(FAR_FUTURE, server_ms))
-                }
-                Arg::Clock(time) => batch.arg(server_ms(*time)),
-            };
-        }
+        batch.arg(invocation.args.iter().map(Arg::word).collect::<Vec<_>>());
         if invocation.script.timed {
             batch.arg(server_ms(self.now.cast_signed()));
         }
@@ -250,11 +168,17 @@ impl Server {
         }
         self.seen = saw(looked, self.now);
         self.messages = self.pushed.try_iter().filter_map(message).collect();
+        if let Some(mirror) = &mut self.mirror {
+            mirror.run(invocation, self.now, &answer, &self.seen, &self.messages);
+        }
         answer
     }
 
     /// Any other command, outside the virtual clock.
     pub(crate) fn command(&mut self, command: &redis::Cmd) -> Value {
+        if let Some(mirror) = &mut self.mirror {
+            mirror.command(command);
+        }
         command.query(&mut self.connection).expect("the server takes the command")
     }
 
@@ -264,54 +188,8 @@ impl Server {
     }
 }
 
-fn server_ms(time: i64) -> i64 {
-    time.saturating_mul(REAL_MS_PER_MS.cast_signed()).saturating_add(EPOCH_MS).min(FAR_FUTURE)
-}
-
-fn saw(looked: Value, now: Ms) -> BTreeMap<String, Seen> {
-    let looked: Vec<(String, i64, String, Value)> = from_redis_value(looked).expect("keys");
-    let seen = looked.into_iter().map(|(key, ttl, sort, content)| {
-        let until = virtual_ms(ttl).map(|time| now + time);
-        let mut seen = Seen { until, ..Seen::default() };
-        match sort.as_str() {
-            "string" => seen.text = from_redis_value(content).expect("a string"),
-            "hash" => seen.fields = from_redis_value(content).expect("fields and values"),
-            "list" => seen.items = from_redis_value(content).expect("items"),
-            _ => {
-                let scores: BTreeMap<String, f64> = from_redis_value(content).expect("scores");
-                let moment = |score: f64| (score - EPOCH_MS as f64) / REAL_MS_PER_MS as f64;
-                seen.moments =
-                    scores.into_iter().map(|(member, score)| (member, moment(score))).collect();
-            }
-        }
-        (key, seen)
-    });
-    seen.collect()
-}
-
 /// A message that was pushed: its pattern, its channel, its text.
 fn message(pushed: redis::PushInfo) -> Option<Message> {
     let word = |n: usize| from_redis_value(pushed.data[n].clone()).expect("a word");
     (pushed.kind == redis::PushKind::PMessage).then(|| Message { channel: word(1), text: word(2) })
-}
-
-/// A time that a script has answered; `None` when it is negative.
-pub(crate) fn virtual_ms(answered: i64) -> Option<Ms> {
-    u64::try_from(answered).ok().map(|real| real.div_ceil(REAL_MS_PER_MS))
-}
-
-/// An answer for a reader, in virtual time.
-pub(super) fn spoken(answer: &Value) -> String {
-    match answer {
-        Value::Nil => "nil".into(),
-        Value::Int(EPOCH_MS..) => "now".into(),
-        Value::Int(ttl) if ttl.unsigned_abs() >= REAL_MS_PER_MS / 2 => {
-            format!("{} ms", ttl.unsigned_abs().div_ceil(REAL_MS_PER_MS))
-        }
-        Value::Int(number) => number.to_string(),
-        Value::Array(parts) => {
-            format!("{{{}}}", parts.iter().map(spoken).collect::<Vec<_>>().join(", "))
-        }
-        other => format!("{other:?}"),
-    }
 }
