@@ -1,0 +1,84 @@
+//! C4: nobody is told of a loss that was none.
+
+use super::{Court, exclusion::name_of};
+use crate::{
+    history::{Call, Loss, Nanos, Rule},
+    run::Guard,
+    spans::Span,
+    verdict::Check,
+};
+
+impl<'r, 'a> Court<'r, 'a> {
+    pub(super) fn alarm(&mut self) {
+        for guard in &self.run.guards {
+            let Some((at, why)) = guard.told() else { continue };
+            self.judged(Check::Alarm);
+            let wrong = match why {
+                Loss::Expired => self.still_trusted(guard, at),
+                Loss::Removed | Loss::Taken => self.still_there(guard, at),
+                Loss::Closed => !self.run.ops.iter().any(|op| {
+                    op.process == guard.process && *op.call == Call::Close && op.invoked <= at
+                }),
+                Loss::Unknown => false,
+            };
+            if wrong {
+                let what = format!("a false alarm: {why:?}");
+                self.violation(Check::Alarm, name_of(guard), at, 0, what, self.guard_story(guard));
+            }
+        }
+    }
+
+    /// Whether a hold that is said to have expired could be trusted.
+    fn still_trusted(&self, guard: &'r Guard<'a>, at: Nanos) -> bool {
+        // The trust in several locks is that of some of them, and may fall.
+        if guard.is_multi() {
+            return false;
+        }
+        let slack = self.bounds.slack;
+        let known = guard.trust.iter().filter(|(seen, _)| *seen <= at);
+        if known
+            .map(|(_, until)| *until)
+            .max()
+            .is_some_and(|until| until > at.saturating_add(slack))
+        {
+            return true;
+        }
+        let Some(servers) = self.servers else { return false };
+        let place = &guard.locks[0];
+        let Some(lock) = servers.lock((&place.server, &place.name)) else { return false };
+        let Some(tenure) =
+            lock.tenure(guard.id(), guard.granted.saturating_add(self.bounds.clock_error))
+        else {
+            return false;
+        };
+        // In a calm each renewal is answered, so the client knows of all that are this old.
+        let answered = self.bounds.rtt + slack + self.bounds.clock_error;
+        let mut known = tenure.leases.iter().filter(|(set, _)| set.saturating_add(answered) <= at);
+        let Some((set, until)) = known.next_back() else { return false };
+        let lease = until.saturating_sub(*set);
+        let margin = lease / 100 + 2 * crate::MS + answered;
+        let since = Span { from: *set, to: at };
+        let awake = self.run.awake(guard.process, since) == [since];
+        awake && self.run.is_calm(since, self.bounds.recovery) && at.saturating_add(margin) < *until
+    }
+
+    /// Whether a hold that is said to be gone was there all the time, on each master.
+    fn still_there(&self, guard: &'r Guard<'a>, at: Nanos) -> bool {
+        let Some(servers) = self.servers else { return false };
+        let error = self.bounds.clock_error;
+        let span = Span { from: guard.granted, to: at.saturating_add(error) };
+        let is_gone = |hold: &&&crate::history::Held| {
+            let Some(place) = guard.locks.get(hold.place) else { return true };
+            let Some(lock) = servers.lock((&place.server, &place.name)) else { return true };
+            lock.ever(span, |state| {
+                let held = state.holders.iter().find(|holder| holder.id == hold.id);
+                held.is_none_or(|holder| holder.until <= state.span.to.min(span.to))
+            })
+        };
+        let gone = guard.holds.iter().filter(is_gone).count();
+        // A majority that lacks one is none's loss yet.
+        let spare = guard.holds.len().saturating_sub(guard.rule.quorum(guard.locks.len()));
+        let spare = if guard.rule == Rule::Majority { spare } else { 0 };
+        gone <= spare
+    }
+}

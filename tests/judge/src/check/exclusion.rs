@@ -1,0 +1,299 @@
+//! C1, C2, C3 and C13: who believed to hold what, and whether he did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Court, End};
+use crate::{
+    history::{Answer, Call, Fault, Mode, Nanos, Place, Rule},
+    run::{Guard, Outcome},
+    server::Cause,
+    spans::Span,
+    verdict::{Check, Class, Rating},
+};
+
+/// What beliefs are compared in: a lock on a server, or a lock on several.
+type Arena<'a> = (Vec<&'a str>, &'a str);
+
+impl<'r, 'a> Court<'r, 'a> {
+    pub(super) fn exclusion(&mut self) {
+        let mut arenas: BTreeMap<Arena<'a>, Vec<(Span, usize, bool)>> = BTreeMap::new();
+        for (index, guard) in self.run.guards.iter().enumerate() {
+            let belief = self.belief(guard);
+            let mut enter = |servers: Vec<&'a str>, place: &'a Place, reads: bool| {
+                let arena = arenas.entry((servers, &place.name)).or_default();
+                arena.push((belief, index, reads));
+            };
+            if guard.rule == Rule::Majority {
+                let mut servers: Vec<_> = guard.locks.iter().map(|place| &*place.server).collect();
+                servers.sort_unstable();
+                let reads = guard.locks.iter().all(|place| place.kind.mode() == Mode::Read);
+                if let Some(place) = guard.locks.first() {
+                    enter(servers, place, reads);
+                }
+            } else {
+                for place in guard.locks {
+                    enter(vec![&place.server], place, place.kind.mode() == Mode::Read);
+                }
+            }
+        }
+        for ((servers, name), mut beliefs) in arenas {
+            beliefs.sort_unstable();
+            self.arena(&servers, name, &beliefs);
+        }
+        self.granted_beside();
+    }
+
+    /// One sweep over time.
+    fn arena(&mut self, servers: &[&str], name: &str, beliefs: &[(Span, usize, bool)]) {
+        // Who believes at this moment, by the end of that: to read, and alone.
+        let mut readers: BTreeSet<(Nanos, usize)> = BTreeSet::new();
+        let mut others: BTreeSet<(Nanos, usize)> = BTreeSet::new();
+        for (belief, index, reads) in beliefs {
+            for believers in [&mut readers, &mut others] {
+                while believers.first().is_some_and(|(to, _)| *to <= belief.from) {
+                    believers.pop_first();
+                }
+            }
+            let guard = &self.run.guards[*index];
+            self.judged(if guard.rule == Rule::Majority {
+                Check::Majority
+            } else {
+                Check::Exclusion
+            });
+            let beside = others.iter().chain(readers.iter().filter(|_| !reads));
+            let beside: Vec<_> = beside.copied().collect();
+            for (to, other) in beside {
+                if let Some(overlap) = belief.overlap(Span { from: 0, to })
+                    && !guard.is_mate_of(&self.run.guards[other])
+                {
+                    self.pair(servers, name, &self.run.guards[other], guard, overlap);
+                }
+            }
+            if belief.length() > 0 {
+                if *reads { &mut readers } else { &mut others }.insert((belief.to, *index));
+            }
+        }
+    }
+
+    /// Two beliefs of one time, that of the second begun later.
+    fn pair(
+        &mut self,
+        servers: &[&str],
+        name: &str,
+        first: &'r Guard<'a>,
+        second: &'r Guard<'a>,
+        overlap: Span,
+    ) {
+        let check = if first.rule == Rule::Majority { Check::Majority } else { Check::Exclusion };
+        let awake: Vec<_> = self
+            .run
+            .awake(first.process, overlap)
+            .into_iter()
+            .flat_map(|piece| self.run.awake(second.process, piece))
+            .collect();
+        let story = [self.guard_story(first), self.guard_story(second)].concat();
+        let what = format!(
+            "{} (guard {}) and {} (guard {}) both believe to hold it",
+            first.process, first.number, second.process, second.number
+        );
+        let (Some(begin), Some(end)) = (awake.first(), awake.last()) else {
+            let rating = Rating::Within(Class::L5Sleeper);
+            return self.found(check, rating, name, overlap, Some(overlap.length()), what, story);
+        };
+        let span = Span { from: begin.from, to: end.to };
+        let excuse = self.excuse_pair(servers, name, first, second, span);
+        let slept = begin.from > overlap.from;
+        let (rating, bound) = match Self::rate(excuse, span) {
+            (Rating::Violation, _) if slept => (Rating::Beyond(Class::L5Sleeper), Some(0)),
+            rated => rated,
+        };
+        self.found(check, rating, name, span, bound, what, story);
+    }
+
+    fn excuse_pair(
+        &self,
+        servers: &[&str],
+        name: &str,
+        first: &Guard<'a>,
+        second: &Guard<'a>,
+        span: Span,
+    ) -> Option<(Class, Nanos)> {
+        let (Some(end), Some(other_end)) = (self.cover(first), self.cover(second)) else {
+            return self.presume(servers, name, first, span);
+        };
+        let gone = |end: &End<'_, '_>| end.by.is_none() || end.at <= span.from;
+        match (gone(&end), gone(&other_end)) {
+            (true, true) => {
+                let (one, other) = (self.excuse(first, &end)?, self.excuse(second, &other_end)?);
+                Some(if one.1 <= other.1 { one } else { other })
+            }
+            (true, false) => self.excuse(first, &end),
+            (false, true) => self.excuse(second, &other_end),
+            (false, false) => self.two_masters(&end, &other_end, span),
+        }
+    }
+
+    /// Both hold: each on a master of its own?
+    fn two_masters(
+        &self,
+        one: &End<'_, '_>,
+        other: &End<'_, '_>,
+        span: Span,
+    ) -> Option<(Class, Nanos)> {
+        let ((one, place), (other, _)) = (one.by?, other.by?);
+        let (older, newer) = if one.first <= other.first { (one, other) } else { (other, one) };
+        if older.last >= newer.first {
+            return None;
+        }
+        let parted = self.run.troubles.iter().any(|trouble| {
+            trouble.class == Fault::Partition && trouble.span.overlap(span).is_some()
+        });
+        let since = self.servers?.reign(&place.server, newer.first);
+        let deadline = since.saturating_add(self.bounds.told_of_failover());
+        Some((Class::L3TwoMasters, if parted { Nanos::MAX } else { deadline }))
+    }
+
+    /// Without a witness: what the nemesis, or a forced unlock, may have done to the first guard.
+    fn presume(
+        &self,
+        servers: &[&str],
+        name: &str,
+        guard: &Guard<'a>,
+        span: Span,
+    ) -> Option<(Class, Nanos)> {
+        let since = Span { from: guard.invoked, to: span.from };
+        let within = |class, length: Nanos| {
+            let watched = span.from.saturating_add(length);
+            Some((class, guard.lease.map_or(watched, |lease| guard.granted.saturating_add(lease))))
+        };
+        if self.run.begins(Fault::Partition, since).is_some() {
+            return Some((Class::L3TwoMasters, Nanos::MAX));
+        }
+        if self.run.begins(Fault::Failover, since).is_some() {
+            return within(Class::L1GrantLost, self.bounds.told_of_failover());
+        }
+        let forced = self.run.ops.iter().any(|op| {
+            let Call::Force { lock } = op.call else { return false };
+            let freed = match op.outcome {
+                Outcome::Answered(answer) => *answer == Answer::Freed { freed: true },
+                _ => true,
+            };
+            let meanwhile = op.invoked <= since.to && op.over.is_none_or(|over| over >= since.from);
+            freed && meanwhile && lock.name == name && servers.contains(&&*lock.server)
+        });
+        let taken = [Fault::Data, Fault::Clock]
+            .into_iter()
+            .any(|class| self.run.begins(class, since).is_some());
+        if forced || taken {
+            return within(Class::L4StateTaken, self.bounds.told_of_removal());
+        }
+        None
+    }
+
+    /// Why the guard's user may not know of the end of his hold, and until when.
+    pub(super) fn excuse(&self, guard: &Guard<'a>, end: &End<'_, '_>) -> Option<(Class, Nanos)> {
+        let (tenure, _) = end.by?;
+        let slack = self.bounds.slack + self.bounds.clock_error;
+        // A lease is not renewed, so nobody finds out before it ends.
+        let within = |class, length: Nanos| {
+            let deadline = match guard.lease {
+                Some(_) => tenure.until.saturating_add(slack),
+                None => end.at.saturating_add(length).saturating_add(slack),
+            };
+            Some((class, deadline))
+        };
+        match tenure.cause {
+            Cause::Released | Cause::Expired { early: false } => None,
+            Cause::Removed(_) => within(Class::L4StateTaken, self.bounds.told_of_removal()),
+            Cause::Expired { early: true } => {
+                self.run.begins(Fault::Clock, Span { from: 0, to: end.at })?;
+                within(Class::L4StateTaken, self.bounds.told_of_removal())
+            }
+            Cause::GrantLost { synced: true }
+                if self.run.process(guard.process).policy == crate::history::Policy::All
+                    && guard.acknowledged.is_some_and(|by| by > 0) =>
+            {
+                None
+            }
+            Cause::GrantLost { .. } => within(Class::L1GrantLost, self.bounds.told_of_failover()),
+            Cause::RenewalLost => {
+                let (class, deadline) =
+                    within(Class::L2RenewalLost, self.bounds.told_of_failover())?;
+                Some((class, deadline.min(tenure.until.saturating_add(slack))))
+            }
+        }
+    }
+
+    /// Grants of one server beside a holder that they exclude.
+    fn granted_beside(&mut self) {
+        let Some(servers) = self.servers else { return };
+        for ((_, name), lock) in servers.locks() {
+            for grant in &lock.grants {
+                if let Some(other) = grant.beside.filter(|other| *other != grant.id) {
+                    let what = format!("the server grants to {} while {other} holds", grant.id);
+                    self.violation(Check::Exclusion, name, grant.at, 0, what, Vec::new());
+                }
+            }
+        }
+    }
+
+    /// C2 and C3.
+    pub(super) fn beliefs(&mut self) {
+        for guard in &self.run.guards {
+            if self.run.process(guard.process).redisson {
+                continue;
+            }
+            let Some(end) = self.cover(guard) else { continue };
+            let told = guard.told();
+            let check = match guard.given_back {
+                Some(_) if told.is_none() => Check::Belief,
+                _ => Check::Told,
+            };
+            self.judged(check);
+            let Some((tenure, _)) = end.by else { continue };
+            self.lead(guard, tenure.until, tenure.cause);
+            let from = end.at.max(guard.granted).saturating_add(self.bounds.clock_error);
+            let excess = Span { from, to: guard.believed_until() };
+            if excess.length() == 0 || excess.to < excess.from {
+                continue;
+            }
+            let awake = self.run.awake(guard.process, excess);
+            let name = name_of(guard);
+            let story = self.guard_story(guard);
+            let what = match told {
+                Some(_) => "told late that it is lost",
+                None if check == Check::Told => "not told that it is lost",
+                None => "believed after its end on the server",
+            };
+            let (Some(begin), Some(last)) = (awake.first(), awake.last()) else {
+                let rating = Rating::Within(Class::L5Sleeper);
+                self.found(check, rating, name, excess, Some(excess.length()), what, story);
+                continue;
+            };
+            let slept = begin.from > excess.from;
+            let span = Span { from: begin.from, to: last.to };
+            let (rating, bound) = match Self::rate(self.excuse(guard, &end), span) {
+                (Rating::Violation, _) if slept => (Rating::Beyond(Class::L5Sleeper), Some(0)),
+                rated => rated,
+            };
+            self.found(check, rating, name, span, bound, what, story);
+        }
+    }
+
+    /// How long before the end of his lease a user was told.
+    fn lead(&mut self, guard: &Guard<'a>, until: Nanos, cause: Cause) {
+        let told = guard
+            .told()
+            .filter(|_| matches!(cause, Cause::Released | Cause::Expired { early: false }));
+        if let Some((at, _)) = told {
+            let lead = until as i64 - at as i64;
+            let least = &mut self.verdict.figures.least_lead;
+            *least = Some(least.map_or(lead, |least| least.min(lead)));
+        }
+    }
+}
+
+/// The name of the guard's lock, or of the first of several.
+pub(super) fn name_of<'a>(guard: &Guard<'a>) -> &'a str {
+    guard.locks.first().map_or("", |place| &place.name)
+}

@@ -1,0 +1,182 @@
+//! C5: everything happens once.
+
+use std::collections::BTreeMap;
+
+use super::{Court, exclusion::name_of};
+use crate::{
+    history::{Call, Nanos, Place, Rule},
+    run::{Guard, Outcome},
+    server::{Cause, Tenure},
+    spans::Span,
+    verdict::Check,
+};
+
+/// The guards of one hold, and the hold.
+struct Group<'r, 'a> {
+    place: &'a Place,
+    tenure: &'r Tenure<'a>,
+    guards: Vec<&'r Guard<'a>>,
+}
+
+impl<'r, 'a> Court<'r, 'a> {
+    pub(super) fn once(&mut self) {
+        let Some(servers) = self.servers else { return };
+        let error = self.bounds.clock_error;
+        let mut groups: BTreeMap<(&Place, &str, Nanos), Group<'r, 'a>> = BTreeMap::new();
+        for guard in &self.run.guards {
+            for hold in &guard.holds {
+                let Some(place) = guard.locks.get(hold.place) else { continue };
+                let Some(lock) = servers.lock((&place.server, &place.name)) else { continue };
+                self.judged(Check::Once);
+                let by = if guard.is_multi() { guard.believed_until() } else { guard.granted };
+                let Some(tenure) = lock.tenure(&hold.id, by.saturating_add(error)) else {
+                    let what = format!(
+                        "guard {} of {}: no server granted {}",
+                        guard.number, guard.process, hold.id
+                    );
+                    self.violation(
+                        Check::Once,
+                        &place.name,
+                        guard.granted,
+                        0,
+                        what,
+                        self.guard_story(guard),
+                    );
+                    continue;
+                };
+                let key = (place, tenure.id, tenure.span.from);
+                let group = groups.entry(key);
+                let group = group.or_insert_with(|| Group { place, tenure, guards: Vec::new() });
+                group.guards.push(guard);
+            }
+        }
+        for group in groups.into_values() {
+            self.asked_for(&group);
+            self.released(&group);
+            self.counts(&group);
+        }
+        self.granted_once();
+    }
+
+    /// A grant happens while its process asks.
+    fn asked_for(&mut self, group: &Group<'r, 'a>) {
+        let (guard, place) = (group.guards[0], group.place);
+        let (at, error) = (group.tenure.span.from, self.bounds.clock_error);
+        let span = Span { from: at.saturating_sub(error), to: at.saturating_add(error) };
+        // A server of a majority may answer when the others have been enough.
+        let joins = guard.rule == Rule::Majority && span.to >= guard.invoked;
+        let asks = joins || self.run.tries(guard.process, (&place.server, &place.name), span);
+        if !group.tenure.resurrected && !asks {
+            let what =
+                format!("{} is granted while {} does not ask", group.tenure.id, guard.process);
+            self.violation(Check::Once, &place.name, at, 0, what, self.guard_story(guard));
+        }
+    }
+
+    /// A release that succeeded was one.
+    fn released(&mut self, group: &Group<'r, 'a>) {
+        let Some(guard) =
+            group.guards.iter().max_by_key(|guard| (guard.believed_until(), guard.granted))
+        else {
+            return;
+        };
+        let Some((invoked, Some(op))) = guard.given_back else { return };
+        let op = &self.run.ops[op];
+        let (Some(over), true) = (op.over, op.is_done()) else { return };
+        // Not all of a majority have to answer.
+        if guard.is_multi() {
+            return;
+        }
+        let (tenure, error) = (group.tenure, self.bounds.clock_error);
+        let during = Span { from: invoked, to: over };
+        let end = tenure.span.to;
+        let by_then = end <= over.saturating_add(error);
+        let since = end.saturating_add(error) >= invoked;
+        let place = (&*group.place.server, &*group.place.name);
+        let fine = match tenure.cause {
+            // It may have been left to another, who did not take it.
+            Cause::Released => since && (by_then || self.run.tries(guard.process, place, during)),
+            Cause::GrantLost { .. } | Cause::RenewalLost => true,
+            // The answer was lost, and the hold had been seen not long before.
+            Cause::Removed(_) | Cause::Expired { .. } => {
+                let recently = end.saturating_add(self.bounds.watchdog / 2) >= invoked;
+                let calm = self.run.is_calm(during, self.bounds.recovery);
+                guard.lease.is_none() && recently && !calm && by_then
+            }
+        };
+        if !fine {
+            let what = format!(
+                "guard {} of {}: released, but that was not it: {:?}",
+                guard.number, guard.process, tenure.cause
+            );
+            self.violation(Check::Once, name_of(guard), over, 0, what, self.guard_story(guard));
+        }
+    }
+
+    /// The hold count is the number of guards whenever nothing is under way.
+    fn counts(&mut self, group: &Group<'r, 'a>) {
+        let settled = self.bounds.undo + self.bounds.command_timeout;
+        for (at, _) in group.guards.iter().filter_map(|guard| guard.given_back) {
+            let before = at.saturating_sub(1);
+            let held = group.tenure.span;
+            if before < held.from || held.to < at {
+                continue;
+            }
+            let unsettled = group.guards.iter().any(|guard| match guard.given_back {
+                Some((then, _)) if then >= at => false,
+                Some((then, None)) => then.saturating_add(settled) > before,
+                Some((then, Some(op))) => {
+                    let op = &self.run.ops[op];
+                    let over = op.over.unwrap_or(Nanos::MAX);
+                    let until = if op.is_done() { over } else { over.saturating_add(settled) };
+                    then <= before && until > before
+                }
+                None => false,
+            });
+            let owner = group.guards[0].owner;
+            let place = (&*group.place.server, &*group.place.name);
+            let lately = Span { from: before.saturating_sub(settled), to: before };
+            let asking = self.run.attempts(group.guards[0].process, place, lately).any(|op| {
+                let Call::Acquire { owner: by, .. } = op.call else { return false };
+                let over = op.over.unwrap_or(Nanos::MAX);
+                let until = match op.outcome {
+                    Outcome::Answered(_) => over,
+                    _ => over.saturating_add(settled),
+                };
+                owner.is_some() && by.as_deref() == owner && until > before
+            });
+            if unsettled || asking {
+                continue;
+            }
+            let alive = group
+                .guards
+                .iter()
+                .filter(|guard| guard.granted <= before && guard.believed_until() >= at);
+            let (alive, count) = (alive.count(), group.tenure.count(before) as usize);
+            if alive != count {
+                let what =
+                    format!("{} has {alive} guards, and a hold count of {count}", group.tenure.id);
+                let story = group.guards.iter().flat_map(|guard| self.guard_story(guard)).collect();
+                self.violation(Check::Once, &group.place.name, at, 0, what, story);
+            }
+        }
+    }
+
+    /// An id that is not a thread's holds once.
+    fn granted_once(&mut self) {
+        let Some(servers) = self.servers else { return };
+        for ((_, name), lock) in servers.locks() {
+            for grant in &lock.grants {
+                let Some((maker, process)) = self.run.maker(grant.id) else { continue };
+                let mut earlier = lock
+                    .all_of(grant.id)
+                    .filter(|tenure| !tenure.resurrected && tenure.span.from < grant.at);
+                let again = earlier.next().is_some() || grant.beside == Some(grant.id);
+                if !process.redisson && again {
+                    let what = format!("{} of {maker} is granted twice", grant.id);
+                    self.violation(Check::Once, name, grant.at, 0, what, Vec::new());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! C6: what nobody claims ends.
+
+use super::{Court, story::line};
+use crate::{
+    history::{Loss, Nanos},
+    run::{Guard, Process},
+    spans::Span,
+    verdict::{Check, Line},
+    witness::Witness,
+};
+
+use std::collections::BTreeMap;
+
+/// The guards of a holder id on a server's lock.
+type Claims<'r, 'a> = BTreeMap<(&'a str, &'a str, &'a str), Vec<&'r Guard<'a>>>;
+
+impl<'r, 'a> Court<'r, 'a> {
+    pub(super) fn orphan(&mut self, witness: Option<&Witness>) {
+        let Some(servers) = self.servers else { return };
+        let mut claims: Claims<'r, 'a> = BTreeMap::new();
+        for guard in &self.run.guards {
+            for hold in &guard.holds {
+                let Some(place) = guard.locks.get(hold.place) else { continue };
+                claims.entry((&place.server, &place.name, &hold.id)).or_default().push(guard);
+            }
+        }
+        for ((server, name), lock) in servers.locks() {
+            for tenure in &lock.tenures {
+                let Some((maker, process)) = self.run.maker(tenure.id) else { continue };
+                if process.redisson {
+                    continue;
+                }
+                self.judged(Check::Orphan);
+                let guards =
+                    claims.get(&(*server, *name, tenure.id)).map_or(&[][..], Vec::as_slice);
+                let claimed = guards.iter().map(|guard| self.claimed_until(guard)).max();
+                let asked = self.asked_until(maker, (server, name), tenure.span.from);
+                let unclaimed = claimed.unwrap_or(0).max(asked).max(tenure.span.from);
+                let what = format!("{}, which nobody claims, holds on", tenure.id);
+                let mut story: Vec<Line> =
+                    guards.iter().flat_map(|guard| self.guard_story(guard)).collect();
+                story.push(line(tenure.span.from, "server", format!("grants to {}", tenure.id)));
+                self.ends(maker, process, name, unclaimed, tenure.span.to, &what, story);
+                let at_close =
+                    process.closed.filter(|closed| claimed.is_none_or(|claimed| claimed < *closed));
+                let renewed = tenure.leases.iter().skip(1).map(|(at, _)| *at).max().unwrap_or(0);
+                self.after_end(maker, process, name, tenure.id, tenure.span, at_close, renewed);
+            }
+            for stay in &lock.stays {
+                let Some((maker, process)) = self.run.maker(stay.id) else { continue };
+                if process.redisson {
+                    continue;
+                }
+                self.judged(Check::Orphan);
+                let unclaimed = self.asked_until(maker, (server, name), stay.span.from);
+                let what = format!("{}, for whom nobody waits, stands in line", stay.id);
+                let story =
+                    vec![line(stay.span.from, "server", format!("puts {} in line", stay.id))];
+                self.ends(maker, process, name, unclaimed, stay.span.to, &what, story);
+            }
+        }
+        for left in witness.iter().flat_map(|witness| &witness.left) {
+            let what = format!("left on the server {:?}", left.server);
+            self.violation(Check::Orphan, &left.key, self.run.end, 0, what, Vec::new());
+        }
+    }
+
+    /// Until when the guard's user, or the release he began, has to do with the hold.
+    fn claimed_until(&self, guard: &Guard<'a>) -> Nanos {
+        match guard.given_back {
+            // A close leaves it to its lease.
+            _ if guard.told().is_some_and(|(_, why)| why == Loss::Closed) => Nanos::MAX,
+            Some((at, None)) => at,
+            Some((_, Some(op))) => self.run.ops[op].over.unwrap_or(Nanos::MAX),
+            None => guard.believed_until(),
+        }
+    }
+
+    /// When all acquisitions were over that were under way at the moment.
+    fn asked_until(&self, maker: &str, place: (&str, &str), at: Nanos) -> Nanos {
+        let error = self.bounds.clock_error;
+        let span = Span { from: at.saturating_sub(error), to: at.saturating_add(error) };
+        let asking = self.run.attempts(maker, place, span);
+        asking.map(|op| op.over.unwrap_or(Nanos::MAX)).max().unwrap_or(at)
+    }
+
+    /// A living client ends what it does not claim.
+    #[expect(clippy::too_many_arguments, reason = "what is judged, and what is told of it")]
+    fn ends(
+        &mut self,
+        maker: &str,
+        process: &Process<'_>,
+        name: &str,
+        unclaimed: Nanos,
+        end: Nanos,
+        what: &str,
+        story: Vec<Line>,
+    ) {
+        let bounds = self.bounds;
+        let length =
+            bounds.undo + bounds.command_timeout + bounds.rtt + bounds.slack + bounds.clock_error;
+        let mut deadline = self.run.calm_after(unclaimed, length, bounds.recovery);
+        // It does nothing while it sleeps.
+        for sleep in &process.sleeps {
+            if sleep.overlap(Span { from: unclaimed, to: deadline }).is_some() {
+                deadline = deadline.max(sleep.to.saturating_add(length));
+            }
+        }
+        let end = end.min(self.run.end);
+        let gone = process.died.is_some_and(|died| died <= deadline)
+            || process.closed.is_some_and(|closed| closed <= deadline);
+        if end > deadline && !gone {
+            let what = format!("{what} (of {maker})");
+            self.violation(Check::Orphan, name, deadline, end - deadline, what, story);
+        }
+    }
+
+    /// Who has closed or died does nothing more.
+    #[expect(clippy::too_many_arguments, reason = "what is judged, and what is told of it")]
+    fn after_end(
+        &mut self,
+        maker: &str,
+        process: &Process<'_>,
+        name: &str,
+        id: &str,
+        span: Span,
+        at_close: Option<Nanos>,
+        renewed: Nanos,
+    ) {
+        let bounds = self.bounds;
+        if let Some(closed) = at_close
+            && span.from < closed
+            && span.to > closed.saturating_add(bounds.clock_error)
+            && self.run.is_calm(Span { from: closed, to: closed }, bounds.recovery)
+        {
+            let what = format!("{id}, which nobody claimed, is there after {maker} has closed");
+            self.violation(Check::Orphan, name, closed, span.to - closed, what, Vec::new());
+        }
+        // What was under way may still arrive.
+        let on_its_way = bounds.command_timeout + bounds.rtt + bounds.clock_error;
+        let died = process.died.map(|died| died.saturating_add(on_its_way));
+        let closed = process.closed.map(|closed| closed.saturating_add(bounds.clock_error));
+        let last = died.into_iter().chain(closed).min();
+        if let Some(last) = last.filter(|last| renewed > *last) {
+            let what = format!("{id} is renewed after {maker} has gone");
+            self.violation(Check::Orphan, name, renewed, renewed - last, what, Vec::new());
+        }
+    }
+}

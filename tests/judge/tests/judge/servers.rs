@@ -1,0 +1,604 @@
+//! C4 to C8: what only the servers know.
+
+use judge::MS;
+
+use crate::story::{NOTHING, Story, found, found_blindly, found_with};
+
+#[test]
+fn c4_expired_while_it_was_trusted() {
+    let story = |told: &str| {
+        format!(
+            "10 a asks 1 shop\n 12 a has 1 trust 290\n 100 a trusts 1 290\n {told} a loses 1 expired"
+        )
+    };
+    assert_eq!(found_blindly(&story("390")), NOTHING);
+    assert_eq!(found_blindly(&story("389.999999")), ["C4 broken at 389.999999 for 0"]);
+    // What is seen afterwards does not count.
+    assert_eq!(found_blindly(&story("302").replace("100 a", "303 a")), NOTHING);
+    let slack = |told: &str| {
+        found_with(&format!("{}\n 400 server leaves x", story(told)), |bounds| bounds.slack = MS)
+    };
+    assert_eq!(slack("389.999999").len(), 2); // it expired on no server, and something is left
+    assert_eq!(slack("388.999999").len(), 3);
+}
+
+/// A watched hold that the server renews at 100, so that it can be trusted to 395.
+fn renewed(events: &str) -> String {
+    format!(
+        "10 a asks 1 shop\n 11 server grants a:1 until 311\n 12 a has 1\n 100 server renews a:1 until 400\n {events}"
+    )
+}
+
+#[test]
+fn c4_expired_while_the_server_kept_it() {
+    assert_eq!(found(&renewed("395 a loses 1 expired")), NOTHING);
+    let alarm = ["C4 broken at 394.999999 for 0"];
+    assert_eq!(found(&renewed("394.999999 a loses 1 expired")), alarm);
+    // The renewal may not have been confirmed.
+    let fault = |from: &str, to: &str| {
+        renewed(&format!(
+            "{from} nemesis begins f delay\n {to} nemesis heals f\n 394.999999 a loses 1 expired"
+        ))
+    };
+    assert_eq!(found(&fault("95", "105")), NOTHING);
+    assert_eq!(found(&fault("80", "90")), NOTHING);
+    assert_eq!(found(&fault("80", "89.999999")), alarm);
+    assert_eq!(found(&fault("394.999999", "400")), NOTHING);
+    assert_eq!(found(&fault("395", "400")), alarm);
+    assert_eq!(
+        found(&renewed("101 a sleeps\n 102 a wakes\n 394.999999 a loses 1 expired")),
+        NOTHING
+    );
+    // Nor is it, before its answer can be there.
+    let hasty = |told: &str| {
+        let story =
+            renewed(&format!("{told} a loses 1 expired")).replace("100 server", "310 server");
+        found_with(&story.replace("until 400", "until 610"), |bounds| bounds.rtt = 2 * MS)
+    };
+    assert_eq!(hasty("311.999999"), NOTHING);
+    assert_eq!(hasty("312"), ["C4 broken at 312 for 0"]);
+}
+
+#[test]
+fn c4_expired_of_several() {
+    let story = "10 a asks 1 all shop,barn\n 12 a has 1 trust 290\n 50 a loses 1 expired";
+    assert_eq!(found_blindly(story), NOTHING);
+}
+
+#[test]
+fn c4_removed_while_it_was_there() {
+    let story = |removed: &str| {
+        format!(
+            "10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n 50 a loses 1 removed\n {removed} server removes a:1"
+        )
+    };
+    assert_eq!(found(&story("50")), NOTHING);
+    assert_eq!(found(&story("50.000001")), ["C4 broken at 50 for 0"]);
+    assert_eq!(found(&story("51").replace("removed", "taken")), ["C4 broken at 50 for 0"]);
+    let error = |at: &str| found_with(&story(at), |bounds| bounds.clock_error = MS);
+    assert_eq!(error("51"), NOTHING);
+    assert_eq!(error("51.000001"), ["C4 broken at 50 for 0"]);
+    // The lease was over, though the server has not said so.
+    let over = "10 a asks 1 shop\n 11 server grants a:1 until 50\n 12 a has 1\n 50 a loses 1 taken";
+    assert_eq!(found(over), NOTHING);
+    assert_eq!(found(&over.replace("until 50", "until 50.000001")), ["C4 broken at 50 for 0"]);
+}
+
+#[test]
+fn c4_removed_of_a_majority() {
+    let story = |gone: &str| {
+        format!(
+            "10 a asks 1 s1/m,s2/m,s3/m majority\n 11 s1 grants a:1 of m\n 11 s2 grants a:1 of m\n 11 s3 grants a:1 of m
+             12 a has 1\n {gone}\n 50 a loses 1 removed"
+        )
+    };
+    assert_eq!(
+        found(&story("40 s1 removes a:1 of m\n 41 s2 removes a:1 of m")),
+        ["C3 within L4 at 41 for 9"]
+    );
+    assert_eq!(found(&story("40 s1 removes a:1 of m")), ["C4 broken at 50 for 0"]);
+    assert_eq!(found(&story("").replace("majority", "all")), ["C4 broken at 50 for 0"]);
+    let one_of_all = story("40 s1 removes a:1 of m").replace("majority", "all");
+    assert_eq!(found(&one_of_all), ["C3 within L4 at 40 for 10"]);
+}
+
+#[test]
+fn c4_closed_without_a_close() {
+    let story = |close: &str| {
+        format!(
+            "10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n {close}\n 50 a loses 1 closed\n 51 b connects 9\n 51 b done 9"
+        )
+    };
+    assert_eq!(found(&story("50 a closes 5\n 51 a done 5")), NOTHING);
+    assert_eq!(found(&story("51 a closes 5\n 51 a done 5")), ["C4 broken at 50 for 0"]);
+    assert_eq!(found(&story("50 b closes 5\n 51 b done 5")), ["C4 broken at 50 for 0"]);
+    assert_eq!(found(&story("").replace("closed", "unknown")), NOTHING);
+}
+
+/// One turn, with other words of the server.
+fn turn(server: &str) -> String {
+    format!("10 a asks 1 shop\n {server}\n 12 a has 1\n 20 a unlocks 1\n 30 a unlocked 1")
+}
+
+#[test]
+fn c5_a_grant_for_each_guard() {
+    assert_eq!(found(&turn("10 server grants a:1\n 25 server releases a:1")), NOTHING);
+    assert_eq!(found(&turn("12 server grants a:1\n 25 server releases a:1")), NOTHING);
+    assert_eq!(
+        found(&turn("11 server grants a:2\n 25 server releases a:2")),
+        ["C5 broken at 12 for 0"]
+    );
+    assert_eq!(
+        found(&turn("12.000001 server grants a:1\n 25 server releases a:1")),
+        ["C5 broken at 12 for 0"]
+    );
+    let error = found_with(&turn("13 server grants a:1\n 25 server releases a:1"), |bounds| {
+        bounds.clock_error = MS
+    });
+    assert_eq!(error, NOTHING);
+    // Before it was asked for.
+    assert_eq!(
+        found(&turn("9.999999 server grants a:1\n 25 server releases a:1")),
+        ["C5 broken at 9.999999 for 0"]
+    );
+    let error = found_with(&turn("9 server grants a:1\n 25 server releases a:1"), |bounds| {
+        bounds.clock_error = MS
+    });
+    assert_eq!(error, NOTHING);
+    // For another of the process, which was cut.
+    let other = format!(
+        "{}\n 5 a asks 2 shop\n 9 a cuts 2",
+        turn("9 server grants a:1\n 25 server releases a:1")
+    );
+    assert_eq!(found(&other), NOTHING);
+}
+
+#[test]
+fn c5_a_grant_of_a_majority_before_it_was_asked_for() {
+    let story = |at: &str| {
+        format!(
+            "10 a asks 1 s1/m,s2/m,s3/m majority\n 11 s1 grants a:1 of m\n {at} s2 grants a:1 of m\n 11 s3 grants b:1 of m
+             12 a has 1 on 0,1\n 20 a drops 1"
+        )
+    };
+    assert_eq!(found(&story("10")), NOTHING);
+    assert_eq!(found(&story("9")), ["C5 broken at 9 for 0"]);
+}
+
+#[test]
+fn c5_an_id_is_granted_once() {
+    let twice = "10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n 20 a unlocks 1\n 21 server releases a:1\n 22 a unlocked 1
+        30 a asks 2 shop\n 31 server grants a:1\n 32 a has 2 id a:1\n 40 a unlocks 2\n 41 server releases a:1\n 42 a unlocked 2";
+    assert_eq!(found(twice), ["C5 broken at 31 for 0"]);
+    // Redisson's ids are threads.
+    assert_eq!(found(&format!("0 a starts redisson\n {twice}")), NOTHING);
+    let beside = turn("11 server grants a:1\n 11.5 server grants a:1\n 25 server releases a:1");
+    assert_eq!(found(&beside), ["C5 broken at 11.5 for 0"]);
+}
+
+#[test]
+fn c5_a_release_that_was_one() {
+    assert_eq!(found(&turn("11 server grants a:1\n 20 server releases a:1")), NOTHING);
+    assert_eq!(found(&turn("11 server grants a:1\n 30 server releases a:1")), NOTHING);
+    let broken = ["C5 broken at 30 for 0"];
+    assert_eq!(found(&turn("11 server grants a:1\n 30.000001 server releases a:1")), broken);
+    let error = |at: &str| {
+        let story = turn(&format!("11 server grants a:1\n {at} server releases a:1"));
+        found_with(&story, |bounds| bounds.clock_error = MS)
+    };
+    assert_eq!(error("31"), NOTHING);
+    assert_eq!(error("31.000001"), broken);
+    assert_eq!(error("19"), NOTHING);
+    // Before its belief was over, and not by it.
+    assert_eq!(
+        error("18.999999"),
+        ["C2 broken at 19.999999 for 0.000001", "C5 broken at 30 for 0"]
+    );
+    assert_eq!(found(&turn("11 server grants a:1\n 25 server removes a:1 by force")), broken);
+    // It expires at the moment.
+    assert_eq!(found(&turn("11 server grants a:1 until 25")), broken);
+    // What was not answered is no promise.
+    let story = turn("11 server grants a:1\n 40 server releases a:1");
+    assert_eq!(
+        found(&story.replace("30 a unlocked 1", "30 a cuts 101\n 50 a connects 9\n 50 a done 9")),
+        NOTHING
+    );
+}
+
+#[test]
+fn c5_a_release_left_to_another_waiter() {
+    let story =
+        |then: &str| format!("{}\n {then}", turn("11 server grants a:1\n 35 server releases a:1"));
+    // Handed on within the process: the server sees one hold.
+    assert_eq!(
+        found(&story("15 a asks 2 shop\n 31 a has 2 id a:1\n 34 a unlocks 2\n 36 a unlocked 2")),
+        NOTHING
+    );
+    // To one who does not take it: it is released in the background.
+    assert_eq!(
+        found(&story("15 a asks 2 shop\n 20 a cuts 2\n 36 a connects 9\n 36 a done 9")),
+        NOTHING
+    );
+    assert_eq!(
+        found(&story("15 a asks 2 shop\n 19 a cuts 2\n 36 a connects 9\n 36 a done 9")),
+        ["C5 broken at 30 for 0"]
+    );
+}
+
+#[test]
+fn c5_a_release_whose_answer_was_lost() {
+    let lost = |at: &str, fault: &str| {
+        let story = format!(
+            "10 a asks 1 shop\n {at} server removes a:1 by force\n 12 a has 1\n 200 a unlocks 1\n 230 a unlocked 1\n {fault}"
+        );
+        // The grant goes first in the log.
+        found(&story.replace("10 a asks 1 shop", "10 a asks 1 shop\n 11 server grants a:1"))
+    };
+    let fault = "201 nemesis begins f delay\n 202 nemesis heals f";
+    // Not long ago it was still there: the answer cannot tell.
+    assert_eq!(lost("60", fault), ["C2 within L4 at 60 for 140"]);
+    assert_eq!(lost("60", ""), ["C2 within L4 at 60 for 140", "C5 broken at 230 for 0"]);
+    assert_eq!(
+        lost("49.999999", fault),
+        ["C2 beyond L4 at 49.999999 for 150.000001", "C5 broken at 230 for 0"]
+    );
+    assert_eq!(lost("50", fault), ["C2 beyond L4 at 50 for 150"]);
+    assert_eq!(lost("230", fault), NOTHING);
+    assert_eq!(lost("230.000001", fault), ["C5 broken at 230 for 0"]);
+}
+
+#[test]
+fn c5_a_leased_release_is_certain() {
+    let story = "10 a asks 1 shop lease 100\n 11 server grants a:1 until 111\n 25 server removes a:1\n 12 a has 1
+        30 a unlocks 1\n 40 a unlocked 1\n 35 nemesis begins f delay\n 36 nemesis heals f";
+    assert_eq!(found(story), ["C2 within L4 at 25 for 5", "C5 broken at 40 for 0"]);
+}
+
+/// An owner enters twice; the count is set at these moments.
+fn reentry(second: &str, first: &str, more: &str) -> String {
+    format!(
+        "10 a asks 1 shop by ann\n 11 server grants a:1\n 12 a has 1\n 20 a asks 2 shop by ann\n 21 server counts a:1 2
+         22 a has 2 id a:1 count 2\n {more}\n {second}\n 30 a unlocks 2\n 32 a unlocked 2\n 60 a unlocks 1\n {first}\n 62 a unlocked 1"
+    )
+}
+
+#[test]
+fn c5_the_hold_count_is_the_number_of_guards() {
+    let (second, first) = ("31 server counts a:1 1", "61 server releases a:1");
+    assert_eq!(found(&reentry(second, first, "")), NOTHING);
+    assert_eq!(found(&reentry("", first, "")), ["C5 broken at 60 for 0"]);
+    assert_eq!(found(&reentry("29 server counts a:1 1\n", first, "")), ["C5 broken at 30 for 0"]);
+    assert_eq!(found(&reentry("59.999999 server counts a:1 1", first, "")), NOTHING);
+    assert_eq!(found(&reentry("60 server counts a:1 1", first, "")), ["C5 broken at 60 for 0"]);
+    let over = found(&reentry("", "30.5 server releases a:1", ""));
+    assert_eq!(over, ["C2 broken at 30.5 for 29.5", "C5 broken at 62 for 0"]);
+}
+
+#[test]
+fn c5_a_count_is_judged_when_nothing_is_under_way() {
+    let first = "61 server releases a:1";
+    let dropped = |at: &str| {
+        let story = reentry("", "", "").replace("30 a unlocks 2", &format!("{at} a drops 2"));
+        let story =
+            story.replace("32 a unlocked 2\n", "").replace("60 a unlocks 1", "160 a unlocks 1");
+        format!(
+            "{}\n 161 server releases a:1\n",
+            story.replace("62 a unlocked 1", "162 a unlocked 1")
+        )
+    };
+    // It is released in the background.
+    assert_eq!(found(&dropped("90")), NOTHING);
+    assert_eq!(found(&dropped("89.999999")), ["C5 broken at 160 for 0"]);
+    // A release or a re-entry is under way.
+    let story = |more: &str| reentry("31 server counts a:1 3", first, more);
+    assert_eq!(found(&story("")), ["C5 broken at 60 for 0"]);
+    assert_eq!(found(&story("50 a asks 3 shop by ann")), NOTHING);
+    assert_eq!(found(&story("40 a asks 3 shop by ann\n 60 a fails 3 redis")), NOTHING);
+    assert_eq!(found(&story("40 a asks 3 shop by ann\n 41 a cuts 3")), NOTHING);
+    assert_eq!(found(&story("40 a asks 3 shop by bob\n 41 a cuts 3")), ["C5 broken at 60 for 0"]);
+    assert_eq!(found(&story("40 a asks 3 barn by ann\n 41 a cuts 3")), ["C5 broken at 60 for 0"]);
+    assert_eq!(found(&reentry("", first, "").replace("32 a unlocked", "60 a unlocked")), NOTHING);
+    assert_eq!(found(&reentry("", first, "").replace("32 a unlocked 2", "32 a cuts 102")), NOTHING);
+}
+
+/// A grant that nobody has heard of, of an acquisition that is cut at 20.
+fn unheard(end: &str, more: &str) -> String {
+    format!(
+        "10 a asks 1 shop\n 11 server grants a:1\n 20 a cuts 1\n {end}\n {more}\n 250 c connects 9\n 250 c done 9"
+    )
+}
+
+#[test]
+fn c6_who_lives_undoes_what_it_gave_up() {
+    assert_eq!(found(&unheard("90 server releases a:1", "")), NOTHING);
+    assert_eq!(
+        found(&unheard("90.000001 server releases a:1", "")),
+        ["C6 broken at 90 for 0.000001"]
+    );
+    assert_eq!(found(&unheard("", "")), ["C6 broken at 90 for 160"]);
+    // An answer would claim it, and none has come so far.
+    let waits = unheard("", "").replace("20 a cuts 1", "");
+    assert_eq!(found(&waits), NOTHING);
+    let refused = unheard("90.5 server releases a:1", "")
+        .replace("a cuts", "a fails")
+        .replace("fails 1", "fails 1 redis");
+    assert_eq!(found(&refused), ["C6 broken at 90 for 0.5"]);
+    let late = unheard("100 server releases a:1", "").replace("11 server", "30 server");
+    assert_eq!(found(&late), NOTHING);
+    assert_eq!(found(&late.replace("100 server", "100.5 server")), ["C6 broken at 100 for 0.5"]);
+}
+
+#[test]
+fn c6_a_fault_or_sleep_delays_an_undoing() {
+    let fault = "15 nemesis begins f delay\n 100 nemesis heals f";
+    assert_eq!(found(&unheard("180 server releases a:1", fault)), NOTHING);
+    assert_eq!(found(&unheard("181 server releases a:1", fault)), ["C6 broken at 180 for 1"]);
+    let before = "5 nemesis begins f delay\n 10 nemesis heals f";
+    assert_eq!(found(&unheard("90.5 server releases a:1", before)), ["C6 broken at 90 for 0.5"]);
+    let sleep = "50 a sleeps\n 100 a wakes\n 105 a connects 8\n 106 a done 8";
+    assert_eq!(found(&unheard("175 server releases a:1", sleep)), NOTHING);
+    assert_eq!(found(&unheard("176 server releases a:1", sleep)), ["C6 broken at 175 for 1"]);
+}
+
+#[test]
+fn c6_a_guard_that_is_given_back_ends() {
+    let story = |end: &str, released: &str| {
+        format!(
+            "10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n {end}\n {released} server releases a:1\n 250 c connects 9\n 250 c done 9"
+        )
+    };
+    for end in ["20 a drops 1", "20 a loses 1 unknown", "19 a unlocks 1\n 20 a cuts 101"] {
+        assert_eq!(found(&story(end, "90")), NOTHING, "{end}");
+        assert_eq!(found(&story(end, "91")), ["C6 broken at 90 for 1"], "{end}");
+    }
+    assert_eq!(found(&story("", "249.9").replace("249.9 server releases a:1", "")), NOTHING);
+}
+
+#[test]
+fn c6_who_is_dead_leaves_its_lease_and_renews_nothing() {
+    let story = |renewed: &str| {
+        unheard(&format!("{renewed} server renews a:1 until 400"), "").replace("a cuts 1", "a dies")
+    };
+    assert_eq!(found(&unheard("", "").replace("a cuts 1", "a dies")), NOTHING);
+    assert_eq!(found(&story("50")), NOTHING);
+    assert_eq!(found(&story("50.000001")), ["C6 broken at 50.000001 for 0.000001"]);
+    // It died before it had to be done.
+    assert_eq!(found(&unheard("", "90 a dies")), NOTHING);
+    assert_eq!(found(&unheard("", "91 a dies")), ["C6 broken at 90 for 160"]);
+}
+
+#[test]
+fn c6_who_has_closed_leaves_nothing_but_live_guards() {
+    let story = |end: &str, more: &str| {
+        format!(
+            "10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n {end}\n 30 a closes 5\n 40 a done 5\n {more}\n 60 c connects 9\n 60 c done 9"
+        )
+    };
+    assert_eq!(found(&story("20 a drops 1", "40 server releases a:1")), NOTHING);
+    let left = ["C6 broken at 40 for 1"];
+    assert_eq!(found(&story("20 a drops 1", "41 server releases a:1")), left);
+    let trouble = "39 nemesis begins f delay\n 40 nemesis heals f\n 41 server releases a:1";
+    assert_eq!(found(&story("20 a drops 1", trouble)), NOTHING);
+    // What is held stays, and is not renewed.
+    assert_eq!(found(&story("", "40 a loses 1 closed")), NOTHING);
+    assert_eq!(found(&story("", "40 a loses 1 closed\n 40 server renews a:1 until 340")), NOTHING);
+    assert_eq!(
+        found(&story("", "40 a loses 1 closed\n 41 server renews a:1 until 341")),
+        ["C6 broken at 41 for 1"]
+    );
+    // A close that failed is none.
+    let failed = story("", "41 server renews a:1 until 341").replace("a done 5", "a fails 5 redis");
+    assert_eq!(found(&failed), NOTHING);
+    // What is granted after it is dead is none of its business.
+    let after = unheard("", "")
+        .replace("20 a cuts 1", "12 a cuts 1\n 13 a closes 5\n 14 a done 5")
+        .replace("11 server", "14 server");
+    assert_eq!(found(&after), NOTHING);
+}
+
+#[test]
+fn c6_nobody_stands_in_line_who_does_not_wait() {
+    let story = |popped: &str| {
+        format!(
+            "10 a asks 1 fair shop\n 11 server pushes a:1\n 20 a cuts 1\n {popped}\n 200 c connects 9\n 200 c done 9"
+        )
+    };
+    assert_eq!(found(&story("90 server gives_up a:1")), NOTHING);
+    assert_eq!(found(&story("91 server gives_up a:1")), ["C6 broken at 90 for 1"]);
+    assert_eq!(found(&story("")), ["C6 broken at 90 for 110"]);
+    assert_eq!(found(&story("").replace("a cuts 1", "a dies")), NOTHING);
+    assert_eq!(found(&format!("0 a starts redisson\n {}", story(""))), NOTHING);
+}
+
+#[test]
+fn c6_the_end_leaves_nothing() {
+    assert_eq!(
+        found("10 a connects 1\n 11 a done 1\n 12 server leaves some:key"),
+        ["C6 broken at 11 for 0"]
+    );
+    let redisson = format!("0 a starts redisson\n {}", unheard("", ""));
+    assert_eq!(found(&redisson), NOTHING);
+}
+
+/// Two turns of a fenced lock with these tokens; the second is asked for at this moment.
+fn fenced(first: u64, asked: &str, second: u64, server: &str) -> String {
+    format!(
+        "10 a asks 1 fenced shop\n 11 server grants a:1 token {first}\n 12 a has 1 token {first}\n 20 a unlocks 1
+         21 server releases a:1\n 22 a unlocked 1\n {server}\n {asked} b asks 1 fenced shop
+         32 server grants b:1 token {second}\n 33 b has 1 token {second}\n 40 b drops 1"
+    )
+}
+
+#[test]
+fn c7_tokens_rise() {
+    assert_eq!(found(&fenced(1, "30", 2, "")), NOTHING);
+    let fallen = ["C7 broken at 32 for 0", "C7 broken at 33 for 0"];
+    assert_eq!(found(&fenced(2, "30", 1, "")), fallen);
+    assert_eq!(found(&fenced(2, "30", 2, "")), fallen);
+    assert_eq!(found_blindly(&fenced(1, "30", 2, "")), NOTHING);
+    assert_eq!(found_blindly(&fenced(2, "30", 2, "")), ["C7 broken at 33 for 0"]);
+    // Who was asked for before the other's answer may have any other token.
+    assert_eq!(found_blindly(&fenced(2, "12.000001", 1, "")), ["C7 broken at 33 for 0"]);
+    assert_eq!(found_blindly(&fenced(2, "12", 1, "")), NOTHING);
+    assert_eq!(found_blindly(&fenced(2, "12", 2, "")), ["C7 broken at 33 for 0"]);
+    assert_eq!(
+        found_blindly(
+            &fenced(2, "30", 1, "").replace("b asks 1 fenced shop", "b asks 1 fenced barn")
+        ),
+        NOTHING
+    );
+}
+
+#[test]
+fn c7_the_highest_counts_not_the_last() {
+    let story = "1 a asks 1 fenced shop\n 2 a has 1 token 5\n 3 a drops 1\n 4 a asks 2 fenced shop\n 5 a has 2 token 6\n 6 a drops 2
+        4.5 b asks 1 fenced shop\n 7 b has 1 token 3\n 8 b drops 1\n 9 c asks 1 fenced shop\n 10 c has 1 token 6\n 11 c drops 1";
+    assert_eq!(found_blindly(story), ["C7 broken at 7 for 0", "C7 broken at 10 for 0"]);
+}
+
+#[test]
+fn c7_a_lost_counter_is_counted() {
+    assert_eq!(found(&fenced(2, "30", 1, "25 server loses_counter")), ["C7 within L4 at 33 for 0"]);
+    let flush = |at: &str, class: &str| {
+        fenced(2, "30", 1, &format!("{at} nemesis begins f {class}\n {at} nemesis heals f"))
+    };
+    assert_eq!(found_blindly(&flush("25", "data")), ["C7 within L4 at 33 for 0"]);
+    assert_eq!(found_blindly(&flush("25", "failover")), ["C7 within L1 at 33 for 0"]);
+    assert_eq!(found_blindly(&flush("25", "delay")), ["C7 broken at 33 for 0"]);
+    assert_eq!(found_blindly(&flush("33", "data")), ["C7 within L4 at 33 for 0"]);
+    assert_eq!(found_blindly(&flush("33.5", "data")), ["C7 broken at 33 for 0"]);
+    assert_eq!(found_blindly(&flush("9", "data")), ["C7 broken at 33 for 0"]);
+    let heir =
+        fenced(2, "30", 2, "25 server ends\n 26 heir reigns").replace("32 server", "32 heir");
+    assert_eq!(found(&heir), ["C7 within L1 at 33 for 0"]);
+    // The heir knew of it.
+    let knew = heir.replace(
+        "26 heir reigns",
+        "11 heir grants a:1 token 2\n 21 heir releases a:1\n 26 heir reigns",
+    );
+    assert_eq!(found(&knew), ["C7 broken at 32 for 0", "C7 within L1 at 33 for 0"]);
+}
+
+#[test]
+fn c7_a_hold_has_one_token() {
+    let story = |second: &str| {
+        format!(
+            "10 a asks 1 fenced shop by ann\n 12 a has 1 token 1\n 13 a asks 2 fenced shop by ann\n 14 a has 2 id a:1 token {second}\n 20 a drops 2\n 21 a drops 1"
+        )
+    };
+    assert_eq!(found_blindly(&story("1")), NOTHING);
+    assert_eq!(found_blindly(&story("2")), ["C7 broken at 14 for 0"]);
+    assert_eq!(found_blindly(&format!("0 a starts redisson\n {}", story("2"))), NOTHING);
+    assert_eq!(
+        found(&fenced(1, "30", 3, "").replace("b has 1 token 3", "b has 1 token 2")),
+        ["C7 broken at 33 for 0"]
+    );
+}
+
+#[test]
+fn c7_what_a_storage_accepts() {
+    let story = |second: &str, then: &str| {
+        format!(
+            "10 a asks 1 fenced shop\n 12 a has 1 token 1\n 13 a drops 1\n 14 b asks 1 fenced shop\n 15 b has 1 token 2
+             16 b writes 1 token 2\n 17 b stored 1\n {second}\n {then}\n 30 b drops 1"
+        )
+    };
+    let late = "18 a writes 1 token 1";
+    assert_eq!(found_blindly(&story(late, "19 a stale 1")), NOTHING);
+    assert_eq!(found_blindly(&story(late, "19 a stored 1")), ["C7 broken at 19 for 0"]);
+    assert_eq!(found_blindly(&story("17 a writes 1 token 1", "19 a stored 1")), NOTHING);
+    assert_eq!(
+        found_blindly(&story("18 a writes 1 token 2", "19 a stored 1")),
+        ["C7 broken at 19 for 0"]
+    );
+    assert_eq!(found_blindly(&story("18 b writes 1 token 2 op 9", "19 b stored 1 op 9")), NOTHING);
+    assert_eq!(found_blindly(&story("18 a writes 1", "19 a stored 1")), NOTHING);
+    // Accepted by another storage.
+    assert_eq!(
+        found_blindly(
+            &story(late, "19 a stored 1").replace("a asks 1 fenced shop", "a asks 1 fenced barn")
+        ),
+        NOTHING
+    );
+}
+
+#[test]
+fn stale_writes_are_counted() {
+    let story = |at: &str, how: &str| {
+        let story = format!(
+            "10 a asks 1 shop\n 11 server grants a:1 until 311\n 12 a has 1\n {at} a writes 1\n 320 a {how} 1"
+        );
+        Story::told(&story).judged().figures.stale_uses
+    };
+    assert_eq!(story("311", "stored"), (0, 0));
+    assert_eq!(story("311.000001", "stored"), (1, 1));
+    assert_eq!(story("311.000001", "stale"), (1, 0));
+}
+
+/// Two stand in line behind a holder, and this is how the line goes.
+fn line(turns: &str) -> String {
+    format!(
+        "10 a asks 1 fair shop\n 11 server grants a:1\n 12 a has 1\n 20 b asks 1 fair shop\n 21 server pushes b:1
+         30 c asks 1 fair shop\n 31 server pushes c:1\n 40 a unlocks 1\n 41 server releases a:1\n 42 a unlocked 1\n {turns}"
+    )
+}
+
+#[test]
+fn c8_first_come_first_served() {
+    let first = "43 server pops b:1\n 43 server grants b:1\n 44 b has 1\n 45 b drops 1";
+    let second = "43 server pops c:1\n 43 server grants c:1\n 44 c has 1\n 45 c drops 1";
+    assert_eq!(found(&line(first)), NOTHING);
+    assert_eq!(found(&line(second)), ["C8 broken at 43 for 0"]);
+    // In whatever order the server says it.
+    assert_eq!(
+        found(&line("43 server grants b:1\n 43 server pops b:1\n 44 b has 1\n 45 b drops 1")),
+        NOTHING
+    );
+    assert_eq!(
+        found(&line("43 server grants c:1\n 43 server pops c:1\n 44 c has 1\n 45 c drops 1")),
+        ["C8 broken at 43 for 0"]
+    );
+    // The first has gone.
+    assert_eq!(
+        found(&line(&format!("42 b cuts 1\n 42.5 server gives_up b:1\n {second}"))),
+        NOTHING
+    );
+    // One who never stood in line.
+    let newcomer = "43 d asks 1 fair shop\n 43 server grants d:1\n 44 d has 1\n 45 d drops 1";
+    assert_eq!(found(&line(newcomer)), ["C8 broken at 43 for 0"]);
+    // Another kind of lock takes it out of turn, and then nothing is judged.
+    assert_eq!(found(&line(&newcomer.replace("fair shop", "shop"))), NOTHING);
+}
+
+#[test]
+fn c8_a_later_grant_is_not_the_turn_of_one_who_left() {
+    let story = "43 server pops b:1\n 44 server grants b:1\n 44 b has 1\n 45 b drops 1";
+    assert_eq!(found(&line(story)), ["C8 broken at 44 for 0"]);
+    let other = "43 server pops b:1\n 43 server grants d:1\n 43.5 server releases d:1";
+    assert_eq!(found(&line(other)), ["C8 broken at 43 for 0"]);
+}
+
+#[test]
+fn c8_who_waits_is_not_dropped() {
+    let dropped = |more: &str| {
+        line(&format!("{more}\n 135 server drops b:1\n 136 server pops c:1\n 136 server grants c:1\n 137 c has 1\n 138 c drops 1"))
+            .replace("40 a", "134 a").replace("41 server", "134 server").replace("42 a", "134.5 a")
+    };
+    let found_dropped = |more: &str| found(&dropped(more));
+    let broken = ["C8 broken at 135 for 0"];
+    assert_eq!(found_dropped(""), broken);
+    assert_eq!(found_dropped("130 b dies"), NOTHING);
+    assert_eq!(found_dropped("136 b dies"), broken);
+    assert_eq!(found_dropped("131 b cuts 1"), NOTHING);
+    assert_eq!(found_dropped("136 b cuts 1"), broken);
+    assert_eq!(found_dropped("130 b sleeps"), NOTHING);
+    assert_eq!(found_dropped("22 b sleeps\n 34 b wakes\n 35 b connects 9\n 35 b done 9"), broken);
+    assert_eq!(
+        found_dropped("22 b sleeps\n 34 b wakes\n 35.5 b connects 9\n 35.5 b done 9"),
+        NOTHING
+    );
+    assert_eq!(found_dropped("50 nemesis begins f delay\n 51 nemesis heals f"), NOTHING);
+    assert_eq!(found_dropped("20 nemesis begins f delay\n 24.9 nemesis heals f"), broken);
+    assert_eq!(found_dropped("5 nemesis begins f clock\n 5 nemesis heals f"), NOTHING);
+    assert_eq!(found_dropped("0 b starts redisson"), NOTHING);
+}
