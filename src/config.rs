@@ -25,7 +25,8 @@ use crate::{
 /// # use std::time::Duration;
 /// use redisson_lock::Config;
 ///
-/// let config = Config::from_url("redis://127.0.0.1:6379")?.watchdog(Duration::from_secs(10));
+/// let config = Config::from_url("redis://127.0.0.1:6379")?;
+/// let config = config.watchdog(Duration::from_secs(10));
 /// # Ok::<(), redisson_lock::Error>(())
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
@@ -252,8 +253,8 @@ impl Config {
     ///
     /// Such a local hand-off needs no round trip for up to 64 turns or 2 ms. Then the server is
     /// asked whether other processes wait. If they do, the hold is released, and this process
-    /// yields until they had their turns. If they do not come, the next
-    /// budget is larger, up to 32-fold.
+    /// yields until they had their turns. If they do not come, the next budget is larger, up to
+    /// 32-fold.
     ///
     /// Plain, non-reentrant and fenced locks are handed off. Fair, read/write and spin locks never
     /// are.

@@ -23,9 +23,9 @@ use crate::{
 /// still find the lock held. To know that the lock is free, or to learn of a loss, call
 /// [`unlock`](LockGuard::unlock).
 ///
-/// **A program that ends does not wait for queued releases.** The release of a guard that is
-/// dropped at the end of `main` is usually never sent, because the runtime ends first. The lock
-/// then stays held for the rest of its lease: 30 s with the default watchdog. Call
+/// **A program that ends does not wait for queued releases.** If a guard is dropped at the end of
+/// `main`, its release is usually never sent, because the runtime ends first. The lock then stays
+/// held for the rest of its lease: 30 s with the default watchdog. Call
 /// [`unlock`](LockGuard::unlock), or drop the guard and then await
 /// [`Client::close`](crate::Client::close).
 #[must_use = "the lock is released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]

@@ -25,9 +25,9 @@ use crate::{
 /// acquires all of its locks or none. If some cannot be acquired, the others are released. That
 /// also happens when the future is dropped, a server is down or a reply is lost.
 ///
-/// Callers that list the same locks in different orders cannot deadlock. Every caller acquires in
-/// one global order, by name and then by server, and waits only while it holds earlier locks of
-/// that order.
+/// Callers that list the same locks in different orders cannot deadlock. All callers have one
+/// global order, by name and then by server. A caller that waits holds only locks that come earlier
+/// in that order.
 ///
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
 /// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of a
@@ -93,13 +93,14 @@ use crate::{
 /// # use std::time::Duration;
 /// # use redisson_lock::{Client, Error, MultiLock};
 /// # async fn f(orders: Client, stock: Client, masters: Vec<Client>) -> Result<(), Error> {
-/// let both = MultiLock::all([orders.lock("order:42"), stock.fair_lock("item:7")]);
+/// let (order, item) = (orders.lock("order:42"), stock.lock("item:7"));
+/// let both = MultiLock::all([order, item]);
 /// let guard = both.lock().await?;
 /// guard.unlock().await?;
 ///
-/// let nightly = MultiLock::majority(masters.iter().map(|master| master.lock("nightly")));
-/// let wait = Duration::from_secs(3);
-/// let Some(guard) = nightly.try_lock().wait(wait).lease(Duration::from_secs(10)).await? else {
+/// let locks = masters.iter().map(|master| master.lock("nightly"));
+/// let nightly = MultiLock::majority(locks);
+/// let Some(guard) = nightly.try_lock().wait(Duration::from_secs(3)).await? else {
 ///     return Ok(()); // another holder kept it
 /// };
 /// # drop(guard); Ok(())
