@@ -34,15 +34,22 @@ pub(crate) async fn reenter(
     }
     let (home, request) = (lock.home_of(&hold), *request);
     let engine = lock.target.engine.clone();
-    // Run to its end, so that the share releases what was raised.
+    let Request { lease, watched, replicas, .. } = request;
     let reenter = async move {
         let begun = Instant::now();
         let retry_until = request.bounds.retry_until(begun, &home.target.engine.settings);
-        let Request { lease, watched, replicas, .. } = request;
-        let hold = hold.reenter(lease, watched, retry_until, replicas).await?;
-        Ok(hold.map(|hold| Share::new(home, hold, watched)))
+        let sent = hold.reenter(lease, retry_until, replicas).await?;
+        Ok(sent.map(|sent| (Share::new(home, hold, false), sent)))
     };
-    engine.janitor.finish(reenter).await
+    // Releases of the hold wait for it, and the caller may not be polled.
+    let Some((mut share, sent)) = engine.janitor.run(reenter).await? else { return Ok(None) };
+    if let Some(why) = share.hold().lease.loss() {
+        return Err(Error::NotHeld { why });
+    }
+    if watched {
+        share.watch(sent + lease / 3);
+    }
+    Ok(Some(share))
 }
 
 /// Returns the owner's hold on the other side of a read/write lock. An owner that writes may read.

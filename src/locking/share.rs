@@ -60,12 +60,24 @@ impl Share {
         &self.0.as_ref().expect("given back last").hold
     }
 
+    /// The watchdog renews the hold for this share from now on. The first renewal is due at `due`.
+    pub(crate) fn watch(&mut self, due: Instant) {
+        let stake = self.0.as_mut().expect("given back last");
+        let lease = &stake.hold.lease;
+        lease.watch(due);
+        if due <= Instant::now() {
+            // The next check of a hold that was not renewed may come at the end of its lease.
+            stake.hold.target.engine.watchdog.add(lease);
+        }
+        stake.watched = true;
+    }
+
     /// Extends the hold to last this long from now, if it does not last longer already. Goes on in
-    /// the background if it is dropped.
+    /// the background: releases of the hold wait for it, and the caller may not be polled.
     pub(crate) async fn prolong(&self, lease: Duration, bounds: Bounds) -> Result<(), Error> {
         let engine = &self.hold().target.engine;
         let retry_until = bounds.retry_until(Instant::now(), &engine.settings);
-        engine.janitor.finish(self.hold().clone().prolong(lease, retry_until)).await
+        engine.janitor.run(self.hold().clone().prolong(lease, retry_until)).await
     }
 
     /// Releases the share. The last share's hold goes to the next local waiter or to the server.

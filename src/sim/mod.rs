@@ -14,6 +14,7 @@ mod network;
 mod passing;
 mod renewals;
 mod unpolled;
+mod unpolled_owners;
 mod waiters;
 mod world;
 

@@ -260,28 +260,3 @@ async fn a_release_that_nobody_polls_keeps_nobody_waiting() {
         assert!(sim.left().await.is_empty());
     }
 }
-
-/// A release of one of several times, that is polled for a while, and then neither polled nor dropped.
-#[tokio::test(start_paused = true)]
-async fn an_inner_release_that_nobody_polls_keeps_no_lock_from_being_released() {
-    let world = World::new();
-    for after in 0..8 {
-        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
-        let lock = sim.client.lock(LOCK);
-        let mut me = sim.client.owner();
-        let outer = lock.lock().by(&mut me).await.unwrap();
-        let inner = lock.lock().by(&mut me).await.unwrap();
-        let mut release = pin!(inner.unlock());
-        let released = timeout(ms(after) + Duration::from_micros(500), &mut release).await;
-        drop(outer);
-        let elsewhere = other.client.lock(LOCK);
-        let guard = timeout(SOON, elsewhere.lock().into_future()).await;
-        let guard = guard.unwrap_or_else(|_| panic!("left alone after {after} ms"));
-        guard.unwrap().unlock().await.unwrap();
-        match released {
-            Ok(released) => released.unwrap(),
-            Err(_) => release.await.unwrap(),
-        }
-        assert!(sim.left().await.is_empty());
-    }
-}

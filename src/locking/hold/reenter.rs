@@ -17,16 +17,17 @@ use crate::{
 };
 
 impl Hold {
-    /// Re-enters the lock for the owner that holds it. `None`: the hold has ended meanwhile.
+    /// Re-enters the lock for the owner that holds it. Returns when the granted request was sent.
+    /// `None`: the hold has ended meanwhile.
     ///
-    /// Run it to its end: the share that comes of it has to release what it has raised.
+    /// Run it to its end: the count stays locked until then, and a share has to release what was
+    /// raised.
     pub(crate) async fn reenter(
-        self: Arc<Self>,
+        &self,
         lease_time: Duration,
-        watched: bool,
         retry_until: Instant,
         replicas: Replicas,
-    ) -> Result<Option<Arc<Self>>, Error> {
+    ) -> Result<Option<Instant>, Error> {
         let mut count = self.counting(retry_until).await?;
         if *count == 0 {
             return Ok(None);
@@ -41,15 +42,12 @@ impl Hold {
             Err(Error::NotHeld { .. }) if !self.is_wanted() => return Ok(None),
             raised => raised?,
         };
-        if watched {
-            self.lease.watch(sent + lease_time / 3);
-        }
         self.set_count(&mut count, to);
-        drop(count);
-        Ok(Some(self))
+        Ok(Some(sent))
     }
 
-    /// Extends the hold to last this long from now, if it does not last longer already.
+    /// Extends the hold to last this long from now, if it does not last longer already. Run it to
+    /// its end: the count stays locked until then.
     pub(crate) async fn prolong(
         self: Arc<Self>,
         lease: Duration,
