@@ -234,6 +234,7 @@
 mod acquire;
 mod client;
 mod config;
+mod determinism;
 mod engine;
 mod error;
 mod guard;

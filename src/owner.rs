@@ -6,7 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use uuid::Uuid;
+
+use crate::determinism;
 
 /// A caller that can re-enter its locks: what a thread is to Redisson's `RLock`.
 /// [`Client::owner`](crate::Client::owner) makes it.
@@ -91,7 +92,10 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new() -> Self {
-        Self { client: Uuid::new_v4().hyphenated().to_string().into(), next: AtomicU64::new(1) }
+        Self {
+            client: determinism::uuid().hyphenated().to_string().into(),
+            next: AtomicU64::new(1),
+        }
     }
 
     /// The client's id: a UUID of 36 characters.

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use dashmap::DashMap;
 use futures::FutureExt;
 use tokio::{
     sync::oneshot,
@@ -18,6 +17,7 @@ use tokio::{
 };
 
 use crate::{
+    determinism::DashMap,
     protocol::{combine, combined, is_combinable},
     runtime::{ClientRuntime, RuntimeEnded},
     wire::{Flight, Invocation, Reply, Transport, WireError},
@@ -77,7 +77,7 @@ impl Batcher {
         timeout: Duration,
     ) -> Self {
         let home = (!transport.is_cluster()).then(Arc::default);
-        Self { transport, runtime, timeout, home, by_slot: DashMap::new() }
+        Self { transport, runtime, timeout, home, by_slot: DashMap::default() }
     }
 
     /// Sends one copy of the call, at the first poll, by itself or in a batch.

@@ -18,6 +18,7 @@ use futures::{
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
+    determinism::select,
     error::Error,
     runtime::{ClientRuntime, RuntimeEnded},
     wire::Transport,
@@ -112,7 +113,7 @@ impl Drop for Busy {
 async fn run(mut queue: mpsc::UnboundedReceiver<(Job, Busy)>, transport: Arc<dyn Transport>) {
     let mut running = FuturesUnordered::new();
     loop {
-        tokio::select! {
+        select! {
             job = queue.recv() => match job {
                 Some((job, busy)) => {
                     let job = AssertUnwindSafe(job).catch_unwind();

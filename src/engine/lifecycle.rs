@@ -6,9 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::watch;
-
 use crate::{
+    determinism::{select, watch},
     error::Error,
     runtime::{ClientRuntime, RuntimeEnded},
 };
@@ -56,7 +55,7 @@ impl Lifecycle {
     /// waiters.
     pub(crate) async fn closing(&self) -> Error {
         let mut state = self.state.subscribe();
-        tokio::select! {
+        select! {
             _ = state.wait_for(|state| *state >= State::Closing) => Error::Closed,
             () = self.runtime.ended() => RuntimeEnded.into(),
         }

@@ -34,6 +34,7 @@ use self::{
 };
 use crate::{
     config::Settings,
+    determinism::select,
     error::{Error, RedisError},
     names,
     owner::Identity,
@@ -184,7 +185,7 @@ impl Engine {
         self.life.begin_closing();
         self.watchdog.close();
         let runtime = &self.life.runtime;
-        let drained = tokio::select! {
+        let drained = select! {
             drained = timeout(self.settings.retry_timeout, self.janitor.drained()) => drained,
             () = runtime.ended() => Ok(()),
         };

@@ -6,7 +6,7 @@
 //! second release of a freed lock finds nothing.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -15,13 +15,11 @@ use std::{
 };
 
 use futures::future::join_all;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use super::{backoff::Backoff, batcher::Batcher, janitor::Janitor, lifecycle::Lifecycle};
 use crate::{
+    determinism::{HashMap, select, watch},
     names,
     owner::HoldId,
     protocol::{self, Order, Protocol},
@@ -116,7 +114,7 @@ fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> u64) -> Vec<(u64, Answe
 /// `gaps`: after each, other servers may serve the keys.
 pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>) {
     loop {
-        tokio::select! {
+        select! {
             changed = gaps.changed() => if changed.is_err() { return },
             () = sleep(GLANCE) => {}
         }
@@ -137,7 +135,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
 }
 
 async fn again(releases: Arc<Releases>, released: Vec<GivenBack>) {
-    let done = tokio::select! {
+    let done = select! {
         done = join_all(released.into_iter().map(|one| release(&releases, one))) => done,
         _ = releases.life.closing() => return,
     };

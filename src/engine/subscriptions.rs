@@ -11,13 +11,15 @@ use std::{
     time::Duration,
 };
 
-use dashmap::DashMap;
 use tokio::{
-    sync::{Mutex, mpsc, watch},
+    sync::{Mutex, mpsc},
     time::timeout,
 };
 
-use crate::wire::Event;
+use crate::{
+    determinism::{DashMap, watch},
+    wire::Event,
+};
 
 /// How long a waiter waits for the confirmation of its subscription before it polls.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
@@ -66,11 +68,11 @@ impl Subscriptions {
     pub(crate) fn new() -> Arc<Self> {
         let (touched, queue) = mpsc::unbounded_channel();
         Arc::new(Self {
-            channels: DashMap::new(),
+            channels: DashMap::default(),
             touched,
             queue: Mutex::new(queue),
             gaps: watch::Sender::new(0),
-            subscribed: DashMap::new(),
+            subscribed: DashMap::default(),
             workers: AtomicU64::new(NOBODY),
         })
     }

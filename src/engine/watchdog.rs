@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use dashmap::DashMap;
 use futures::future::join_all;
 use tokio::{
     sync::Semaphore,
@@ -18,6 +17,7 @@ use super::{
     renewal_schedule::RenewalSchedule,
 };
 use crate::{
+    determinism::DashMap,
     error::Loss,
     protocol::{self, Renewed},
     wire::{Invocation, Reply, Transport, WireError},
@@ -51,7 +51,14 @@ impl Watchdog {
         // A renewal without an answer must leave time for a new connection and another renewal.
         let timeout = command_timeout.min(lease / 8);
         let schedule = Mutex::new(RenewalSchedule::new(tick));
-        Self { fresh: DashMap::new(), schedule, turns: DashMap::new(), lease, tick, timeout }
+        Self {
+            fresh: DashMap::default(),
+            schedule,
+            turns: DashMap::default(),
+            lease,
+            tick,
+            timeout,
+        }
     }
 
     pub(crate) fn add(&self, lease: &Arc<Lease>) {

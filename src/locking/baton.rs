@@ -11,6 +11,7 @@ use std::{fmt, sync::Arc};
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    determinism::select,
     error::Error,
     locking::{
         budget::Plan,
@@ -203,7 +204,7 @@ impl dyn Home {
 async fn mind(home: Arc<dyn Home>) {
     let engine = &home.target().engine;
     loop {
-        let closing = tokio::select! {
+        let closing = select! {
             () = sleep(ADOPT_WITHIN) => false,
             _ = engine.closing() => true,
         };

@@ -1,15 +1,14 @@
 //! [`Registry`]: the locks of one client that are in use, and the holds of its owners.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
-use dashmap::DashMap;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
+    determinism::{DashMap, HashMap},
     engine::{Engine, Subscriptions},
     error::{Error, RedisError},
     locking::{
@@ -269,7 +268,7 @@ impl Registry {
         }
         let owners = Arc::new(Owners {
             name: name.to_owned(),
-            holds: Mutex::new(HashMap::new()),
+            holds: Mutex::new(HashMap::default()),
             registry: self.clone(),
         });
         *place = Arc::downgrade(&owners);

@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use crate::{
+    determinism::select,
     engine::Lease,
     error::{Error, Loss},
     locking::share::Share,
@@ -112,7 +113,7 @@ impl MultiGuard {
             if lost.is_empty() {
                 continue;
             }
-            tokio::select! {
+            select! {
                 _ = select_all(lost) => {}
                 () = joined => {}
             }
@@ -128,7 +129,7 @@ impl MultiGuard {
     /// # Cancel safety
     /// Dropping it drops the work. The guard stays.
     pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        tokio::select! {
+        select! {
             // The loss first: work that completes at the same moment came too late.
             biased;
             why = self.lost() => Err(Error::NotHeld { why }),

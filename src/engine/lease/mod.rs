@@ -19,6 +19,7 @@ use tokio::{
 
 use crate::{
     config::whole_ms,
+    determinism::select,
     error::Loss,
     owner::HoldId,
     protocol::{Protocol, Renew, Renewed},
@@ -252,7 +253,7 @@ impl Lease {
                 return loss;
             }
             let trusted_until = self.state().trusted_until;
-            tokio::select! {
+            select! {
                 () = changed.as_mut() => changed.set(self.changed.notified()),
                 () = sleep_until(trusted_until) => {}
             }

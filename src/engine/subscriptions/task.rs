@@ -1,14 +1,15 @@
 //! The task that subscribes and unsubscribes as the waiters need it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use tokio::time::sleep;
 
 use super::{PROBE_INTERVAL, Subscriptions, worker::Worker};
-use crate::{engine::lifecycle::Lifecycle, wire::Transport};
+use crate::{
+    determinism::{HashMap, select},
+    engine::lifecycle::Lifecycle,
+    wire::Transport,
+};
 
 /// Runs the task. It ends with the engine.
 pub(crate) async fn run(
@@ -18,10 +19,10 @@ pub(crate) async fn run(
 ) {
     let mut queue = subscriptions.queue.lock().await;
     let mut gaps = subscriptions.gaps.subscribe();
-    let mut workers = HashMap::new();
+    let mut workers = HashMap::default();
     loop {
         let mut touched = Vec::new();
-        tokio::select! {
+        select! {
             _ = queue.recv_many(&mut touched, 10_000) => {}
             _ = gaps.changed() => {
                 if !workers.is_empty() {

@@ -1,12 +1,11 @@
 //! [`Registration`]: how an owner finds its hold again.
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{Arc, MutexGuard, Weak},
 };
 
-use crate::{owner::OwnerId, protocol::Side};
+use crate::{determinism::HashMap, owner::OwnerId, protocol::Side};
 
 /// The holds of owners on the locks of one name.
 pub(crate) type OwnedHolds<H> = HashMap<(OwnerId, Side), Weak<H>>;

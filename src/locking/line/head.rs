@@ -11,7 +11,7 @@ use std::{
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
-use crate::{engine::Subscription, error::Error, protocol::Order};
+use crate::{determinism::select, engine::Subscription, error::Error, protocol::Order};
 
 /// No waiter relies on messages for longer than this, because one may be lost.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
@@ -141,7 +141,7 @@ impl<'a, A: Awaited> Head<'a, A> {
                 self.arm();
                 return Ok(Next::Ask);
             }
-            tokio::select! {
+            select! {
                 news = waiter.within(self.news()) => {
                     if news.is_none() {
                         return Ok(Next::TimedOut);
@@ -212,7 +212,7 @@ impl<'a, A: Awaited> Head<'a, A> {
     pub(super) async fn subscribe(&mut self, channel: &str) {
         let subscription = Box::new(self.place.awaited.subscriptions().subscribe(channel));
         let subscription = self.state.subscription.insert(subscription);
-        tokio::select! {
+        select! {
             _ = subscription.ready() => {}
             () = self.place.nudged() => {}
         }
@@ -269,7 +269,7 @@ impl<'a, A: Awaited> Head<'a, A> {
                 (None, _) => std::future::pending().await,
             }
         };
-        tokio::select! {
+        select! {
             () = self.place.nudged() => {}
             () = message => {}
             () = sleep_until(ask_at) => {}

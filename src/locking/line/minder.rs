@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::Awaited;
+use crate::determinism::select;
 
 /// How often a head with waiters behind it has to show that it is polled.
 const SIGN: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ impl<A: Awaited> Minder<A> {
     pub(crate) async fn run(mut self) {
         while !self.over {
             let begun = Instant::now();
-            tokio::select! {
+            select! {
                 () = sleep(SIGN) => {}
                 _ = self.awaited.closing() => return,
             }
