@@ -13,6 +13,7 @@ mod multi;
 mod network;
 mod passing;
 mod renewals;
+mod seeded;
 mod unpolled;
 mod unpolled_owners;
 mod waiters;

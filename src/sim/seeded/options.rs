@@ -1,0 +1,138 @@
+//! [`Options`]: what a run is like. Each fault is on with a probability of one half.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::plan::{Kind, ms};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Slow,
+    LoseRequests,
+    LoseReplies,
+    Late,
+    LoseMessages,
+    Break,
+    Cut,
+    Freeze,
+    Gap,
+    Deaf,
+    Restart,
+    LoseData,
+    FailOver,
+    StepClock,
+    Refuse,
+    ForgetScripts,
+    Evict,
+    Flush,
+    Block,
+    Kill,
+    Close,
+}
+
+impl Fault {
+    const EACH: [Self; 21] = [
+        Self::Slow,
+        Self::LoseRequests,
+        Self::LoseReplies,
+        Self::Late,
+        Self::LoseMessages,
+        Self::Break,
+        Self::Cut,
+        Self::Freeze,
+        Self::Gap,
+        Self::Deaf,
+        Self::Restart,
+        Self::LoseData,
+        Self::FailOver,
+        Self::StepClock,
+        Self::Refuse,
+        Self::ForgetScripts,
+        Self::Evict,
+        Self::Flush,
+        Self::Block,
+        Self::Kill,
+        Self::Close,
+    ];
+
+    /// How often it happens at most in a run.
+    pub(super) fn most(self) -> usize {
+        match self {
+            Self::Kill | Self::Flush | Self::Close => 1,
+            Self::LoseData | Self::FailOver | Self::StepClock | Self::Block => 2,
+            _ => 5,
+        }
+    }
+
+    /// Whether it may take from a server what it has granted.
+    fn takes_state(self) -> bool {
+        matches!(
+            self,
+            Self::LoseData | Self::FailOver | Self::StepClock | Self::Evict | Self::Flush
+        )
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) clients: usize,
+    /// Of each client, at most.
+    pub(super) tasks: usize,
+    pub(super) operations: usize,
+    pub(super) servers: usize,
+    pub(super) names: usize,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) watchdog: Duration,
+    pub(super) command_timeout: Duration,
+    pub(super) retry_timeout: Duration,
+    pub(super) fair_wait: Duration,
+    pub(super) pass_on: bool,
+    pub(super) leases: bool,
+    pub(super) owners: bool,
+    pub(super) cuts: bool,
+    pub(super) unpolled: bool,
+    pub(super) force: bool,
+    /// Whether most pauses are short.
+    pub(super) hurried: bool,
+    /// How long things go wrong.
+    pub(super) traffic: Duration,
+}
+
+impl Options {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let mut kinds: Vec<_> = Kind::EACH.into_iter().filter(|_| rng.u32(0..4) == 0).collect();
+        if kinds.is_empty() {
+            kinds.push(Kind::EACH[rng.usize(0..Kind::EACH.len())]);
+        }
+        let several = kinds.iter().any(|kind| matches!(kind, Kind::All | Kind::Majority));
+        // What is taken away excuses much, so half of the runs take nothing.
+        let takes_state = rng.bool();
+        let faults = Fault::EACH
+            .into_iter()
+            .filter(|fault| rng.bool() && (takes_state || !fault.takes_state()))
+            .collect();
+        Self {
+            clients: rng.usize(2..=4),
+            tasks: rng.usize(1..=8),
+            operations: rng.usize(1..=6),
+            servers: if several { 3 } else { 1 },
+            names: rng.usize(1..=2),
+            kinds,
+            faults,
+            watchdog: ms(rng.u64(1_000..6_000)),
+            command_timeout: ms(rng.u64(100..3_000)),
+            retry_timeout: ms(rng.u64(500..10_000)),
+            fair_wait: ms(rng.u64(1_000..10_000)),
+            pass_on: rng.u32(0..4) > 0,
+            leases: rng.bool(),
+            owners: rng.bool(),
+            cuts: rng.bool(),
+            unpolled: rng.bool(),
+            force: takes_state && rng.bool(),
+            hurried: rng.bool(),
+            traffic: ms(rng.u64(1_000..20_000)),
+        }
+    }
+}

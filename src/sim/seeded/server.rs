@@ -1,0 +1,229 @@
+//! [`SimServer`]: a server in process, on the virtual clock.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, Weak},
+};
+
+use bytes::Bytes;
+use redis_in_process::{Channel, Refusal, Reply as Said, Server, Snapshot, Subscriber};
+use tokio::time::Instant;
+
+use super::{link::Link, trace::Trace};
+use crate::wire::{Arg, Invocation, Reply, WireError};
+
+/// When all servers' clocks begin, in µs since the epoch.
+const EPOCH: u64 = 1_700_000_000_000_000;
+
+pub(super) struct SimServer {
+    pub(super) name: usize,
+    pub(super) trace: Arc<Trace>,
+    begun: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    redis: Server,
+    /// By how much the clock was set, in µs.
+    stepped: i64,
+    up: bool,
+    /// How often its process has ended.
+    ends: u64,
+    /// How many servers have taken its place.
+    heirs: u64,
+    listeners: BTreeMap<Subscriber, Weak<Link>>,
+    links: Vec<Weak<Link>>,
+}
+
+impl SimServer {
+    pub(super) fn new(name: usize, trace: Arc<Trace>) -> Arc<Self> {
+        let state = State {
+            redis: Server::new(),
+            stepped: 0,
+            up: true,
+            ends: 0,
+            heirs: 0,
+            listeners: BTreeMap::new(),
+            links: Vec::new(),
+        };
+        Arc::new(Self { name, trace, begun: Instant::now(), state: Mutex::new(state) })
+    }
+
+    /// With the clock set to now.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap();
+        let elapsed = self.begun.elapsed().as_micros() as i64;
+        let now = EPOCH as i64 + elapsed + state.stepped;
+        state.redis.set_now(now as u64);
+        state
+    }
+
+    pub(super) fn add(&self, link: &Arc<Link>) {
+        self.state().links.push(Arc::downgrade(link));
+    }
+
+    pub(super) fn links(&self) -> Vec<Arc<Link>> {
+        self.state().links.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// In ms since the epoch.
+    pub(super) fn now(&self) -> u64 {
+        self.state().redis.now() / 1000
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.state().up
+    }
+
+    pub(super) fn ends(&self) -> u64 {
+        self.state().ends
+    }
+
+    pub(super) fn heirs(&self) -> u64 {
+        self.state().heirs
+    }
+
+    /// TIME, in ms.
+    pub(super) fn time(&self) -> Result<u64, WireError> {
+        let mut state = self.state();
+        match state.redis.command(&["time"]) {
+            Said::Error(text) => Err(WireError::said(&text)),
+            _ => Ok(state.redis.now() / 1000),
+        }
+    }
+
+    /// Runs the script, here and now, and sends what it published on its way.
+    pub(super) fn run(&self, who: &str, call: &Invocation) -> Result<Reply, WireError> {
+        let mut words = vec![b"eval".to_vec(), call.script.source.as_bytes().to_vec()];
+        words.push(call.keys.to_string().into_bytes());
+        words.extend(call.args.iter().map(|arg| match arg {
+            Arg::Int(n) => n.to_string().into_bytes(),
+            Arg::Bytes(bytes) => bytes.to_vec(),
+            Arg::Publish => b"publish".to_vec(),
+            Arg::Listening => b"numsub".to_vec(),
+        }));
+        let mut state = self.state();
+        let said = state.redis.command(&words);
+        let args = words[3..].iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>();
+        let (script, server) = (call.script.name, self.name);
+        self.trace.note(format_args!("s{server} {who} {script} {} -> {said:?}", args.join(" ")));
+        self.deliver(&mut state);
+        drop(state);
+        convert(said)
+    }
+
+    fn deliver(&self, state: &mut State) {
+        for subscriber in state.redis.subscribers_with_messages() {
+            let messages = state.redis.take_messages(subscriber);
+            let Some(link) = state.listeners.get(&subscriber).and_then(Weak::upgrade) else {
+                continue;
+            };
+            for message in messages {
+                link.hear(subscriber, String::from_utf8(message.channel).unwrap());
+            }
+        }
+    }
+
+    // ---- Listeners
+
+    pub(super) fn connect(&self, link: &Arc<Link>) -> Subscriber {
+        let mut state = self.state();
+        let subscriber = state.redis.connect();
+        state.listeners.insert(subscriber, Arc::downgrade(link));
+        subscriber
+    }
+
+    pub(super) fn disconnect(&self, subscriber: Subscriber) {
+        let mut state = self.state();
+        state.redis.disconnect(subscriber);
+        state.listeners.remove(&subscriber);
+    }
+
+    pub(super) fn subscribe(&self, subscriber: Subscriber, channels: &[String], wanted: bool) {
+        let mut state = self.state();
+        for name in channels {
+            let channel = Channel::Plain(name.clone().into_bytes());
+            match wanted {
+                true => state.redis.subscribe(subscriber, channel),
+                false => state.redis.unsubscribe(subscriber, &channel),
+            };
+        }
+        let server = self.name;
+        self.trace.note(format_args!("s{server} {subscriber:?} {wanted} {channels:?}"));
+    }
+
+    // ---- What goes wrong
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.state().redis.snapshot()
+    }
+
+    /// The process ends.
+    pub(super) fn stop(&self) {
+        let mut state = self.state();
+        state.up = false;
+        state.ends += 1;
+        state.listeners.clear();
+    }
+
+    /// The process is there again, with this data. `as_heir`: as another server.
+    pub(super) fn start(&self, data: Option<&Snapshot>, as_heir: bool) {
+        let mut state = self.state();
+        let kept = state.redis.snapshot();
+        state.redis.restart(data.unwrap_or(&kept));
+        state.up = true;
+        state.heirs += u64::from(as_heir);
+    }
+
+    pub(super) fn step_clock(&self, by_ms: i64) {
+        self.state().stepped += by_ms * 1000;
+    }
+
+    pub(super) fn refuse(&self, why: Refusal, begin: bool) {
+        match begin {
+            true => self.state().redis.refuse(why),
+            false => self.state().redis.accept(why),
+        }
+    }
+
+    pub(super) fn forget_scripts(&self) {
+        self.state().redis.flush_scripts();
+    }
+
+    pub(super) fn evict(&self, key: &str) -> bool {
+        self.state().redis.evict(key)
+    }
+
+    pub(super) fn flush(&self) {
+        self.state().redis.flush();
+    }
+
+    /// Keys and channels, but for the counters of fencing tokens, which stay.
+    pub(super) fn left(&self) -> Vec<String> {
+        let mut state = self.state();
+        let mut left: Vec<_> = state
+            .redis
+            .look_at_all()
+            .into_iter()
+            .map(|(key, entry)| (String::from_utf8(key).unwrap(), entry))
+            .filter(|(key, _)| !key.starts_with("redisson_lock_token:"))
+            .map(|(key, entry)| format!("s{} {key} {entry:?}", self.name))
+            .collect();
+        if let Said::Array(channels) = state.redis.command(&["pubsub", "channels"]) {
+            left.extend(channels.into_iter().map(|channel| format!("s{} {channel:?}", self.name)));
+        }
+        left
+    }
+}
+
+fn convert(said: Said) -> Result<Reply, WireError> {
+    Ok(match said {
+        Said::Error(text) => return Err(WireError::said(&text)),
+        Said::Array(parts) => {
+            Reply::Array(parts.into_iter().map(convert).collect::<Result<_, _>>()?)
+        }
+        Said::Nil => Reply::Nil,
+        Said::Int(n) => Reply::Int(n),
+        Said::Bulk(bytes) | Said::Status(bytes) => Reply::Bytes(Bytes::from(bytes)),
+    })
+}
