@@ -251,6 +251,7 @@ mod replicas;
 mod runtime;
 #[cfg(test)]
 mod sim;
+mod sometimes;
 mod wire;
 
 /// Its pieces of code compile, or do not, as it says.

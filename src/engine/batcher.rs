@@ -20,6 +20,7 @@ use crate::{
     determinism::DashMap,
     protocol::{combine, combined, is_combinable},
     runtime::{ClientRuntime, RuntimeEnded},
+    sometimes::sometimes,
     wire::{Flight, Invocation, Reply, Transport, WireError},
 };
 
@@ -214,6 +215,7 @@ async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut batch: 
         let _ = answer.send(transport.call_by(call, by).await);
         return;
     }
+    sometimes!("batch: several in one call");
     // The bound of the call that came first.
     let by = batch[0].by;
     let (calls, answers): (Vec<_>, Vec<_>) =
@@ -223,6 +225,7 @@ async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut batch: 
         match reply {
             Some(reply) => drop(answer.send(reply)),
             None => {
+                sometimes!("batch: one is sent by itself");
                 let alone = transport.call_by(call.clone(), by);
                 runtime.spawn(async move { drop(answer.send(alone.await)) });
             }

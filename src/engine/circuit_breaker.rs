@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use crate::sometimes::sometimes;
+
 use tokio::time::Instant;
 
 /// How long a server that has not answered is left alone.
@@ -29,6 +31,7 @@ impl CircuitBreaker {
 
     /// The server has not answered in time.
     pub(crate) fn open(&self) {
+        sometimes!("circuit breaker: opens");
         *self.until() = Some(Instant::now() + PAUSE);
     }
 

@@ -23,6 +23,7 @@ use crate::{
     names,
     owner::HoldId,
     protocol::{self, Order, Protocol},
+    sometimes::sometimes,
     wire::Transport,
 };
 
@@ -135,6 +136,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
 }
 
 async fn again(releases: Arc<Releases>, released: Vec<GivenBack>) {
+    sometimes!("releases: repeated at another server");
     let done = select! {
         done = join_all(released.into_iter().map(|one| release(&releases, one))) => done,
         _ = releases.life.closing() => return,
@@ -160,7 +162,10 @@ async fn release(releases: &Releases, released: GivenBack) -> bool {
         }
         let answer = releases.batcher.call(protocol.undo(&id)).await;
         let error = match answer.and_then(protocol::released) {
-            Ok(found) => return found.is_some(),
+            Ok(found) => {
+                sometimes!("releases: answered by another server");
+                return found.is_some();
+            }
             Err(error) => error,
         };
         let runtime = &releases.life.runtime;

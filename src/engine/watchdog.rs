@@ -20,6 +20,7 @@ use crate::{
     determinism::DashMap,
     error::Loss,
     protocol::{self, Renewed},
+    sometimes::sometimes,
     wire::{Invocation, Reply, Transport, WireError},
 };
 
@@ -211,6 +212,7 @@ async fn renew(
         Ok(())
     };
     let put_all_off = |batch: &[Due], error: WireError| {
+        sometimes!("renewal: no answer");
         tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
         batch.iter().for_each(|(hold, _)| put_off(hold));
     };

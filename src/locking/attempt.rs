@@ -35,6 +35,7 @@ use crate::{
         Wish,
     },
     replicas::Acknowledged,
+    sometimes::sometimes,
     wire::{Flight, WireError},
 };
 
@@ -114,6 +115,7 @@ impl Attempt {
     /// the background, and the attempt continues with another id.
     pub(crate) fn part_with_unanswered(&mut self) {
         if self.unanswered.is_some() {
+            sometimes!("attempt: parts with unanswered copies");
             *self = Self::new(&self.lock, &self.request, self.under.clone());
         }
     }
@@ -121,6 +123,7 @@ impl Attempt {
     /// The next copy asks to replace this hold. The hold is not renewed meanwhile, because this
     /// attempt may not be polled.
     pub(crate) fn swap_from(&mut self, mut source: Baton) {
+        sometimes!("a hold is swapped");
         source.unwatch();
         self.lock.handoff.swapping();
         self.source = Some(source);
@@ -212,6 +215,7 @@ impl Attempt {
             }
             Ok(InTime(Held(_))) => {
                 if let Some(source) = self.source.take() {
+                    sometimes!("swap: the hold was gone");
                     source.gone(self.place);
                 }
                 self.lock.handoff.lost();
@@ -237,7 +241,10 @@ impl Attempt {
             State::Granted { sent, .. } if Instant::now() < sent + trust(self.request.lease) => {
                 Ok(())
             }
-            _ => Err(Error::NotHeld { why: Loss::Expired }),
+            _ => {
+                sometimes!("attempt: granted, but not trusted any more");
+                Err(Error::NotHeld { why: Loss::Expired })
+            }
         }
     }
 
@@ -295,7 +302,10 @@ async fn undo(
         State::InFlight(copy) => {
             let answer = copy.reply.await.map(|reply| reply.split().0);
             match answer.and_then(|reply| target.protocol.acquired(reply)) {
-                Ok(InTime(Granted { .. })) => (true, true),
+                Ok(InTime(Granted { .. })) => {
+                    sometimes!("undo: it had been granted");
+                    (true, true)
+                }
                 Err(error) if error.is_unclear() => {
                     unanswered = unanswered.max(Some(copy.not_after));
                     (false, false)

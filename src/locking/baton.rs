@@ -18,6 +18,7 @@ use crate::{
         handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
         hold::{Hold, target::Target},
     },
+    sometimes::sometimes,
 };
 
 /// The lock in which a hold is handed off.
@@ -133,6 +134,7 @@ impl Baton {
     /// Asks the server whether the hold is there and who else waits, and hands it off if that is
     /// allowed.
     async fn ask_and_pass(self) -> Result<(), Error> {
+        sometimes!("baton: asks whether to pass");
         let Stake { home, hold, watched } = self.stake();
         // If there is no answer, or the hold is gone, the release finds out.
         let others = hold.extend(*watched).await;

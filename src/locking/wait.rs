@@ -20,6 +20,7 @@ use crate::{
     },
     owner::HoldId,
     protocol::AcquireReply::{Granted, Held},
+    sometimes::sometimes,
 };
 
 /// Waits for the lock. `seen_held`: the server has said that another holder has it. `None`: it was
@@ -50,7 +51,10 @@ pub(crate) async fn wait(
                     continue;
                 }
             },
-            Entered::TimedOut => break,
+            Entered::TimedOut => {
+                sometimes!("line: timed out before its turn");
+                break;
+            }
         };
         loop {
             match head.next(&mut waiter).await? {

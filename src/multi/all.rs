@@ -24,6 +24,7 @@ use crate::{
     error::Error,
     lock::Lock,
     locking::{request::Bounds, share::Share},
+    sometimes::sometimes,
 };
 
 /// How long locks are held while another is waited for, for each lock. It is short at first: if a
@@ -201,6 +202,7 @@ impl Taking<'_> {
 
     /// Releases what is held. A slow release goes on in the background.
     async fn give_back(&mut self) {
+        sometimes!("all: gives back");
         let held = self.held.iter_mut().filter_map(Option::take);
         let _ = timeout(GIVE_BACK, join_all(held.map(Share::release))).await;
     }

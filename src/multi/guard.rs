@@ -22,6 +22,7 @@ use crate::{
     engine::Lease,
     error::{Error, Loss},
     locking::share::Share,
+    sometimes::sometimes,
 };
 
 /// A hold on several locks. The locks are released when the guard is [unlocked](MultiGuard::unlock)
@@ -210,6 +211,7 @@ impl Members {
         let mut shares = self.shares();
         let Some(shares) = &mut *shares else { return };
         if held(shares.iter().map(|share| &share.hold().lease)) >= self.need {
+            sometimes!("majority: one joins late");
             shares.push(share);
             self.joined.notify_waiters();
         }

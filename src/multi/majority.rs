@@ -28,6 +28,7 @@ use crate::{
     locking::request::Bounds,
     locking::share::Share,
     runtime::ClientRuntime,
+    sometimes::sometimes,
 };
 
 /// How long the other servers have to answer once a majority has: this at least, else four times as
@@ -74,6 +75,7 @@ pub(super) async fn take(
             Outcome::Refused if over(deadline) => return Ok(None),
             Outcome::Refused => failing = None,
             Outcome::Short => {
+                sometimes!("majority: those left out are asked too");
                 whom = Whom::All;
                 continue;
             }

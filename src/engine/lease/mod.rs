@@ -23,6 +23,7 @@ use crate::{
     error::Loss,
     owner::HoldId,
     protocol::{Protocol, Renew, Renewed},
+    sometimes::sometimes,
     wire::Script,
 };
 
@@ -289,6 +290,7 @@ impl Lease {
             return Check::Over;
         }
         if now >= state.trusted_until {
+            sometimes!("lease: expired");
             drop(state);
             self.lose(Loss::Expired);
             return Check::Over;
@@ -312,8 +314,14 @@ impl Lease {
     pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
         match answer {
             Renewed::Yes => self.confirm(sent, lease),
-            Renewed::Gone => self.lose(self.why_gone()),
-            Renewed::Taken => self.lose(Loss::Taken),
+            Renewed::Gone => {
+                sometimes!("lease: gone");
+                self.lose(self.why_gone())
+            }
+            Renewed::Taken => {
+                sometimes!("lease: taken");
+                self.lose(Loss::Taken)
+            }
         }
         self.state().renewing = false;
     }

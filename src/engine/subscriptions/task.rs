@@ -8,6 +8,7 @@ use super::{PROBE_INTERVAL, Subscriptions, worker::Worker};
 use crate::{
     determinism::{HashMap, select},
     engine::lifecycle::Lifecycle,
+    sometimes::sometimes,
     wire::Transport,
 };
 
@@ -26,6 +27,7 @@ pub(crate) async fn run(
             _ = queue.recv_many(&mut touched, 10_000) => {}
             _ = gaps.changed() => {
                 if !workers.is_empty() {
+                    sometimes!("subscriptions: lost");
                     tracing::info!("subscriptions were lost, renewing them");
                 }
                 workers.clear();

@@ -11,6 +11,7 @@ use tokio::{
 use super::{NOBODY, PROBE_INTERVAL, State, Subscriptions, WorkerId};
 use crate::{
     engine::backoff::Backoff,
+    sometimes::sometimes,
     wire::{Transport, WireError},
 };
 
@@ -51,6 +52,7 @@ async fn work(
         let mut touched = Vec::new();
         let quiet = timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, 10_000)).await.is_err();
         if quiet && let Err(error) = transport.probe(place).await {
+            sometimes!("subscriptions: the probe fails");
             tracing::warn!(%error, "the subscriber connection does not answer");
         }
         match settle(&subscriptions, &transport, touched, me).await {
@@ -139,6 +141,7 @@ async fn settle(
             Err(error) => {
                 again(part);
                 parts.into_iter().for_each(again);
+                sometimes!("subscriptions: not subscribed yet");
                 return Err(error);
             }
         }

@@ -9,6 +9,7 @@ use crate::{
     engine::Backoff,
     owner::HoldId,
     protocol::{self, Order},
+    sometimes::sometimes,
 };
 
 /// Waits until no copy can take the lock any more. Then undoes what a copy may have taken.
@@ -21,9 +22,11 @@ pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_
         let pause = match engine.transport.server_time(target.protocol.key()).await {
             Ok(now) => {
                 if now > not_after {
+                    sometimes!("swept: no copy can take the lock any more");
                     take_back(&target, &id, lease).await;
                     return;
                 }
+                sometimes!("swept: it was too early");
                 Duration::from_millis(not_after - now + 1)
             }
             Err(_) => backoff.next(),

@@ -13,6 +13,7 @@ use crate::{
     error::Error,
     protocol::{self, Reentry, ScriptArgs},
     replicas::Replicas,
+    sometimes::sometimes,
     wire::WireError,
 };
 
@@ -39,7 +40,10 @@ impl Hold {
         };
         let sent = match raised {
             // Its owner released it, although it was lost.
-            Err(Error::NotHeld { .. }) if !self.is_wanted() => return Ok(None),
+            Err(Error::NotHeld { .. }) if !self.is_wanted() => {
+                sometimes!("re-entry: its owner had released it");
+                return Ok(None);
+            }
             raised => raised?,
         };
         self.set_count(&mut count, to);

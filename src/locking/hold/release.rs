@@ -9,6 +9,7 @@ use crate::{
     engine::Backoff,
     error::{Error, Loss},
     protocol,
+    sometimes::sometimes,
 };
 
 /// How often a release is tried.
@@ -72,6 +73,7 @@ impl Hold {
         let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
         // A count that is too high corrects itself. A lock that stays held does not.
         if ended && matches!(released, Err(Error::Redis(_))) {
+            sometimes!("release: goes on in the background");
             let hold = self.clone();
             engine.janitor.spawn(async move {
                 let tries = Tries::ToTheEnd(Instant::now());
@@ -119,8 +121,14 @@ impl Hold {
                 // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
                 // whether the hold had been lost before.
                 Ok(None) if may_be_done => match before.was_renewed {
-                    true => return Ok((sent, 0)),
-                    false => return Err(Error::NotHeld { why: Loss::Unknown }),
+                    true => {
+                        sometimes!("release: an earlier copy did it");
+                        return Ok((sent, 0));
+                    }
+                    false => {
+                        sometimes!("release: unknown who did it");
+                        return Err(Error::NotHeld { why: Loss::Unknown });
+                    }
                 },
                 Ok(None) => {
                     let why = before.lost.unwrap_or_else(|| self.lease.why_gone());

@@ -15,6 +15,7 @@ use crate::{
     owner::HoldId,
     protocol::{Protocol, Timely},
     replicas::Replicas,
+    sometimes::sometimes,
     wire::{Invocation, Reply, WireError},
 };
 
@@ -62,6 +63,7 @@ impl Target {
         match answer {
             Timely::InTime(answer) => Ok(answer),
             Timely::Late(now) => {
+                sometimes!("a copy came too late");
                 self.engine.transport.observe(self.protocol.key(), now);
                 Err(WireError::unanswered("the answers come too late"))
             }

@@ -11,7 +11,9 @@ use std::{
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
-use crate::{determinism::select, engine::Subscription, error::Error, protocol::Order};
+use crate::{
+    determinism::select, engine::Subscription, error::Error, protocol::Order, sometimes::sometimes,
+};
 
 /// No waiter relies on messages for longer than this, because one may be lost.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
@@ -86,9 +88,11 @@ impl<'a, A: Awaited> Head<'a, A> {
         let head = Self::new(first?, place);
         match head.state.failed.as_deref() {
             Some((failed, why)) if *failed >= entered && why.concerns(waiter.replicas) => {
+                sometimes!("line: fails with the one before");
                 return Err(why.error.clone());
             }
             _ if head.state.opened.is_some_and(|opened| opened >= entered) => {
+                sometimes!("line: reads with the one before");
                 return Ok(Entered::Opened);
             }
             _ => {}
@@ -122,6 +126,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         loop {
             if !at_once {
                 if self.is_lost() {
+                    sometimes!("head: found that it was put out");
                     return Ok(Next::Lost);
                 }
                 if self.state.subscription.is_none()

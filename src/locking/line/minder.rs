@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::Awaited;
-use crate::determinism::select;
+use crate::{determinism::select, sometimes::sometimes};
 
 /// How often a head with waiters behind it has to show that it is polled.
 const SIGN: Duration = Duration::from_secs(1);
@@ -35,6 +35,7 @@ impl<A: Awaited> Minder<A> {
             // If the whole process stood still, the head is not to blame.
             let tick = line.fifo.tick(begun.elapsed() > SIGN + SIGN / 2);
             if tick.put_out {
+                sometimes!("a head that is not polled is put out");
                 tracing::warn!(
                     lock = self.awaited.name(),
                     "a future that waits for a lock is not polled: others were let past it"

@@ -13,72 +13,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     beliefs::{Asked, Belief, Mode},
-    plan::{End, Kind, Operation, Question, TaskPlan},
+    guard::Guard,
+    kind::Kind,
+    plan::{End, Operation, Question, TaskPlan},
     world::World,
 };
-use crate::{Client, Error, LockGuard, Loss, MultiGuard, MultiLock, Owner, guard::FencedGuard};
-
-/// The name of a lock of this kind.
-pub(super) fn name(kind: Kind, number: usize) -> String {
-    let letter = match kind {
-        Kind::Plain | Kind::Spin | Kind::All => 'p',
-        Kind::Fenced => 'f',
-        Kind::Fair => 'q',
-        Kind::NonReentrant => 'n',
-        Kind::NonReentrantFair => 'm',
-        Kind::Read | Kind::Write => 'w',
-        Kind::Majority => 'j',
-    };
-    format!("{letter}{number}")
-}
-
-/// A guard of any kind.
-pub(super) enum Guard {
-    One(LockGuard),
-    Fenced(FencedGuard),
-    Several(MultiGuard),
-}
-
-impl Guard {
-    async fn unlock(self) -> Result<(), Error> {
-        match self {
-            Self::One(guard) => guard.unlock().await,
-            Self::Fenced(guard) => guard.unlock().await,
-            Self::Several(guard) => guard.unlock().await,
-        }
-    }
-
-    async fn lost(&self) -> Loss {
-        match self {
-            Self::One(guard) => guard.lost().await,
-            Self::Fenced(guard) => guard.lost().await,
-            Self::Several(guard) => guard.lost().await,
-        }
-    }
-
-    async fn check(&self) -> Result<(), Error> {
-        match self {
-            Self::One(guard) => guard.check().await,
-            Self::Fenced(guard) => guard.check().await,
-            Self::Several(guard) => guard.check().await,
-        }
-    }
-
-    fn is_held(&self) -> bool {
-        match self {
-            Self::One(guard) => guard.is_held(),
-            Self::Fenced(guard) => guard.is_held(),
-            Self::Several(guard) => guard.is_held(),
-        }
-    }
-
-    fn token(&self) -> Option<u64> {
-        match self {
-            Self::Fenced(guard) => Some(guard.token().value()),
-            _ => None,
-        }
-    }
-}
+use crate::{Client, Error, MultiLock, Owner};
 
 pub(super) struct Caller {
     pub(super) world: Arc<World>,
@@ -152,7 +92,7 @@ impl Caller {
         owner: Option<&'a mut Owner>,
     ) -> BoxFuture<'a, Got> {
         let Operation { wait, lease, kind, .. } = *operation;
-        let name = name(kind, operation.name);
+        let name = kind.name(operation.name);
         macro_rules! asking {
             ($lock:expr, $guard:path) => {{
                 let lock = $lock;
@@ -206,7 +146,7 @@ impl Caller {
     }
 
     fn domains(&self, operation: &Operation) -> Vec<String> {
-        let name = name(operation.kind, operation.name);
+        let name = operation.kind.name(operation.name);
         match operation.kind {
             Kind::All => (0..self.world.servers.len()).map(|s| format!("s{s}/{name}")).collect(),
             Kind::Majority => vec![name],
@@ -336,7 +276,7 @@ impl Caller {
 
     async fn ask(&self, operation: &Operation, question: Question, guard: &Guard) {
         let client = self.client(operation.server);
-        let name = name(operation.kind, operation.name);
+        let name = operation.kind.name(operation.name);
         let begun = Instant::now();
         let question = async {
             match question {

@@ -84,7 +84,7 @@ async fn happen(world: Arc<World>, at: Instant, end: Instant, what: What, tasks:
                 Data::All | Data::Old(_) => old,
             };
             stopped.stop();
-            stopped.links().iter().for_each(|link| link.break_all(Rest::Lost));
+            world.clients.iter().for_each(|client| client.links[server].break_all(Rest::Lost));
             sleep_until(until(lasts)).await;
             stopped.start(data.as_ref(), false);
             // What came back may have been released since.
@@ -97,7 +97,7 @@ async fn happen(world: Arc<World>, at: Instant, end: Instant, what: What, tasks:
             }
             world.take_state(server);
             stopped.stop();
-            stopped.links().iter().for_each(|link| link.break_all(Rest::Lost));
+            world.clients.iter().for_each(|client| client.links[server].break_all(Rest::Lost));
             sleep_until(until(lasts)).await;
             stopped.start(old.as_ref(), true);
             world.take_state(server);

@@ -6,6 +6,9 @@
 
 mod beliefs;
 mod callers;
+mod calls;
+mod guard;
+mod kind;
 mod lane;
 mod link;
 mod mishaps;
@@ -15,6 +18,7 @@ mod server;
 mod shrink;
 mod tests;
 mod trace;
+mod transport;
 mod world;
 
 use std::{

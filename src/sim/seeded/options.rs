@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::plan::{Kind, ms};
+use super::kind::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -135,4 +135,14 @@ impl Options {
             traffic: ms(rng.u64(1_000..20_000)),
         }
     }
+}
+
+pub(super) fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Between 1 and `most`, as often below the root of it as above.
+pub(super) fn spread(rng: &mut Rng, most: u64) -> Duration {
+    let exponent = rng.f64() * (most as f64).ln();
+    ms(exponent.exp() as u64)
 }

@@ -6,8 +6,9 @@ use fastrand::Rng;
 use redis_in_process::Refusal;
 
 use super::{
+    kind::Kind,
     link::{Rest, Weather},
-    options::{Fault, Options},
+    options::{Fault, Options, ms, spread},
 };
 
 #[derive(Clone, Debug)]
@@ -23,35 +24,6 @@ pub(super) struct Plan {
 pub(super) struct TaskPlan {
     pub(super) client: usize,
     pub(super) operations: Vec<Operation>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
-    Plain,
-    Spin,
-    Fenced,
-    Fair,
-    NonReentrant,
-    NonReentrantFair,
-    Read,
-    Write,
-    All,
-    Majority,
-}
-
-impl Kind {
-    pub(super) const EACH: [Self; 10] = [
-        Self::Plain,
-        Self::Spin,
-        Self::Fenced,
-        Self::Fair,
-        Self::NonReentrant,
-        Self::NonReentrantFair,
-        Self::Read,
-        Self::Write,
-        Self::All,
-        Self::Majority,
-    ];
 }
 
 /// One acquisition and what follows.
@@ -184,16 +156,6 @@ pub(super) enum Data {
     None,
     All,
     Old(Duration),
-}
-
-pub(super) fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-/// Between 1 and `most`, as often below the root of it as above.
-pub(super) fn spread(rng: &mut Rng, most: u64) -> Duration {
-    let exponent = rng.f64() * (most as f64).ln();
-    ms(exponent.exp() as u64)
 }
 
 impl Plan {
@@ -332,8 +294,8 @@ fn mishap(fault: Fault, options: &Options, rng: &mut Rng) -> Mishap {
         }
         Fault::ForgetScripts => What::ForgetScripts { server },
         Fault::Evict => {
-            let letter = *rng.choice(&options.kinds).unwrap();
-            let key = super::callers::name(letter, rng.usize(0..options.names));
+            let kind = *rng.choice(&options.kinds).unwrap();
+            let key = kind.name(rng.usize(0..options.names));
             What::Evict { server, key }
         }
         Fault::Flush => What::Flush { server },

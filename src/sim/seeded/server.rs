@@ -9,11 +9,16 @@ use bytes::Bytes;
 use redis_in_process::{Channel, Refusal, Reply as Said, Server, Snapshot, Subscriber};
 use tokio::time::Instant;
 
-use super::{link::Link, trace::Trace};
+use super::trace::Trace;
 use crate::wire::{Arg, Invocation, Reply, WireError};
 
 /// When all servers' clocks begin, in µs since the epoch.
 const EPOCH: u64 = 1_700_000_000_000_000;
+
+/// A connection for messages.
+pub(super) trait Listener: Send + Sync {
+    fn hear(self: Arc<Self>, subscriber: Subscriber, channel: String);
+}
 
 pub(super) struct SimServer {
     pub(super) name: usize,
@@ -31,8 +36,7 @@ struct State {
     ends: u64,
     /// How many servers have taken its place.
     heirs: u64,
-    listeners: BTreeMap<Subscriber, Weak<Link>>,
-    links: Vec<Weak<Link>>,
+    listeners: BTreeMap<Subscriber, Weak<dyn Listener>>,
 }
 
 impl SimServer {
@@ -44,7 +48,6 @@ impl SimServer {
             ends: 0,
             heirs: 0,
             listeners: BTreeMap::new(),
-            links: Vec::new(),
         };
         Arc::new(Self { name, trace, begun: Instant::now(), state: Mutex::new(state) })
     }
@@ -56,14 +59,6 @@ impl SimServer {
         let now = EPOCH as i64 + elapsed + state.stepped;
         state.redis.set_now(now as u64);
         state
-    }
-
-    pub(super) fn add(&self, link: &Arc<Link>) {
-        self.state().links.push(Arc::downgrade(link));
-    }
-
-    pub(super) fn links(&self) -> Vec<Arc<Link>> {
-        self.state().links.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// In ms since the epoch.
@@ -119,17 +114,17 @@ impl SimServer {
                 continue;
             };
             for message in messages {
-                link.hear(subscriber, String::from_utf8(message.channel).unwrap());
+                link.clone().hear(subscriber, String::from_utf8(message.channel).unwrap());
             }
         }
     }
 
     // ---- Listeners
 
-    pub(super) fn connect(&self, link: &Arc<Link>) -> Subscriber {
+    pub(super) fn connect(&self, listener: Weak<dyn Listener>) -> Subscriber {
         let mut state = self.state();
         let subscriber = state.redis.connect();
-        state.listeners.insert(subscriber, Arc::downgrade(link));
+        state.listeners.insert(subscriber, listener);
         subscriber
     }
 

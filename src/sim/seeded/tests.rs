@@ -6,6 +6,10 @@
 use std::time::{Duration, Instant};
 
 use super::{Report, plan::Plan, run, shrink::shrink};
+use crate::sometimes::counts;
+
+/// So many seeds take each rare branch.
+const ENOUGH_SEEDS: u64 = 500;
 
 fn env<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
@@ -69,8 +73,14 @@ fn whatever_goes_wrong_locks_exclude_and_everybody_gets_a_turn() {
         begun.elapsed(),
         time.as_secs_f64() / 3600.0
     );
+    let taken = counts();
+    println!("rare branches: {taken:#?}");
     assert!(failed.is_empty(), "{} of {count} seeds fail: {failed:?}", failed.len());
     assert!(count > 0 && operations > 0, "nothing was tried");
+    if count >= ENOUGH_SEEDS {
+        let never: Vec<_> = taken.iter().filter(|(_, times)| **times == 0).collect();
+        assert!(never.is_empty(), "never taken: {never:?}");
+    }
 }
 
 #[test]

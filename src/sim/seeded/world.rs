@@ -13,10 +13,11 @@ use tokio::time::Instant;
 
 use super::{
     beliefs::{Asked, Belief, Beliefs, Mode, Taken},
-    link::{Link, ToServer},
+    link::Link,
     options::{Fault, Options},
     server::SimServer,
     trace::Trace,
+    transport::ToServer,
 };
 use crate::{
     Client,

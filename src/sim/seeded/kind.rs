@@ -1,0 +1,44 @@
+//! The kinds of lock that callers want.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Plain,
+    Spin,
+    Fenced,
+    Fair,
+    NonReentrant,
+    NonReentrantFair,
+    Read,
+    Write,
+    All,
+    Majority,
+}
+
+impl Kind {
+    pub(super) const EACH: [Self; 10] = [
+        Self::Plain,
+        Self::Spin,
+        Self::Fenced,
+        Self::Fair,
+        Self::NonReentrant,
+        Self::NonReentrantFair,
+        Self::Read,
+        Self::Write,
+        Self::All,
+        Self::Majority,
+    ];
+
+    /// The name of a lock.
+    pub(super) fn name(self, number: usize) -> String {
+        let letter = match self {
+            Kind::Plain | Kind::Spin | Kind::All => 'p',
+            Kind::Fenced => 'f',
+            Kind::Fair => 'q',
+            Kind::NonReentrant => 'n',
+            Kind::NonReentrantFair => 'm',
+            Kind::Read | Kind::Write => 'w',
+            Kind::Majority => 'j',
+        };
+        format!("{letter}{number}")
+    }
+}
