@@ -87,9 +87,9 @@ async fn live(world: &Arc<World>, plan: &Plan) {
         plan::What::StepClock { by_ms, .. } if by_ms < 0 => Some(by_ms.unsigned_abs()),
         _ => None,
     });
-    // The longest lease, and the time that the servers' clocks count twice.
-    let leases = options.watchdog.max(Duration::from_millis(5_020))
-        + Duration::from_millis(steps_back.sum());
+    // What the servers' clocks count twice.
+    let twice = Duration::from_millis(steps_back.sum());
+    let leases = options.watchdog.max(Duration::from_millis(5_020)) + twice;
     let soon = leases + options.fair_wait + options.command_timeout + Duration::from_secs(8);
     for (_, task) in tasks {
         match timeout(soon + Duration::from_secs(30), task).await {
@@ -110,7 +110,9 @@ async fn live(world: &Arc<World>, plan: &Plan) {
     for (name, client) in world.clients.iter().enumerate().filter(|(name, _)| !left_over(*name)) {
         for client in &client.by_server {
             let undone = client.engine().janitor.drained();
-            if timeout(2 * options.command_timeout + Duration::from_secs(5), undone).await.is_err()
+            if timeout(2 * options.command_timeout + twice + Duration::from_secs(5), undone)
+                .await
+                .is_err()
             {
                 world.find(format!("close: c{name} still has something to undo"));
             }
