@@ -103,7 +103,9 @@ impl Config {
     /// and its user is the master's. The sentinels' own user follows as
     /// `&sentinelUsername=…&sentinelPassword=…`.
     ///
-    /// In users and passwords `% / ? # @ : & +` must be percent-encoded (`%25`, `%2F`, …).
+    /// In users and passwords `% / ? # @ : & +` must be percent-encoded (`%25`, `%2F`, …). A user
+    /// without a password (`user@`) is logged in with an empty one, as `nopass` needs it. A
+    /// password without a user is written `:password@`.
     ///
     /// # Errors
     /// [`Error::Config`] when the URL cannot be read, has an unknown scheme or query key, or needs
@@ -268,7 +270,7 @@ impl Config {
         let mut deployment = read_url(&self.url)?;
         let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
             let said = Credentials { username: username.clone(), password: password.clone() };
-            *url = said.or(std::mem::take(url));
+            *url = said.or(std::mem::take(url)).complete();
         };
         or(&self.username, &self.password, &mut deployment.credentials);
         match &mut deployment.servers {

@@ -51,6 +51,32 @@ async fn a_wrong_password_is_told_and_leaves_no_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_a_password_is_logged_in() {
+    let stage = Stage::new().await;
+    for (user, password) in [("open", "nopass"), ("service", ">secret")] {
+        let user = ["SETUSER", user, "on", password, "~*", "&*", "+@all"];
+        stage.redis().query::<()>(cmd("ACL").arg(&user));
+    }
+    let before = stage.connections();
+    let port = stage.server.port();
+    // Not as the default user instead, who needs no password here.
+    assert_redis_error(connect(format!("redis://service@127.0.0.1:{port}")).await);
+    stage.connections_down_to(before).await;
+    let beside = Config::from_url(format!("redis://127.0.0.1:{port}")).unwrap().username("open");
+    let urls = ["open@", "open:@", "open:whatever@"]
+        .map(|user| Config::from_url(format!("redis://{user}127.0.0.1:{port}")).unwrap());
+    for config in urls.into_iter().chain([beside]) {
+        let client = Client::connect(config).await.unwrap();
+        let list: String = stage.redis().query(cmd("CLIENT").arg("LIST"));
+        assert_eq!(list.matches("user=open").count(), 2, "{list}");
+        client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
+        client.close().await.unwrap();
+        stage.connections_down_to(before).await;
+    }
+    stage.end([]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_wants_a_password_gets_it() {
     let server = RedisServer::builder().arg("--requirepass").arg("secret").start();
     let port = server.port();
