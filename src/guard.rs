@@ -71,7 +71,7 @@ impl LockGuard {
     /// If it is dropped before its end, the release goes on in the background.
     pub async fn unlock(self) -> Result<(), Error> {
         let target = self.share.hold().target.clone();
-        self.share.release().await.map_err(target.told("releasing"))
+        self.share.into_baton().pass_or_release().await.map_err(target.told("releasing"))
     }
 
     /// Waits until the hold is lost, and returns the reason. It does not complete while the hold is

@@ -5,12 +5,12 @@
 
 use std::{
     collections::VecDeque,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use futures::FutureExt;
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout},
@@ -81,26 +81,28 @@ impl Batcher {
         Self { transport, runtime, timeout, home, by_slot: DashMap::default() }
     }
 
-    /// Sends one copy of the call, at the first poll, by itself or in a batch.
-    pub(crate) fn call(&self, call: Invocation) -> Flight {
+    /// Sends one copy of the call, by itself at the first poll, or in a batch.
+    pub(crate) fn call(&self, call: Invocation) -> Underway {
         if !is_combinable(&call) {
-            return self.transport.call(call);
+            return Underway::Alone(self.transport.call(call), None);
         }
         let queue = self.queue(call.key());
-        let (transport, runtime) = (self.transport.clone(), self.runtime.clone());
-        let timeout = self.timeout;
-        async move {
-            if let Some(_permit) = Permit::of(&queue) {
-                return transport.call(call).await;
-            }
-            let (answer, answered) = oneshot::channel();
-            let by = Instant::now() + timeout;
-            queue.traffic().queued.push_back(Queued { call, by, answer });
-            BatchTask::start(queue, transport, runtime);
-            // The task ends only with its runtime.
-            answered.await.unwrap_or_else(|_| Err(RuntimeEnded.into()))
+        let mut traffic = queue.traffic();
+        if traffic.single < MOST_SINGLE {
+            traffic.single += 1;
+            drop(traffic);
+            let permit = Permit(queue);
+            return Underway::Alone(self.transport.call(call), Some(permit));
         }
-        .boxed()
+        let (answer, answered) = oneshot::channel();
+        let by = Instant::now() + self.timeout;
+        traffic.queued.push_back(Queued { call, by, answer });
+        let begins = traffic.begins_task();
+        drop(traffic);
+        if begins {
+            BatchTask::start(queue, self.transport.clone(), self.runtime.clone());
+        }
+        Underway::InBatch(answered)
     }
 
     fn queue(&self, key: &[u8]) -> Arc<Queue> {
@@ -119,22 +121,47 @@ impl Queue {
     }
 }
 
-/// The right to send a single call.
-struct Permit<'a>(&'a Queue);
-
-impl<'a> Permit<'a> {
-    /// `None`: enough single calls are under way.
-    fn of(queue: &'a Queue) -> Option<Self> {
-        let mut traffic = queue.traffic();
-        if traffic.single == MOST_SINGLE {
-            return None;
-        }
-        traffic.single += 1;
-        Some(Self(queue))
+impl Traffic {
+    /// Whether one more task is to send batches; counts it.
+    fn begins_task(&mut self) -> bool {
+        let begins = self.tasks < MOST_TASKS && !self.queued.is_empty();
+        self.tasks += usize::from(begins);
+        begins
     }
 }
 
-impl Drop for Permit<'_> {
+/// A call under way: sent by itself at the first poll, or queued already. Then it is sent whether or not this is
+/// polled.
+#[must_use]
+pub(crate) enum Underway {
+    /// While there is a permit, no other call is sent by itself.
+    Alone(Flight, Option<Permit>),
+    InBatch(oneshot::Receiver<Answer>),
+}
+
+impl Future for Underway {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        match &mut *self {
+            Self::Alone(flight, permit) => {
+                let answer = ready!(flight.as_mut().poll(context));
+                *permit = None;
+                Poll::Ready(answer)
+            }
+            Self::InBatch(answered) => {
+                let answer = ready!(Pin::new(answered).poll(context));
+                // The task ends only with its runtime.
+                Poll::Ready(answer.unwrap_or_else(|_| Err(RuntimeEnded.into())))
+            }
+        }
+    }
+}
+
+/// The right to send a single call.
+pub(crate) struct Permit(Arc<Queue>);
+
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.traffic().single -= 1;
     }
@@ -150,15 +177,8 @@ struct BatchTask {
 }
 
 impl BatchTask {
-    /// Starts a task, unless enough tasks run or the queue is empty.
+    /// Starts a task that is counted already.
     fn start(queue: Arc<Queue>, transport: Arc<dyn Transport>, runtime: ClientRuntime) {
-        {
-            let mut traffic = queue.traffic();
-            if traffic.tasks == MOST_TASKS || traffic.queued.is_empty() {
-                return;
-            }
-            traffic.tasks += 1;
-        }
         let task = Self { queue, transport, runtime: runtime.clone(), counted: true };
         runtime.spawn(task.run());
     }
@@ -189,8 +209,14 @@ impl BatchTask {
     /// The task has to wait for an answer, so another task may start.
     fn leave(&mut self) {
         self.counted = false;
-        self.queue.traffic().tasks -= 1;
-        Self::start(self.queue.clone(), self.transport.clone(), self.runtime.clone());
+        let begins = {
+            let mut traffic = self.queue.traffic();
+            traffic.tasks -= 1;
+            traffic.begins_task()
+        };
+        if begins {
+            Self::start(self.queue.clone(), self.transport.clone(), self.runtime.clone());
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use self::{
     backoff::Backoff,
+    batcher::Underway,
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
     lifecycle::Lifecycle,
@@ -41,7 +42,7 @@ use crate::{
     protocol::Protocol,
     replicas::Replicas,
     runtime::{ClientRuntime, RuntimeEnded},
-    wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
+    wire::{Confirm, Invocation, Reply, Transport, WireError},
 };
 
 /// How often the servers are asked for their time.
@@ -109,8 +110,8 @@ impl Engine {
         self.transport.time_at(key, sent) + self.settings.command_timeout.as_millis() as u64
     }
 
-    /// Sends one copy of a call.
-    pub(crate) fn call(&self, call: Invocation) -> Flight {
+    /// See [`Batcher::call`].
+    pub(crate) fn call(&self, call: Invocation) -> Underway {
         self.batcher.call(call)
     }
 
@@ -121,12 +122,13 @@ impl Engine {
         call: Invocation,
         replicas: Replicas,
         is_due: fn(&Reply) -> bool,
-    ) -> Flight {
+    ) -> Underway {
         match replicas {
-            Replicas::None => self.call(call),
+            Replicas::None => self.batcher.call(call),
             replicas => {
                 let timeout = self.settings.replica_timeout;
-                self.transport.call_confirmed(call, Confirm { replicas, timeout, is_due })
+                let confirm = Confirm { replicas, timeout, is_due };
+                Underway::Alone(self.transport.call_confirmed(call, confirm), None)
             }
         }
     }

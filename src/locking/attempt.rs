@@ -14,10 +14,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    engine::{Backoff, Busy, Lease, trust},
+    engine::{Backoff, Busy, Lease, Underway, trust},
     error::{Error, Loss},
     locking::{
-        baton::Baton,
         hold::{
             Grant, Hold,
             cleanup::{sweep, take_back},
@@ -25,7 +24,7 @@ use crate::{
         line::answers::Answers,
         registry::LockState,
         request::Request,
-        share::Share,
+        share::{Baton, Share},
     },
     owner::HoldId,
     protocol::{
@@ -36,7 +35,7 @@ use crate::{
     },
     replicas::Acknowledged,
     sometimes::sometimes,
-    wire::{Flight, WireError},
+    wire::WireError,
 };
 
 #[derive(Debug)]
@@ -76,7 +75,7 @@ enum State {
 
 /// One copy of the request, under way.
 struct Copy {
-    reply: Flight,
+    reply: Underway,
     not_after: u64,
     /// Whether the attempt may have entered the server's line before this copy.
     stood: bool,

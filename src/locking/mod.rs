@@ -5,7 +5,7 @@
 //!    |  `---attempt---> share        the server grants it
 //!    `------wait--+---> share        the server grants it later
 //!                 `---> share        a local caller hands its hold off (baton)
-//! share --release--> baton --> the next local waiter, or the server
+//! share --unlock--> baton --> the next local waiter, or the server
 //! ```
 //!
 //! | word | meaning |
@@ -16,7 +16,6 @@
 //! | local | of this client, in this process |
 
 pub(crate) mod attempt;
-pub(crate) mod baton;
 pub(crate) mod budget;
 pub(crate) mod handoff;
 pub(crate) mod hold;

@@ -12,7 +12,6 @@ use crate::{
     engine::{Engine, Subscriptions},
     error::{Error, RedisError},
     locking::{
-        baton::{Baton, Home},
         handoff::Handoff,
         hold::{
             Hold,
@@ -24,6 +23,7 @@ use crate::{
             answers::{Answer, Known},
             minder::Minder,
         },
+        share::{Baton, Home},
     },
     names,
     owner::OwnerId,

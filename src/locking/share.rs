@@ -1,20 +1,46 @@
-//! [`Share`]: one entry of a hold.
+//! [`Share`]: one entry of a hold. [`Baton`]: a hold between two callers.
+//!
+//! ```text
+//! share --unlock, drop--> baton --a local waiter exists--> slot --adopted--> share
+//!                           |                               `--swapped--> (another hold)
+//!                           `--none, or others come first--> released
+//! ```
 
 use std::{
+    fmt,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use tokio::time::Instant;
+use futures::FutureExt;
+use tokio::time::{Instant, sleep};
 
 use crate::{
+    determinism::select,
     error::{Error, Loss},
     locking::{
-        baton::{Baton, Home, Stake},
-        hold::Hold,
+        budget::Plan,
+        handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
+        hold::{Hold, release::Released, target::Target},
         request::{Bounds, Request},
     },
+    sometimes::sometimes,
 };
+
+/// The lock in which a hold is handed off.
+pub(crate) trait Home: fmt::Debug + Send + Sync {
+    fn target(&self) -> &Target;
+    fn handoff(&self) -> &Handoff<Baton>;
+}
+
+/// A hold, with what its guards and batons need to know.
+#[derive(Debug)]
+struct Stake {
+    home: Arc<dyn Home>,
+    hold: Arc<Hold>,
+    /// Whether the watchdog renews the hold for this value.
+    watched: bool,
+}
 
 /// One entry of a hold: what a guard has. Dropping it releases it.
 #[derive(Debug)]
@@ -80,21 +106,202 @@ impl Share {
         engine.janitor.run(self.hold().clone().prolong(lease, retry_until)).await
     }
 
-    /// Releases the share. The last share's hold goes to the next local waiter or to the server.
-    /// Goes on in the background if it takes long or is dropped.
-    pub(crate) async fn release(mut self) -> Result<(), Error> {
-        self.give_back().expect("given back once").pass_or_release().await
+    /// Releases the share. The baton decides what becomes of the hold.
+    pub(crate) fn into_baton(mut self) -> Baton {
+        self.take().expect("taken once")
     }
 
-    fn give_back(&mut self) -> Option<Baton> {
+    fn take(&mut self) -> Option<Baton> {
         let stake = self.0.take()?;
         stake.hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
-        Some(Baton::new(stake))
+        Some(Baton(Some(stake)))
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        drop(self.give_back());
+        drop(self.take());
+    }
+}
+
+/// A hold whose last guard is gone. Dropping it leaves the hold to the next local waiter, or
+/// releases it in the background.
+#[derive(Debug)]
+pub(crate) struct Baton(Option<Stake>);
+
+impl Baton {
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.stake().hold
+    }
+
+    /// Returns the hold. The caller takes care of its end.
+    fn into_stake(mut self) -> Stake {
+        self.0.take().expect("taken once")
+    }
+
+    fn stake(&self) -> &Stake {
+        self.0.as_ref().expect("taken last")
+    }
+
+    /// Ends the renewals for this value: the hold is to be swapped for another one.
+    pub(crate) fn unwatch(&mut self) {
+        if let Some(stake) = &mut self.0
+            && std::mem::take(&mut stake.watched)
+        {
+            stake.hold.lease.unwatch();
+        }
+    }
+
+    /// Another hold has replaced it on the server. `by`: the server that was asked, see
+    /// [`Engine::serves`]. Returns whether it was the current local hold.
+    ///
+    /// [`Engine::serves`]: crate::engine::Engine::serves
+    pub(crate) fn replaced(self, by: Option<u64>) -> bool {
+        let Stake { home, hold, .. } = self.into_stake();
+        hold.replaced(by);
+        home.released(&hold, None, None)
+    }
+
+    /// The server that was asked has said that the hold is gone.
+    pub(crate) fn gone(self, by: Option<u64>) {
+        let lease = &self.hold().lease;
+        lease.lose(lease.why_gone());
+        self.replaced(by);
+    }
+
+    /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
+    /// background if it is dropped.
+    pub(crate) async fn pass_or_release(self) -> Result<(), Error> {
+        let baton = match self.plan() {
+            Plan::Pass => match self.leave() {
+                Ok(()) => return Ok(()),
+                Err(baton) => baton,
+            },
+            Plan::Ask => {
+                let target = self.hold().target.clone();
+                // The hold is renewed until there is an answer, and the caller may not be polled.
+                return target.engine.janitor.run(self.ask_and_pass()).boxed().await;
+            }
+            Plan::Release => self,
+        };
+        let Stake { home, hold, watched } = baton.into_stake();
+        let (target, is_owned) = (hold.target.clone(), hold.is_owned());
+        let release = async move { home.settle(&hold, hold.release(watched).await) };
+        let janitor = &target.engine.janitor;
+        match is_owned {
+            // Later releases of the hold wait for this one, and the caller may not be polled.
+            true => janitor.run(release).await,
+            false => janitor.finish(release).await,
+        }
+    }
+
+    /// Releases the hold on the server, whoever waits. To be run to its end.
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        let Stake { home, hold, watched } = self.into_stake();
+        home.settle(&hold, hold.release(watched).await)
+    }
+
+    fn plan(&self) -> Plan {
+        let Stake { home, hold, .. } = self.stake();
+        match hold.target.hands_off && !hold.target.line.is_empty() {
+            true => home.handoff().plan(hold),
+            false => Plan::Release,
+        }
+    }
+
+    /// Asks the server whether the hold is there and who else waits, and hands it off if that is
+    /// allowed. To be run to its end.
+    async fn ask_and_pass(self) -> Result<(), Error> {
+        sometimes!("baton: asks whether to pass");
+        let Stake { home, hold, watched } = self.stake();
+        // If there is no answer, or the hold is gone, the release finds out.
+        let others = hold.extend(*watched).await;
+        let may_pass = others.is_some_and(|others| home.handoff().asked(others));
+        match if may_pass { self.leave() } else { Err(self) } {
+            Ok(()) => Ok(()),
+            Err(baton) => baton.release().await,
+        }
+    }
+
+    /// Leaves the hold to the next local waiter. Returns it when there is none.
+    fn leave(self) -> Result<(), Self> {
+        let home = self.stake().home.clone();
+        match home.handoff().leave(self) {
+            Left::Yes { unminded } => {
+                let target = home.target();
+                if unminded {
+                    target.engine.janitor.spawn(mind(home.clone()));
+                }
+                target.line.nudge();
+                Ok(())
+            }
+            Left::No(baton) => Err(baton),
+        }
+    }
+}
+
+impl AsRef<Hold> for Baton {
+    fn as_ref(&self) -> &Hold {
+        &self.stake().hold
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        let Some(stake) = self.0.take() else { return };
+        let baton = Self(Some(stake));
+        let left = match baton.plan() {
+            Plan::Pass => baton.leave(),
+            Plan::Ask | Plan::Release => Err(baton),
+        };
+        let Err(baton) = left else { return };
+        // A job that never runs, because its runtime has ended, must not come back here.
+        let stake = baton.into_stake();
+        let target = stake.hold.target.clone();
+        target.clone().engine.janitor.spawn(async move {
+            match Self(Some(stake)).pass_or_release().await {
+                Ok(()) | Err(Error::Closed) => {}
+                Err(error) => {
+                    tracing::warn!(lock = target.name(), %error, "release of a dropped guard");
+                }
+            }
+        });
+    }
+}
+
+impl dyn Home {
+    /// Records the result of a release. Returns the result for the guard.
+    fn settle(&self, hold: &Hold, released: Released) -> Result<(), Error> {
+        if released.ended && hold.target.hands_off {
+            self.released(hold, released.told, released.heard);
+        }
+        released.result
+    }
+
+    /// See [`Handoff::released`]. Also tells the local waiters.
+    fn released(&self, hold: &Hold, told: Option<(Instant, u64)>, heard: Option<u64>) -> bool {
+        let current = self.handoff().released(hold, told, heard);
+        if current {
+            hold.target.line.nudge();
+        }
+        current
+    }
+}
+
+/// Releases a hold that a waiter does not take over. Ends when the slot has been empty for a while.
+async fn mind(home: Arc<dyn Home>) {
+    let engine = &home.target().engine;
+    loop {
+        let closing = select! {
+            () = sleep(ADOPT_WITHIN) => false,
+            _ = engine.closing() => true,
+        };
+        let Forgotten { baton, idle } = home.handoff().forgotten(closing);
+        if let Some(baton) = baton {
+            let _ = baton.release().await;
+        }
+        if idle {
+            return;
+        }
     }
 }

@@ -209,9 +209,14 @@ impl Lease {
 
     /// Why the hold is lost, if it is.
     pub(crate) fn loss(&self) -> Option<Loss> {
+        self.loss_at(Instant::now())
+    }
+
+    /// The same, at this moment.
+    pub(crate) fn loss_at(&self, now: Instant) -> Option<Loss> {
         let (loss, over) = {
             let state = self.state();
-            (state.loss, Instant::now() >= state.trusted_until)
+            (state.loss, now >= state.trusted_until)
         };
         if loss.is_none() && over {
             self.lose(Loss::Expired);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use tokio::time::Instant;
 
 use super::{Hold, cleanup::sweep};
@@ -10,25 +11,8 @@ use crate::{
     error::{Error, Loss},
     protocol,
     sometimes::sometimes,
+    wire::WireError,
 };
-
-/// How often a release is tried.
-#[derive(Clone, Copy, Debug)]
-enum Tries {
-    /// Until then, while the errors may pass.
-    Until(Instant),
-    /// After any error, until the server has certainly freed the key by itself. The release began
-    /// then.
-    ToTheEnd(Instant),
-}
-
-/// What was known about a hold when its release began.
-#[derive(Clone, Copy, Debug)]
-struct Before {
-    lost: Option<Loss>,
-    /// Whether a renewal would have noticed a loss.
-    was_renewed: bool,
-}
 
 /// The result of releasing one share of a hold.
 #[derive(Debug)]
@@ -52,101 +36,101 @@ impl Hold {
         let mut count = self.count.lock().await;
         let to = count.saturating_sub(1);
         let ended = to == 0;
-        let engine = &self.target.engine;
-        let was_renewed = self.lease.was_renewed(Instant::now(), engine.settings.watchdog);
+        let (target, engine) = (&self.target, &self.target.engine);
+        let begun = Instant::now();
+        // Whether a renewal would have noticed a loss.
+        let was_renewed = self.lease.was_renewed(begun, engine.settings.watchdog);
         if watched {
             self.lease.unwatch();
         }
-        let before = Before { lost: self.lease.loss(), was_renewed };
+        let lost = self.lease.loss_at(begun);
         if ended {
             self.lease.end();
             engine.watchdog.remove(&self.lease);
         }
         self.set_count(&mut count, to);
         let outlives = self.lease.outlives();
-        let give_up = Instant::now() + engine.settings.retry_timeout.min(outlives);
-        let heard =
-            if ended && self.target.hands_off { self.target.heard(self.id()) } else { None };
-        let released = self.lower(to, before, Tries::Until(give_up)).await;
+        let give_up = begun + engine.settings.retry_timeout.min(outlives);
+        let heard = if ended && target.hands_off { target.heard(self.id()) } else { None };
         let ours = u64::from(heard.is_some());
-        let told = released.as_ref().ok();
-        let told = told.map(|(sent, told)| (*sent, told.saturating_sub(ours)));
-        // A count that is too high corrects itself. A lock that stays held does not.
-        if ended && matches!(released, Err(Error::Redis(_))) {
-            sometimes!("release: goes on in the background");
-            let hold = self.clone();
-            engine.janitor.spawn(async move {
-                let tries = Tries::ToTheEnd(Instant::now());
-                if let Err(Error::Redis(error)) = hold.lower(to, before, tries).await {
-                    let lock = hold.target.name();
-                    tracing::warn!(lock, holder = ?hold.id(), %error, "could not release");
-                }
-            });
-        }
-        if ended && let Some(not_after) = self.unanswered {
-            let (target, id) = (self.target.clone(), self.id().clone());
-            engine.janitor.spawn(sweep(target, id, outlives, not_after));
-        }
-        Released { result: released.map(drop), ended, told, heard }
-    }
-
-    /// Lowers the count on the server. Returns when the copy was sent that did it, and how many
-    /// clients got the message.
-    async fn lower(&self, to: u32, before: Before, tries: Tries) -> Result<(Instant, u64), Error> {
-        let engine = &self.target.engine;
-        let mut backoff = match tries {
-            Tries::Until(_) => Backoff::new(),
-            Tries::ToTheEnd(_) => Backoff::persistent(),
-        };
+        let (mut sent, mut backoff) = (begun, Backoff::new());
         let mut may_be_done = false;
-        let mut trusted = self.lease.is_trusted(Instant::now());
-        loop {
+        let released = loop {
             if engine.is_closed() {
-                return Err(Error::Closed);
+                break Err(Error::Closed);
             }
-            let sent = Instant::now();
-            let place = if to == 0 { engine.serves(&*self.target.protocol) } else { None };
-            let call = self.target.protocol.release(self.id(), to);
-            let answer = engine.call(call).await;
-            let answer = answer.and_then(protocol::released);
-            if answer.is_ok() {
-                self.target.released(place, self.id(), || self.lease.outlived_at(sent));
-            }
-            match &answer {
-                Ok(_) if to == 0 => self.target.say_freed(),
-                answer => self.target.say(answer.as_ref().err()),
-            }
-            let error = match answer {
-                Ok(Some(told)) => return Ok((sent, told)),
+            let trusted = self.lease.is_trusted(sent);
+            let error = match self.send_release(to, sent).await {
+                Ok(Some(told)) => break Ok((sent, told.saturating_sub(ours))),
                 // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
                 // whether the hold had been lost before.
-                Ok(None) if may_be_done => match before.was_renewed {
+                Ok(None) if may_be_done => match was_renewed {
                     true => {
                         sometimes!("release: an earlier copy did it");
-                        return Ok((sent, 0));
+                        break Ok((sent, 0));
                     }
                     false => {
                         sometimes!("release: unknown who did it");
-                        return Err(Error::NotHeld { why: Loss::Unknown });
+                        break Err(Error::NotHeld { why: Loss::Unknown });
                     }
                 },
                 Ok(None) => {
-                    let why = before.lost.unwrap_or_else(|| self.lease.why_gone());
+                    let why = lost.unwrap_or_else(|| self.lease.why_gone());
                     self.lease.lose(why);
-                    return Err(Error::NotHeld { why });
+                    break Err(Error::NotHeld { why });
                 }
                 Err(error) => error,
             };
             may_be_done |= trusted && error.is_unclear();
-            match tries {
-                Tries::Until(give_up) => engine.may_retry(error, &mut backoff, give_up).await,
-                Tries::ToTheEnd(begun) => {
-                    let give_up = self.lease.outlived_at(begun);
-                    engine.must_retry(error, &mut backoff, give_up).await
-                }
+            if let Err(error) = engine.may_retry(error, &mut backoff, give_up).boxed().await {
+                break Err(error.into_error(target.name()));
             }
-            .map_err(|error| error.into_error(self.target.name()))?;
-            trusted = self.lease.is_trusted(Instant::now());
+            sent = Instant::now();
+        };
+        // A count that is too high corrects itself. A lock that stays held does not.
+        if ended && matches!(released, Err(Error::Redis(_))) {
+            sometimes!("release: goes on in the background");
+            engine.janitor.spawn(free(self.clone()));
+        }
+        if ended && let Some(not_after) = self.unanswered {
+            engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
+        }
+        let told = released.as_ref().ok().copied();
+        Released { result: released.map(drop), ended, told, heard }
+    }
+
+    /// Sends one copy of a release now. Returns how many clients got the message, or `None` if there
+    /// was nothing to release.
+    async fn send_release(&self, to: u32, sent: Instant) -> Result<Option<u64>, WireError> {
+        let (target, engine) = (&self.target, &self.target.engine);
+        let place = if to == 0 { engine.serves(&*target.protocol) } else { None };
+        let answer = engine.call(target.protocol.release(self.id(), to)).await;
+        let answer = answer.and_then(protocol::released);
+        if answer.is_ok() {
+            target.released(place, self.id(), || self.lease.outlived_at(sent));
+        }
+        match &answer {
+            Ok(_) if to == 0 => target.say_freed(),
+            answer => target.say(answer.as_ref().err()),
+        }
+        answer
+    }
+}
+
+/// Frees the lock of a hold that has ended, after any error again, until the server has certainly
+/// freed it by itself.
+async fn free(hold: Arc<Hold>) {
+    let (target, engine) = (&hold.target, &hold.target.engine);
+    let begun = Instant::now();
+    let mut backoff = Backoff::persistent();
+    while !engine.is_closed() {
+        let Err(error) = hold.send_release(0, Instant::now()).await else { return };
+        let give_up = hold.lease.outlived_at(begun);
+        if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
+            if let Error::Redis(error) = error.into_error(target.name()) {
+                tracing::warn!(lock = target.name(), holder = ?hold.id(), %error, "could not release");
+            }
+            return;
         }
     }
 }
