@@ -25,14 +25,6 @@ pub(crate) struct Wanted<'a, G> {
     pub(crate) guard: PhantomData<&'a fn() -> G>,
 }
 
-impl<G> Clone for Wanted<'_, G> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<G> Copy for Wanted<'_, G> {}
-
 impl<G> fmt::Debug for Wanted<'_, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lock = f.debug_struct("Lock");
@@ -46,7 +38,7 @@ impl<G> fmt::Debug for Wanted<'_, G> {
 
 impl<G: Guard> Wanted<'_, G> {
     pub(crate) async fn acquire(
-        self,
+        &self,
         owner: Option<OwnerId>,
         lease: Option<Duration>,
         bounds: Bounds,
@@ -55,15 +47,14 @@ impl<G: Guard> Wanted<'_, G> {
         let engine = &state.target.engine;
         engine.check_open()?;
         let needs_token = G::HAS_TOKEN;
-        let Self { options, .. } = self;
-        let request =
-            Request::checked(&engine.settings, options, owner, lease, bounds, needs_token)?;
+        let settings = &engine.settings;
+        let request = Request::checked(settings, self.options, owner, lease, bounds, needs_token)?;
         acquire(state, &request).await
     }
 
     /// As [`acquire`](Self::acquire), and adds to an error what was being done to which lock.
     async fn guard(
-        self,
+        &self,
         owner: Option<&mut Owner>,
         lease: Option<Duration>,
         bounds: Bounds,
@@ -168,5 +159,24 @@ impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease, wait } = self;
         Box::pin(async move { lock.guard(owner, lease, Bounds::of(wait)?).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Lock = Wanted<'static, LockGuard>;
+
+    fn size_of_future<F: Future>(_: impl FnOnce(&'static Lock) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// It is allocated for every acquisition, and allocators are faster with small blocks. What an
+    /// acquisition of a free lock does not need is boxed apart from it.
+    #[test]
+    fn an_acquisition_under_way_is_small() {
+        let size = size_of_future(|lock| lock.guard(None, None, Bounds::FOREVER));
+        assert!(size < 896, "{size} bytes");
     }
 }

@@ -121,12 +121,28 @@ impl Identity {
     fn write(&self, above: u64, ending: &str) -> HoldId {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut digits = itoa::Buffer::new();
-        let digits = digits.format(above + number);
-        let mut id = Vec::with_capacity(self.client.len() + 1 + digits.len() + ending.len());
-        for part in [&*self.client, ":", digits, ending] {
-            id.extend_from_slice(part.as_bytes());
+        let mut id = Text { bytes: [0; LONGEST_ID], len: 0 };
+        for part in [&*self.client, ":", digits.format(above + number), ending] {
+            id.bytes[id.len..id.len + part.len()].copy_from_slice(part.as_bytes());
+            id.len += part.len();
         }
-        HoldId { text: id.into(), number }
+        HoldId { text: Bytes::from_owner(id), number }
+    }
+}
+
+/// A UUID, a colon, 20 digits, and `:write`.
+const LONGEST_ID: usize = 36 + 1 + 20 + 6;
+
+/// The text of an id, which `Bytes` keeps beside its reference count. A `Vec` would be a second
+/// allocation.
+struct Text {
+    bytes: [u8; LONGEST_ID],
+    len: usize,
+}
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Attempt`]: one try for a hold, from its first copy on the wire to its end.
 //!
 //! ```text
-//! nothing --send--> in flight --granted--> granted --into_share--> (a hold)
+//! nothing --send--> in flight --granted--> granted --take_share--> (a hold)
 //!                      |  `--held by another--> nothing (of a fair lock: a place in line)
 //!                      `--no answer--> unknown (a copy may yet take the lock)
 //! ```
@@ -11,6 +11,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -39,11 +40,10 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Attempt {
-    lock: Arc<LockState>,
-    request: Request,
+pub(crate) struct Attempt<'a> {
+    lock: &'a Arc<LockState>,
+    request: &'a Request,
     id: HoldId,
-    wish: Wish,
     /// The owner's write hold, under which it wants to read.
     under: Option<Arc<Lease>>,
     /// Whether it may enter the server's line.
@@ -81,20 +81,19 @@ struct Copy {
     stood: bool,
 }
 
-impl Attempt {
+impl<'a> Attempt<'a> {
     /// An attempt at a new outermost hold, with an id of its own. `under`: the owner's write hold,
     /// under which it wants to read.
-    pub(crate) fn new(lock: &Arc<LockState>, request: &Request, under: Option<Arc<Lease>>) -> Self {
+    pub(crate) fn new(
+        lock: &'a Arc<LockState>,
+        request: &'a Request,
+        under: Option<Arc<Lease>>,
+    ) -> Self {
         let target = &lock.target;
-        let wish = Wish {
-            stand: !request.bounds.is_one_answer(),
-            under: under.as_ref().map(|hold| hold.renew.id.clone()),
-        };
         Self {
-            lock: lock.clone(),
-            request: *request,
+            lock,
+            request,
             id: target.protocol.id(&target.engine.identity),
-            wish,
             under,
             stands: false,
             state: State::Nothing,
@@ -115,7 +114,7 @@ impl Attempt {
     pub(crate) fn part_with_unanswered(&mut self) {
         if self.unanswered.is_some() {
             sometimes!("attempt: parts with unanswered copies");
-            *self = Self::new(&self.lock, &self.request, self.under.clone());
+            *self = Self::new(self.lock, self.request, self.under.clone());
         }
     }
 
@@ -131,7 +130,7 @@ impl Attempt {
     /// Asks for the lock. Without an answer it asks again, as long as the request allows. Local
     /// waiters read each answer in `answers`.
     pub(crate) async fn ask(&mut self, answers: Option<&Answers>) -> Result<AcquireReply, Error> {
-        let target = self.lock.target.clone();
+        let target = &*self.lock.target;
         let engine = &target.engine;
         let mut backoff = Backoff::new();
         let begun = Instant::now();
@@ -144,6 +143,7 @@ impl Attempt {
                 true => self.send(sent).await,
                 // The first copy had its own bound. This one has the rest of the time.
                 false => timeout_at(retry_until, self.send(sent))
+                    .boxed()
                     .await
                     .unwrap_or_else(|_| Err(WireError::unanswered("no answer in time"))),
             };
@@ -159,6 +159,7 @@ impl Attempt {
             };
             engine
                 .may_retry(error, &mut backoff, retry_until)
+                .boxed()
                 .await
                 .map_err(|error| error.into_error(target.name()))?;
             sent = Instant::now();
@@ -171,6 +172,10 @@ impl Attempt {
         let engine = &target.engine;
         let not_after = target.not_after(sent);
         let terms = ScriptArgs { lease: self.request.lease.as_millis() as u64, not_after };
+        let wish = Wish {
+            stand: !self.request.bounds.is_one_answer(),
+            under: self.under.as_ref().map(|hold| hold.renew.id.clone()),
+        };
         if let Some(under) = &self.under {
             under.asked(sent, self.request.lease);
         }
@@ -179,12 +184,12 @@ impl Attempt {
                 self.place = engine.serves(&*target.protocol);
                 target.protocol.pass(source.hold().id(), &self.id, terms)
             }
-            None => target.protocol.acquire(&self.id, terms, &self.wish),
+            None => target.protocol.acquire(&self.id, terms, &wish),
         };
         let reply =
             engine.call_confirmed(call, self.request.replicas, AcquireReply::is_to_be_confirmed);
         let stood = self.stands;
-        self.stands |= self.wish.stand;
+        self.stands |= wish.stand;
         self.state = State::InFlight(Copy { reply, not_after, stood });
         let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
         let mut acknowledged = None;
@@ -247,13 +252,13 @@ impl Attempt {
         }
     }
 
-    /// Makes a share of what was granted.
-    pub(crate) fn into_share(mut self) -> Share {
+    /// Makes a share of what was granted. The attempt has nothing left to undo.
+    pub(crate) fn take_share(&mut self) -> Share {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let State::Granted { sent, token, acknowledged } = state else {
             unreachable!("only what was granted becomes a hold");
         };
-        let Request { owner, lease, watched, replicas, .. } = self.request;
+        let Request { owner, lease, watched, replicas, .. } = *self.request;
         let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
         let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
@@ -268,7 +273,7 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let unanswered = self.unanswered.take();

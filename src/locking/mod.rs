@@ -28,6 +28,8 @@ pub(crate) mod wait;
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use self::{attempt::Attempt, registry::LockState, request::Request, share::Share};
 use crate::{
     error::Error,
@@ -44,10 +46,10 @@ pub(crate) async fn acquire(
 ) -> Result<Option<Share>, Error> {
     let mut under = None;
     if let Some(owner) = request.owner {
-        if let Some(share) = owned::reenter(lock, owner, request).await? {
+        if let Some(share) = owned::reenter(lock, owner, request).boxed().await? {
             return Ok(Some(share));
         }
-        under = owned::beside(lock, owner).await?;
+        under = owned::beside(lock, owner).boxed().await?;
     }
     let one_answer = request.bounds.is_one_answer();
     // Where the server keeps the line, every waiter stands in it. Local waiters may be waiting for
@@ -59,10 +61,11 @@ pub(crate) async fn acquire(
     let mut seen_held = false;
     if passes_line || lock.is_open() {
         match attempt.ask(None).await? {
-            Granted { .. } => return Ok(Some(attempt.into_share())),
+            Granted { .. } => return Ok(Some(attempt.take_share())),
             Held(_) if one_answer => return Ok(None),
             Held(_) => seen_held = true,
         }
     }
-    wait::wait(lock, request, attempt, seen_held).await
+    // Boxed, as what is rare above, to keep the future of every acquisition small.
+    wait::wait(lock, request, &mut attempt, seen_held).boxed().await
 }

@@ -1,6 +1,6 @@
 //! The one wait loop: ask, subscribe, ask again, wait.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use tokio::time::Instant;
 
@@ -28,7 +28,7 @@ use crate::{
 pub(crate) async fn wait(
     lock: &Arc<LockState>,
     request: &Request,
-    mut attempt: Attempt,
+    attempt: &mut Attempt<'_>,
     seen_held: bool,
 ) -> Result<Option<Share>, Error> {
     let mut waiter = waiter(lock, request, attempt.id(), seen_held);
@@ -45,7 +45,7 @@ pub(crate) async fn wait(
         let mut head = match Head::enter(lock, &waiter).await? {
             Entered::Head(head) => head,
             Entered::Opened => match attempt.ask(answers).await? {
-                Granted { .. } => return Ok(Some(attempt.into_share())),
+                Granted { .. } => return Ok(Some(attempt.take_share())),
                 Held(_) => {
                     waiter.seen_held = true;
                     continue;
@@ -66,10 +66,14 @@ pub(crate) async fn wait(
                 Next::Lost => break,
                 Next::TimedOut => break 'waiting,
             }
-            match head.showing(attempt.ask(answers)).await {
+            let answer = {
+                let asking = pin!(attempt.ask(answers));
+                head.showing(asking).await
+            };
+            match answer {
                 Ok(Granted { .. }) => {
                     head.granted(&waiter);
-                    return Ok(Some(attempt.into_share()));
+                    return Ok(Some(attempt.take_share()));
                 }
                 Ok(Held(ttl)) => head.held(ttl, &mut waiter),
                 Err(error) => {
@@ -83,7 +87,7 @@ pub(crate) async fn wait(
         return Ok(None);
     }
     match attempt.ask(answers).await? {
-        Granted { .. } => Ok(Some(attempt.into_share())),
+        Granted { .. } => Ok(Some(attempt.take_share())),
         Held(_) => Ok(None),
     }
 }

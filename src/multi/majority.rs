@@ -217,7 +217,8 @@ impl Asked {
             let answer = async move {
                 let runtime = lock.state()?.target.engine.life.runtime.clone();
                 let glance = Bounds::answer_by(end);
-                let taken = runtime.run(|| lock.wanted().acquire(owner, lease, glance)).await;
+                let wanted = lock.wanted();
+                let taken = runtime.run(|| wanted.acquire(owner, lease, glance)).await;
                 taken.map_err(lock.told("acquiring"))
             };
             answer.map(move |answer| (i, answer)).boxed()

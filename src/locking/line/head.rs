@@ -2,12 +2,13 @@
 
 use std::{
     future::poll_fn,
-    pin::pin,
+    pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
     task::Poll,
     time::Duration,
 };
 
+use futures::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
@@ -132,7 +133,7 @@ impl<'a, A: Awaited> Head<'a, A> {
                 if self.state.subscription.is_none()
                     && !awaited.is_offered()
                     && let Some(channel) = &waiter.channel
-                    && waiter.within(self.subscribe(channel)).await.is_none()
+                    && waiter.within(self.subscribe(channel).boxed()).await.is_none()
                 {
                     return Ok(Next::TimedOut);
                 }
@@ -146,29 +147,34 @@ impl<'a, A: Awaited> Head<'a, A> {
                 self.arm();
                 return Ok(Next::Ask);
             }
-            select! {
-                news = waiter.within(self.news()) => {
-                    if news.is_none() {
-                        return Ok(Next::TimedOut);
-                    }
-                }
-                why = awaited.closing() => return Err(why),
+            // Boxed, as the subscription above, because most waiters are offered a hold before.
+            if self.sleep(waiter).boxed().await?.is_none() {
+                return Ok(Next::TimedOut);
             }
             waiter.worry.tell(awaited);
         }
     }
 
+    /// Waits for news. `None`: the wait ended.
+    async fn sleep(&self, waiter: &Waiter<'_>) -> Result<Option<()>, Error> {
+        select! {
+            news = waiter.within(self.news()) => Ok(news),
+            why = self.place.awaited.closing() => Err(why),
+        }
+    }
+
     /// Runs the future. Each poll shows that the head is polled. If others wait and it is not
     /// polled for a while, it loses its turn.
-    pub(crate) async fn showing<T>(&self, future: impl Future<Output = T>) -> T {
-        let mut future = pin!(future);
-        poll_fn(|context| {
+    pub(crate) fn showing<T>(
+        &self,
+        mut future: Pin<&mut impl Future<Output = T>>,
+    ) -> impl Future<Output = T> {
+        poll_fn(move |context| {
             if let Some(ticket) = self.place.ticket {
                 self.place.awaited.line().fifo.sign(ticket, context);
             }
             future.as_mut().poll(context)
         })
-        .await
     }
 
     /// The server has granted the waiter's request.

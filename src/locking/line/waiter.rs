@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::Awaited;
@@ -47,10 +48,13 @@ impl Waiter<'_> {
     }
 
     /// `None`: the wait ended before the future completed.
-    pub(crate) async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+    pub(crate) fn within<T>(
+        &self,
+        future: impl Future<Output = T>,
+    ) -> impl Future<Output = Option<T>> {
         match self.deadline {
-            Some(deadline) => timeout_at(deadline, future).await.ok(),
-            None => Some(future.await),
+            Some(deadline) => timeout_at(deadline, future).map(Result::ok).left_future(),
+            None => future.map(Some).right_future(),
         }
     }
 }
