@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::settings::{Settings, whole_ms};
 use crate::{
     error::Error,
-    replicas::Replicas,
-    wire::{Credentials, Deployment, Servers, ShardedPubsub, Tls, check_tls, read_url},
+    options::{Replicas, ShardedPubsub},
+    wire::{Credentials, Deployment, Servers, Tls, check_tls, read_url},
 };
 
 /// How a client connects and behaves.

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
-use crate::replicas::Acknowledged;
+use crate::options::Acknowledged;
 
 /// Why an operation on a lock failed.
 #[derive(Clone, Debug, thiserror::Error)]

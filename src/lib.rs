@@ -247,7 +247,6 @@ mod options;
 mod owner;
 mod protocol;
 mod read_write;
-mod replicas;
 mod runtime;
 #[cfg(test)]
 mod sim;
@@ -273,9 +272,8 @@ pub use crate::{
     inspection::{Access, Holder, Inspection, Remaining, Waiter},
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
-    options::SpinBackoff,
+    options::{Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
     read_write::ReadWriteLock,
-    replicas::Replicas,
-    wire::{ShardedPubsub, Tls},
+    wire::Tls,
 };

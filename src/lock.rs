@@ -10,9 +10,8 @@ use crate::{
     guard::{FencedGuard, FencingToken, LockGuard},
     inspection::{Access, Inspection, Remaining},
     locking::registry::LockState,
-    options::{LockOptions, SpinBackoff},
+    options::{LockOptions, Replicas, SpinBackoff},
     protocol::{self, Forced, Kind},
-    replicas::Replicas,
 };
 
 /// A handle to one lock, of any kind. The methods of [`Client`](crate::Client) make it, without any

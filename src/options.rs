@@ -1,8 +1,8 @@
-//! Options of one lock, which override the client's configuration.
+//! Options of locks and clients that have a type of their own.
 
 use std::time::Duration;
 
-use crate::{error::Error, replicas::Replicas};
+use serde::{Deserialize, Serialize};
 
 /// The options of one lock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct LockOptions {
 /// acquisition the pauses start again at the shortest.
 ///
 /// Pauses lie between 100 µs and 60 s, and the first is at most the longest. The acquisition
-/// refuses other values with [`Error::Invalid`].
+/// refuses other values with [`Error::Invalid`](crate::Error::Invalid).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "pauses do nothing by themselves: `client.spin_lock_with(name, pauses)`"]
 pub struct SpinBackoff {
@@ -44,16 +44,69 @@ impl SpinBackoff {
     pub fn constant(pause: Duration) -> Self {
         Self { first: pause, most: pause }
     }
+}
 
-    pub(crate) fn checked(self) -> Result<Self, Error> {
-        const SHORTEST: Duration = Duration::from_micros(100);
-        const LONGEST: Duration = Duration::from_secs(60);
-        if self.first < SHORTEST || self.most < self.first || self.most > LONGEST {
-            return Err(Error::Invalid(format!(
-                "pauses from {:?} to {:?} are out of range: they must grow, between {SHORTEST:?} and {LONGEST:?}",
-                self.first, self.most
-            )));
-        }
-        Ok(self)
+/// How many replicas must confirm a hold before it is granted.
+///
+/// Redis replicates asynchronously. After a failover the new master may not know a lock that the
+/// old one had just granted. Confirmation by replicas (`WAIT`) makes that less likely, but not
+/// impossible:
+/// - The promoted replica may not be one of those that confirmed. With [`All`](Self::All) it is
+///   then one that was not connected to the master at that moment.
+/// - After a failover the new master may have no replica for a while. A server that is cut off or
+///   came back empty may take itself for a master without replicas. There `All` means none, and
+///   `AtLeast(1)` is refused.
+/// - Acquisitions and re-entries are confirmed, renewals are not. A promoted replica that missed a
+///   renewal frees the lock at the end of the lease before, unless the holder renews it there in
+///   time.
+///
+/// A hold that is [handed off](crate::Config::pass_on) was confirmed when it was first granted.
+///
+/// If the new master missed a release, the lock stays held until its lease ends. That delays
+/// others, but does not break exclusion.
+///
+/// Where two holders must not both write, the storage has to refuse one of them by its
+/// [token](crate::FencedGuard::token). After a failover two holders may have the same token. The
+/// storage then tells them apart by their holder ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Replicas {
+    /// The master's answer is enough.
+    #[default]
+    None,
+    /// At least this many.
+    AtLeast(u32),
+    /// All replicas that are connected to the master at that moment, which may be none. (Redisson
+    /// asks all, and accepts one.)
+    All,
+}
+
+/// The replicas' answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    pub(crate) by: u32,
+    pub(crate) needed: u32,
+}
+
+impl Acknowledged {
+    pub(crate) fn is_enough(self) -> bool {
+        self.by >= self.needed
     }
+}
+
+/// Whether a cluster's messages use sharded channels (`SPUBLISH`, Redis 7 and later).
+///
+/// All clients of a lock must use the same. A waiter on the other sort of channel gets no message,
+/// and asks the server only every 3 s. Outside a cluster this has no effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShardedPubsub {
+    /// Sharded channels if the cluster supports them, as Redisson decides. The cluster is asked by
+    /// `PUBSUB SHARDNUMSUB`.
+    #[default]
+    Auto,
+    /// Sharded channels. Redisson: `shardedSubscriptionMode` is `ON`.
+    On,
+    /// Plain channels. Redisson: `shardedSubscriptionMode` is `OFF`, or does not exist yet.
+    Off,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{replicas::Replicas, wire::ShardedPubsub};
+use crate::options::{Replicas, ShardedPubsub};
 
 /// Cuts to whole milliseconds, the server's unit. A lease is trusted for no longer than the server
 /// was told.

@@ -38,9 +38,9 @@ use crate::{
     determinism::select,
     error::{Error, RedisError},
     names,
+    options::Replicas,
     owner::Identity,
     protocol::Protocol,
-    replicas::Replicas,
     runtime::{ClientRuntime, RuntimeEnded},
     wire::{Confirm, Invocation, Reply, Transport, WireError},
 };

@@ -27,6 +27,7 @@ use crate::{
         request::Request,
         share::{Baton, Share},
     },
+    options::Acknowledged,
     owner::HoldId,
     protocol::{
         AcquireReply::{self, Granted, Held},
@@ -34,7 +35,6 @@ use crate::{
         Timely::{self, InTime},
         Wish,
     },
-    replicas::Acknowledged,
     sometimes::sometimes,
     wire::WireError,
 };

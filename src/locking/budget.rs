@@ -160,6 +160,10 @@ impl Budget {
         }
     }
 
+    pub(crate) fn is_yielding(&self) -> bool {
+        self.yielding.is_some()
+    }
+
     /// Until when to leave the lock to others, as far as known now.
     pub(crate) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
         let yielding = self.yielding.as_mut()?;

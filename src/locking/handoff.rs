@@ -212,6 +212,15 @@ impl<B: AsRef<Hold>> Handoff<B> {
         true
     }
 
+    /// Whether this process neither holds the lock nor leaves it to others.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut state = self.state();
+        let yields = |budget: &mut Budget| {
+            budget.is_yielding() && budget.yields_until(Instant::now(), None).is_some()
+        };
+        state.current.is_none() && !yields(&mut state.budget)
+    }
+
     /// See [`Budget::yields_until`].
     pub(crate) fn yields_until(&self, heard: Option<u64>) -> Option<Instant> {
         self.state().budget.yields_until(Instant::now(), heard)

@@ -59,7 +59,7 @@ pub(crate) async fn acquire(
         || matches!(lock.target.protocol.order(), Order::Server { .. });
     let mut attempt = Attempt::new(lock, request, under);
     let mut seen_held = false;
-    if passes_line || lock.is_open() {
+    if passes_line || is_open(lock) {
         match attempt.ask(None).await? {
             Granted { .. } => return Ok(Some(attempt.take_share())),
             Held(_) if one_answer => return Ok(None),
@@ -68,4 +68,10 @@ pub(crate) async fn acquire(
     }
     // Boxed, as what is rare above, to keep the future of every acquisition small.
     wait::wait(lock, request, &mut attempt, seen_held).boxed().await
+}
+
+/// Whether a new waiter may ask without standing in line: the line is empty, this process does not
+/// hold the lock, and the lock is not left to others.
+pub(crate) fn is_open(lock: &LockState) -> bool {
+    lock.target.line.is_empty() && lock.handoff.is_open()
 }

@@ -1,16 +1,13 @@
 //! [`Registry`]: the locks of one client that are in use, and the holds of its owners.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::{
     determinism::{DashMap, HashMap},
     engine::{Engine, Subscriptions},
-    error::{Error, RedisError},
+    error::Error,
     locking::{
         handoff::Handoff,
         hold::{
@@ -18,21 +15,13 @@ use crate::{
             registration::{OwnedHolds, Register, Registration},
             target::Target,
         },
-        line::{
-            Awaited, LocalLine,
-            answers::{Answer, Known},
-            minder::Minder,
-        },
+        line::{Awaited, LocalLine, minder::Minder},
         share::{Baton, Home},
     },
     names,
     owner::OwnerId,
     protocol::{Kind, Side},
-    replicas::Replicas,
 };
-
-/// How often to check whether a local caller has taken over a hold that is being released.
-const GLIMPSE: Duration = Duration::from_millis(20);
 
 /// One lock of one client. All handles to it share this state. It lives as long as a handle, an
 /// acquisition or a guard.
@@ -75,53 +64,6 @@ impl LockState {
     /// Where this owner will find the hold that it is granted.
     pub(crate) fn registration(&self, owner: OwnerId) -> Registration<Hold> {
         Registration::new(self.owners.clone(), owner, self.kind.side())
-    }
-
-    /// Whether a new waiter may ask without standing in line: the line is empty, this process does
-    /// not hold the lock, and the lock is not left to others.
-    pub(crate) fn is_open(&self) -> bool {
-        self.target.line.is_empty()
-            && !self.handoff.is_here()
-            && self.handoff.yields_until(None).is_none()
-    }
-
-    /// For a waiter whose wait is over: whether the lock is held, by all that is known here. If the
-    /// server is being asked, its answer decides, if it comes before `until`. `false`: nothing is
-    /// known, and no question is open.
-    ///
-    /// `seen`: the server has told this waiter so. `before`: how many answers had come before the
-    /// wait. Those say nothing about now if the first waiter is not polled.
-    pub(crate) async fn is_held(
-        &self,
-        seen: bool,
-        before: u64,
-        replicas: Replicas,
-        until: Instant,
-    ) -> Result<bool, Error> {
-        let answers = &self.target.line.answers;
-        let begun = answers.count();
-        loop {
-            let next = answers.next();
-            let Known { count, asked, last } = answers.known();
-            let settled = !asked && !self.handoff.is_leaving();
-            match last {
-                Some(Answer::Failed(failure)) if failure.concerns(replicas) => {
-                    return Err(failure.error);
-                }
-                Some(Answer::Good) if count > before && (settled || count > begun) => {
-                    return Ok(true);
-                }
-                Some(Answer::Good) | None if settled => {
-                    return Ok(seen && count == before || self.handoff.is_wanted());
-                }
-                _ => {}
-            }
-            let now = Instant::now();
-            if now >= until {
-                return Err(Error::Redis(RedisError::new("no answer in time")));
-            }
-            let _ = timeout_at(until.min(now + GLIMPSE), next).await;
-        }
     }
 }
 

@@ -7,9 +7,8 @@ use tokio::time::Instant;
 use crate::{
     config::{Settings, whole_ms},
     error::Error,
-    options::{LockOptions, SpinBackoff},
+    options::{LockOptions, Replicas, SpinBackoff},
     owner::OwnerId,
-    replicas::Replicas,
 };
 
 /// Nothing would be left of a shorter lease after the round trip and the drift of the clocks.
@@ -51,7 +50,7 @@ impl Request {
             replicas: options.replicas.unwrap_or(settings.replicas),
             needs_token,
             bounds,
-            backoff: options.backoff.checked()?,
+            backoff: checked_pauses(options.backoff)?,
         })
     }
 }
@@ -63,6 +62,18 @@ pub(crate) fn checked_lease(lease: Duration) -> Result<Duration, Error> {
         )));
     }
     Ok(whole_ms(lease))
+}
+
+fn checked_pauses(pauses: SpinBackoff) -> Result<SpinBackoff, Error> {
+    const SHORTEST: Duration = Duration::from_micros(100);
+    const LONGEST: Duration = Duration::from_secs(60);
+    let SpinBackoff { first, most } = pauses;
+    if first < SHORTEST || most < first || most > LONGEST {
+        return Err(Error::Invalid(format!(
+            "pauses from {first:?} to {most:?} are out of range: they must grow, between {SHORTEST:?} and {LONGEST:?}"
+        )));
+    }
+    Ok(pauses)
 }
 
 /// How long to wait for one thing.

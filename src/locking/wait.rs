@@ -1,16 +1,17 @@
 //! The one wait loop: ask, subscribe, ask again, wait.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     engine::Backoff,
-    error::Error,
+    error::{Error, RedisError},
     locking::{
         attempt::Attempt,
         hold::target::Target,
         line::{
+            answers::{Answer, Known},
             head::{Entered, Head, Next},
             waiter::{Waiter, Worry},
         },
@@ -22,6 +23,9 @@ use crate::{
     protocol::AcquireReply::{Granted, Held},
     sometimes::sometimes,
 };
+
+/// How often to check whether a local caller has taken over a hold that is being released.
+const GLIMPSE: Duration = Duration::from_millis(20);
 
 /// Waits for the lock. `seen_held`: the server has said that another holder has it. `None`: it was
 /// held to the end of the wait.
@@ -109,18 +113,45 @@ fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bo
     }
 }
 
-/// Whether a waiter whose wait is over may be told that the lock is held. `before`: how many
-/// answers had come before the wait.
+/// Whether a waiter whose wait is over may be told that the lock is held. `false`: that is not
+/// known, and nobody asks. If the server is being asked, its answer decides, if it comes in time.
+///
+/// `before`: how many answers had come before the wait. They say nothing about now, because the head
+/// may not have been polled since.
 async fn was_held(
     lock: &LockState,
     request: &Request,
     waiter: &Waiter<'_>,
     before: u64,
 ) -> Result<bool, Error> {
+    let seen = waiter.seen_held;
     if waiter.stands_on_server() {
-        return Ok(waiter.seen_held);
+        return Ok(seen);
     }
     let command_timeout = lock.target.engine.settings.command_timeout;
     let until = waiter.deadline.map_or_else(Instant::now, |end| end + command_timeout);
-    lock.is_held(waiter.seen_held, before, request.replicas, until).await
+    let answers = &lock.target.line.answers;
+    let begun = answers.count();
+    loop {
+        let next = answers.next();
+        let Known { count, asked, last } = answers.known();
+        let settled = !asked && !lock.handoff.is_leaving();
+        match last {
+            Some(Answer::Failed(failure)) if failure.concerns(request.replicas) => {
+                return Err(failure.error);
+            }
+            Some(Answer::Good) if count > before && (settled || count > begun) => {
+                return Ok(true);
+            }
+            Some(Answer::Good) | None if settled => {
+                return Ok(seen && count == before || lock.handoff.is_wanted());
+            }
+            _ => {}
+        }
+        let now = Instant::now();
+        if now >= until {
+            return Err(Error::Redis(RedisError::new("no answer in time")));
+        }
+        let _ = timeout_at(until.min(now + GLIMPSE), next).await;
+    }
 }

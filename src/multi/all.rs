@@ -23,7 +23,7 @@ use super::request::{GIVE_BACK, MultiRequest};
 use crate::{
     error::Error,
     lock::Lock,
-    locking::{request::Bounds, share::Share},
+    locking::{is_open, request::Bounds, share::Share},
     sometimes::sometimes,
 };
 
@@ -118,7 +118,7 @@ impl Taking<'_> {
         let (first, MultiRequest { owner, bounds, .. }) = (self.locks[0].state(), self.request);
         let Ok(entry) = first else { return false };
         !bounds.is_one_answer()
-            && !entry.is_open()
+            && !is_open(entry)
             && owner.is_none_or(|owner| entry.hold_of(owner).is_none())
     }
 

@@ -11,13 +11,14 @@
 //! | [`session`], [`link`], [`node`] | one connection; a connection that is replaced when it breaks; one server with its connections |
 //! | [`replicas`], [`eviction`], [`clock`] | for one server: confirmation by replicas, the warning about evictions, the clock |
 //! | [`topology`] | which server serves a key, and how that is kept up to date |
-//! | [`transport`] | [`RedisTransport`]: all of it together |
+//! | [`transport`], [`connect`] | [`RedisTransport`]: all of it together, and how it is made |
 //!
 //! A transport sends one copy of a call and returns its result. It never repeats a call that may
 //! have run. The caller decides whether a second copy is safe, and until when.
 
 mod answers;
 mod clock;
+mod connect;
 mod connection;
 mod deployment;
 mod error;
@@ -36,39 +37,22 @@ mod url;
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::replicas::Replicas;
+use crate::options::Replicas;
 
 pub use self::tls::Tls;
 
 #[cfg(test)]
 pub(crate) use self::clock::ServerClock;
 pub(crate) use self::{
+    connect::check_tls,
     deployment::{Credentials, Deployment, Servers},
     error::WireError,
     script::{Arg, Invocation, Reply, Script},
-    transport::{RedisTransport, check_tls},
+    transport::RedisTransport,
     url::read_url,
 };
-
-/// Whether a cluster's messages use sharded channels (`SPUBLISH`, Redis 7 and later).
-///
-/// All clients of a lock must use the same. A waiter on the other sort of channel gets no message,
-/// and asks the server only every 3 s. Outside a cluster this has no effect.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ShardedPubsub {
-    /// Sharded channels if the cluster supports them, as Redisson decides. The cluster is asked by
-    /// `PUBSUB SHARDNUMSUB`.
-    #[default]
-    Auto,
-    /// Sharded channels. Redisson: `shardedSubscriptionMode` is `ON`.
-    On,
-    /// Plain channels. Redisson: `shardedSubscriptionMode` is `OFF`, or does not exist yet.
-    Off,
-}
 
 /// A call under way. It runs on the server whether or not it is polled to its end.
 pub(crate) type Flight = BoxFuture<'static, Result<Reply, WireError>>;

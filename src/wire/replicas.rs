@@ -20,7 +20,7 @@ use super::{
     script::{Arg, Invocation, Reply},
     session::{Bound, Session, quit_all},
 };
-use crate::replicas::{Acknowledged, Replicas};
+use crate::options::{Acknowledged, Replicas};
 
 /// How many calls to one server may wait for replicas at the same time. Further calls wait for
 /// them.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use crate::replicas::Acknowledged;
+use crate::options::Acknowledged;
 
 /// A Lua script of `lua/`.
 #[derive(Debug)]

@@ -1,90 +1,35 @@
 //! [`RedisTransport`]: the connections of one client, as a [`Transport`].
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use futures::{
     FutureExt,
     future::{BoxFuture, join_all, try_join_all},
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
 use super::{
-    Confirm, EventSink, Flight, ShardedPubsub, Transport,
-    answers::Failure,
-    connection::{Channels, ConnectionSettings, OnBreak},
-    deployment::Deployment,
+    Confirm, Flight, Transport,
+    answers::{Answer, Failure, FailureKind},
+    deployment::Address,
     error::{WireError, is_of_keys_apart},
-    fred::FredDriver,
-    node::Node,
-    script::Invocation,
+    script::{Invocation, Reply},
     session::Bound,
-    tls::Tls,
-    topology::{
-        ALL_SLOTS, Discovery, Router, Routes, ServerMap, connect_all, group_by_node, refresh,
-    },
+    topology::{Router, group_by_node},
 };
-use crate::{error::Error, runtime::ClientRuntime};
+use crate::{error::RedisError, runtime::ClientRuntime};
+
+/// How many redirections of one call are followed.
+const REDIRECTS: usize = 4;
 
 /// The connections of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisTransport {
-    router: Arc<Router>,
+    pub(super) router: Arc<Router>,
 }
 
 impl RedisTransport {
-    /// Connects. The events of subscribers go to `sink` until the transport is quit.
-    pub(crate) async fn connect(
-        deployment: Deployment,
-        command_timeout: Duration,
-        sharding: ShardedPubsub,
-        sink: EventSink,
-        runtime: ClientRuntime,
-    ) -> Result<Self, Error> {
-        let mut settings = ConnectionSettings {
-            driver: Arc::new(driver(&deployment)?),
-            runtime,
-            command_timeout,
-            channels: Channels::Plain,
-            sink,
-            refresh_requested: Arc::new(Notify::new()),
-            on_break: OnBreak::Reconnect,
-        };
-        if let Some(server) = deployment.single() {
-            let node = Node::connect(server, settings.clone()).boxed().await?;
-            let routes =
-                Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
-            return Ok(Self::new(settings, None, false, routes));
-        }
-        let mut discovery = Discovery::new(&deployment, &settings);
-        let (map, sharded) = look_around(&mut discovery, sharding).await?;
-        if sharded {
-            settings.channels = Channels::Sharded;
-        }
-        if !discovery.is_cluster() {
-            settings.on_break = OnBreak::End;
-        }
-        let known = Routes::default();
-        let (routes, errors) = connect_all(&map, &known, discovery.deployment(), &settings).await;
-        if let Some(error) = errors.into_iter().next() {
-            return Err(error);
-        }
-        let transport = Self::new(settings, Some(&discovery), sharded, routes);
-        transport.runtime().spawn(refresh(Arc::downgrade(&transport.router), discovery));
-        Ok(transport)
-    }
-
-    fn new(
-        settings: ConnectionSettings,
-        discovery: Option<&Discovery>,
-        sharded: bool,
-        routes: Routes,
-    ) -> Self {
-        let is_cluster = discovery.is_some_and(Discovery::is_cluster);
-        let found_by = discovery.map(|discovery| discovery.deployment().clone());
-        let router = Router::new(settings, is_cluster, found_by, sharded, routes);
+    pub(super) fn new(router: Router) -> Self {
         Self { router: Arc::new(router) }
     }
 
@@ -113,29 +58,85 @@ impl RedisTransport {
     }
 }
 
-/// Checks a user's TLS options.
-pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
-    FredDriver::new(Some(tls)).map(drop).map_err(Error::Config)
+impl Router {
+    /// Sends one copy, and follows redirections. A server that redirects a call has not run it.
+    async fn send(
+        self: &Arc<Self>,
+        call: &Invocation,
+        confirm: Option<Confirm>,
+        mut bound: Bound,
+    ) -> Answer {
+        let no_server = || Failure::refused("CLUSTERDOWN no server is known");
+        let Some(mut node) = self.node_of(call.key()) else {
+            self.settings.refresh_requested.notify_one();
+            return Err(no_server());
+        };
+        let mut asking = false;
+        for _ in 0..REDIRECTS {
+            let answer = match confirm {
+                None => node.call(call, asking, bound).await,
+                Some(confirm) => node.call_confirmed(call, asking, confirm, bound).boxed().await,
+            };
+            let Err(error) = &answer else { return answer };
+            if error.kind != FailureKind::Redirected {
+                if error.is_of_connection() || error.is_read_only() {
+                    self.settings.refresh_requested.notify_one();
+                }
+                return answer;
+            }
+            self.settings.refresh_requested.notify_one();
+            let routes = self.routes();
+            let target = routes.address_of(&node).and_then(|asked| {
+                let mut words = error.text.split_whitespace();
+                asking = words.next() == Some("ASK");
+                Address::parse(words.nth(1)?, asked)
+            });
+            bound = bound.rest();
+            let next = match &target {
+                Some(target) if asking => self.joining(target, bound.by).boxed().await,
+                Some(target) => routes.at(target).cloned(),
+                None => None,
+            };
+            match next {
+                Some(next) => node = next,
+                None => return answer,
+            }
+        }
+        Err(no_server())
+    }
+
+    /// Sends the call to the server of its first key, when a slot moves and the keys are on two
+    /// servers. `apart`: the error of the copy that named all keys.
+    async fn send_to_first_key(
+        self: &Arc<Self>,
+        call: &Invocation,
+        confirm: Option<Confirm>,
+        bound: Bound,
+        apart: Failure,
+    ) -> Answer {
+        let Some(call) = call.with_one_key() else { return Err(apart) };
+        match self.send(&call, confirm, bound.rest()).await {
+            // As the first time, and nothing has been changed: see [`Script::or_with_one_key`].
+            Err(error) if is_of_keys_apart(&error.text) => Err(apart),
+            answer => answer,
+        }
+    }
+
+    fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
+        answer.map_err(|error| match WireError::from(error) {
+            WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
+                WireError::Refused(RedisError::new(
+                    "this server is one of a Redis Cluster: use a redis-cluster:// URL",
+                ))
+            }
+            error => error,
+        })
+    }
 }
 
-/// The driver for all connections of a client.
-fn driver(deployment: &Deployment) -> Result<FredDriver, Error> {
-    let tls = deployment.uses_tls.then(|| deployment.tls.clone().unwrap_or_else(Tls::system));
-    FredDriver::new(tls.as_ref()).map_err(Error::Config)
-}
-
-/// Finds the servers for the first time, and whether they have sharded channels.
-async fn look_around(
-    discovery: &mut Discovery,
-    sharding: ShardedPubsub,
-) -> Result<(ServerMap, bool), Error> {
-    let map = discovery.ask().await.map_err(Failure::of_connecting)?;
-    let sharded = match (discovery.is_cluster(), sharding) {
-        (false, _) | (_, ShardedPubsub::Off) => false,
-        (true, ShardedPubsub::On) => true,
-        (true, ShardedPubsub::Auto) => discovery.has_sharded_channels().await?,
-    };
-    Ok((map, sharded))
+fn is_redirect(error: &RedisError) -> bool {
+    let text = error.to_string();
+    text.contains("MOVED ") || text.contains("ASK ")
 }
 
 impl Transport for RedisTransport {
@@ -259,5 +260,24 @@ impl Transport for RedisTransport {
             join_all(router.routes().nodes.iter().map(async |(_, node)| node.quit().await)).await;
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<'a, F: Future>(
+        _: impl FnOnce(&'a Arc<Router>, &'a Invocation, Option<Confirm>, Bound) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    /// The future is built and moved for every call. Rare parts, and the driver's 5 KB, are boxed
+    /// apart from it.
+    #[test]
+    fn a_call_under_way_is_small() {
+        let size = size_of_future(Router::send);
+        assert!(size < 768, "{size} bytes");
     }
 }

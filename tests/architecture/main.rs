@@ -19,7 +19,7 @@ use known::KNOWN_CIRCLES;
 /// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
 const LAYERS: &[&[&str]] = &[
     &["determinism", "sometimes"],
-    &["names", "owner", "error", "replicas", "options", "runtime"],
+    &["names", "owner", "error", "options", "runtime"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/deployment"],
@@ -30,11 +30,11 @@ const LAYERS: &[&[&str]] = &[
     &["wire/node", "wire/fred"],
     &["wire/topology/slots", "wire/topology/channels"],
     &["wire/topology/discover"],
-    &["wire/topology/routes"],
     &["wire/topology/router"],
-    &["wire/topology/refresh", "wire/topology/send"],
+    &["wire/topology/refresh"],
     &["wire/topology"],
     &["wire/transport"],
+    &["wire/connect"],
     &["config", "protocol"],
     &["engine"],
     &["locking/budget", "locking/request", "locking/line/fifo", "locking/line/answers"],

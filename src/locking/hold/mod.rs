@@ -24,9 +24,9 @@ use self::{registration::Registration, target::Target};
 use crate::{
     engine::Lease,
     error::{Error, Loss},
+    options::Replicas,
     owner::HoldId,
     protocol,
-    replicas::Replicas,
 };
 
 /// An outermost hold on a lock.

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::Hold;
 use crate::{
+    options::Replicas,
     protocol::{self, Extended},
-    replicas::Replicas,
 };
 
 impl Hold {

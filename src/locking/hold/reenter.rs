@@ -11,8 +11,8 @@ use super::Hold;
 use crate::{
     engine::Backoff,
     error::Error,
+    options::Replicas,
     protocol::{self, Reentry, ScriptArgs},
-    replicas::Replicas,
     sometimes::sometimes,
     wire::WireError,
 };

@@ -12,9 +12,9 @@ use crate::{
     error::Error,
     locking::line::LocalLine,
     names,
+    options::Replicas,
     owner::HoldId,
     protocol::{Protocol, Timely},
-    replicas::Replicas,
     sometimes::sometimes,
     wire::{Invocation, Reply, WireError},
 };

@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{error::Error, replicas::Replicas, wire::WireError};
+use crate::{error::Error, options::Replicas, wire::WireError};
 
 /// A waiter asks again sooner than this. An older answer says nothing about now: its asker is not
 /// being polled.

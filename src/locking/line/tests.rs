@@ -19,8 +19,8 @@ use super::{
 use crate::{
     engine::{Backoff, Subscriptions},
     error::{Error, RedisError},
+    options::Replicas,
     protocol::Order,
-    replicas::Replicas,
     wire::Event,
 };
 

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::Awaited;
-use crate::{engine::Backoff, protocol::Order, replicas::Replicas};
+use crate::{engine::Backoff, options::Replicas, protocol::Order};
 
 /// A waiter on a lock that its own client holds for this long may be a mistake.
 const WARN_OWN: Duration = Duration::from_secs(5);

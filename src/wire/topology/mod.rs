@@ -4,15 +4,12 @@ mod channels;
 mod discover;
 mod refresh;
 mod router;
-mod routes;
-mod send;
 mod slots;
 
 pub(super) use self::{
     channels::group_by_node,
     discover::{Discovery, ServerMap},
     refresh::refresh,
-    router::Router,
-    routes::{Routes, connect_all},
+    router::{Router, Routes, connect_all},
     slots::ALL_SLOTS,
 };

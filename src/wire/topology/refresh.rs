@@ -10,8 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     discover::{Discovery, ServerMap},
-    router::Router,
-    routes::connect_all,
+    router::{Router, connect_all},
 };
 use crate::wire::{Event, deployment::Deployment};
 

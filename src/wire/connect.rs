@@ -1,0 +1,90 @@
+//! Connects a [`RedisTransport`]: the driver, the first look at the servers, the connections.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use tokio::sync::Notify;
+
+use super::{
+    EventSink,
+    answers::Failure,
+    connection::{Channels, ConnectionSettings, OnBreak},
+    deployment::Deployment,
+    fred::FredDriver,
+    node::Node,
+    tls::Tls,
+    topology::{ALL_SLOTS, Discovery, Router, Routes, ServerMap, connect_all, refresh},
+    transport::RedisTransport,
+};
+use crate::{error::Error, options::ShardedPubsub, runtime::ClientRuntime};
+
+impl RedisTransport {
+    /// Connects. The events of subscribers go to `sink` until the transport is quit.
+    pub(crate) async fn connect(
+        deployment: Deployment,
+        command_timeout: Duration,
+        sharding: ShardedPubsub,
+        sink: EventSink,
+        runtime: ClientRuntime,
+    ) -> Result<Self, Error> {
+        let mut settings = ConnectionSettings {
+            driver: Arc::new(driver(&deployment)?),
+            runtime,
+            command_timeout,
+            channels: Channels::Plain,
+            sink,
+            refresh_requested: Arc::new(Notify::new()),
+            on_break: OnBreak::Reconnect,
+        };
+        if let Some(server) = deployment.single() {
+            let node = Node::connect(server, settings.clone()).boxed().await?;
+            let routes =
+                Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
+            return Ok(Self::new(Router::new(settings, false, None, false, routes)));
+        }
+        let mut discovery = Discovery::new(&deployment, &settings);
+        let (map, sharded) = look_around(&mut discovery, sharding).await?;
+        if sharded {
+            settings.channels = Channels::Sharded;
+        }
+        if !discovery.is_cluster() {
+            settings.on_break = OnBreak::End;
+        }
+        let known = Routes::default();
+        let (routes, errors) = connect_all(&map, &known, discovery.deployment(), &settings).await;
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        let (is_cluster, found_by) = (discovery.is_cluster(), discovery.deployment().clone());
+        let runtime = settings.runtime.clone();
+        let transport =
+            Self::new(Router::new(settings, is_cluster, Some(found_by), sharded, routes));
+        runtime.spawn(refresh(Arc::downgrade(&transport.router), discovery));
+        Ok(transport)
+    }
+}
+
+/// Checks a user's TLS options.
+pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
+    FredDriver::new(Some(tls)).map(drop).map_err(Error::Config)
+}
+
+/// The driver for all connections of a client.
+fn driver(deployment: &Deployment) -> Result<FredDriver, Error> {
+    let tls = deployment.uses_tls.then(|| deployment.tls.clone().unwrap_or_else(Tls::system));
+    FredDriver::new(tls.as_ref()).map_err(Error::Config)
+}
+
+/// Finds the servers for the first time, and whether they have sharded channels.
+async fn look_around(
+    discovery: &mut Discovery,
+    sharding: ShardedPubsub,
+) -> Result<(ServerMap, bool), Error> {
+    let map = discovery.ask().await.map_err(Failure::of_connecting)?;
+    let sharded = match (discovery.is_cluster(), sharding) {
+        (false, _) | (_, ShardedPubsub::Off) => false,
+        (true, ShardedPubsub::On) => true,
+        (true, ShardedPubsub::Auto) => discovery.has_sharded_channels().await?,
+    };
+    Ok((map, sharded))
+}
