@@ -122,7 +122,7 @@ impl Queue {
 }
 
 impl Traffic {
-    /// Whether one more task is to send batches; counts it.
+    /// Whether one more task is to send batches. Counts that task.
     fn begins_task(&mut self) -> bool {
         let begins = self.tasks < MOST_TASKS && !self.queued.is_empty();
         self.tasks += usize::from(begins);
@@ -130,11 +130,11 @@ impl Traffic {
     }
 }
 
-/// A call under way: sent by itself at the first poll, or queued already. Then it is sent whether or not this is
-/// polled.
+/// A call under way. It is sent by itself at the first poll, or is queued already. A queued call is
+/// sent whether or not this is polled.
 #[must_use]
 pub(crate) enum Underway {
-    /// While there is a permit, no other call is sent by itself.
+    /// With a permit: until its end other calls are queued.
     Alone(Flight, Option<Permit>),
     InBatch(oneshot::Receiver<Answer>),
 }

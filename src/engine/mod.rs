@@ -105,11 +105,6 @@ impl Engine {
         })
     }
 
-    /// The server time in ms after which a request for this key, sent now, must have no effect.
-    pub(crate) fn not_after(&self, key: &[u8], sent: Instant) -> u64 {
-        self.transport.time_at(key, sent) + self.settings.command_timeout.as_millis() as u64
-    }
-
     /// See [`Batcher::call`].
     pub(crate) fn call(&self, call: Invocation) -> Underway {
         self.batcher.call(call)

@@ -190,7 +190,7 @@ impl Baton {
         let janitor = &target.engine.janitor;
         match is_owned {
             // Later releases of the hold wait for this one, and the caller may not be polled.
-            true => janitor.run(release).await,
+            true => janitor.run(release).boxed().await,
             false => janitor.finish(release).await,
         }
     }

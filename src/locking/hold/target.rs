@@ -54,7 +54,9 @@ impl Target {
 
     /// Server time in ms after which a request sent now must have no effect.
     pub(crate) fn not_after(&self, sent: Instant) -> u64 {
-        self.engine.not_after(self.protocol.key(), sent)
+        let Engine { transport, settings, .. } = &*self.engine;
+        let margin = settings.command_timeout.as_millis() as u64;
+        transport.time_at(self.protocol.key(), sent) + margin
     }
 
     /// The server's answer, unless the request came too late: then the estimate of its clock was
