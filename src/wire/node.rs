@@ -21,7 +21,7 @@ use super::{
     link::{Link, Sort},
     replicas::ReplicaPool,
     script::{Invocation, Reply},
-    session::Bound,
+    session::{Bound, finished},
 };
 use crate::error::Error;
 
@@ -119,7 +119,14 @@ impl Node {
         confirm: Confirm,
         bound: Bound,
     ) -> Answer {
-        let answer = self.replicas.call(call, asking, confirm, bound.rest()).await;
+        let (node, call) = (self.clone(), call.clone());
+        // In a task of its own, which ends in time: the caller may not be polled, and other calls
+        // wait for its place.
+        let task = self
+            .settings
+            .runtime
+            .spawn(async move { node.replicas.call(&call, asking, confirm, bound.rest()).await });
+        let answer = finished(task).await?;
         if let Err(error) = &answer {
             self.note_error(error);
         }

@@ -230,7 +230,7 @@ pub(super) async fn quit_all(sessions: impl IntoIterator<Item = Arc<Session>>) {
 }
 
 /// The result of a task that does not panic. It has none when its runtime has ended.
-async fn finished<T>(task: JoinHandle<T>) -> Result<T, Failure> {
+pub(super) async fn finished<T>(task: JoinHandle<T>) -> Result<T, Failure> {
     task.await.map_err(|error| match error.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
         Err(_) => {

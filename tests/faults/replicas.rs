@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::{FutureExt, future::join_all};
 use harness::redis::{Value, cmd};
 use harness::{PATIENCE, RedisServer, Servers, assert_nothing_left, eventually};
 use redisson_lock::{Client, Config, Error, Replicas};
@@ -90,6 +90,24 @@ async fn who_waits_for_replicas_keeps_no_other_waiting() {
     }
     assert!(waiting.await.iter().all(is_not_replicated));
     replicas[0].resume();
+    end(&master, client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_that_nobody_polls_keep_nobody_from_waiting_for_replicas() {
+    let master = RedisServer::start();
+    let client = connect(config(&master).retry_timeout(TIMEOUT)).await;
+    let lock = |i: usize| client.lock(format!("{LOCK}:{i}")).replicas(Replicas::All);
+    let locks: Vec<_> = (1..=40).map(lock).collect();
+    for round in ["new", "used"] {
+        let mut alone: Vec<_> = locks.iter().map(|lock| lock.lock().into_future()).collect();
+        assert!(alone.iter_mut().all(|alone| alone.now_or_never().is_none()));
+        let taken = soon("a lock", lock(0).lock()).await;
+        taken.unwrap_or_else(|error| panic!("{round}: {error}")).unlock().await.unwrap();
+        for guard in join_all(alone).await {
+            guard.unwrap().unlock().await.unwrap();
+        }
+    }
     end(&master, client).await;
 }
 
