@@ -1,4 +1,5 @@
-//! What has no order, or is random, in production, and follows from one seed in unit tests.
+//! Hash maps, `select!`, watch channels and UUIDs: the ordinary ones in production, seeded ones in
+//! unit tests.
 //!
 //! A simulated run must be the same each time. Unit tests therefore draw everything from the
 //! generator that `fastrand::seed` seeds, and their maps have one order.

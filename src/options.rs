@@ -1,4 +1,4 @@
-//! Options of locks and clients that have a type of their own.
+//! Option types of the public API: [`SpinBackoff`], [`Replicas`], [`ShardedPubsub`].
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! [`Backoff`]: the pauses between tries, and whether there is another try.
+//! [`Backoff`]: the pauses between two copies of a call, 5 ms to 2 s, and whether another copy is
+//! sent.
 
 use std::time::Duration;
 

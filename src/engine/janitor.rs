@@ -1,4 +1,5 @@
-//! [`Janitor`]: completes what a dropped future or guard left undone.
+//! [`Janitor`]: runs the jobs of a client in the background: what a dropped future or guard left
+//! undone, and releases that are repeated.
 
 use std::{
     panic::AssertUnwindSafe,

@@ -2,6 +2,15 @@
 //!
 //! The tasks hold their parts of it weakly. When the last client, lock and guard are gone, so is
 //! the engine. The janitor then completes its jobs and closes the connections.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`lifecycle`] | open, closing, closed |
+//! | [`janitor`], [`releases`] | jobs in the background; releases that a new master may have missed |
+//! | [`watchdog`], [`renewal_schedule`], [`lease`] | renewals; which hold is due; until when a hold is trusted |
+//! | [`subscriptions`] | channels, counted by their users |
+//! | [`batcher`], [`circuit_breaker`] | calls that travel together, unless the server is silent |
+//! | [`backoff`] | pauses between copies of a call |
 
 mod backoff;
 mod batcher;

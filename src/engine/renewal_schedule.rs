@@ -1,4 +1,7 @@
-//! [`RenewalSchedule`]: when the watchdog checks which hold.
+//! [`RenewalSchedule`]: the holds by the time of their next check by the watchdog.
+//!
+//! A check renews the hold, or notes its loss. When a hold is due next, its
+//! [`Lease`] says.
 
 use std::{
     collections::BTreeMap,

@@ -6,7 +6,7 @@
 //!                                                 `--none came--> open, and the next budget is larger
 //! ```
 //!
-//! Pure: it is told what happened and when, and decides what to do.
+//! A budget is 64 turns or 2 ms. Pure: it is told what happened and when, and decides what to do.
 
 use std::time::Duration;
 

@@ -14,6 +14,15 @@
 //! | share | one entry of a hold: what a guard has; a re-entry adds one |
 //! | baton | a hold whose last share was released, on its way to the next caller or to the server |
 //! | local | of this client, in this process |
+//!
+//! | file | content |
+//! |---|---|
+//! | [`request`], [`registry`] | the options of an acquisition; the locks and owners of a client |
+//! | [`owned`] | an owner that has the lock already |
+//! | [`attempt`] | one try: send, ask again, undo |
+//! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
+//! | [`share`], [`hold`] | what guards have; the hold itself: re-entry, release, clean-up |
+//! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
 
 pub(crate) mod attempt;
 pub(crate) mod budget;

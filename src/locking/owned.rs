@@ -1,4 +1,5 @@
-//! Acquisitions by an owner that already holds the lock, or the other side of it.
+//! Acquisitions by an owner that already holds the lock, or the other side of a read/write lock: which
+//! are re-entries, and which are refused.
 
 use std::sync::Arc;
 

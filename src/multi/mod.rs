@@ -1,4 +1,4 @@
-//! [`MultiLock`]: several locks acquired as one.
+//! [`MultiLock`]: several locks acquired as one, kept in the global order that prevents deadlocks.
 
 mod all;
 mod guard;

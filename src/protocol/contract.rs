@@ -1,4 +1,4 @@
-//! [`Protocol`]: what defines a kind of lock.
+//! [`Protocol`]: the trait that every kind of lock implements: its calls, and what their replies mean.
 
 use std::{borrow::Cow, fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! [`Kind`]: the kinds of lock.
+//! [`Kind`]: the list of the kinds of lock, each with its [`Protocol`].
 
 use super::{
     contract::Protocol,

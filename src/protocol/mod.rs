@@ -1,7 +1,7 @@
 //! The kinds of lock: scripts, keys and channels, and the meaning of the replies.
 //!
-//! Pure: nothing here waits or knows a connection. A new kind is one more file here and one more
-//! folder in `lua/`.
+//! Pure: nothing here waits or knows a connection. A new kind is one more file here that implements
+//! [`Protocol`], one more folder in `lua/`, and one more entry in [`kind`].
 
 macro_rules! script {
     ($name:literal) => {

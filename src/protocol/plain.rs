@@ -1,4 +1,4 @@
-//! What other kinds share with the plain lock, a hash `{ holder: count }`.
+//! Calls that all kinds whose lock is a hash `{ holder: count }` have in common.
 
 use bytes::Bytes;
 

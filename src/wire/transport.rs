@@ -1,4 +1,5 @@
-//! [`RedisTransport`]: the connections of one client, as a [`Transport`].
+//! [`RedisTransport`]: the connections of one client, as a [`Transport`]. It follows the redirections
+//! (`MOVED`, `ASK`) of a call.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,4 +1,5 @@
-//! [`Lease`]: until when a hold can be trusted, and how its holder is told of its loss.
+//! [`Lease`]: until when a hold can be trusted, when it is renewed (every third of the watchdog
+//! timeout), and how its holder is told of its loss.
 
 #[cfg(test)]
 mod tests;

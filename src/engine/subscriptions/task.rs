@@ -1,4 +1,5 @@
-//! The task that subscribes and unsubscribes as the waiters need it.
+//! The task for the subscriptions of one client. It gives each change to the [`Worker`] of the server
+//! concerned.
 
 use std::sync::{Arc, Weak};
 

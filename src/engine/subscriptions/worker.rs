@@ -1,4 +1,4 @@
-//! [`Worker`]: the task for the subscriptions on one server.
+//! [`Worker`]: the task that subscribes and unsubscribes on one server.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,4 +1,5 @@
-//! Undoing acquisitions whose result is unknown or no longer wanted.
+//! Calls that undo an acquisition whose result is unknown or no longer wanted. An
+//! [`Attempt`](crate::locking::attempt::Attempt) decides that they are needed.
 
 use std::{sync::Arc, time::Duration};
 

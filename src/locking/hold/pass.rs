@@ -1,4 +1,5 @@
-//! The conditions and the server call of a local hand-off.
+//! What a hand-off asks of a hold: whether it is fit for another caller, and the server call that
+//! extends it for that caller.
 
 use std::time::Duration;
 

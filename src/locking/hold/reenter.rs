@@ -1,4 +1,4 @@
-//! Re-entry and extension of a hold.
+//! Re-entry of a hold, which raises its hold count, and a longer lease for a hold.
 
 use std::{sync::Arc, time::Duration};
 

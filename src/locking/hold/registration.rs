@@ -1,4 +1,4 @@
-//! [`Registration`]: how an owner finds its hold again.
+//! [`Registration`]: the entry of an owner's hold in the registry. The hold removes it at its end.
 
 use std::{
     fmt,

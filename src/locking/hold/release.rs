@@ -1,4 +1,7 @@
-//! The release of a hold.
+//! The release of a hold, which lowers its hold count and frees the lock at 0.
+//!
+//! A release without an answer, or refused for a while, is repeated in the background until the
+//! lease ends.
 
 use std::sync::Arc;
 

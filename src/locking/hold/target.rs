@@ -1,4 +1,4 @@
-//! [`Target`]: one lock on its server, as far as a hold has to know it.
+//! [`Target`]: one lock of one client: its engine, its protocol, its local line. Calls for it start here.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,7 @@
 //! [`Head`]: the first of the line, with the right to ask the server.
+//!
+//! It sleeps until a message, the end of the TTL, a hand-off or its deadline, and for 3 s at most: a
+//! message may have been lost.
 
 use std::{
     future::poll_fn,

@@ -1,4 +1,4 @@
-//! [`Waiter`]: the properties of one waiter, whatever its place in line.
+//! [`Waiter`]: the deadline, lease and wake-up of one waiter, whatever its place in line.
 
 use std::{borrow::Cow, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Which server serves a key: how that is found, kept up to date, and followed by a call.
+//! Which server serves a key: [`router`] knows it, [`discover`] asks for it, [`mod@refresh`] keeps it up
+//! to date.
 
 mod channels;
 mod discover;
