@@ -33,7 +33,6 @@ struct Held {
     from: Instant,
     /// For how long the server keeps it at most without a renewal that is confirmed.
     lease: Duration,
-    awake: Mutex<bool>,
 }
 
 /// From the grant until the holder lets go, is told of a loss, or dies.
@@ -45,11 +44,6 @@ pub(super) struct Belief {
 impl Belief {
     pub(super) fn end(&self) {
         self.beliefs.held().retain(|held| !Arc::ptr_eq(held, &self.held));
-    }
-
-    /// Nobody believes while he sleeps.
-    pub(super) fn sleep(&self) {
-        *self.held.awake.lock().unwrap() = false;
     }
 }
 
@@ -94,10 +88,9 @@ impl Beliefs {
         slack: Duration,
         find: impl Fn(String),
     ) -> Belief {
-        let held =
-            Held { locks, owner, mode, from: Instant::now(), lease, awake: Mutex::new(true) };
+        let held = Held { locks, owner, mode, from: Instant::now(), lease };
         let held = Arc::new(held);
-        for other in self.held().iter().filter(|other| *other.awake.lock().unwrap()) {
+        for other in self.held().iter() {
             let shared = other.mode == Mode::Read && mode == Mode::Read || other.owner == owner;
             let same = other.locks.iter().any(|lock| held.locks.contains(lock));
             if same && !shared && !taken.iter().any(|taken| taken.excuses(other, slack)) {

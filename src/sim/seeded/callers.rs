@@ -15,7 +15,7 @@ use super::{
     beliefs::{Asked, Belief, Mode},
     guard::Guard,
     kind::Kind,
-    plan::{End, Operation, Question, TaskPlan},
+    plan::{End, Operation, TaskPlan},
     world::World,
 };
 use crate::{Client, Error, MultiLock, Owner};
@@ -74,11 +74,11 @@ impl Caller {
         }
     }
 
-    fn find(&self, what: &str) {
+    pub(super) fn find(&self, what: &str) {
         self.world.find(format!("{what} (c{} t{})", self.client, self.task));
     }
 
-    fn client(&self, server: usize) -> &Client {
+    pub(super) fn client(&self, server: usize) -> &Client {
         &self.world.clients[self.client].by_server[server]
     }
 
@@ -204,26 +204,30 @@ impl Caller {
         };
         let Some(guard) = self.judge(number, operation, got) else { return false };
         let first = self.believe(operation, &asked, who, &guard);
-        if let Some(kind) = operation.again {
-            let again = Operation {
-                kind,
-                wait: operation.wait.or(Some(Duration::from_secs(1))),
-                ..*operation
-            };
-            let asked = self.world.asked();
-            if let Some(got) = self.acquire(number, &again, Some(&mut me)).await
-                && let Some(guard) = self.judge(number, &again, got)
-            {
-                let second = self.believe(&again, &asked, who, &guard);
-                self.hold(&again, &guard, &second).await;
-                drop(second);
-                self.end(number, operation.end, guard).await;
-            }
+        if operation.again.is_some() {
+            self.watching(operation, &guard, &first, self.again(number, operation, &mut me, who))
+                .await;
         }
         self.hold(operation, &guard, &first).await;
         drop(first);
-        self.end(number, operation.end, guard).await;
+        self.end(number, operation, guard).await;
         true
+    }
+
+    /// Enters it once more, and leaves it.
+    async fn again(&self, number: usize, operation: &Operation, me: &mut Owner, who: u64) {
+        let Some(kind) = operation.again else { return };
+        let wait = operation.wait.or(Some(Duration::from_secs(1)));
+        let again = Operation { kind, wait, ..*operation };
+        let asked = self.world.asked();
+        if let Some(got) = self.acquire(number, &again, Some(me)).await
+            && let Some(guard) = self.judge(number, &again, got)
+        {
+            let second = self.believe(&again, &asked, who, &guard);
+            self.hold(&again, &guard, &second).await;
+            drop(second);
+            self.end(number, operation, guard).await;
+        }
     }
 
     fn judge(&self, number: usize, operation: &Operation, got: Got) -> Option<Guard> {
@@ -244,6 +248,10 @@ impl Caller {
 
     fn believe(&self, operation: &Operation, asked: &Asked, owner: u64, guard: &Guard) -> Belief {
         let mode = if operation.kind == Kind::Read { Mode::Read } else { Mode::Write };
+        let (several, late) = (self.domains(operation).len() > 1, operation.unpolled.is_some());
+        if !guard.is_held() && !several && !late && !self.world.was_blocked() {
+            self.find(&format!("stale: {:?} was lost when it was granted", operation.kind));
+        }
         let belief =
             self.world.believe(self.domains(operation), owner, mode, operation.lease, asked);
         if let Some(token) = guard.token() {
@@ -260,69 +268,56 @@ impl Caller {
         if let Some(question) = operation.ask {
             self.ask(operation, question, guard).await;
         }
-        if operation.asleep {
-            belief.sleep();
-            return sleep(operation.hold).await;
+        let work = self.watching(operation, guard, belief, sleep(operation.hold));
+        match operation.asleep {
+            true => work.await,
+            false => tokio::select! {
+                biased;
+                () = work => {}
+                _ = guard.lost() => {}
+            },
         }
+    }
+
+    /// Does the work. The belief ends when the holder is told of a loss.
+    async fn watching<T>(
+        &self,
+        operation: &Operation,
+        guard: &Guard,
+        belief: &Belief,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
         tokio::select! {
             biased;
             why = guard.lost() => {
                 self.world.trace.note(format_args!("c{} t{} lost {why:?}", self.client, self.task));
+                if operation.lease.is_none() && self.world.is_calm() {
+                    self.find(&format!("alarm: {:?} lost, {why:?}", operation.kind));
+                }
                 belief.end();
             }
-            () = sleep(operation.hold) => if !guard.is_held() { belief.end() },
-        }
-    }
-
-    async fn ask(&self, operation: &Operation, question: Question, guard: &Guard) {
-        let client = self.client(operation.server);
-        let name = operation.kind.name(operation.name);
-        let begun = Instant::now();
-        let question = async {
-            match question {
-                Question::Check => drop(guard.check().await),
-                Question::IsLocked => drop(client.lock(name).is_locked().await),
-                Question::Inspect => match operation.kind {
-                    Kind::Fair => drop(client.fair_lock(name).inspect().await),
-                    Kind::Read | Kind::Write => {
-                        drop(client.read_write_lock(name).inspect().await);
-                    }
-                    _ => drop(client.lock(name).inspect().await),
-                },
-                Question::Remaining => drop(client.lock(name).remaining().await),
-                Question::Force => {
-                    self.world.take_state(operation.server);
-                    let _ = match operation.kind {
-                        Kind::Read | Kind::Write => {
-                            client.read_write_lock(name).write_lock().force_unlock().await
-                        }
-                        Kind::Fair => client.fair_lock(name).force_unlock().await,
-                        Kind::Fenced => client.fenced_lock(name).force_unlock().await,
-                        _ => client.lock(name).force_unlock().await,
-                    };
-                    self.world.take_state(operation.server);
+            done = &mut work => {
+                if !guard.is_held() {
+                    belief.end();
                 }
-            }
-        };
-        tokio::select! {
-            biased;
-            _ = guard.lost() => {}
-            () = question => {
-                let most = self.world.options.command_timeout + Duration::from_millis(100);
-                let took = begun.elapsed();
-                if took > 2 * most + self.world.blocked_since(begun) {
-                    self.find(&format!("bound: a question took {took:?} of {most:?}"));
-                }
+                return done;
             }
         }
+        work.await
     }
 
-    async fn end(&self, number: usize, end: End, guard: Guard) {
+    async fn end(&self, number: usize, operation: &Operation, guard: Guard) {
+        let Operation { end, lease, .. } = *operation;
         let begun = Instant::now();
         match end {
             End::Unlock => {
                 let done = guard.unlock().await;
                 self.note(number, format_args!("unlock {done:?}"));
+                let lost = matches!(done, Err(Error::NotHeld { .. }));
+                if lost && lease.is_none() && self.world.is_calm() {
+                    self.find(&format!("alarm: {done:?}"));
+                }
                 let options = &self.world.options;
                 let most =
                     options.retry_timeout + options.command_timeout + Duration::from_millis(100);

@@ -79,16 +79,18 @@ async fn happen(world: Arc<World>, at: Instant, end: Instant, what: What, tasks:
             if !stopped.is_up() {
                 return;
             }
-            let data = match data {
+            let restored = match data {
                 Data::None => Some(redis_in_process::Server::new().snapshot()),
                 Data::All | Data::Old(_) => old,
             };
             stopped.stop();
             world.clients.iter().for_each(|client| client.links[server].break_all(Rest::Lost));
             sleep_until(until(lasts)).await;
-            stopped.start(data.as_ref(), false);
-            // What came back may have been released since.
-            world.take_state(server);
+            stopped.start(restored.as_ref(), false);
+            if data != Data::All {
+                // What came back may have been released since.
+                world.take_state(server);
+            }
         }
         What::FailOver { server, lasts, .. } => {
             let stopped = &world.servers[server];

@@ -41,7 +41,7 @@ pub(super) struct Operation {
     /// Polled once, and then not for so long.
     pub(super) unpolled: Option<Duration>,
     pub(super) hold: Duration,
-    /// Holds it without looking whether it is lost.
+    /// Goes on holding it after it is lost.
     pub(super) asleep: bool,
     pub(super) again: Option<Kind>,
     pub(super) end: End,

@@ -194,7 +194,7 @@ impl SimServer {
     }
 
     /// Keys and channels, but for the counters of fencing tokens, which stay.
-    pub(super) fn left(&self) -> Vec<String> {
+    pub(super) fn left(&self) -> Vec<(String, String)> {
         let mut state = self.state();
         let mut left: Vec<_> = state
             .redis
@@ -202,10 +202,11 @@ impl SimServer {
             .into_iter()
             .map(|(key, entry)| (String::from_utf8(key).unwrap(), entry))
             .filter(|(key, _)| !key.starts_with("redisson_lock_token:"))
-            .map(|(key, entry)| format!("s{} {key} {entry:?}", self.name))
+            .map(|(key, entry)| (key.clone(), format!("s{} {key} {entry:?}", self.name)))
             .collect();
         if let Said::Array(channels) = state.redis.command(&["pubsub", "channels"]) {
-            left.extend(channels.into_iter().map(|channel| format!("s{} {channel:?}", self.name)));
+            let shown = |channel| (String::new(), format!("s{} {channel:?}", self.name));
+            left.extend(channels.into_iter().map(shown));
         }
         left
     }

@@ -1,15 +1,26 @@
 //! Many seeds.
 //!
 //! `SIM_SEED=7` runs one seed and prints its trace, `SIM_SEEDS=0..1000` so many, and
-//! `SIM_SECONDS=60` as many as fit.
+//! `SIM_SECONDS=60` as many as fit. `SIM_SHRINK=0` does not shrink what fails, and `SIM_STOP=1` stops there.
 
 use std::time::{Duration, Instant};
 
 use super::{Report, plan::Plan, run, shrink::shrink};
 use crate::sometimes::counts;
 
-/// So many seeds take each rare branch.
+/// So many seeds take each rare branch, but for the rarest.
 const ENOUGH_SEEDS: u64 = 500;
+
+/// So many seeds take these, too.
+const ENOUGH_FOR_ALL: u64 = 4_000;
+const RAREST: &[&str] = &[
+    "batch: one is sent by itself",
+    "head: found that it was put out",
+    "lease: taken",
+    "majority: those left out are asked too",
+    "re-entry: its owner had released it",
+    "release: unknown who did it",
+];
 
 fn env<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
@@ -66,6 +77,9 @@ fn whatever_goes_wrong_locks_exclude_and_everybody_gets_a_turn() {
                 false => println!("seed {seed}: {:#?}", report.findings),
             }
             failed.push(seed);
+            if env::<u32>("SIM_STOP").is_some() {
+                break;
+            }
         }
     }
     println!(
@@ -78,7 +92,9 @@ fn whatever_goes_wrong_locks_exclude_and_everybody_gets_a_turn() {
     assert!(failed.is_empty(), "{} of {count} seeds fail: {failed:?}", failed.len());
     assert!(count > 0 && operations > 0, "nothing was tried");
     if count >= ENOUGH_SEEDS {
-        let never: Vec<_> = taken.iter().filter(|(_, times)| **times == 0).collect();
+        let wanted = |branch: &&str| count >= ENOUGH_FOR_ALL || !RAREST.contains(branch);
+        let never = taken.iter().filter(|(branch, times)| **times == 0 && wanted(branch));
+        let never: Vec<_> = never.collect();
         assert!(never.is_empty(), "never taken: {never:?}");
     }
 }

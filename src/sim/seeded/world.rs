@@ -105,6 +105,11 @@ impl World {
         self.healed.store(true, Ordering::Relaxed);
     }
 
+    /// Whether nothing has happened that can cost a hold that is renewed.
+    pub(super) fn is_calm(&self) -> bool {
+        self.options.faults.iter().all(|fault| fault.is_harmless()) && !self.options.force
+    }
+
     /// A server may have lost what it has granted.
     pub(super) fn take_state(&self, server: usize) {
         self.log.lock().unwrap().taken.push(Taken { server, at: Instant::now() });
@@ -116,6 +121,10 @@ impl World {
 
     pub(super) fn block(&self, lasts: Duration) {
         self.log.lock().unwrap().blocked.push((Instant::now(), lasts));
+    }
+
+    pub(super) fn was_blocked(&self) -> bool {
+        !self.log.lock().unwrap().blocked.is_empty()
     }
 
     /// For how long nobody was polled since.
