@@ -90,7 +90,7 @@ async fn live(world: &Arc<World>, plan: &Plan) {
     });
     // What the servers' clocks count twice.
     let twice = Duration::from_millis(steps_back.sum());
-    let leases = options.watchdog.max(Duration::from_millis(5_020)) + twice;
+    let leases = options.watchdog.max(options.lease + Duration::from_millis(20)) + twice;
     let soon = leases + options.fair_wait + options.command_timeout + Duration::from_secs(8);
     for (_, task) in tasks {
         match timeout(soon + Duration::from_secs(30), task).await {

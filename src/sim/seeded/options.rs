@@ -101,6 +101,8 @@ pub(super) struct Options {
     pub(super) force: bool,
     /// Whether most pauses are short.
     pub(super) hurried: bool,
+    /// The longest lease that callers ask for.
+    pub(super) lease: Duration,
     /// How long things go wrong.
     pub(super) traffic: Duration,
 }
@@ -129,7 +131,8 @@ impl Options {
             names: rng.usize(1..=2),
             kinds,
             faults,
-            watchdog: ms(rng.u64(1_000..6_000)),
+            // A hold that nobody undoes is there for long, or is soon taken by the next.
+            watchdog: ms(if rng.bool() { rng.u64(1_000..6_000) } else { rng.u64(15_000..60_000) }),
             command_timeout: ms(rng.u64(100..3_000)),
             retry_timeout: ms(rng.u64(500..10_000)),
             fair_wait: ms(rng.u64(1_000..10_000)),
@@ -140,6 +143,7 @@ impl Options {
             unpolled: rng.bool(),
             force: takes_state && !calm && rng.bool(),
             hurried: rng.bool(),
+            lease: ms(if rng.bool() { 5_000 } else { 60_000 }),
             traffic: ms(rng.u64(1_000..20_000)),
         }
     }

@@ -193,9 +193,10 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
     let kind = *rng.choice(&options.kinds).expect("one at least");
     let traffic = options.traffic.as_millis() as u64;
     let maybe = |rng: &mut Rng, of: u32| rng.u32(0..of) == 0;
+    let longest_lease = options.lease.as_millis() as u64;
     let longest = if maybe(rng, 5) { 8_000 } else { 200 };
     let wait = maybe(rng, 2).then(|| if maybe(rng, 3) { ms(0) } else { spread(rng, 6_000) });
-    let lease = (options.leases && maybe(rng, 3)).then(|| ms(20) + spread(rng, 5_000));
+    let lease = (options.leases && maybe(rng, 3)).then(|| ms(20) + spread(rng, longest_lease));
     Operation {
         pause: match options.hurried {
             true => spread(rng, traffic / 4),
