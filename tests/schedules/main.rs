@@ -7,6 +7,7 @@
 //! - `FUZZ_SEED=…` begins with that seed. A failure prints the command that repeats its schedule.
 
 mod capture;
+mod clients;
 mod fair;
 mod fuzz;
 mod model;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::clients::{Id, Name};
 use crate::model::Ms;
-use crate::reentrant::{Id, Name};
 
 /// What somebody may do next.
 #[derive(Debug, Clone)]

@@ -43,7 +43,7 @@ impl Fair {
             );
         }
         choices.extend(self.janitor.next().map(|(id, _)| (3, Action::Tidy(id))));
-        for who in self.threads.iter().map(|thread| thread.name) {
+        for who in self.threads.iter().map(|thread| thread.id.owner) {
             // None waits longer than THEIR_WAIT: its grant would take more than ours count on.
             for (weight, wait) in [(4, None), (2, Some(50)), (2, Some(150))] {
                 for lease in [None, Some(60), Some(150)] {
@@ -71,12 +71,12 @@ impl Fair {
                 return Some(Closing::Act(Action::OwnerStep(owner.name, step)));
             }
         }
-        for thread in self.threads.iter().filter(|thread| !thread.dead) {
+        for thread in self.threads.iter().filter(|thread| !thread.own.dead) {
             if let Some(copy) = thread.pending {
                 return Some(Closing::Run(copy));
             }
-            if thread.count > 0 && thread.wish.is_none() {
-                return Some(Closing::Act(Action::ThreadUnlocks(thread.name)));
+            if thread.holds() && thread.own.wish.is_none() {
+                return Some(Closing::Act(Action::ThreadUnlocks(thread.id.owner)));
             }
         }
         let duty = self.janitor.next().next().filter(|_| tidy);

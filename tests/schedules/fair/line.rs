@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use harness::redis::Value;
 
-use super::call::{Call, Verb, World, is_ours, unwire};
+use super::call::{Call, Turn, Verb, World, is_ours, unwire};
 use super::scripts::CHANNEL;
 use super::state::{State, is_unseen, mark, mark_of};
-use super::times::{HEARTBEAT, SKEW, THEIR_WAIT, WAIT};
+use super::times::{HEARTBEAT, SKEW, WAIT};
+use crate::clients::{Id, Redisson, THEIR_WAIT};
 use crate::model::{Kind, Ms};
-use crate::reentrant::Id;
 
 /// Milliseconds of a deadline that are no difference: a remaining time is a little shorter when a script asks for it.
 const NEARLY: f64 = 0.1;
@@ -84,14 +84,14 @@ impl Line {
     ) {
         let before = std::mem::replace(&mut self.state, State::seen(world));
         world.say(|| format!("        server: {}", self.state.shown()));
-        if let Verb::Acquire { stands: true, not_after, .. } = call.verb
+        if let Verb::Acquire { terms: Turn { stands: true }, not_after, .. } = call.verb
             && world.now() <= not_after
         {
             self.seen.insert(call.id, world.now());
         }
         self.check_places(call, &before, living, world);
         self.check_holders(call, answer, &before, world);
-        if let (Verb::TheirLock { .. }, Value::Int(..0)) = (call.verb, answer) {
+        if let (Verb::Redisson(Redisson::Lock { .. }), Value::Int(..0)) = (call.verb, answer) {
             let what = format!("{call} is answered with less than nothing");
             world.violation(Kind::NegativeWait, what);
         }
@@ -101,7 +101,7 @@ impl Line {
         if !call.verb.is_theirs() || self.judges_theirs {
             self.check_wakes(call, &before, world);
         }
-        if matches!(call.verb, Verb::Force { .. } | Verb::TheirForce) {
+        if call.verb.is_force() {
             let gone = before.holders.keys().filter(|id| !self.state.holders.contains_key(id));
             self.ousted.extend(gone);
         }
@@ -165,7 +165,7 @@ impl Line {
                 );
             }
         }
-        let leaves = matches!(call.verb, Verb::Withdraw | Verb::TheirGiveUp { .. });
+        let leaves = matches!(call.verb, Verb::Tidy | Verb::Redisson(Redisson::GiveUp { .. }));
         for (id, _) in self.places.iter().filter(|(id, _)| !state.keeps_place(*id, before)) {
             if entitled(id) && !granted.contains(id) && !(leaves && *id == call.id) {
                 world.violation(Kind::Evicted, format!("{call} drops {id}, which is alive"));
@@ -187,7 +187,7 @@ impl Line {
         if !state.holders.is_empty() && state.until.is_none() {
             world.violation(Kind::NoTtl, format!("{call} leaves the lock without a TTL"));
         }
-        let is_late = call.verb.not_after().is_some_and(|not_after| now > not_after);
+        let is_late = call.is_late(now);
         if is_late && state != before {
             world.violation(Kind::TooLate, format!("{call} runs at {now}"));
         }
@@ -221,7 +221,7 @@ impl Line {
         let now = world.now() as f64;
         let mut wrong =
             |what: String| world.violation(Kind::WrongDeadline, format!("{call} {what}"));
-        let Verb::Acquire { stands, not_after, .. } = call.verb else {
+        let Verb::Acquire { terms: Turn { stands }, not_after, .. } = call.verb else {
             for (id, deadline) in &self.state.deadlines {
                 if before.deadlines.get(id).is_some_and(|had| had != deadline) {
                     wrong(format!("moves the deadline of {id}"));

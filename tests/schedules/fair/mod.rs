@@ -6,7 +6,6 @@
 
 mod action;
 mod call;
-mod captured_scripts;
 mod choices;
 mod line;
 mod on_reply;
@@ -25,17 +24,16 @@ use std::collections::HashSet;
 use harness::redis::Value;
 
 use crate::LOCK;
+use crate::clients::{Id, Janitor, Name, Redisson};
 use crate::fuzz::Fuzzed;
 use crate::model::{Closing, Kind, Model, Ms, Server, StepId};
-use crate::reentrant::{Id, Janitor, Name};
 use action::{Action, OwnerStep, Wish};
 use call::{Call, Verb, World};
-use captured_scripts::capture_scripts;
 use line::{Line, Living, whose};
 use owner::{Claim, Owner};
 use rules::{Rule, Rules};
 use scripts::{DEADLINES, QUEUE, Scripts};
-use thread::Thread;
+use thread::{Thread, rings_at};
 
 /// Who breaks the lock by force, and a stranger.
 const OUTSIDER: Id = Id { owner: '!', number: 0 };
@@ -77,7 +75,7 @@ impl Fuzzed for Fair {
             rules,
             scripts: scripts.clone(),
             owners: "ABCD".chars().map(|name| Owner { name, claim: None }).collect(),
-            threads: threads.chars().map(Thread::new).collect(),
+            threads: threads.chars().map(|owner| Thread::new(Id { owner, number: 0 })).collect(),
             janitor: Janitor::default(),
             line: Line::new(!scripts.ours),
             dead: HashSet::new(),
@@ -87,14 +85,13 @@ impl Fuzzed for Fair {
 
 impl Fair {
     fn call(&mut self, id: Id, mut verb: Verb, operation: StepId, world: &mut World<'_>) {
-        if !self.rules.keep(Rule::NotAfter)
-            && let Verb::Acquire { not_after, .. } = &mut verb
-        {
-            *not_after = Ms::MAX;
+        if !self.rules.keep(Rule::NotAfter) {
+            verb.lasts_for_ever();
         }
         let skew =
-            self.threads.iter().find(|thread| thread.id() == id).map_or(0, |thread| thread.skew);
-        let call = Call { id, verb, operation, clock: world.now().cast_signed() + skew };
+            self.threads.iter().find(|thread| thread.id == id).map_or(0, |thread| thread.own.skew);
+        let call =
+            Call { clock: world.now().cast_signed() + skew, ..Call::new(id, verb, operation) };
         let invocation = self.scripts.invocation(&call);
         world.send(call, invocation);
     }
@@ -129,8 +126,8 @@ impl Fair {
 
     fn living(&self) -> Living {
         let ours = self.owners.iter().filter_map(Owner::waits).filter(|claim| claim.is_steady());
-        let theirs = self.threads.iter().filter(|thread| !thread.dead);
-        let theirs = theirs.filter(|thread| thread.wish.is_some()).map(Thread::id);
+        let theirs =
+            self.threads.iter().filter(|thread| thread.own.waits()).map(|thread| thread.id);
         ours.map(|claim| claim.id).chain(theirs).collect()
     }
 
@@ -148,8 +145,8 @@ impl Fair {
     fn is_somebodys(&self, id: Id) -> bool {
         let wanted = |owner: &Owner| owner.claim.as_ref().is_some_and(|claim| claim.id == id);
         let theirs = |thread: &Thread| {
-            let busy = thread.count > 0 || thread.pending.is_some() || thread.wish.is_some();
-            thread.id() == id && (busy || thread.dead)
+            let waiter = &thread.own;
+            thread.id == id && (thread.is_busy() || waiter.wish.is_some() || waiter.dead)
         };
         self.owners.iter().any(wanted)
             || self.threads.iter().any(theirs)
@@ -159,7 +156,7 @@ impl Fair {
 
     /// Whether this waiter will look at the lock again.
     fn waits(&self, id: Id) -> bool {
-        let theirs = |thread: &Thread| thread.id() == id && !thread.dead && thread.wish.is_some();
+        let theirs = |thread: &Thread| thread.id == id && thread.own.waits();
         self.owners.iter().filter_map(Owner::waits).any(|claim| claim.id == id)
             || self.threads.iter().any(theirs)
     }
@@ -173,7 +170,10 @@ impl Fair {
     }
 
     fn thread(&mut self, name: Name) -> &mut Thread {
-        self.threads.iter_mut().find(|thread| thread.name == name).expect("a thread of that name")
+        self.threads
+            .iter_mut()
+            .find(|thread| thread.id.owner == name)
+            .expect("a thread of that name")
     }
 }
 
@@ -196,17 +196,17 @@ impl Model for Fair {
         let operation = world.step();
         match *action {
             Action::OwnerStep(who, step) => self.do_step(who, step, world),
-            Action::Tidy(id) => self.call(id, Verb::Withdraw, operation, world),
+            Action::Tidy(id) => self.call(id, Verb::Tidy, operation, world),
             Action::Force { theirs: false } => {
                 let verb = Verb::Force { not_after: world.now() + 20 };
                 self.call(OUTSIDER, verb, operation, world);
             }
             Action::Force { theirs: true } => {
-                self.call(OUTSIDER, Verb::TheirForce, operation, world)
+                self.call(OUTSIDER, Verb::Redisson(Redisson::Force), operation, world)
             }
             Action::Meddle => {
                 let verb = if operation.is_multiple_of(2) {
-                    Verb::Withdraw
+                    Verb::Tidy
                 } else {
                     Verb::Release { count: 0 }
                 };
@@ -235,8 +235,8 @@ impl Model for Fair {
         world: &mut World<'_>,
     ) {
         match call.verb {
-            Verb::Withdraw => self.janitor.answered(call.id, sent),
-            Verb::Force { .. } | Verb::TheirForce => {}
+            Verb::Tidy => self.janitor.answered(call.id, sent),
+            Verb::Force { .. } | Verb::Redisson(Redisson::Force) => {}
             verb if verb.is_theirs() => self.on_thread_reply(call, answer, world),
             _ => self.on_reply(name, sent, call, answer, world),
         }
@@ -244,7 +244,7 @@ impl Model for Fair {
 
     fn alarm(&self) -> Option<Ms> {
         let ours = self.owners.iter().filter_map(Owner::alarm);
-        ours.chain(self.threads.iter().filter_map(Thread::alarm)).min()
+        ours.chain(self.threads.iter().filter_map(rings_at)).min()
     }
 
     fn ring(&mut self, world: &mut World<'_>) {
@@ -255,8 +255,8 @@ impl Model for Fair {
                 self.owner_rings(name, world);
             }
         }
-        for name in self.threads.iter().map(|thread| thread.name).collect::<Vec<_>>() {
-            if due(self.thread(name).alarm()) {
+        for name in self.threads.iter().map(|thread| thread.id.owner).collect::<Vec<_>>() {
+            if due(rings_at(self.thread(name))) {
                 self.thread_rings(name, world);
             }
         }
@@ -270,9 +270,14 @@ impl Model for Fair {
     fn check(&self, world: &mut World<'_>) {
         let now = world.now();
         let ours = self.owners.iter().filter_map(|owner| owner.believes(now));
-        let theirs = self.threads.iter().filter_map(|thread| thread.believes(world));
-        let believers: Vec<Id> =
-            ours.chain(theirs).filter(|id| !self.line.is_ousted(*id)).collect();
+        let theirs = self
+            .threads
+            .iter()
+            .filter(|thread| !thread.own.dead && thread.believes(world).is_some());
+        let believers: Vec<Id> = ours
+            .chain(theirs.map(|thread| thread.id))
+            .filter(|id| !self.line.is_ousted(*id))
+            .collect();
         if let [one, other, ..] = believers[..] {
             world
                 .violation(Kind::TwoHolders, format!("{one} and {other} believe to hold at {now}"));
@@ -287,17 +292,15 @@ impl Model for Fair {
             world.violation(Kind::Orphan, what);
         }
         self.line.check_head(|id| self.waits(id), &self.living(), world);
-        let sleeps = self
-            .threads
-            .iter()
-            .find(|thread| !thread.dead && thread.wish.is_some() && thread.pending.is_none());
+        let sleeps =
+            self.threads.iter().find(|thread| thread.own.waits() && thread.pending.is_none());
         if let Some(thread) = sleeps
             && self.line.is_free()
             && self.alarm().is_none()
             && self.janitor.next().next().is_none()
             && world.network.to_run().is_empty()
         {
-            let what = format!("the lock is free, and {} sleeps for ever", thread.id());
+            let what = format!("the lock is free, and {} sleeps for ever", thread.id);
             world.violation(Kind::Stuck, what);
         }
     }

@@ -6,8 +6,8 @@ use super::Fair;
 use super::call::{Call, Verb, World};
 use super::rules::Rule;
 use super::times::HEARTBEAT;
+use crate::clients::Name;
 use crate::model::{Ms, StepId, virtual_ms};
-use crate::reentrant::Name;
 
 impl Fair {
     /// An owner hears the answer to its copy of that name.

@@ -2,8 +2,8 @@
 
 use super::action::OwnerStep;
 use super::call::Verb;
+use crate::clients::{Id, Name};
 use crate::model::{Ms, StepId};
-use crate::reentrant::{Id, Name};
 
 const MAX_COPIES: usize = 3;
 const MAX_COUNT: u32 = 3;

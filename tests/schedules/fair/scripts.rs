@@ -1,11 +1,11 @@
 //! The scripts: this crate's as shipped or with a rule left out, Redisson's as captured.
 
-use super::call::{Call, Verb, wire};
-use super::captured_scripts::CapturedScripts;
+use super::call::{Call, Turn, Verb, wire};
 use super::rules::{Rule, Rules};
-use super::times::{THEIR_WAIT, WAIT, WATCHDOG};
-use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
-use crate::template::{Filling, Template};
+use super::times::WAIT;
+use crate::clients::{CapturedScripts, THEIR_WAIT};
+use crate::model::{Arg, Change, Invocation, Script, Server, text};
+use crate::template::Filling;
 use crate::{LOCK, PUBLISH};
 
 pub(super) const QUEUE: &str = "redisson_lock_queue:{lock}";
@@ -95,7 +95,7 @@ impl Scripts {
     pub(super) fn invocation(&self, call: &Call) -> Invocation {
         let id = text(wire(call.id));
         let (script, args) = match call.verb {
-            Verb::Acquire { lease, not_after, stands } => (
+            Verb::Acquire { lease, not_after, terms: Turn { stands } } => (
                 &self.acquire,
                 vec![
                     id,
@@ -115,7 +115,7 @@ impl Scripts {
                 &self.release,
                 vec![id, text(count), Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)],
             ),
-            Verb::Withdraw => {
+            Verb::Tidy => {
                 (&self.withdraw, vec![id, Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)])
             }
             Verb::Renew { lease } => (&self.renew, vec![id, Arg::Lease(lease)]),
@@ -123,17 +123,12 @@ impl Scripts {
                 &self.force,
                 vec![Arg::NotAfter(not_after), Arg::Lease(WAIT), text(CHANNEL), text(PUBLISH)],
             ),
-            Verb::TheirLock { lease, wait } => {
-                return fill(&self.theirs().lock, call, lease.unwrap_or(WATCHDOG), wait);
+            Verb::Redisson(theirs) => {
+                let (holder, operation, clock) = (&wire(call.id), call.operation, call.clock);
+                let filling = Filling { holder, operation, clock, ..Filling::default() };
+                return self.theirs().invocation(theirs, filling);
             }
-            Verb::TheirGiveUp { wait } => return fill(&self.theirs().give_up, call, 0, wait),
-            Verb::TheirUnlock { lease } => {
-                return fill(&self.theirs().unlock, call, lease, THEIR_WAIT);
-            }
-            Verb::TheirRenewal => return fill(&self.theirs().renewal, call, WATCHDOG, THEIR_WAIT),
-            Verb::TheirForce => {
-                return fill(&self.theirs().force_unlock, call, WATCHDOG, THEIR_WAIT);
-            }
+            Verb::Own(never) => match never {},
         };
         let keys = match call.verb {
             Verb::Reenter { .. } | Verb::Renew { .. } => vec![LOCK.into()],
@@ -145,9 +140,4 @@ impl Scripts {
     fn theirs(&self) -> &CapturedScripts {
         self.theirs.as_ref().expect("Redisson's scripts")
     }
-}
-
-fn fill(template: &Template, call: &Call, lease: Ms, wait: Ms) -> Invocation {
-    let (holder, operation, clock) = (&wire(call.id), call.operation, call.clock);
-    template.fill(Filling { holder, operation, lease, wait, clock })
 }

@@ -6,8 +6,8 @@ use super::call::{World, is_ours, unwire};
 use super::scripts::{DEADLINES, QUEUE};
 use super::times::WAIT;
 use crate::LOCK;
+use crate::clients::Id;
 use crate::model::{EPOCH_MS, Ms, REAL_MS_PER_MS};
-use crate::reentrant::Id;
 
 /// What the server keeps.
 #[derive(Debug, Default, Clone, PartialEq)]

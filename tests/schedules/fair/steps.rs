@@ -2,12 +2,12 @@
 
 use super::Fair;
 use super::action::{OwnerStep, Wish};
-use super::call::{Call, Verb, World};
+use super::call::{Call, Turn, Verb, World};
 use super::owner::{Claim, Operation};
 use super::rules::Rule;
 use super::times::{ATTEMPT, HEARTBEAT};
+use crate::clients::{Id, Name};
 use crate::model::Ms;
-use crate::reentrant::{Id, Name};
 
 /// Those of one process, who die together.
 const PROCESS: [Name; 2] = ['C', 'D'];
@@ -80,7 +80,7 @@ impl Fair {
             self.forget(who, now);
         } else {
             claim.next_turn = now + HEARTBEAT;
-            let call = Call { id: claim.id, verb: self.turn(who, now), operation: 0, clock: 0 };
+            let call = Call::new(claim.id, self.turn(who, now), 0);
             let answer = self.run_at_once(&call, world);
             self.on_reply(0, now, &call, &answer, world);
         }
@@ -88,7 +88,11 @@ impl Fair {
 
     fn turn(&mut self, who: Name, now: Ms) -> Verb {
         let claim = self.claim(who);
-        Verb::Acquire { lease: claim.lease, not_after: now + ATTEMPT, stands: claim.stands }
+        Verb::Acquire {
+            lease: claim.lease,
+            not_after: now + ATTEMPT,
+            terms: Turn { stands: claim.stands },
+        }
     }
 
     /// A turn by way of the network.

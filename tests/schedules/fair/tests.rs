@@ -2,7 +2,8 @@
 
 use harness::RedisServer;
 
-use super::{Fair, Rule, capture_scripts};
+use super::{Fair, Rule};
+use crate::clients::capture_scripts;
 use crate::fuzz::{Fuzz, is_found, is_found_by, is_found_near, run_all, tell_how_often};
 use crate::model::{Kind, Rules};
 
@@ -16,7 +17,7 @@ fn fair_no_schedule_goes_wrong() {
 fn fair_no_schedule_with_redisson_goes_wrong() {
     const NAME: &str = "fair_no_schedule_with_redisson_goes_wrong";
     let redis = RedisServer::builder().unix_socket().start();
-    let Some(theirs) = capture_scripts(&redis, NAME) else { return };
+    let Some(theirs) = capture_scripts(&redis, NAME, "fair") else { return };
     let mut fuzz = Fuzz::<Fair>::new(&redis, Rules::all());
     fuzz.scripts.theirs = Some(theirs);
     run_all(&mut fuzz, NAME);
@@ -78,7 +79,7 @@ fn fair_a_raise_that_leaves_redisson_behind_makes_its_time_short() {
 /// With Redisson's waiters beside ours; nothing, when there is no Java.
 fn is_found_with_redisson(test: &str, rule: Rule, kind: Kind) {
     let redis = RedisServer::builder().unix_socket().start();
-    let Some(theirs) = capture_scripts(&redis, test) else { return };
+    let Some(theirs) = capture_scripts(&redis, test, "fair") else { return };
     let mut fuzz = Fuzz::<Fair>::new(&redis, Rules::without(rule));
     fuzz.scripts.theirs = Some(theirs);
     is_found_by(&mut fuzz, 0, rule, kind);
@@ -88,7 +89,7 @@ fn is_found_with_redisson(test: &str, rule: Rule, kind: Kind) {
 #[test]
 fn fair_redisson_is_counted() {
     let redis = RedisServer::builder().unix_socket().start();
-    let Some(theirs) = capture_scripts(&redis, "fair_redisson_is_counted") else { return };
+    let Some(theirs) = capture_scripts(&redis, "fair_redisson_is_counted", "fair") else { return };
     let mut fuzz = Fuzz::<Fair>::new(&redis, Rules::all());
     fuzz.scripts.theirs = Some(theirs);
     for (ours, asynchronous, who) in [

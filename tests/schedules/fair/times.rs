@@ -5,8 +5,6 @@ use crate::model::Ms;
 /// How long a waiter of ours keeps its place unseen, and how often it shows itself.
 pub(super) const WAIT: Ms = 100;
 pub(super) const HEARTBEAT: Ms = 30;
-/// How long one of Redisson's does.
-pub(super) const THEIR_WAIT: Ms = 600;
 /// How far a Java clock may be wrong.
 pub(super) const SKEW: i64 = 50;
 /// How long the copies of an attempt count.
@@ -14,5 +12,3 @@ pub(super) const ATTEMPT: Ms = 60;
 
 /// The first is over before anybody looks by himself.
 pub(super) const LEASES: [Ms; 4] = [20, 60, 150, 400];
-/// The lease of a hold without one, renewed every third of it.
-pub(super) const WATCHDOG: Ms = 90;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::call::{Id, Name, Seat};
+use super::call::{Id, Seat};
+use crate::clients::Name;
 use crate::model::Ms;
 
 /// What somebody may do next.

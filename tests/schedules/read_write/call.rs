@@ -3,10 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::clients::{self, Name, OwnVerb, Terms};
 use crate::model::{self, Ms, StepId};
-
-/// A client, by one letter.
-pub(crate) type Name = char;
 
 /// Who breaks the lock by force.
 pub(super) const OUTSIDER: Name = '!';
@@ -37,92 +35,33 @@ pub(super) const SLOW: Name = 'B';
 /// The world in which these calls are made.
 pub(super) type World<'s> = model::World<'s, Call>;
 
-/// A call of a script, of which there may be several copies.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
-    /// Whom it is about.
-    pub(crate) id: Id,
-    pub(crate) verb: Verb,
-    /// The first copy of the same operation.
-    pub(crate) operation: StepId,
-}
+pub(super) type Call = clients::Call<Id, Under, Plain>;
+pub(super) type Verb = clients::Verb<Under, Plain>;
 
-/// What is called.
+/// The write hold of the same owner.
+pub(super) type Under = Option<Id>;
+
+/// A plain lock of the same name.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Verb {
-    Acquire {
-        lease: Ms,
-        not_after: Ms,
-        /// The write hold of the same owner.
-        under: Option<Id>,
-    },
-    Reenter {
-        count: u32,
-        lease: Ms,
-        not_after: Ms,
-    },
-    Release {
-        count: u32,
-    },
-    Renew {
-        lease: Ms,
-    },
-    /// The janitor's release to 0.
-    Tidy,
-    /// An outsider's force unlock of the side its id tells.
-    Force {
-        not_after: Ms,
-    },
-    /// Redisson's own scripts, run by a thread of its own.
-    TheirLock {
-        lease: Option<Ms>,
-    },
-    TheirUnlock {
-        lease: Ms,
-        twice: bool,
-    },
-    TheirRenewal,
-    TheirForce,
-    /// A plain lock of the same name.
-    PlainLock {
-        lease: Ms,
-    },
-    PlainUnlock,
+pub(crate) enum Plain {
+    Lock { lease: Ms },
+    Unlock,
 }
 
-impl Verb {
-    /// Whether it is a script of Redisson's, which need not keep our promises.
-    pub(crate) fn is_theirs(self) -> bool {
-        matches!(
-            self,
-            Self::TheirLock { .. }
-                | Self::TheirUnlock { .. }
-                | Self::TheirRenewal
-                | Self::TheirForce
-        )
-    }
-
-    pub(crate) fn is_force(self) -> bool {
-        matches!(self, Self::Force { .. } | Self::TheirForce)
-    }
-
-    /// Server time past which a copy does nothing.
-    pub(crate) fn not_after(self) -> Option<Ms> {
-        match self {
-            Self::Acquire { not_after, .. }
-            | Self::Reenter { not_after, .. }
-            | Self::Force { not_after } => Some(not_after),
-            _ => None,
-        }
-    }
-
-    /// Whether the hold is to end.
-    pub(crate) fn ends_hold(self) -> bool {
-        matches!(self, Self::Release { count: 0 } | Self::Tidy)
+impl Terms for Under {
+    fn told(self) -> String {
+        self.map(|id| format!(", under {id}")).unwrap_or_default()
     }
 }
+
+impl OwnVerb for Plain {}
 
 impl Id {
+    /// The first id of a client's side, and the only one of a thread of Redisson's.
+    pub(super) fn first(seat: Seat) -> Self {
+        Self { owner: seat.owner, number: 0, write: seat.write }
+    }
+
     pub(crate) fn seat(self) -> Seat {
         Seat { owner: self.owner, write: self.write }
     }
@@ -141,7 +80,8 @@ impl fmt::Display for Seat {
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}{}", self.owner, self.number, if self.write { ":write" } else { "" })
+        let base = clients::Id { owner: self.owner, number: self.number };
+        write!(f, "{base}{}", if self.write { ":write" } else { "" })
     }
 }
 
@@ -150,48 +90,18 @@ impl FromStr for Id {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (base, write) = text.strip_suffix(":write").map_or((text, false), |base| (base, true));
-        let parts = base.split_once(':').and_then(|(owner, number)| {
-            Some(Self { owner: owner.parse().ok()?, number: number.parse().ok()?, write })
-        });
-        parts.ok_or_else(|| format!("no holder of ours: {text}"))
+        let clients::Id { owner, number } = base.parse()?;
+        Ok(Self { owner, number, write })
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for Plain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = self.id;
-        match self.verb {
-            Verb::Acquire { lease, not_after, under } => {
-                let under = under.map(|id| format!(", under {id}")).unwrap_or_default();
-                write!(f, "acquire({id}{under}, lease {lease}{})", in_time(not_after))
-            }
-            Verb::Reenter { count, lease, not_after } => {
-                write!(f, "reenter({id}, to {count}, lease {lease}{})", in_time(not_after))
-            }
-            Verb::Release { count } => write!(f, "release({id}, to {count})"),
-            Verb::Renew { lease } => write!(f, "renew({id}, lease {lease})"),
-            Verb::Tidy => write!(f, "release({id}, to 0) by the janitor"),
-            Verb::Force { .. } => write!(f, "force_unlock of the {}", side(id)),
-            Verb::TheirLock { lease: Some(lease) } => {
-                write!(f, "Redisson's lock({id}, lease {lease})")
-            }
-            Verb::TheirLock { lease: None } => write!(f, "Redisson's lock({id})"),
-            Verb::TheirUnlock { twice: false, .. } => write!(f, "Redisson's unlock({id})"),
-            Verb::TheirUnlock { twice: true, .. } => write!(f, "Redisson's unlock({id}), twice"),
-            Verb::TheirRenewal => write!(f, "Redisson's renewal({id})"),
-            Verb::TheirForce => write!(f, "Redisson's forceUnlock of the {}", side(id)),
-            Verb::PlainLock { lease } => write!(f, "a plain lock's acquire({id}, lease {lease})"),
-            Verb::PlainUnlock => write!(f, "a plain lock's release({id})"),
+        match self {
+            Self::Lock { lease } => write!(f, "a plain lock's acquire, lease {lease}, "),
+            Self::Unlock => write!(f, "a plain lock's release"),
         }
     }
-}
-
-fn side(id: Id) -> &'static str {
-    if id.write { "writer" } else { "readers" }
-}
-
-fn in_time(not_after: Ms) -> String {
-    if not_after == Ms::MAX { String::new() } else { format!(", not after {not_after}") }
 }
 
 /// Whether this is a thread of Redisson's.

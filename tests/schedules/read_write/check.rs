@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::call::{Id, STRANGER, World, is_theirs};
 use super::thread::Thread;
-use super::times::WATCHDOG;
 use super::{Life, ReadWrite};
+use crate::clients::WATCHDOG;
 use crate::model::{Kind, Ms};
 
 impl ReadWrite {
@@ -18,7 +18,7 @@ impl ReadWrite {
             .filter(|claim| claim.believes(now))
             .map(|claim| (claim.id, claim.trusted_until));
         let theirs =
-            self.threads.iter().filter_map(|thread| Some((thread.id(), thread.believes(world)?)));
+            self.threads.iter().filter_map(|thread| Some((thread.id, thread.believes(world)?)));
         let stranger = Id { owner: STRANGER, number: 0, write: false };
         let strangers = self.stranger_until.filter(|until| now < *until);
         ours.chain(theirs)
@@ -83,11 +83,9 @@ impl ReadWrite {
         let ours = sure
             .filter(|claim| self.truth.stated_by(claim.id) == Some(claim.stated_by))
             .map(|claim| (claim.id, claim.count));
-        let theirs = self
-            .threads
-            .iter()
-            .filter(|thread| !thread.ends.is_empty() && thread.pending.is_none());
-        for (id, count) in ours.chain(theirs.map(|one| (one.id(), one.ends.len() as u32))) {
+        let theirs =
+            self.threads.iter().filter(|thread| thread.holds() && thread.pending.is_none());
+        for (id, count) in ours.chain(theirs.map(|one| (one.id, one.count()))) {
             if let Some(kept) = self.truth.count(id).filter(|kept| *kept != count) {
                 let what = format!("{id} holds {count} times, and the server keeps {kept}");
                 world.violation(Kind::WrongCount, what);
@@ -114,9 +112,7 @@ impl ReadWrite {
         if id.owner == STRANGER {
             return self.stranger_until.is_some();
         }
-        let thread = |thread: &Thread| {
-            thread.id() == id && (!thread.ends.is_empty() || thread.pending.is_some())
-        };
+        let thread = |thread: &Thread| thread.id == id && thread.is_busy();
         let gone = self.life(id.owner) == Life::Crashed;
         gone || self.claims.values().any(|claim| claim.id == id)
             || self.threads.iter().any(thread)

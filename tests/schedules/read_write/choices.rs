@@ -39,7 +39,7 @@ impl ReadWrite {
             }
         }
         choices.extend(self.janitor.next().map(|(id, _)| (3, Action::Tidy(id))));
-        for seat in self.threads.iter().map(|thread| thread.seat) {
+        for seat in self.threads.iter().map(|thread| thread.id.seat()) {
             choices.extend(
                 [None, Some(60), Some(150)].map(|lease| (2, Action::ThreadLocks(seat, lease))),
             );

@@ -2,7 +2,7 @@
 
 use super::action::OwnerStep;
 use super::call::{Id, Verb};
-use super::times::WATCHDOG;
+use crate::clients::WATCHDOG;
 use crate::model::{Ms, StepId};
 
 const MAX_COPIES: usize = 3;
@@ -83,7 +83,7 @@ impl Claim {
 
     /// Whether it has asked the server to end the hold.
     pub(super) fn lets_go(&self) -> bool {
-        self.operation.as_ref().is_some_and(|operation| operation.verb.ends_hold())
+        self.operation.as_ref().is_some_and(|operation| operation.verb.lets_go())
     }
 
     pub(super) fn believes(&self, now: Ms) -> bool {

@@ -22,11 +22,13 @@ use std::collections::BTreeMap;
 use harness::redis::Value;
 
 use crate::LOCK;
+use crate::clients::{Clients, Janitor, Name, Redisson, RedissonThreads};
 use crate::fuzz::Fuzzed;
 use crate::model::{Closing, Model, Ms, Server, StepId};
-use crate::reentrant::Janitor;
 use action::{Action, OwnerStep};
-use call::{Call, Id, Name, OUTSIDER, OWNERS, STRANGER, Seat, THREADS, Verb, World, is_theirs};
+use call::{
+    Call, Id, OUTSIDER, OWNERS, Plain, STRANGER, Seat, THREADS, Under, Verb, World, is_theirs,
+};
 use claim::Claim;
 use rules::{Rule, Rules};
 use scripts::{Scripts, TIMEOUTS};
@@ -88,25 +90,6 @@ impl Fuzzed for ReadWrite {
 }
 
 impl ReadWrite {
-    fn call(&mut self, mut call: Call, world: &mut World<'_>) {
-        if !self.rules.keep(Rule::NotAfter)
-            && let Verb::Acquire { not_after, .. } | Verb::Reenter { not_after, .. } =
-                &mut call.verb
-        {
-            *not_after = Ms::MAX;
-        }
-        let invocation = self.scripts.invocation(&call);
-        world.send(call, invocation);
-    }
-
-    /// Calls past the network.
-    fn run_at_once(&mut self, call: &Call, world: &mut World<'_>) -> Value {
-        world.say(|| format!("      {call}"));
-        let answer = world.run(&self.scripts.invocation(call));
-        self.note(call, &answer, world);
-        answer
-    }
-
     fn note(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
         let trusts = self.trusts(world);
         self.truth.ran(call, answer, &trusts, world);
@@ -117,8 +100,7 @@ impl ReadWrite {
             Action::OwnerStep(seat, step) => self.can_do(*seat, *step, now),
             Action::Stall(owner) => self.life(*owner) == Life::Up,
             Action::Crash(owner) => {
-                let waits =
-                    |thread: &Thread| thread.seat.owner == *owner && thread.pending.is_some();
+                let waits = |thread: &Thread| thread.id.owner == *owner && thread.pending.is_some();
                 self.life(*owner) == Life::Up && !self.threads.iter().any(waits)
             }
             Action::Wake(owner) => self.life(*owner) == Life::Stalled,
@@ -141,9 +123,9 @@ impl ReadWrite {
 
     fn plain(&mut self, verb: Verb, world: &mut World<'_>) {
         let id = Id { owner: STRANGER, number: 0, write: false };
-        let answer = self.run_at_once(&Call { id, verb, operation: world.step() }, world);
+        let answer = self.run_at_once(&Call::new(id, verb, world.step()), world);
         self.stranger_until = match (verb, answer) {
-            (Verb::PlainLock { lease }, Value::Nil) => Some(world.now() + lease),
+            (Verb::Own(Plain::Lock { lease }), Value::Nil) => Some(world.now() + lease),
             _ => None,
         };
     }
@@ -157,6 +139,39 @@ impl ReadWrite {
             let renewal = if renews { claim.renew_at } else { Ms::MAX };
             (*seat, claim.trusted_until.min(renewal))
         })
+    }
+}
+
+impl Clients for ReadWrite {
+    type Id = Id;
+    type Terms = Under;
+    type Own = Plain;
+
+    fn call(&mut self, mut call: Call, world: &mut World<'_>) {
+        if !self.rules.keep(Rule::NotAfter) {
+            call.verb.lasts_for_ever();
+        }
+        let invocation = self.scripts.invocation(&call);
+        world.send(call, invocation);
+    }
+
+    fn run_at_once(&mut self, call: &Call, world: &mut World<'_>) -> Value {
+        world.say(|| format!("      {call}"));
+        let answer = world.run(&self.scripts.invocation(call));
+        self.note(call, &answer, world);
+        answer
+    }
+
+    fn count(&self, id: Id) -> Option<u32> {
+        self.truth.count(id)
+    }
+
+    fn was_lost(&self, id: Id) -> bool {
+        self.truth.was_lost(id)
+    }
+
+    fn begin_again(&mut self, id: Id) {
+        self.truth.begin_again(id);
     }
 }
 
@@ -187,30 +202,32 @@ impl Model for ReadWrite {
                 self.truth.wakes(owner, world.now());
             }
             Action::Crash(owner) => self.crash(owner),
-            Action::Tidy(id) => self.call(Call { id, verb: Verb::Tidy, operation }, world),
+            Action::Tidy(id) => self.call(Call::new(id, Verb::Tidy, operation), world),
             Action::Force { write, theirs } => {
                 let not_after = world.now() + 20;
-                let verb = if theirs { Verb::TheirForce } else { Verb::Force { not_after } };
+                let verb = if theirs {
+                    Verb::Redisson(Redisson::Force)
+                } else {
+                    Verb::Force { not_after }
+                };
                 self.call(
-                    Call { id: Id { owner: OUTSIDER, number: 0, write }, verb, operation },
+                    Call::new(Id { owner: OUTSIDER, number: 0, write }, verb, operation),
                     world,
                 );
             }
-            Action::ThreadLocks(seat, lease) => return self.thread_locks(seat, lease, world),
+            Action::ThreadLocks(seat, lease) => return self.side_locks(seat, lease, world),
             Action::ThreadUnlocks { seat, twice } => {
-                return self.thread_unlocks(seat, twice, world);
+                return self.side_unlocks(seat, twice, world);
             }
-            Action::PlainLock(lease) => self.plain(Verb::PlainLock { lease }, world),
-            Action::PlainUnlock => self.plain(Verb::PlainUnlock, world),
+            Action::PlainLock(lease) => self.plain(Verb::Own(Plain::Lock { lease }), world),
+            Action::PlainUnlock => self.plain(Verb::Own(Plain::Unlock), world),
         }
         true
     }
 
     fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) -> bool {
         self.note(call, answer, world);
-        if let Verb::TheirUnlock { twice, .. } = call.verb {
-            self.unlock_ran(call, answer, twice, world);
-        }
+        self.thread_ran(call, answer, world);
         call.verb.is_theirs()
     }
 
@@ -225,7 +242,7 @@ impl Model for ReadWrite {
         match call.verb {
             Verb::Tidy if self.life(call.id.owner) != Life::Up => {}
             Verb::Tidy => self.janitor.answered(call.id, sent),
-            Verb::Force { .. } | Verb::TheirForce => {}
+            Verb::Force { .. } | Verb::Redisson(Redisson::Force) => {}
             verb if verb.is_theirs() => self.on_thread_reply(call, answer, world),
             _ => self.on_reply(name, sent, call, answer, world),
         }
@@ -248,10 +265,7 @@ impl Model for ReadWrite {
                 self.renew(seat, world);
             }
         }
-        let due = |thread: &&Thread| thread.alarm().is_some_and(|alarm| alarm <= now);
-        for seat in self.threads.iter().filter(due).map(|thread| thread.seat).collect::<Vec<_>>() {
-            self.thread_renews(seat, world);
-        }
+        self.threads_ring(world);
     }
 
     fn expired(&mut self, keys: &[String], world: &mut World<'_>) {
@@ -287,8 +301,8 @@ impl Model for ReadWrite {
         if let Some(copy) = self.threads.iter().find_map(|thread| thread.pending) {
             return Some(Closing::Run(copy));
         }
-        let holding = self.threads.iter().find(|thread| !thread.ends.is_empty())?;
-        Some(Closing::Act(Action::ThreadUnlocks { seat: holding.seat, twice: false }))
+        let holding = self.threads.iter().find(|thread| thread.holds())?;
+        Some(Closing::Act(Action::ThreadUnlocks { seat: holding.id.seat(), twice: false }))
     }
 
     fn owed(&self, world: &World<'_>) -> Option<Closing<Action>> {

@@ -4,8 +4,8 @@ use harness::redis::Value;
 
 use super::call::{Call, SLOW, Seat, Verb, World};
 use super::rules::Rule;
-use super::times::WATCHDOG;
 use super::{Life, ReadWrite};
+use crate::clients::{Clients, WATCHDOG};
 use crate::model::{Kind, Ms, StepId};
 
 impl ReadWrite {
@@ -73,7 +73,7 @@ impl ReadWrite {
         let Some(lease) = claim.renewal(now) else { return };
         let (id, watched) = (claim.id, claim.watched);
         if watched || self.rules.keep(Rule::FixedReadsAreUpheld) {
-            let call = Call { id, verb: Verb::Renew { lease }, operation: world.step() };
+            let call = Call::new(id, Verb::Renew { lease }, world.step());
             let answer = self.run_at_once(&call, world);
             self.on_reply(world.step(), now, &call, &answer, world);
         }

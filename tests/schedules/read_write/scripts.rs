@@ -1,11 +1,10 @@
 //! The scripts: this crate's as shipped, Redisson's as captured, and those that leave a rule out.
 
-use super::call::{Call, Id, Verb};
+use super::call::{Call, Id, Plain, Verb};
 use super::rules::{Rule, Rules};
-use super::times::WATCHDOG;
+use crate::clients::CapturedScripts;
 use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
-use crate::reentrant::CapturedScripts;
-use crate::template::{Filling, Template};
+use crate::template::Filling;
 use crate::{LOCK, PUBLISH};
 
 /// What the names of all timeout keys match.
@@ -110,7 +109,7 @@ impl Scripts {
         let (id, side) = (call.id, usize::from(call.id.write));
         let release = |count: u32| vec![text(id), text(count), text(CHANNEL), text(PUBLISH)];
         let (script, args) = match call.verb {
-            Verb::Acquire { lease, not_after, under } => {
+            Verb::Acquire { lease, not_after, terms: under } => {
                 let own = under.map_or_else(|| text(""), text);
                 let words = [text(id), Arg::Lease(lease), Arg::NotAfter(not_after)];
                 let args = words.into_iter().chain((!id.write).then_some(own)).collect();
@@ -126,19 +125,21 @@ impl Scripts {
             Verb::Force { not_after } => {
                 (&self.force[side], vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
             }
-            Verb::PlainLock { lease } => {
+            Verb::Own(Plain::Lock { lease }) => {
                 (&self.plain_acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(Ms::MAX)])
             }
-            Verb::PlainUnlock => (&self.plain_release, release(0)),
-            Verb::TheirLock { lease } => {
-                return fill(&self.theirs(side).lock, call, lease.unwrap_or(WATCHDOG));
+            Verb::Own(Plain::Unlock) => (&self.plain_release, release(0)),
+            Verb::Redisson(theirs) => {
+                // Their holder is the thread; that it writes is part of their own words.
+                let (holder, operation) = (&Id { write: false, ..id }.to_string(), call.operation);
+                let filling = Filling { holder, operation, ..Filling::default() };
+                return self.theirs(side).invocation(theirs, filling);
             }
-            Verb::TheirUnlock { lease, .. } => return fill(&self.theirs(side).unlock, call, lease),
-            Verb::TheirRenewal => return fill(&self.theirs(side).renewal, call, WATCHDOG),
-            Verb::TheirForce => return fill(&self.theirs(side).force_unlock, call, WATCHDOG),
         };
-        let takes_its_key =
-            !matches!(call.verb, Verb::Force { .. } | Verb::PlainLock { .. } | Verb::PlainUnlock);
+        let takes_its_key = !matches!(
+            call.verb,
+            Verb::Force { .. } | Verb::Own(Plain::Lock { .. }) | Verb::Own(Plain::Unlock)
+        );
         let mut keys = vec![LOCK.into()];
         if takes_its_key && !id.write {
             keys.push(format!("{{{LOCK}}}:{id}:rwlock_timeout:1"));
@@ -149,10 +150,4 @@ impl Scripts {
     fn theirs(&self, side: usize) -> &CapturedScripts {
         &self.theirs.as_ref().expect("Redisson's scripts")[side]
     }
-}
-
-/// Their holder is the thread; that it writes is part of their own words.
-fn fill(template: &Template, call: &Call, lease: Ms) -> Invocation {
-    let holder = &Id { write: false, ..call.id }.to_string();
-    template.fill(Filling { holder, operation: call.operation, lease, ..Filling::default() })
 }

@@ -1,11 +1,12 @@
 //! The actions of this crate's owners.
 
 use super::action::OwnerStep;
-use super::call::{Call, Id, Name, Seat, Verb, World};
+use super::call::{Call, Id, Seat, Verb, World};
 use super::claim::{Claim, Operation};
 use super::rules::Rule;
-use super::times::{ATTEMPT, WATCHDOG};
+use super::times::ATTEMPT;
 use super::{Life, ReadWrite};
+use crate::clients::{Clients, Name, WATCHDOG};
 use crate::model::Ms;
 
 impl ReadWrite {
@@ -52,7 +53,7 @@ impl ReadWrite {
             OwnerStep::Renew => {
                 let claim = self.claim(seat);
                 let (id, lease) = (claim.id, claim.renewal(now).expect("a renewal"));
-                self.call(Call { id, verb: Verb::Renew { lease }, operation: world.step() }, world);
+                self.call(Call::new(id, Verb::Renew { lease }, world.step()), world);
             }
         }
     }
@@ -69,7 +70,7 @@ impl ReadWrite {
         let own_write = self.claims.get(&Seat { write: true, ..seat });
         let under = own_write.filter(|write| !seat.write && write.holds()).map(|write| write.id);
         let not_after = world.now() + ATTEMPT;
-        self.begin(seat, Verb::Acquire { lease, not_after, under }, world);
+        self.begin(seat, Verb::Acquire { lease, not_after, terms: under }, world);
     }
 
     fn begin(&mut self, seat: Seat, verb: Verb, world: &mut World<'_>) {
@@ -91,7 +92,7 @@ impl ReadWrite {
         if let Verb::Acquire { not_after, .. } = operation.verb {
             claim.unanswered.push((world.step(), not_after));
         }
-        let call = Call { id: claim.id, verb: operation.verb, operation: operation.name };
+        let call = Call::new(claim.id, operation.verb, operation.name);
         self.call(call, world);
     }
 
@@ -145,7 +146,7 @@ impl ReadWrite {
         let after = wished.chain(owed.filter_map(|(_, after)| after)).max().unwrap_or(0);
         self.ghosts_until = self.ghosts_until.max(after);
         self.claims.retain(|seat, _| seat.owner != owner);
-        for thread in self.threads.iter_mut().filter(|thread| thread.seat.owner == owner) {
+        for thread in self.threads.iter_mut().filter(|thread| thread.id.owner == owner) {
             thread.ends.clear();
         }
     }

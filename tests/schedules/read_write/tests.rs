@@ -3,9 +3,9 @@
 use harness::RedisServer;
 
 use super::{ReadWrite, Rule};
+use crate::clients::{CapturedScripts, capture_scripts};
 use crate::fuzz::{Fuzz, is_found, is_found_by, run_all, tell_how_often};
 use crate::model::{Kind, Rules};
-use crate::reentrant::{CapturedScripts, capture_scripts};
 
 #[test]
 fn with_all_rules_kept_no_schedule_of_a_read_write_lock_goes_wrong() {

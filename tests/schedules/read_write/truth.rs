@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use harness::redis::Value;
 
-use super::call::{Call, Id, Name, Verb, World, is_theirs};
+use super::call::{Call, Id, Plain, Verb, World, is_theirs};
 use super::kept::Kept;
 use super::scripts::CHANNEL;
-use super::times::WATCHDOG;
+use crate::clients::{Name, Redisson, WATCHDOG};
 use crate::model::{Kind, Ms, StepId};
 
 /// The record of all holds.
@@ -150,11 +150,11 @@ impl Truth {
             Verb::Acquire { lease, .. } | Verb::Reenter { lease, .. } | Verb::Renew { lease } => {
                 Some(lease)
             }
-            Verb::TheirLock { lease } => Some(lease.unwrap_or(WATCHDOG)),
-            Verb::TheirRenewal => Some(WATCHDOG),
+            Verb::Redisson(Redisson::Lock { lease, .. }) => Some(lease.unwrap_or(WATCHDOG)),
+            Verb::Redisson(Redisson::Renewal) => Some(WATCHDOG),
             _ => None,
         };
-        if let Some(lease) = lease.filter(|_| self.keeps(call.id) && !is_late(call, now)) {
+        if let Some(lease) = lease.filter(|_| self.keeps(call.id) && !call.is_late(now)) {
             let bound = self.bounds.entry(call.id).or_default();
             *bound = (*bound).max(now + lease);
         }
@@ -165,10 +165,14 @@ impl Truth {
     fn note_undercut(&mut self, call: &Call, trusts: &BTreeMap<Id, Ms>, now: Ms) {
         let until = self.last.until;
         let all_last = self.last.lasts.values().all(|last| *last <= until);
-        self.is_cut = (self.is_cut || call.verb == Verb::TheirRenewal) && !all_last;
+        self.is_cut = (self.is_cut || call.verb == Verb::Redisson(Redisson::Renewal)) && !all_last;
         for (id, _) in trusts.iter().filter(|(_, trusted)| **trusted > until) {
             let own = is_theirs(*id);
-            let lowers = if own { call.verb.is_theirs() } else { call.verb == Verb::TheirRenewal };
+            let lowers = if own {
+                call.verb.is_theirs()
+            } else {
+                call.verb == Verb::Redisson(Redisson::Renewal)
+            };
             if lowers && !self.judges_theirs {
                 self.undercut.entry(*id).or_insert(now);
             }
@@ -215,7 +219,7 @@ impl Truth {
             Verb::Acquire { lease, .. }
             | Verb::Reenter { lease, .. }
             | Verb::Renew { lease }
-            | Verb::PlainLock { lease } => lease,
+            | Verb::Own(Plain::Lock { lease }) => lease,
             _ => 0,
         };
         let longest = if recomputes && after.is_read() {
@@ -245,14 +249,9 @@ fn check_wakes(call: &Call, before: &Kept, after: &Kept, world: &mut World<'_>) 
     }
 }
 
-/// Whether it runs when it is to do nothing.
-fn is_late(call: &Call, now: Ms) -> bool {
-    call.verb.not_after().is_some_and(|not_after| now > not_after)
-}
-
 fn check_time(call: &Call, before: &Kept, after: &Kept, world: &mut World<'_>) {
     let kept = |kept: &Kept| (kept.mode.clone(), kept.holders.clone(), kept.until);
-    if is_late(call, world.now()) && kept(before) != kept(after) {
+    if call.is_late(world.now()) && kept(before) != kept(after) {
         world.violation(Kind::TooLate, format!("{call} runs at {}", world.now()));
     }
 }
@@ -261,7 +260,7 @@ fn check_time(call: &Call, before: &Kept, after: &Kept, world: &mut World<'_>) {
 fn check_answer(call: &Call, answer: &Value, before: &Kept, after: &Kept, world: &mut World<'_>) {
     let is_plain = before.mode.is_none() && !before.is_free();
     let is_right = match (call.verb, answer) {
-        _ if is_late(call, world.now()) => true,
+        _ if call.is_late(world.now()) => true,
         (Verb::Acquire { .. }, Value::ServerError(_)) => is_plain && before == after,
         (Verb::Acquire { .. }, answer) => {
             !is_plain && (*answer == Value::Nil) == after.holders.contains_key(&call.id)

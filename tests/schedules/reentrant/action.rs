@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::call::{Id, Name};
 use super::owner::OwnerStep;
+use crate::clients::{Id, Name};
 use crate::model::Ms;
 
 /// What somebody may do next.
@@ -18,9 +18,9 @@ pub(crate) enum Action {
         theirs: bool,
     },
     /// A thread of Redisson's.
-    ThreadLocks(Name, Option<Ms>),
+    ThreadLocks(Id, Option<Ms>),
     ThreadUnlocks {
-        who: Name,
+        who: Id,
         twice: bool,
     },
 }

@@ -2,36 +2,28 @@
 
 mod action;
 mod call;
-mod captured_scripts;
-mod janitor;
 mod on_reply;
 mod owner;
-mod redisson;
 mod rules;
 mod scripts;
 mod steps;
 mod subject;
 mod tests;
-mod thread;
 mod tokens;
 mod truth;
 
 use harness::redis::Value;
 
 use crate::LOCK;
+use crate::clients::{Clients, Id, Janitor, Name, Redisson, RedissonThreads, Thread};
 use crate::model::{Closing, Kind, Model, Ms, StepId};
 use action::Action;
-use call::{Call, Verb, World};
+use call::{Call, Swap, Verb, World};
 use owner::{Claim, Owner, OwnerStep};
 use rules::{Rule, Rules};
 use scripts::{Scripts, TOKEN};
-use thread::Thread;
 use tokens::Tokens;
 use truth::Truth;
-
-pub(crate) use call::{Id, Name};
-pub(crate) use captured_scripts::{CapturedScripts, capture_scripts};
-pub(crate) use janitor::Janitor;
 
 /// Who breaks the lock by force.
 const OUTSIDER: Id = Id { owner: '!', number: 0 };
@@ -43,7 +35,7 @@ pub(crate) struct Reentrant {
     rules: Rules,
     scripts: Scripts,
     owners: Vec<Owner>,
-    threads: Vec<Thread>,
+    threads: Vec<Thread<Id>>,
     janitor: Janitor<Id>,
     truth: Truth,
     tokens: Tokens,
@@ -54,7 +46,7 @@ impl Reentrant {
     fn new(rules: Rules, scripts: &Scripts) -> Self {
         let owner = |name| Owner { name, slow: name == 'B', claim: None };
         let threads = if scripts.theirs.is_some() {
-            vec![Thread::new('J'), Thread::new('K')]
+            ['J', 'K'].map(|owner| Thread::new(Id { owner, number: 0 })).into()
         } else {
             Vec::new()
         };
@@ -67,18 +59,6 @@ impl Reentrant {
             truth: Truth::default(),
             tokens: Tokens::default(),
         }
-    }
-
-    fn call(&mut self, mut call: Call, world: &mut World<'_>) {
-        if !self.rules.keep(Rule::NotAfter)
-            && let Verb::Acquire { not_after, .. }
-            | Verb::Reenter { not_after, .. }
-            | Verb::Swap { not_after, .. } = &mut call.verb
-        {
-            *not_after = Ms::MAX;
-        }
-        let invocation = self.scripts.invocation(&call);
-        world.send(call, invocation);
     }
 
     fn can(&self, action: &Action, now: Ms) -> bool {
@@ -104,15 +84,14 @@ impl Reentrant {
 
     fn believers(&self, world: &World<'_>) -> Vec<Id> {
         let ours = self.owners.iter().filter_map(|owner| owner.believes(world.now()));
-        let theirs = self.threads.iter().filter_map(|thread| thread.believes(world));
-        ours.chain(theirs).filter(|id| !self.truth.is_ousted(*id)).collect()
+        let theirs = self.threads.iter().filter(|thread| thread.believes(world).is_some());
+        ours.chain(theirs.map(|thread| thread.id)).filter(|id| !self.truth.is_ousted(*id)).collect()
     }
 
     /// Whether somebody holds it, wants it, or is going to release it.
     fn is_somebodys(&self, id: Id) -> bool {
         let wanted = |owner: &Owner| owner.claim.as_ref().is_some_and(|claim| claim.id == id);
-        let theirs =
-            |thread: &Thread| thread.id() == id && (thread.count > 0 || thread.pending.is_some());
+        let theirs = |thread: &Thread<_>| thread.id == id && thread.is_busy();
         self.owners.iter().any(wanted) || self.threads.iter().any(theirs) || self.janitor.has(id)
     }
 
@@ -122,6 +101,45 @@ impl Reentrant {
 
     fn claim(&mut self, name: Name) -> &mut Claim {
         self.owner(name).claim.as_mut().expect("a claim")
+    }
+}
+
+impl Clients for Reentrant {
+    type Id = Id;
+    type Terms = ();
+    type Own = Swap;
+
+    fn call(&mut self, mut call: Call, world: &mut World<'_>) {
+        if !self.rules.keep(Rule::NotAfter) {
+            call.verb.lasts_for_ever();
+        }
+        let invocation = self.scripts.invocation(&call);
+        world.send(call, invocation);
+    }
+
+    fn run_at_once(&mut self, call: &Call, world: &mut World<'_>) -> Value {
+        world.say(|| format!("      {call}"));
+        let answer = world.run(&self.scripts.invocation(call));
+        self.note(call, &answer, world);
+        answer
+    }
+
+    fn count(&self, id: Id) -> Option<u32> {
+        self.truth.count(id)
+    }
+
+    fn was_lost(&self, id: Id) -> bool {
+        self.truth.was_lost(id)
+    }
+
+    fn begin_again(&mut self, id: Id) {
+        self.truth.begin_again(id);
+    }
+}
+
+impl RedissonThreads for Reentrant {
+    fn threads(&mut self) -> &mut [Thread<Id>] {
+        &mut self.threads
     }
 }
 
@@ -159,13 +177,11 @@ impl Model for Reentrant {
         for (id, _) in self.janitor.next() {
             choices.push((3, Action::Tidy(id)));
         }
-        for Thread { name, .. } in &self.threads {
+        for who in self.threads.iter().map(|thread| thread.id) {
             choices.extend(
-                [None, Some(60), Some(150)].map(|lease| (2, Action::ThreadLocks(*name, lease))),
+                [None, Some(60), Some(150)].map(|lease| (2, Action::ThreadLocks(who, lease))),
             );
-            choices.extend(
-                [false, true].map(|twice| (3, Action::ThreadUnlocks { who: *name, twice })),
-            );
+            choices.extend([false, true].map(|twice| (3, Action::ThreadUnlocks { who, twice })));
         }
         if !self.threads.is_empty() {
             choices.push((1, Action::Force { theirs: true }));
@@ -185,13 +201,13 @@ impl Model for Reentrant {
         let operation = world.step();
         match *action {
             Action::OwnerStep(who, step) => self.do_step(who, step, world),
-            Action::Tidy(id) => self.call(Call { id, verb: Verb::Tidy, operation }, world),
+            Action::Tidy(id) => self.call(Call::new(id, Verb::Tidy, operation), world),
             Action::Force { theirs: false } => {
                 let verb = Verb::Force { not_after: world.now() + 20 };
-                self.call(Call { id: OUTSIDER, verb, operation }, world);
+                self.call(Call::new(OUTSIDER, verb, operation), world);
             }
             Action::Force { theirs: true } => {
-                self.call(Call { id: OUTSIDER, verb: Verb::TheirForce, operation }, world);
+                self.call(Call::new(OUTSIDER, Verb::Redisson(Redisson::Force), operation), world);
             }
             Action::ThreadLocks(who, lease) => return self.thread_locks(who, lease, world),
             Action::ThreadUnlocks { who, twice } => return self.thread_unlocks(who, twice, world),
@@ -201,9 +217,7 @@ impl Model for Reentrant {
 
     fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) -> bool {
         self.note(call, answer, world);
-        if let Verb::TheirUnlock { twice, .. } = call.verb {
-            self.unlock_ran(call, answer, twice, world);
-        }
+        self.thread_ran(call, answer, world);
         call.verb.is_theirs()
     }
 
@@ -217,7 +231,7 @@ impl Model for Reentrant {
     ) {
         match call.verb {
             Verb::Tidy => self.janitor.answered(call.id, sent),
-            Verb::Force { .. } | Verb::TheirForce => {}
+            Verb::Force { .. } | Verb::Redisson(Redisson::Force) => {}
             verb if verb.is_theirs() => self.on_thread_reply(call, answer, world),
             _ => self.on_reply(name, sent, call, answer, world),
         }
@@ -242,10 +256,7 @@ impl Model for Reentrant {
             world.say(|| format!("      {name} trusts its hold no longer"));
             self.abandon(name, now);
         }
-        let due = |thread: &&Thread| thread.alarm().is_some_and(|alarm| alarm <= now);
-        for name in self.threads.iter().filter(due).map(|thread| thread.name).collect::<Vec<_>>() {
-            self.thread_renews(name, world);
-        }
+        self.threads_ring(world);
     }
 
     fn expired(&mut self, keys: &[String], world: &mut World<'_>) {
@@ -279,11 +290,11 @@ impl Model for Reentrant {
         }
         let sure = self.owners.iter().filter_map(Owner::sure_count);
         let theirs =
-            self.threads.iter().filter(|thread| thread.count > 0 && thread.pending.is_none());
+            self.threads.iter().filter(|thread| thread.holds() && thread.pending.is_none());
         let told = sure
             .filter(|(id, _, stated_by)| self.truth.stated_by(*id) == Some(*stated_by))
             .map(|(id, count, _)| (id, count))
-            .chain(theirs.map(|thread| (thread.id(), thread.count)));
+            .chain(theirs.map(|thread| (thread.id, thread.count())));
         for (id, count) in told {
             if self.truth.count(id).is_some_and(|kept| kept != count) {
                 let kept = self.truth.count(id);
@@ -306,11 +317,8 @@ impl Model for Reentrant {
             if let Some(copy) = thread.pending {
                 return Some(Closing::Run(copy));
             }
-            if thread.count > 0 {
-                return Some(Closing::Act(Action::ThreadUnlocks {
-                    who: thread.name,
-                    twice: false,
-                }));
+            if thread.holds() {
+                return Some(Closing::Act(Action::ThreadUnlocks { who: thread.id, twice: false }));
             }
         }
         None

@@ -3,9 +3,10 @@
 use harness::redis::Value;
 
 use super::Reentrant;
-use super::call::{Call, Name, Verb, World};
+use super::call::{Call, Swap, Verb, World};
 use super::rules::Rule;
 use super::truth::granted;
+use crate::clients::Name;
 use crate::model::{Kind, Ms, StepId};
 
 impl Reentrant {
@@ -55,14 +56,14 @@ impl Reentrant {
             (Verb::Release { count }, Value::Int(1)) => {
                 (claim.count, claim.operation, claim.restate) = (count, None, false);
             }
-            (Verb::Swap { to, lease, .. }, answer) if granted(answer) => {
+            (Verb::Own(Swap { to, lease, .. }), answer) if granted(answer) => {
                 self.retire(who, sent);
                 self.claim(to.owner).receives = false;
                 self.hold_from(to.owner, sent, lease, now);
             }
-            (Verb::Swap { .. }, Value::Array(_)) => {}
+            (Verb::Own(Swap { .. }), Value::Array(_)) => {}
             (Verb::Reenter { .. } | Verb::Release { .. }, Value::Int(0))
-            | (Verb::Swap { .. }, Value::Int(_)) => self.lost(who, call, world),
+            | (Verb::Own(Swap { .. }), Value::Int(_)) => self.lost(who, call, world),
             (verb, answer) => panic!("{verb:?} is not answered with {answer:?}"),
         }
     }
@@ -118,7 +119,7 @@ impl Reentrant {
     /// The server says that the hold is gone.
     fn lost(&mut self, who: Name, call: &Call, world: &mut World<'_>) {
         world.say(|| format!("        {who} is told: lost"));
-        let target = if let Verb::Swap { to, .. } = call.verb { Some(to) } else { None };
+        let target = if let Verb::Own(Swap { to, .. }) = call.verb { Some(to) } else { None };
         if let Some(to) = target {
             self.owner(to.owner).claim = None;
         }

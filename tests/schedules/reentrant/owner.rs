@@ -1,6 +1,7 @@
 //! An owner of this crate: what it believes, and what it may do next.
 
-use super::call::{Id, Name, Verb};
+use super::call::Verb;
+use crate::clients::{Id, Name};
 use crate::model::{Ms, StepId};
 
 const MAX_COPIES: usize = 3;
@@ -102,7 +103,7 @@ impl Owner {
             OwnerStep::Cancel => {
                 matches!(pending, Some(Verb::Reenter { .. })) || claim.count == 0 && !claim.receives
             }
-            OwnerStep::GiveUp => matches!(pending, Some(Verb::Release { .. } | Verb::Swap { .. })),
+            OwnerStep::GiveUp => matches!(pending, Some(Verb::Release { .. } | Verb::Own(_))),
             OwnerStep::Renew => claim.holds(),
             OwnerStep::HandOver { .. } => at_rest && claim.count == 1,
         }
@@ -147,12 +148,7 @@ impl Claim {
 
 impl Operation {
     fn may_resend(&self, now: Ms) -> bool {
-        let in_time = match self.verb {
-            Verb::Acquire { not_after, .. }
-            | Verb::Reenter { not_after, .. }
-            | Verb::Swap { not_after, .. } => now <= not_after,
-            _ => true,
-        };
+        let in_time = self.verb.not_after().is_none_or(|not_after| now <= not_after);
         in_time && self.sent.len() < MAX_COPIES
     }
 }

@@ -1,11 +1,10 @@
 //! The scripts: this crate's as shipped, Redisson's as captured, and those that leave a rule out.
 
-use super::call::{Call, Verb};
-use super::captured_scripts::CapturedScripts;
+use super::call::{Call, Swap, Verb};
 use super::rules::{Rule, Rules};
-use super::thread::WATCHDOG;
-use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
-use crate::template::{Filling, Template};
+use crate::clients::CapturedScripts;
+use crate::model::{Arg, Change, Invocation, Script, Server, text};
+use crate::template::Filling;
 use crate::{LOCK, PUBLISH};
 
 /// Where a fenced lock counts its tokens.
@@ -123,7 +122,7 @@ impl Scripts {
         let release = |count: u32| vec![text(id), text(count), text(CHANNEL), text(PUBLISH)];
         let mut keys = vec![LOCK.to_string()];
         let (script, args) = match call.verb {
-            Verb::Acquire { lease, not_after } => {
+            Verb::Acquire { lease, not_after, .. } => {
                 keys.extend(self.fenced.then(|| TOKEN.to_string()));
                 (&self.acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after)])
             }
@@ -134,7 +133,7 @@ impl Scripts {
             Verb::Release { count } => (&self.release, release(count)),
             Verb::Tidy => (&self.tidy, release(0)),
             Verb::Renew { lease } => (&self.renew, vec![text(id), Arg::Lease(lease)]),
-            Verb::Swap { to, lease, not_after } => {
+            Verb::Own(Swap { to, lease, not_after }) => {
                 keys.extend(self.fenced.then(|| TOKEN.to_string()));
                 let terms = [Arg::Lease(lease), Arg::NotAfter(not_after)];
                 (&self.swap, [text(to)].into_iter().chain(terms).chain([text(id)]).collect())
@@ -142,12 +141,11 @@ impl Scripts {
             Verb::Force { not_after } => {
                 (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
             }
-            Verb::TheirLock { lease } => {
-                return fill(&self.theirs().lock, call, lease.unwrap_or(WATCHDOG));
+            Verb::Redisson(theirs) => {
+                let (holder, operation) = (&id.to_string(), call.operation);
+                let filling = Filling { holder, operation, ..Filling::default() };
+                return self.theirs().invocation(theirs, filling);
             }
-            Verb::TheirUnlock { lease, .. } => return fill(&self.theirs().unlock, call, lease),
-            Verb::TheirRenewal => return fill(&self.theirs().renewal, call, WATCHDOG),
-            Verb::TheirForce => return fill(&self.theirs().force_unlock, call, WATCHDOG),
         };
         Invocation { script: script.clone(), keys, args }
     }
@@ -155,9 +153,4 @@ impl Scripts {
     fn theirs(&self) -> &CapturedScripts {
         self.theirs.as_ref().expect("Redisson's scripts")
     }
-}
-
-fn fill(template: &Template, call: &Call, lease: Ms) -> Invocation {
-    let holder = &call.id.to_string();
-    template.fill(Filling { holder, operation: call.operation, lease, ..Filling::default() })
 }

@@ -1,9 +1,10 @@
 //! The actions of this crate's owners.
 
 use super::Reentrant;
-use super::call::{Call, Id, Name, Verb, World};
+use super::call::{Call, Swap, Verb, World};
 use super::owner::{Claim, Operation, Owner, OwnerStep};
 use super::rules::Rule;
+use crate::clients::{Clients, Id, Name};
 use crate::model::Ms;
 
 /// How long after an attempt began its copies still count: longer than some leases, and shorter than others.
@@ -22,11 +23,11 @@ impl Reentrant {
         match step {
             OwnerStep::Acquire { lease } => {
                 self.new_claim(who, lease, world);
-                self.begin(who, Verb::Acquire { lease, not_after }, world);
+                self.begin(who, Verb::Acquire { lease, not_after, terms: () }, world);
             }
             OwnerStep::Again => {
                 let lease = self.claim(who).lease;
-                self.begin(who, Verb::Acquire { lease, not_after }, world);
+                self.begin(who, Verb::Acquire { lease, not_after, terms: () }, world);
             }
             OwnerStep::Resend => self.send(who, world),
             OwnerStep::Reenter { lease } => {
@@ -45,13 +46,13 @@ impl Reentrant {
             OwnerStep::GiveUp => self.give_up(who, world),
             OwnerStep::Renew => {
                 let (id, lease) = (self.claim(who).id, self.claim(who).lease);
-                self.call(Call { id, verb: Verb::Renew { lease }, operation: world.step() }, world);
+                self.call(Call::new(id, Verb::Renew { lease }, world.step()), world);
             }
             OwnerStep::HandOver { to } => {
                 let lease = self.claim(who).lease;
                 let id = self.new_claim(to, lease, world);
                 self.claim(to).receives = true;
-                self.begin(who, Verb::Swap { to: id, lease, not_after }, world);
+                self.begin(who, Verb::Own(Swap { to: id, lease, not_after }), world);
             }
         }
     }
@@ -83,7 +84,7 @@ impl Reentrant {
         if let Verb::Acquire { not_after, .. } = operation.verb {
             claim.unanswered.push((world.step(), not_after));
         }
-        let call = Call { id: claim.id, verb: operation.verb, operation: operation.name };
+        let call = Call::new(claim.id, operation.verb, operation.name);
         self.call(call, world);
     }
 
@@ -101,7 +102,7 @@ impl Reentrant {
                 let claim = self.claim(who);
                 (claim.count, claim.operation, claim.restate) = (count, None, true);
             }
-            Some(Verb::Swap { to, .. }) => {
+            Some(Verb::Own(Swap { to, .. })) => {
                 let claim = self.owner(who).claim.take().expect("the hold to hand over");
                 self.owner(to.owner).claim = None;
                 let ids = if self.rules.keep(Rule::SourceFirst) {

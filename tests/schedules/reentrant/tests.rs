@@ -2,9 +2,9 @@
 
 use harness::RedisServer;
 
-use super::capture_scripts;
 use super::rules::Rule;
 use super::subject::{Fenced, Plain};
+use crate::clients::capture_scripts;
 use crate::fuzz::{Fuzz, is_found, is_found_near, run_all};
 use crate::model::{Kind, Rules};
 

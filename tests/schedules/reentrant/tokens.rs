@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use harness::redis::{Value, from_redis_value};
 
-use super::call::{Call, Id, Verb, World};
+use super::call::{Call, Verb, World};
 use super::scripts::TOKEN;
 use crate::LOCK;
+use crate::clients::{Id, Redisson};
 use crate::model::Kind;
 
 /// The record of all tokens.
@@ -32,8 +33,8 @@ impl Tokens {
         let id = call.taker();
         // Redisson counts its re-entries too.
         let counts = match call.verb {
-            Verb::Acquire { .. } | Verb::Swap { .. } => !self.held.contains_key(&id),
-            Verb::TheirLock { .. } => *answer == Value::Nil,
+            Verb::Acquire { .. } | Verb::Own(_) => !self.held.contains_key(&id),
+            Verb::Redisson(Redisson::Lock { .. }) => *answer == Value::Nil,
             _ => false,
         };
         if counts && is_there(&id) {
@@ -47,7 +48,7 @@ impl Tokens {
             self.last = self.last.max(token);
             self.held.insert(id, token);
         }
-        if let (Verb::Acquire { .. } | Verb::Swap { .. }, Value::Array(said)) = (call.verb, answer)
+        if let (Verb::Acquire { .. } | Verb::Own(_), Value::Array(said)) = (call.verb, answer)
             && let [Value::Int(1), said] = &said[..]
             && self.held.get(&id).copied() != from_redis_value::<u64>(said.clone()).ok()
         {

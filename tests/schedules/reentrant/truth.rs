@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use harness::redis::Value;
 
-use super::call::{Call, Id, Verb};
+use super::call::{Call, Verb};
 use crate::LOCK;
+use crate::clients::Id;
 use crate::model::{Kind, Seen, StepId, World};
 
 /// The record of all holds.
@@ -23,7 +24,7 @@ impl Truth {
         let seen = world.server.seen(LOCK).cloned();
         world.say(|| format!("        server: {}", shown(seen.as_ref())));
         let (before, after) = (holders(self.last.as_ref()), holders(seen.as_ref()));
-        if matches!(call.verb, Verb::Force { .. } | Verb::TheirForce) {
+        if call.verb.is_force() {
             self.ousted.extend(before.difference(&after));
         }
         for id in after.difference(&before) {
@@ -83,7 +84,7 @@ impl Truth {
 
     fn check_time(&self, call: &Call, seen: Option<&Seen>, world: &mut World<'_, Call>) {
         let kept = |seen: Option<&Seen>| seen.map(|seen| (seen.fields.clone(), seen.until));
-        if is_late(call, world) && kept(self.last.as_ref()) != kept(seen) {
+        if call.is_late(world.now()) && kept(self.last.as_ref()) != kept(seen) {
             world.violation(Kind::TooLate, format!("{call} runs at {}", world.now()));
         }
     }
@@ -95,7 +96,7 @@ impl Truth {
         };
         let before = self.last.as_ref().and_then(|last| last.until);
         // Who takes over has a lease of its own.
-        let may_fall = call.verb.is_theirs() || matches!(call.verb, Verb::Swap { .. });
+        let may_fall = call.verb.is_theirs() || matches!(call.verb, Verb::Own(_));
         if !may_fall && before.is_some_and(|before| until < before) {
             world.violation(
                 Kind::TtlFell,
@@ -103,11 +104,6 @@ impl Truth {
             );
         }
     }
-}
-
-/// Whether it runs when it is to do nothing.
-fn is_late(call: &Call, world: &World<'_, Call>) -> bool {
-    call.verb.not_after().is_some_and(|not_after| world.now() > not_after)
 }
 
 /// Whether an acquire is answered "yours", with a token or without.
@@ -121,8 +117,8 @@ pub(super) fn granted(answer: &Value) -> bool {
 /// Whether what the script said is so.
 fn check_answer(call: &Call, answer: &Value, holders: &HashSet<Id>, world: &mut World<'_, Call>) {
     let said = match (call.verb, answer) {
-        _ if is_late(call, world) => return,
-        (Verb::Acquire { .. } | Verb::Swap { .. }, answer) => granted(answer),
+        _ if call.is_late(world.now()) => return,
+        (Verb::Acquire { .. } | Verb::Own(_), answer) => granted(answer),
         (Verb::Reenter { .. }, Value::Int(answer)) => *answer == 1,
         (Verb::Renew { .. }, Value::Array(answers)) => answers[..] == [Value::Int(1)],
         _ => return,
