@@ -7,6 +7,7 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use futures::future::join_all;
@@ -26,6 +27,9 @@ use crate::{
     },
 };
 
+/// The log is told at most this often that a server that serves no slot yet cannot be reached.
+const WARNING_PAUSE: Duration = Duration::from_secs(10);
+
 /// The servers of one client at this moment, and what is subscribed where.
 pub(in crate::wire) struct Router {
     pub(in crate::wire) settings: ConnectionSettings,
@@ -34,8 +38,9 @@ pub(in crate::wire) struct Router {
     pub(in crate::wire) deployment: Option<Deployment>,
     pub(in crate::wire) sharded: bool,
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
-    /// Locked while a server that serves no slot yet is being connected to.
-    joining: Mutex<()>,
+    /// Locked while a server that serves no slot yet is being connected to. When the log was last
+    /// told that this failed.
+    joining: Mutex<Option<Instant>>,
     pub(in crate::wire) subscriptions: SubscriptionMap,
     pub(in crate::wire) closed: AtomicBool,
 }
@@ -108,15 +113,20 @@ impl Router {
 
     async fn connect_joining(&self, at: &Address) -> Option<Arc<Node>> {
         let deployment = self.deployment.as_ref()?;
-        let _one = self.joining.lock().await;
+        let mut told = self.joining.lock().await;
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
+        let at = &self.routes().known_as(at);
         let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
         match connect_one(deployment.endpoint(at), &settings).await {
             Ok(node) => self.let_join(at, node),
             Err(error) => {
-                tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
+                // Each call that is redirected there gets here.
+                if told.is_none_or(|told| told.elapsed() >= WARNING_PAUSE) {
+                    *told = Some(Instant::now());
+                    tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
+                }
                 None
             }
         }
@@ -152,6 +162,12 @@ impl Routes {
         let is_it = |known: &Address| known.is_called(address);
         let place = self.nodes.iter().find(|(known, _)| known.as_ref().is_some_and(is_it))?;
         Some(&place.1)
+    }
+
+    /// The address as the servers were last named: with the name in its certificate, and its alias.
+    fn known_as(&self, address: &Address) -> Address {
+        let mut known = self.nodes.iter().filter_map(|(known, _)| known.as_ref());
+        known.find(|known| known.is_called(address)).unwrap_or(address).clone()
     }
 
     /// The same map with one more node, which serves no slot yet.
@@ -214,4 +230,96 @@ async fn connect_one(
     timeout(settings.command_timeout, Node::connect(endpoint, settings.clone()))
         .await
         .unwrap_or_else(|_| Err(Error::Redis(RedisError::new("no answer in time"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use harness::RedisServer;
+    use tokio::sync::Notify;
+    use tracing::{Event, Level, Metadata, Subscriber, span};
+
+    use super::*;
+    use crate::{
+        runtime::ClientRuntime,
+        wire::{connection::Channels, fred::FredDriver, url::read_url},
+    };
+
+    /// A router that knows no server yet.
+    fn router(port: u16) -> Arc<Router> {
+        let settings = ConnectionSettings {
+            driver: Arc::new(FredDriver::new(None).unwrap()),
+            runtime: ClientRuntime::current(),
+            command_timeout: Duration::from_secs(3),
+            channels: Channels::Plain,
+            sink: Arc::new(drop),
+            refresh_requested: Arc::new(Notify::new()),
+            on_break: OnBreak::Reconnect,
+        };
+        let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
+        Arc::new(Router::new(settings, true, Some(deployment), false, Routes::default()))
+    }
+
+    fn in_time() -> Instant {
+        Instant::now() + Duration::from_secs(3)
+    }
+
+    #[tokio::test]
+    async fn a_master_that_broke_is_connected_to_once_by_whatever_name() {
+        let server = RedisServer::start();
+        let router = router(server.port());
+        let alias = Address::new("127.0.0.1", server.port());
+        let mut named = Address::new("localhost", server.port());
+        let node = router.joining(&named, in_time()).await.unwrap();
+        // As the next map names it.
+        named.alias = Some(alias.host.clone());
+        *router.routes.write().unwrap() = Arc::new(router.routes().with(&named, &node));
+        assert_eq!(router.joining(&alias, in_time()).await.unwrap(), node);
+
+        node.quit().await;
+        let again = router.joining(&alias, in_time()).await.unwrap();
+        assert_ne!(again, node);
+        assert_eq!(router.joining(&alias, in_time()).await.unwrap(), again);
+        assert_eq!(router.joining(&named, in_time()).await.unwrap(), again);
+        assert_eq!(router.routes().address_of(&again), Some(&named));
+        again.quit().await;
+    }
+
+    /// Counts warnings.
+    #[derive(Clone, Default)]
+    struct Warnings(Arc<AtomicUsize>);
+
+    impl Subscriber for Warnings {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::WARN
+        }
+
+        fn event(&self, _: &Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    #[tokio::test]
+    async fn a_master_that_cannot_be_reached_is_warned_of_once() {
+        let warnings = Warnings::default();
+        let _here = tracing::subscriber::set_default(warnings.clone());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = Address::new("127.0.0.1", listener.local_addr().unwrap().port());
+        drop(listener);
+        let router = router(at.port);
+        for _ in 0..5 {
+            assert!(router.joining(&at, in_time()).await.is_none());
+        }
+        assert_eq!(warnings.0.load(Ordering::Relaxed), 1);
+    }
 }
