@@ -111,7 +111,9 @@ impl Tls {
     /// For a server at this host and port, expects the name that the function returns in its
     /// certificate. `None` stands for the host.
     ///
-    /// The function is called for every new connection. It must not block.
+    /// The function is called when a server is first connected to at an address, and must not block.
+    /// Connections to it that break are made again with the same name. In a cluster that holds as
+    /// long as the address belongs to it: the name must then depend on the address alone.
     pub fn server_names(
         mut self,
         name: impl Fn(&str, u16) -> Option<String> + Send + Sync + 'static,
