@@ -235,7 +235,8 @@ impl SentinelBuilder {
         let down_after = self.down_after.as_millis().to_string();
         let failover = (3 * self.down_after).as_millis().to_string();
         for sentinel in &all.sentinels {
-            let mut sentinel = connect(sentinel.port(), REPLY_LIMIT)?;
+            // It writes its configuration to the disk before it answers, and the disk may be busy.
+            let mut sentinel = connect(sentinel.port(), START_LIMIT)?;
             let mut watch = cmd("SENTINEL");
             watch.arg("MONITOR").arg(Sentinel::MASTER).arg("127.0.0.1").arg(master).arg(QUORUM);
             watch.exec(&mut sentinel)?;
