@@ -88,7 +88,12 @@ impl Janitor {
     ) -> Result<T, Error> {
         let (tell, told) = oneshot::channel();
         self.spawn(async move { drop(tell.send(future.await)) });
-        told.await.unwrap_or_else(|_| Err(RuntimeEnded.into()))
+        match told.await {
+            Ok(result) => result,
+            Err(_) if self.0.runtime.has_ended() => Err(RuntimeEnded.into()),
+            // The job panicked, and the task of the jobs lives on.
+            Err(_) => panic!("a call that goes on in the background panicked"),
+        }
     }
 
     /// Completes when nothing is under way and nothing is left to undo.

@@ -99,7 +99,8 @@ impl Share {
     }
 
     /// Extends the hold to last this long from now, if it does not last longer already. Goes on in
-    /// the background: releases of the hold wait for it, and the caller may not be polled.
+    /// the background: releases of the hold wait for it, and the caller may not be polled. The hold
+    /// is not handed off meanwhile.
     pub(crate) async fn prolong(&self, lease: Duration, bounds: Bounds) -> Result<(), Error> {
         let engine = &self.hold().target.engine;
         let retry_until = bounds.retry_until(Instant::now(), &engine.settings);

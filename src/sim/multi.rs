@@ -310,3 +310,36 @@ async fn what_cannot_be_meant_is_refused_and_nothing_is_sent() {
     assert!(sims[0].network.calls() > 0);
     assert_eq!(left(&sims).await, [""; 0]);
 }
+
+/// Whoever gets the hold after that asked for a lease, and is promised that it is never renewed.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_still_being_prolonged_goes_to_no_other_caller() {
+    const LEASE: u64 = 5_000;
+    let world = World::new();
+    let mut handed_on = 0;
+    for (begin, after) in (6..18).step_by(2).flat_map(|begin| (0..26).map(move |cut| (begin, cut)))
+    {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let (first, later) = (sim.client.lock(LOCK), sim.client.lock("later"));
+        let blocker = other.client.lock("later").lock().await.unwrap();
+        let both = MultiLock::all([first.clone(), later]);
+        let mut acquiring = Box::pin(both.lock().lease(ms(LEASE)).into_future());
+        assert!(timeout(ms(begin), &mut acquiring).await.is_err());
+        let waiter = tokio::spawn(async move { first.lock().lease(ms(LEASE)).await.unwrap() });
+        // The prolongation of the first lock, once the second is granted.
+        sim.network.fail("reenter", [Fault::Silent(ms(3_000))]);
+        let unlocked = tokio::spawn(blocker.unlock());
+        let _ = timeout(ms(after) + Duration::from_micros(500), &mut acquiring).await;
+        drop(acquiring);
+        let guard = timeout(ms(2 * LEASE), waiter).await.expect("a turn in time").unwrap();
+        let begun = Instant::now();
+        handed_on += 1;
+        unlocked.await.unwrap().unwrap();
+        sleep(ms(LEASE - 1_000)).await;
+        let held = begun.elapsed() + guard.remaining();
+        assert!(held <= ms(LEASE), "begun {begin} ms, cut {after} ms later: held for {held:?}");
+        guard.unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+    assert!(handed_on > 100, "{handed_on}");
+}

@@ -41,6 +41,8 @@ pub(crate) struct Hold {
     count: Mutex<u32>,
     /// A copy of the count that is read without a lock.
     shown: AtomicU32,
+    /// How many prolongations are under way, or about to begin.
+    prolongations: AtomicU32,
     /// The fencing token, for a kind that has one.
     token: Option<u64>,
     /// How many replicas had to confirm it, and how many did if they were asked.
@@ -89,6 +91,7 @@ impl Hold {
             registration,
             count: Mutex::new(1),
             shown: AtomicU32::new(1),
+            prolongations: AtomicU32::new(0),
             token,
             replicas,
             acknowledged,

@@ -1,7 +1,7 @@
 //! What a hand-off asks of a hold: whether it is fit for another caller, and the server call that
 //! extends it for that caller.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::time::Instant;
 
@@ -12,9 +12,13 @@ use crate::{
 };
 
 impl Hold {
-    /// Whether the released hold may go to another caller.
+    /// Whether the released hold may go to another caller. A prolongation that is under way would
+    /// extend it beyond the lease that this caller asked for.
     pub(crate) fn may_pass(&self) -> bool {
-        !self.is_wanted() && self.unanswered.is_none() && self.lease.loss().is_none()
+        !self.is_wanted()
+            && self.unanswered.is_none()
+            && self.prolongations.load(Ordering::Relaxed) == 0
+            && self.lease.loss().is_none()
     }
 
     /// Detaches it from its owner, if it has one. `false`: the owner still uses it.

@@ -1,6 +1,9 @@
 //! Re-entry of a hold, which raises its hold count, and a longer lease for a hold.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::{
     sync::MutexGuard,
@@ -50,15 +53,24 @@ impl Hold {
         Ok(Some(sent))
     }
 
-    /// Extends the hold to last this long from now, if it does not last longer already. Run it to
-    /// its end: the count stays locked until then.
-    pub(crate) async fn prolong(
+    /// Extends the hold to last this long from now, if it does not last longer already. Until the
+    /// future ends, or is dropped, the hold goes to no other caller. Run it to its end: the count
+    /// stays locked until then.
+    pub(crate) fn prolong(
         self: Arc<Self>,
         lease: Duration,
         retry_until: Instant,
-    ) -> Result<(), Error> {
-        let count = self.counting(retry_until).await?;
-        self.raise(*count, lease, retry_until, Replicas::None).await.map(drop)
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let prolonging = Prolonging::begin(self);
+        async move {
+            let hold = &prolonging.0;
+            let count = hold.counting(retry_until).await?;
+            // It was released meanwhile, so no one wants it.
+            if *count == 0 {
+                return Ok(());
+            }
+            hold.raise(*count, lease, retry_until, Replicas::None).await.map(drop)
+        }
     }
 
     /// Waits while a release has no answer yet.
@@ -79,6 +91,9 @@ impl Hold {
         let engine = &self.target.engine;
         let mut backoff = Backoff::new();
         loop {
+            if engine.is_closed() {
+                return Err(Error::Closed);
+            }
             let sent = Instant::now();
             self.lease.asked(sent, lease);
             let terms = ScriptArgs {
@@ -119,5 +134,21 @@ impl Hold {
                 .await
                 .map_err(|error| error.into_error(self.target.name()))?;
         }
+    }
+}
+
+/// A prolongation under way, or about to begin.
+struct Prolonging(Arc<Hold>);
+
+impl Prolonging {
+    fn begin(hold: Arc<Hold>) -> Self {
+        hold.prolongations.fetch_add(1, Ordering::Relaxed);
+        Self(hold)
+    }
+}
+
+impl Drop for Prolonging {
+    fn drop(&mut self) {
+        self.0.prolongations.fetch_sub(1, Ordering::Relaxed);
     }
 }
