@@ -9,7 +9,7 @@ use super::{Report, plan::Plan, run, shrink::shrink};
 use crate::sometimes::counts;
 
 /// So many seeds take each rare branch, but for the rarest.
-const ENOUGH_SEEDS: u64 = 500;
+const ENOUGH_SEEDS: u64 = 1_000;
 
 /// So many seeds take these, too.
 const ENOUGH_FOR_ALL: u64 = 4_000;
@@ -17,9 +17,11 @@ const RAREST: &[&str] = &[
     "batch: one is sent by itself",
     "head: found that it was put out",
     "lease: taken",
+    "line: fails with the one before",
     "majority: those left out are asked too",
     "re-entry: its owner had released it",
     "release: unknown who did it",
+    "swap: the hold was gone",
 ];
 
 fn env<T: std::str::FromStr>(name: &str) -> Option<T> {
