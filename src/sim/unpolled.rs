@@ -9,7 +9,7 @@ use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, LOCK, Sim, World};
-use crate::{Error, Lock, LockGuard};
+use crate::{Error, Lock, LockGuard, Owner};
 
 /// So long nobody waits for one who is not polled.
 const SOON: Duration = Duration::from_secs(5);
@@ -24,6 +24,18 @@ fn ms(n: u64) -> Duration {
 async fn left_alone(lock: &Lock, after: Duration) -> Waiting<'_> {
     let mut waiting: Waiting = lock.lock().into_future();
     assert!(timeout(after, &mut waiting).await.is_err());
+    waiting
+}
+
+/// Waits for the lock, is passed a hold that it never takes over, and is left alone then.
+async fn left_alone_with_a_hold<'a>(sim: &Sim, lock: &'a Lock, me: &'a mut Owner) -> Waiting<'a> {
+    let held = lock.lock().await.unwrap();
+    let mut waiting: Waiting = lock.lock().by(me).into_future();
+    assert!(timeout(ms(20), &mut waiting).await.is_err());
+    // The swap never gets there.
+    sim.network.fail("pass", [Fault::LoseRequest]);
+    held.unlock().await.unwrap();
+    assert!((&mut waiting).now_or_never().is_none());
     waiting
 }
 
@@ -129,14 +141,8 @@ async fn a_waiter_that_nobody_polls_does_not_keep_out_those_who_wait_but_for_a_m
 async fn a_hold_that_a_waiter_swaps_is_not_renewed_when_nobody_polls_it() {
     let sim = Sim::new(&World::new()).await;
     let lock = sim.client.lock(LOCK);
-    let held = lock.lock().await.unwrap();
     let mut me = sim.client.owner();
-    let mut alone: Waiting = lock.lock().by(&mut me).into_future();
-    assert!(timeout(ms(20), &mut alone).await.is_err());
-    // The swap never gets there.
-    sim.network.fail("pass", [Fault::LoseRequest]);
-    held.unlock().await.unwrap();
-    assert!((&mut alone).now_or_never().is_none());
+    let alone = left_alone_with_a_hold(&sim, &lock, &mut me).await;
     sleep(ms(100)).await;
     let calls = sim.network.calls();
     sleep(Duration::from_secs(29)).await;
@@ -149,14 +155,8 @@ async fn a_hold_that_a_waiter_swaps_is_not_renewed_when_nobody_polls_it() {
 async fn a_hold_that_one_has_taken_over_and_nobody_polls_is_reported_as_held() {
     let sim = Sim::new(&World::new()).await;
     let lock = sim.client.lock(LOCK);
-    let held = lock.lock().await.unwrap();
     let mut me = sim.client.owner();
-    let mut alone: Waiting = lock.lock().by(&mut me).into_future();
-    assert!(timeout(ms(20), &mut alone).await.is_err());
-    // The swap never gets there.
-    sim.network.fail("pass", [Fault::LoseRequest]);
-    held.unlock().await.unwrap();
-    assert!((&mut alone).now_or_never().is_none());
+    let alone = left_alone_with_a_hold(&sim, &lock, &mut me).await;
     // After that it has lost its turn.
     assert!(timeout(SOON, lock.lock().into_future()).await.is_err());
     for wait in [20, 500, 2_000].map(ms) {
