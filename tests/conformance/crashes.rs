@@ -7,7 +7,7 @@ use harness::{PATIENCE, epoch_micros, eventually};
 use crate::kind::{Kind, MAIN};
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::{SHORT_WATCHDOG, SLACK};
+use crate::shared::{SHORT_WATCHDOG, SLACK};
 
 scenarios! {
     a_killed_holders_lock_is_inherited_when_its_ttl_ends: MAIN;

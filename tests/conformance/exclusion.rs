@@ -10,7 +10,7 @@ use crate::kind::{CROWDED, EVERY, EXCLUSIVE, Kind, LOCK, MAIN, READ, WRITE};
 use crate::mix::Mix;
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::SLACK;
+use crate::shared::SLACK;
 
 scenarios! {
     exclusion_with_a_counter: CROWDED;

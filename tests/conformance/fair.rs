@@ -10,7 +10,7 @@ use crate::kind::{FAIR, Kind};
 use crate::mix::Mix;
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::{PROMPT, SHORT_WATCHDOG, SLACK, WATCHDOG};
+use crate::shared::{PROMPT, SHORT_WATCHDOG, SLACK, WATCHDOG};
 
 scenarios! {
     waiters_are_served_in_the_order_of_their_arrival: FAIR;

@@ -8,7 +8,7 @@ use harness::{Lang, token_key};
 use crate::kind::FENCED;
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::{SHORT_WATCHDOG, SLACK};
+use crate::shared::{SHORT_WATCHDOG, SLACK};
 
 scenarios! {
     tokens_grow_from_hold_to_hold_across_languages: FENCED;

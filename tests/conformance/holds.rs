@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::kind::{EVERY, EXCLUSIVE, Kind, NOT_FAIR, REENTRANT};
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::SLACK;
+use crate::shared::SLACK;
 
 scenarios! {
     a_hold_is_counted_where_the_other_side_sees_it: REENTRANT;

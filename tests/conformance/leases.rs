@@ -7,7 +7,7 @@ use harness::{Inspector, epoch_micros};
 use crate::kind::{EVERY, EXCLUSIVE, REENTRANT};
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::{SHORT_WATCHDOG, SLACK};
+use crate::shared::{SHORT_WATCHDOG, SLACK};
 
 scenarios! {
     a_hold_without_a_lease_has_the_watchdogs_ttl: EVERY;

@@ -27,8 +27,8 @@ mod pair;
 mod read_write;
 mod running;
 mod scenario;
+mod shared;
 mod spin;
-mod stage;
 mod topology;
 mod waiting;
 
@@ -41,7 +41,7 @@ use libtest_mimic::{Arguments, Trial};
 use mix::Mix;
 use running::run;
 use scenario::{Scenario, Test};
-use stage::Stage;
+use shared::Shared;
 use topology::Topology;
 
 /// Most scenarios wait most of the time.
@@ -52,24 +52,24 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(THREADS);
 
     topology::check(scenarios().map(|scenario| scenario.name));
-    let stages = Topology::ALL.map(|topology| Arc::new(Stage::on(topology)));
-    let java_missing = stages
+    let all_shared = Topology::ALL.map(|topology| Arc::new(Shared::on(topology)));
+    let java_missing = all_shared
         .iter()
-        .find(|stage| is_java_wanted(stage.topology(), &arguments))
-        .and_then(|stage| java_missing(stage));
-    let trials: Vec<_> = stages
+        .find(|shared| is_java_wanted(shared.topology(), &arguments))
+        .and_then(|shared| java_missing(shared));
+    let trials: Vec<_> = all_shared
         .iter()
-        .flat_map(|stage| trials(stage, &arguments, java_missing.as_deref()))
+        .flat_map(|shared| trials(shared, &arguments, java_missing.as_deref()))
         .collect();
-    // A stage is gone when the last of its trials is over, and with it its servers and peers.
-    drop(stages);
+    // What is shared is gone when the last of its trials is over, and with it its servers and peers.
+    drop(all_shared);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn trials(stage: &Arc<Stage>, arguments: &Arguments, java_missing: Option<&str>) -> Vec<Trial> {
-    let trials = tests(stage.topology()).map(|test| match java_missing {
+fn trials(shared: &Arc<Shared>, arguments: &Arguments, java_missing: Option<&str>) -> Vec<Trial> {
+    let trials = tests(shared.topology()).map(|test| match java_missing {
         Some(why) if test.mix.needs(Lang::Java) => skipped(&test, arguments, why),
-        _ => trial(test, stage),
+        _ => trial(test, shared),
     });
     trials.collect()
 }
@@ -99,10 +99,10 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     .flatten()
 }
 
-fn trial(test: Test, stage: &Arc<Stage>) -> Trial {
-    let stage = Arc::clone(stage);
+fn trial(test: Test, shared: &Arc<Shared>) -> Trial {
+    let shared = Arc::clone(shared);
     Trial::test(test.name(), move || {
-        run(&stage, &test);
+        run(&shared, &test);
         Ok(())
     })
 }
@@ -134,8 +134,8 @@ fn is_wanted(arguments: &Arguments, name: &str) -> bool {
 }
 
 /// Why there is no Java peer, when there is none.
-fn java_missing(stage: &Stage) -> Option<String> {
-    match stage.try_java() {
+fn java_missing(shared: &Shared) -> Option<String> {
+    match shared.try_java() {
         Ok(()) => None,
         Err(PeerError::Unavailable(why)) => Some(why),
         Err(error) => panic!("the Java peer does not start: {error}"),

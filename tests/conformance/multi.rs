@@ -8,7 +8,7 @@ use harness::{Load, PATIENCE, Party, Pending, eventually, member_names};
 use crate::kind::{MAJORITY, MULTI, SEVERAL};
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::SLACK;
+use crate::shared::SLACK;
 
 scenarios! {
     several_exclude_each_other_and_unlock_frees_all: SEVERAL;

@@ -6,7 +6,7 @@ use tokio::sync::Mutex;
 use crate::kind::{Kind, NAMED};
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::SLACK;
+use crate::shared::SLACK;
 use crate::topology::Topology;
 
 scenarios! {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::kind::NON_REENTRANT;
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::PROMPT;
+use crate::shared::PROMPT;
 
 scenarios! {
     a_re_entry_is_refused_and_changes_nothing: NON_REENTRANT;

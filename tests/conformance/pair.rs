@@ -15,12 +15,12 @@ use tokio::time::sleep;
 
 use crate::kind::Kind;
 use crate::mix::Mix;
-use crate::stage::{Role, SHORT_WATCHDOG, Stage};
+use crate::shared::{Role, SHORT_WATCHDOG, Shared};
 use crate::topology::Topology;
 
 /// Two peers, a lock name of the scenario's own, and an eye on the servers.
 pub(crate) struct Pair {
-    stage: Arc<Stage>,
+    shared: Arc<Shared>,
     mix: Mix,
     kind: Kind,
     name: String,
@@ -35,12 +35,12 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) async fn new(stage: &Arc<Stage>, mix: Mix, kind: Kind, name: String) -> Self {
-        Self::with_args(stage, mix, kind, name, stage.args()).await
+    pub(crate) async fn new(shared: &Arc<Shared>, mix: Mix, kind: Kind, name: String) -> Self {
+        Self::with_args(shared, mix, kind, name, shared.args()).await
     }
 
     async fn with_args(
-        stage: &Arc<Stage>,
+        shared: &Arc<Shared>,
         mix: Mix,
         kind: Kind,
         name: String,
@@ -49,15 +49,15 @@ impl Pair {
         // Two Java peers are enough for all mixes, and so are two Rust ones.
         let b = if mix.a == mix.b { Role::B } else { Role::A };
         let peer = async |lang, role| {
-            stage.peer(lang, role, &args).await.unwrap_or_else(|error| panic!("{lang}: {error}"))
+            shared.peer(lang, role, &args).await.unwrap_or_else(|error| panic!("{lang}: {error}"))
         };
         Self {
             a: peer(mix.a, Role::A).await,
             b: peer(mix.b, b).await,
-            redis: stage.servers().inspector(),
+            redis: shared.servers().inspector(),
             forgetful: Cell::new(0),
             asleep: RefCell::default(),
-            stage: Arc::clone(stage),
+            shared: Arc::clone(shared),
             mix,
             kind,
             name,
@@ -67,8 +67,8 @@ impl Pair {
 
     /// The same scenario with peers of other terms.
     pub(crate) async fn with(&self, terms: impl FnOnce(PeerArgs) -> PeerArgs) -> Self {
-        let args = terms(self.stage.args());
-        Self::with_args(&self.stage, self.mix, self.kind, self.name.clone(), args).await
+        let args = terms(self.shared.args());
+        Self::with_args(&self.shared, self.mix, self.kind, self.name.clone(), args).await
     }
 
     /// The name of the scenario's lock.
@@ -164,22 +164,22 @@ impl Pair {
 
     /// An eye on the counters of peers, which are not always beside the locks.
     pub(crate) fn counters(&self) -> Inspector {
-        self.stage.counters()
+        self.shared.counters()
     }
 
     /// How the servers stand to each other.
     pub(crate) fn topology(&self) -> Topology {
-        self.stage.topology()
+        self.shared.topology()
     }
 
     /// Listens on a channel.
     pub(crate) fn messages(&self, channel: &str) -> Messages {
-        self.stage.servers().messages(channel)
+        self.shared.servers().messages(channel)
     }
 
     /// Sees what the server carries out that keeps a lock of this name.
     fn commands_at(&self, name: &str) -> Commands {
-        Commands::watch_at(name, self.stage.servers().client_of(name))
+        Commands::watch_at(name, self.shared.servers().client_of(name))
     }
 
     /// Who holds the scenario's lock, which has one holder at most.
@@ -272,7 +272,7 @@ impl Pair {
         };
         self.forget_tokens(&self.name);
         let is_ours = |name: &str| name.contains(&self.name) && !is_excused(name);
-        assert_nothing_left_where(self.stage.servers(), is_ours).await;
+        assert_nothing_left_where(self.shared.servers(), is_ours).await;
     }
 
     /// The clients whose waiters listen for a fair lock of this name, each on a channel of its own.
@@ -331,7 +331,7 @@ impl Watch<'_> {
 impl Drop for Pair {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.stage.distrust([&self.a, &self.b].map(|peer| peer.client().to_owned()));
+            self.shared.distrust([&self.a, &self.b].map(|peer| peer.client().to_owned()));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::kind::{Kind, READ};
 use crate::mix::Mix;
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::{PROMPT, SHORT_WATCHDOG, SLACK};
+use crate::shared::{PROMPT, SHORT_WATCHDOG, SLACK};
 
 scenarios! {
     readers_of_both_sides_share: READ;

@@ -8,18 +8,18 @@ use harness::{Lang, control};
 
 use crate::pair::Pair;
 use crate::scenario::Test;
-use crate::stage::Stage;
+use crate::shared::Shared;
 
 /// A whole scenario.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a test to its end and looks that nothing is left of it.
-pub(crate) fn run(stage: &Arc<Stage>, test: &Test) {
+pub(crate) fn run(shared: &Arc<Shared>, test: &Test) {
     let tries = Cell::new(0);
     let attempt = || {
         // What a try that failed has left is not in the way of the next.
         tries.set(tries.get() + 1);
-        stage.block_on(run_once(stage, test, tries.get()));
+        shared.block_on(run_once(shared, test, tries.get()));
     };
     match test.mix.needs(Lang::Rust) {
         true => attempt(),
@@ -27,11 +27,11 @@ pub(crate) fn run(stage: &Arc<Stage>, test: &Test) {
     }
 }
 
-async fn run_once(stage: &Arc<Stage>, test: &Test, attempt: u32) {
+async fn run_once(shared: &Arc<Shared>, test: &Test, attempt: u32) {
     let Test { scenario, kind, mix, .. } = test;
     let lock = format!("conformance/{}/{}/{mix}/{attempt}", kind.name(), scenario.name);
     // Not counted: the first start of a peer may have to build it.
-    let pair = Pair::new(stage, *mix, *kind, lock).await;
+    let pair = Pair::new(shared, *mix, *kind, lock).await;
     let story = tokio::time::timeout(SCENARIO_LIMIT, (scenario.run)(&pair));
     story.await.unwrap_or_else(|_| panic!("not over after {SCENARIO_LIMIT:?}"));
     pair.assert_nothing_left().await;

@@ -4,7 +4,7 @@ use crate::kind::SPIN;
 use crate::mix::Mix;
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::PROMPT;
+use crate::shared::PROMPT;
 
 scenarios! {
     a_spin_lock_and_a_plain_lock_of_one_name_are_one_lock: SPIN;

@@ -10,7 +10,7 @@ use crate::kind::{ABANDONED, COMMON_CHANNEL, EXCLUSIVE, FAIR, Kind, WAKING};
 use crate::mix::Mix;
 use crate::pair::Pair;
 use crate::scenario::scenarios;
-use crate::stage::{PROMPT, SLACK, WATCHDOG};
+use crate::shared::{PROMPT, SLACK, WATCHDOG};
 
 scenarios! {
     a_waiter_is_woken_by_the_unlock: EXCLUSIVE;

@@ -6,65 +6,65 @@ use harness::redis::cmd;
 use redisson_lock::{Client, Config, Error, Loss, MultiLock};
 use tokio::time::{sleep, timeout};
 
-use crate::stage::{Stage, locks, ms, soon};
+use crate::fleet::{Fleet, bounded, locks, ms};
 
 const LOCK: &str = "both";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_member_that_is_lost_is_the_loss_of_all() {
-    let stage = Stage::new(3).await;
-    let user = stage.user().await;
+    let fleet = Fleet::new(3).await;
+    let user = fleet.user().await;
     let multi = MultiLock::all(locks(&user, LOCK));
-    for server in &stage.servers {
-        let guard = soon("all", multi.lock()).await.unwrap();
+    for server in &fleet.servers {
+        let guard = bounded("all", multi.lock()).await.unwrap();
         assert!(timeout(ms(1_500), guard.lost()).await.is_err(), "all are renewed");
         assert_eq!(guard.held_members(), 3);
         server.inspector().query::<()>(&cmd("FLUSHALL"));
-        assert_eq!(soon("to be told", guard.lost()).await, Loss::Removed);
+        assert_eq!(bounded("to be told", guard.lost()).await, Loss::Removed);
         assert!(!guard.is_held());
-        let unlocked = soon("to unlock", guard.unlock()).await;
+        let unlocked = bounded("to unlock", guard.unlock()).await;
         assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
-        for server in &stage.servers {
+        for server in &fleet.servers {
             assert!(!server.inspector().exists(LOCK), "the others were released all the same");
         }
     }
-    stage.end([user]).await;
+    fleet.end([user]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_server_that_is_dead_or_hangs_the_others_are_given_back() {
-    let mut stage = Stage::new(3).await;
-    let user = stage.user().await;
+    let mut fleet = Fleet::new(3).await;
+    let user = fleet.user().await;
     let multi = MultiLock::all(locks(&user, LOCK));
-    stage.servers[1].pause();
-    let failed = soon("to fail", multi.try_lock()).await;
+    fleet.servers[1].pause();
+    let failed = bounded("to fail", multi.try_lock()).await;
     assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
     // Dropped while the one that hangs is asked.
     assert!(timeout(ms(200), multi.lock().into_future()).await.is_err());
     for i in [0, 2] {
-        let other = Client::connect(Config::from_url(stage.servers[i].url()).unwrap()).await;
+        let other = Client::connect(Config::from_url(fleet.servers[i].url()).unwrap()).await;
         let other = other.unwrap();
         let guard = other.lock(LOCK).try_lock().wait(ms(3_000)).await.unwrap();
         guard.expect("given back").unlock().await.unwrap();
         other.close().await.unwrap();
     }
-    stage.servers[1].resume();
-    let guard = soon("all", multi.lock()).await.unwrap();
-    soon("to unlock", guard.unlock()).await.unwrap();
-    stage.servers[2].kill();
-    let failed = soon("to fail", multi.lock()).await;
+    fleet.servers[1].resume();
+    let guard = bounded("all", multi.lock()).await.unwrap();
+    bounded("to unlock", guard.unlock()).await.unwrap();
+    fleet.servers[2].kill();
+    let failed = bounded("to fail", multi.lock()).await;
     assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
     sleep(ms(300)).await;
-    for server in &stage.servers[..2] {
+    for server in &fleet.servers[..2] {
         assert!(!server.inspector().exists(LOCK));
     }
-    stage.end([user]).await;
+    fleet.end([user]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_takes_part_and_an_owner_takes_them_again() {
-    let stage = Stage::new(2).await;
-    let user = stage.user().await;
+    let fleet = Fleet::new(2).await;
+    let user = fleet.user().await;
     let (a, b) = (&user[0], &user[1]);
     let multi = MultiLock::all([
         a.lock("plain"),
@@ -75,21 +75,21 @@ async fn every_kind_takes_part_and_an_owner_takes_them_again() {
         b.spin_lock("spin"),
     ]);
     let mut me = a.owner();
-    let outer = soon("all", multi.lock().by(&mut me)).await.unwrap();
-    let inner = soon("all again", multi.lock().by(&mut me).lease(ms(9_000))).await.unwrap();
+    let outer = bounded("all", multi.lock().by(&mut me)).await.unwrap();
+    let inner = bounded("all again", multi.lock().by(&mut me).lease(ms(9_000))).await.unwrap();
     assert_eq!(inner.held_members(), 6);
-    assert!(soon("to be refused", multi.try_lock()).await.unwrap().is_none());
+    assert!(bounded("to be refused", multi.try_lock()).await.unwrap().is_none());
     for (client, name, count) in [(a, "plain", 2), (b, "fair", 2), (b, "spin", 2)] {
         assert_eq!(client.lock(name).inspect().await.unwrap().holders[0].count, count, "{name}");
     }
-    soon("to unlock", inner.unlock()).await.unwrap();
-    soon("a check", outer.check()).await.unwrap();
+    bounded("to unlock", inner.unlock()).await.unwrap();
+    bounded("a check", outer.check()).await.unwrap();
     // Somebody else reads as well.
-    let reading = soon("to read", a.read_write_lock("table").read()).await.unwrap();
-    soon("to unlock", outer.unlock()).await.unwrap();
+    let reading = bounded("to read", a.read_write_lock("table").read()).await.unwrap();
+    bounded("to unlock", outer.unlock()).await.unwrap();
     drop(reading);
-    stage.servers[0].inspector().query::<()>(cmd("DEL").arg("redisson_lock_token:{fenced}"));
-    stage.end([user]).await;
+    fleet.servers[0].inspector().query::<()>(cmd("DEL").arg("redisson_lock_token:{fenced}"));
+    fleet.end([user]).await;
 }
 
 /// A spin lock always has a command under way: it is the wait for a part of the time that meets the silence.
@@ -97,25 +97,25 @@ async fn every_kind_takes_part_and_an_owner_takes_them_again() {
 async fn a_server_that_begins_to_hang_is_awaited_for_one_command_at_most() {
     const WAIT: Duration = ms(700);
     const COMMAND: Duration = ms(2_000);
-    let stage = Stage::new(2).await;
-    let user = stage.user_with(|config| config.command_timeout(COMMAND)).await;
-    let far = Client::connect(Config::from_url(stage.servers[1].url()).unwrap()).await.unwrap();
+    let fleet = Fleet::new(2).await;
+    let user = fleet.user_with(|config| config.command_timeout(COMMAND)).await;
+    let far = Client::connect(Config::from_url(fleet.servers[1].url()).unwrap()).await.unwrap();
     let multi = MultiLock::all([user[0].lock("a"), user[1].spin_lock("b")]);
     let held = far.lock("b").lock().await.unwrap();
     let begun = Instant::now();
     let taking = multi.clone();
     let taking = tokio::spawn(async move { taking.try_lock().wait(WAIT).await });
     sleep(ms(40)).await;
-    stage.proxies[1].blackhole(true);
-    let taken = soon("an end", taking).await.unwrap();
+    fleet.proxies[1].blackhole(true);
+    let taken = bounded("an end", taking).await.unwrap();
     let took = begun.elapsed();
     println!("{taken:?} after {took:?}");
     assert!(matches!(taken, Err(Error::Redis(_))), "{taken:?}");
     assert!(took < WAIT + COMMAND, "{took:?}");
-    stage.proxies[1].blackhole(false);
+    fleet.proxies[1].blackhole(false);
     held.unlock().await.unwrap();
-    let both = soon("both", multi.lock()).await.unwrap();
-    soon("to unlock", both.unlock()).await.unwrap();
+    let both = bounded("both", multi.lock()).await.unwrap();
+    bounded("to unlock", both.unlock()).await.unwrap();
     far.close().await.unwrap();
-    stage.end([user]).await;
+    fleet.end([user]).await;
 }

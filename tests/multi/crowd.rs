@@ -10,7 +10,7 @@ use harness::redis::{Commands, Connection};
 use redisson_lock::{Error, Lock, Loss, MultiLock};
 use tokio::time::sleep;
 
-use crate::stage::{Stage, ms, seconds, soon};
+use crate::fleet::{Fleet, bounded, ms, seconds};
 
 const LOCK: &str = "counted";
 
@@ -62,13 +62,13 @@ struct Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_majority_excludes_while_servers_stop_and_die_and_replies_are_lost() {
-    let mut stage = Stage::new(5).await;
+    let mut fleet = Fleet::new(5).await;
     let store = RedisServer::start();
     let (counter, time, begun) = (Counter::new("count"), seconds(), Instant::now());
     let mut users = Vec::new();
     let mut tasks = Vec::new();
     for n in 0..4 {
-        let user = stage.user().await;
+        let user = fleet.user().await;
         let locks: Vec<Lock> = user.iter().map(|client| client.lock(LOCK)).collect();
         users.push(user);
         let (counter, mut redis) = (counter.clone(), store.client());
@@ -88,13 +88,13 @@ async fn a_majority_excludes_while_servers_stop_and_die_and_replies_are_lost() {
                     tally.dropped += 1;
                     continue;
                 }
-                match soon("an answer", acquire).await {
+                match bounded("an answer", acquire).await {
                     Ok(Some(guard)) => {
                         let left = guard.remaining();
                         assert!(!left.is_zero());
                         counter.count(&mut redis).await;
                         let held = guard.is_held();
-                        let unlocked = soon("an unlock", guard.unlock()).await;
+                        let unlocked = bounded("an unlock", guard.unlock()).await;
                         assert!(held, "{left:?} were left; unlocked: {unlocked:?}");
                         tally.held += 1;
                     }
@@ -111,15 +111,15 @@ async fn a_majority_excludes_while_servers_stop_and_die_and_replies_are_lost() {
         let first = fastrand::usize(0..5);
         if begun.elapsed() > time / 2 && !killed {
             killed = true;
-            stage.servers[0].kill();
-            stage.servers[1].kill();
+            fleet.servers[0].kill();
+            fleet.servers[1].kill();
         } else if killed {
             // Too few for a moment.
-            stage.servers[2].pause();
+            fleet.servers[2].pause();
             sleep(ms(150)).await;
-            stage.servers[2].resume();
+            fleet.servers[2].resume();
         } else {
-            let (one, other) = (&stage.servers[first], &stage.servers[(first + 2) % 5]);
+            let (one, other) = (&fleet.servers[first], &fleet.servers[(first + 2) % 5]);
             one.pause();
             other.pause();
             sleep(ms(300)).await;
@@ -127,28 +127,29 @@ async fn a_majority_excludes_while_servers_stop_and_die_and_replies_are_lost() {
             other.resume();
         }
         for _ in 0..8 {
-            stage.proxies[fastrand::usize(0..5)].lose_replies("EVALSHA", 1);
+            fleet.proxies[fastrand::usize(0..5)].lose_replies("EVALSHA", 1);
             sleep(ms(40)).await;
         }
     }
-    let tallies = join_all(tasks.into_iter().map(async |task| soon("to end", task).await.unwrap()));
+    let tallies =
+        join_all(tasks.into_iter().map(async |task| bounded("to end", task).await.unwrap()));
     let tallies = tallies.await;
     let counted = counter.check(&mut store.client());
     println!("{counted} holds in {time:?}, no two at a time: {tallies:?}");
     assert!(tallies.iter().all(|tally| tally.held > 0), "{tallies:?}");
-    stage.end(users).await;
+    fleet.end(users).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_of_overlapping_locks_in_any_order_exclude_each_other_and_never_hang() {
-    let stage = Stage::new(3).await;
+    let fleet = Fleet::new(3).await;
     let store = RedisServer::start();
     let (time, begun) = (seconds() / 2, Instant::now());
     let counters: Vec<_> = (0..6).map(|i| Counter::new(format!("count:{i}"))).collect();
     let mut users = Vec::new();
     let mut tasks = Vec::new();
     for n in 0..4 {
-        let user = stage.user().await;
+        let user = fleet.user().await;
         users.push(user.clone());
         let (counters, mut redis) = (counters.clone(), store.client());
         tasks.push(tokio::spawn(async move {
@@ -163,13 +164,13 @@ async fn callers_of_overlapping_locks_in_any_order_exclude_each_other_and_never_
                 };
                 let multi = MultiLock::all(chosen.iter().map(lock));
                 let acquire = if n == 0 { multi.lock().lease(ms(6_000)) } else { multi.lock() };
-                match soon("the locks", acquire).await {
+                match bounded("the locks", acquire).await {
                     Ok(guard) => {
                         for &i in &chosen {
                             counters[i].count(&mut redis).await;
                         }
                         assert!(guard.is_held());
-                        match soon("an unlock", guard.unlock()).await {
+                        match bounded("an unlock", guard.unlock()).await {
                             // Of a lost answer about a lease nobody can know more.
                             Ok(()) | Err(Error::NotHeld { why: Loss::Unknown }) => held += 1,
                             Err(error) => panic!("{error}"),
@@ -183,13 +184,14 @@ async fn callers_of_overlapping_locks_in_any_order_exclude_each_other_and_never_
         }));
     }
     while begun.elapsed() < time {
-        stage.proxies[fastrand::usize(0..3)].lose_replies("EVALSHA", 1);
+        fleet.proxies[fastrand::usize(0..3)].lose_replies("EVALSHA", 1);
         sleep(ms(60)).await;
     }
-    let tallies = join_all(tasks.into_iter().map(async |task| soon("to end", task).await.unwrap()));
+    let tallies =
+        join_all(tasks.into_iter().map(async |task| bounded("to end", task).await.unwrap()));
     let tallies = tallies.await;
     let counted: usize = counters.iter().map(|counter| counter.check(&mut store.client())).sum();
     println!("{counted} counts under 3 of 6 locks each in {time:?}; held, failed: {tallies:?}");
     assert!(tallies.iter().all(|(held, _)| *held > 0), "{tallies:?}");
-    stage.end(users).await;
+    fleet.end(users).await;
 }

@@ -4,5 +4,5 @@
 
 mod all;
 mod crowd;
+mod fleet;
 mod majority;
-mod stage;

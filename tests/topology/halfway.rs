@@ -19,12 +19,13 @@ const RETRY: Duration = Duration::from_secs(2);
 pub(crate) const BOUND: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_secs(60);
 
-pub(crate) struct Stage {
+/// A cluster whose slots are moved, and its clients.
+pub(crate) struct MovingCluster {
     pub(crate) cluster: RedisCluster,
     pub(crate) clients: Vec<Client>,
 }
 
-impl Stage {
+impl MovingCluster {
     pub(crate) async fn new(clients: usize, watchdog: Duration) -> Self {
         Self::on(RedisCluster::start(), clients, watchdog).await
     }
@@ -111,23 +112,23 @@ fn timeout_key(name: &str, guard: &LockGuard) -> String {
     read_hold_key(name, guard.holder(), 1)
 }
 
-pub(crate) async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
+pub(crate) async fn bounded<T>(what: &str, done: impl Future<Output = T>) -> T {
     within(BOUND, what, done).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_whose_timeout_key_is_elsewhere_is_not_taken_for_dead() {
-    let stage = Stage::new(3, WATCHDOG).await;
-    let [one, other, writer] = &stage.clients[..] else { unreachable!() };
+    let moving = MovingCluster::new(3, WATCHDOG).await;
+    let [one, other, writer] = &moving.clients[..] else { unreachable!() };
     for (name, with_its_key) in [("only the lock", false), ("the lock and one key", true)] {
         let (leaving, staying) = (reads(one, name).await, reads(other, name).await);
         let key = timeout_key(name, &leaving);
         let keys = [name, &key];
-        let halfway = stage.halfway(name, if with_its_key { &keys } else { &keys[..1] });
-        let left = soon("unlock", leaving.unlock()).await;
+        let halfway = moving.halfway(name, if with_its_key { &keys } else { &keys[..1] });
+        let left = bounded("unlock", leaving.unlock()).await;
         println!("{name}: {left:?}");
         assert!(!with_its_key || left.is_ok(), "{left:?}");
-        let writing = soon("try_write", tries_to_write(writer, name)).await;
+        let writing = bounded("try_write", tries_to_write(writer, name)).await;
         println!("{name}: {writing:?}");
         staying.check().await.expect("a hold that nobody has ended");
         assert!(!matches!(writing, Ok(Some(_))), "a writer beside a reader");
@@ -136,7 +137,7 @@ async fn a_reader_whose_timeout_key_is_elsewhere_is_not_taken_for_dead() {
         let written = writer.read_write_lock(name).try_write().wait(PATIENCE).await.unwrap();
         written.expect("a lock that is free").unlock().await.unwrap();
     }
-    stage.end().await;
+    moving.end().await;
 }
 
 async fn tries_to_write(client: &Client, name: &str) -> Result<Option<LockGuard>, Error> {
@@ -145,70 +146,70 @@ async fn tries_to_write(client: &Client, name: &str) -> Result<Option<LockGuard>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_reader_waits_until_its_slot_has_moved() {
-    let stage = Stage::new(2, WATCHDOG).await;
-    let [one, other] = &stage.clients[..] else { unreachable!() };
+    let moving = MovingCluster::new(2, WATCHDOG).await;
+    let [one, other] = &moving.clients[..] else { unreachable!() };
     let name = "nothing moved";
     let first = reads(one, name).await;
-    let halfway = stage.halfway(name, &[]);
+    let halfway = moving.halfway(name, &[]);
     let lock = other.read_write_lock(name);
     let second = tokio::spawn(async move { lock.read().lease(LONG).await });
     tokio::time::sleep(RETRY / 3).await;
     assert!(!second.is_finished(), "{:?}", second.await);
     halfway.goes_on();
-    let second = soon("to be granted", second).await.unwrap().unwrap();
+    let second = bounded("to be granted", second).await.unwrap().unwrap();
     for guard in [first, second] {
         guard.unlock().await.unwrap();
     }
-    stage.end().await;
+    moving.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unlock_is_not_half_done() {
-    let stage = Stage::new(2, WATCHDOG).await;
-    let [one, other] = &stage.clients[..] else { unreachable!() };
+    let moving = MovingCluster::new(2, WATCHDOG).await;
+    let [one, other] = &moving.clients[..] else { unreachable!() };
     let name = "only a timeout key moved";
     let guard = reads(one, name).await;
     let id = guard.holder().to_owned();
-    let halfway = stage.halfway(name, &[&timeout_key(name, &guard)]);
-    let unlocked = soon("unlock", guard.unlock()).await;
+    let halfway = moving.halfway(name, &[&timeout_key(name, &guard)]);
+    let unlocked = bounded("unlock", guard.unlock()).await;
     println!("{unlocked:?}");
-    let fields = stage.cluster.inspector().hash(name);
+    let fields = moving.cluster.inspector().hash(name);
     assert!(fields.is_empty() || fields.contains_key(&id), "read, and by nobody: {fields:?}");
     halfway.goes_on();
     let written = other.read_write_lock(name).try_write().wait(PATIENCE).await.unwrap();
     written.expect("a lock that is given back").unlock().await.unwrap();
-    stage.end().await;
+    moving.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_makes_no_second_copy_of_a_key() {
-    let stage = Stage::new(1, WATCHDOG).await;
+    let moving = MovingCluster::new(1, WATCHDOG).await;
     let name = "renewed";
-    let guard = stage.clients[0].read_write_lock(name).read().await.unwrap();
-    let halfway = stage.halfway(name, &[name]);
+    let guard = moving.clients[0].read_write_lock(name).read().await.unwrap();
+    let halfway = moving.halfway(name, &[name]);
     // More than one renewal, and less than the lease.
     tokio::time::sleep(WATCHDOG * 3 / 4).await;
     halfway.goes_on();
-    let renewed = || stage.cluster.inspector().pttl(name) > WATCHDOG.as_millis() as i64 / 2;
+    let renewed = || moving.cluster.inspector().pttl(name) > WATCHDOG.as_millis() as i64 / 2;
     eventually(PATIENCE, "a renewal", || renewed().then_some(())).await;
     guard.check().await.unwrap();
     guard.unlock().await.unwrap();
-    stage.end().await;
+    moving.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_whose_keys_are_apart_is_renewed() {
-    let stage = Stage::new(1, WATCHDOG).await;
+    let moving = MovingCluster::new(1, WATCHDOG).await;
     let mut guards = Vec::new();
     for name in ["renewed here", "renewed there"] {
-        guards.push((name, stage.clients[0].read_write_lock(name).read().await.unwrap()));
+        guards.push((name, moving.clients[0].read_write_lock(name).read().await.unwrap()));
     }
     let halves: Vec<_> = guards
         .iter()
         .zip([true, false])
         .map(|((name, guard), lock)| match lock {
-            true => stage.halfway(name, &[name]),
-            false => stage.halfway(name, &[&timeout_key(name, guard)]),
+            true => moving.halfway(name, &[name]),
+            false => moving.halfway(name, &[&timeout_key(name, guard)]),
         })
         .collect();
     tokio::time::sleep(2 * WATCHDOG).await;
@@ -220,41 +221,41 @@ async fn a_hold_whose_keys_are_apart_is_renewed() {
     for (_, guard) in guards {
         guard.unlock().await.unwrap();
     }
-    stage.end().await;
+    moving.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_whose_hold_is_gone_is_told_so_halfway() {
-    let stage = Stage::new(2, WATCHDOG).await;
-    let [one, other] = &stage.clients[..] else { unreachable!() };
+    let moving = MovingCluster::new(2, WATCHDOG).await;
+    let [one, other] = &moving.clients[..] else { unreachable!() };
     let name = "gone";
     let (gone, staying) = (reads(one, name).await, reads(other, name).await);
-    let inspector = stage.cluster.inspector();
+    let inspector = moving.cluster.inspector();
     inspector.query::<()>(cmd("HDEL").arg(name).arg(gone.holder()));
     inspector.query::<()>(cmd("DEL").arg(timeout_key(name, &gone)));
-    let halfway = stage.halfway(name, &[]);
-    let unlocked = soon("unlock", gone.unlock()).await;
+    let halfway = moving.halfway(name, &[]);
+    let unlocked = bounded("unlock", gone.unlock()).await;
     assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
     halfway.goes_on();
     staying.unlock().await.unwrap();
-    stage.end().await;
+    moving.end().await;
 }
 
 /// Where a cluster grows, the first slot goes to a master that serves no other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_goes_to_a_master_that_has_none_yet() {
     let watchdog = 2 * WATCHDOG;
-    let stage = Stage::grown(2, watchdog).await;
-    let [one, other] = &stage.clients[..] else { unreachable!() };
-    let to = stage.cluster.empty_master();
+    let moving = MovingCluster::grown(2, watchdog).await;
+    let [one, other] = &moving.clients[..] else { unreachable!() };
+    let to = moving.cluster.empty_master();
     let (moved, free) = ("{grown}:moved", "{grown}:free");
     let guard = one.lock(moved).lock().await.unwrap();
-    stage.cluster.begin_to_move_slot_of(moved, to);
-    stage.cluster.move_keys(&[moved], to);
+    moving.cluster.begin_to_move_slot_of(moved, to);
+    moving.cluster.move_keys(&[moved], to);
     tokio::time::sleep(watchdog * 3 / 2).await;
     assert!(guard.is_held(), "a hold that is not renewed");
     guard.check().await.unwrap();
-    let refused = soon("try_lock", async { other.lock(moved).try_lock().await }).await;
+    let refused = bounded("try_lock", async { other.lock(moved).try_lock().await }).await;
     assert!(matches!(refused, Ok(None)), "{refused:?}");
     // Its connections are made again.
     let _: usize = cmd("CLIENT")
@@ -263,32 +264,32 @@ async fn a_slot_goes_to_a_master_that_has_none_yet() {
         .arg("normal")
         .arg("SKIPME")
         .arg("yes")
-        .query(&mut stage.cluster.node(to).client())
+        .query(&mut moving.cluster.node(to).client())
         .unwrap();
-    let taken = soon("lock", async { other.lock(free).lock().await }).await.unwrap();
-    soon("unlock", taken.unlock()).await.unwrap();
-    soon("unlock", guard.unlock()).await.unwrap();
-    stage.cluster.move_slot_of(moved, to);
-    stage.end().await;
+    let taken = bounded("lock", async { other.lock(free).lock().await }).await.unwrap();
+    bounded("unlock", taken.unlock()).await.unwrap();
+    bounded("unlock", guard.unlock()).await.unwrap();
+    moving.cluster.move_slot_of(moved, to);
+    moving.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_that_nobody_polls_keeps_nobody_from_a_master_that_has_no_slot_yet() {
-    let stage = Stage::grown(1, WATCHDOG).await;
-    let client = &stage.clients[0];
-    let to = stage.cluster.empty_master();
+    let moving = MovingCluster::grown(1, WATCHDOG).await;
+    let client = &moving.clients[0];
+    let to = moving.cluster.empty_master();
     let (one, other) = (client.lock("{grown}:one"), client.lock("{grown}:other"));
-    stage.cluster.begin_to_move_slot_of("{grown}:one", to);
-    stage.cluster.node(to).pause();
+    moving.cluster.begin_to_move_slot_of("{grown}:one", to);
+    moving.cluster.node(to).pause();
     let mut alone = std::pin::pin!(one.lock().into_future());
     // By then it connects.
     assert!(tokio::time::timeout(RETRY / 4, &mut alone).await.is_err());
-    stage.cluster.node(to).resume();
-    let taken = soon("lock", other.lock().into_future()).await.unwrap();
-    soon("unlock", taken.unlock()).await.unwrap();
-    soon("the other lock", alone).await.unwrap().unlock().await.unwrap();
-    stage.cluster.move_slot_of("{grown}:one", to);
-    stage.end().await;
+    moving.cluster.node(to).resume();
+    let taken = bounded("lock", other.lock().into_future()).await.unwrap();
+    bounded("unlock", taken.unlock()).await.unwrap();
+    bounded("the other lock", alone).await.unwrap().unlock().await.unwrap();
+    moving.cluster.move_slot_of("{grown}:one", to);
+    moving.end().await;
 }
 
 mixes! {

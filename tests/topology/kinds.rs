@@ -7,7 +7,7 @@ use harness::{PATIENCE, Servers, eventually, redis::cmd};
 use redisson_lock::{Client, Error, LockGuard, MultiGuard, MultiLock};
 use tokio::task::JoinHandle;
 
-use crate::halfway::{Halfway, Stage, soon};
+use crate::halfway::{Halfway, MovingCluster, bounded};
 
 /// Holds whose keys are on both sides cannot be renewed, and are lost after so long: their holders are told then.
 const WATCHDOG: Duration = Duration::from_secs(12);
@@ -92,10 +92,10 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// Takes the lock, and has another client wait for it.
-    async fn begin(stage: &Stage, kind: Kind, moved: usize, renewed: bool) -> Self {
+    async fn begin(moving: &MovingCluster, kind: Kind, moved: usize, renewed: bool) -> Self {
         let name = format!("{{{kind:?}:{moved}:{renewed}}}:lock");
-        let guards = taken(&stage.clients[0], kind, &name).await;
-        let (client, its_name) = (stage.clients[1].clone(), name.clone());
+        let guards = taken(&moving.clients[0], kind, &name).await;
+        let (client, its_name) = (moving.clients[1].clone(), name.clone());
         let waiter = tokio::spawn(async move {
             // The wait for the lock has no bound, that for Redis has.
             loop {
@@ -120,21 +120,21 @@ impl<'a> Case<'a> {
         Self { kind, name, moved, guards, waiter: Some(waiter), halfway: None }
     }
 
-    fn half(&mut self, stage: &'a Stage, keys: &[String]) {
+    fn half(&mut self, moving: &'a MovingCluster, keys: &[String]) {
         let tag = self.name.trim_end_matches("lock");
         let mine: Vec<_> = keys.iter().filter(|key| key.contains(tag)).collect();
         let (_, known) = KINDS.iter().find(|(kind, _)| *kind == self.kind).expect("a kind");
         assert_eq!(mine.len(), *known, "{:?}: {mine:?}", self.kind);
         let moved = mine.iter().enumerate().filter(|(i, _)| self.moved & (1 << i) != 0);
         let moved: Vec<_> = moved.map(|(_, key)| key.as_str()).collect();
-        self.halfway = Some(stage.halfway(&self.name, &moved));
+        self.halfway = Some(moving.halfway(&self.name, &moved));
     }
 
     /// Nobody gets it beside one who believes that he has it.
     async fn is_not_granted(&self, client: &Client, when: &str) {
         let what = self.what(when);
         let begun_held = self.believed();
-        let got = soon(&what, conflicting(client, self.kind, &self.name, Wait::No)).await;
+        let got = bounded(&what, conflicting(client, self.kind, &self.name, Wait::No)).await;
         let got = matches!(got, Ok(Some(_)));
         assert!(!(got && begun_held && self.believed()), "{what}: granted beside a holder");
         let waited = self.waiter.as_ref().is_some_and(JoinHandle::is_finished);
@@ -149,7 +149,7 @@ impl<'a> Case<'a> {
         let given = if one { 1 } else { self.guards.len() };
         for guard in self.guards.drain(..given) {
             let what = format!("{:?}, {:b}: unlock", self.kind, self.moved);
-            let unlocked = soon(&what, guard.unlock()).await;
+            let unlocked = bounded(&what, guard.unlock()).await;
             assert!(
                 matches!(unlocked, Ok(()) | Err(Error::Redis(_) | Error::NotHeld { .. })),
                 "{what}: {unlocked:?}"
@@ -170,7 +170,7 @@ impl<'a> Case<'a> {
             _ => vec![client.lock(&self.name)],
         };
         for lock in locks {
-            let forced = soon(&what, lock.force_unlock()).await;
+            let forced = bounded(&what, lock.force_unlock()).await;
             assert!(matches!(forced, Ok(_) | Err(Error::Redis(_))), "{what}: {forced:?}");
             // Whoever has it, and wherever its keys are.
             if self.halfway.is_some() && matches!(self.kind, Read | Write) && self.believed() {
@@ -179,11 +179,11 @@ impl<'a> Case<'a> {
         }
     }
 
-    async fn comes_to_its_end(mut self, stage: &Stage) {
+    async fn comes_to_its_end(mut self, moving: &MovingCluster) {
         let what = self.what("in the end");
         // What was refused to those who forced it.
         if !self.guards.is_empty() {
-            self.is_forced(&stage.clients[2]).await;
+            self.is_forced(&moving.clients[2]).await;
             self.is_given_back(false).await;
         }
         let waiter = self.waiter.take().expect("a waiter");
@@ -257,25 +257,25 @@ async fn conflicting(
 }
 
 async fn in_each_order(end: End, slot: Slot) {
-    let stage = Stage::new(3, WATCHDOG).await;
+    let moving = MovingCluster::new(3, WATCHDOG).await;
     for renewed in [false, true] {
-        all_cases(&stage, end, slot, renewed).await;
+        all_cases(&moving, end, slot, renewed).await;
     }
-    let inspector = stage.cluster.inspector();
+    let inspector = moving.cluster.inspector();
     for key in inspector.keys().iter().filter(|key| key.starts_with("redisson_lock_token")) {
         let () = inspector.query(cmd("DEL").arg(key));
     }
     // At the latest with the lease: what was freed by force while a key of it was on the other side.
     let gone = || inspector.keys().is_empty().then_some(());
     eventually(PATIENCE, "nothing to be left", gone).await;
-    stage.end().await;
+    moving.end().await;
 }
 
 /// `renewed`: those holds are that can be, before anything else happens.
-async fn all_cases(stage: &Stage, end: End, slot: Slot, renewed: bool) {
-    let inspector = stage.cluster.inspector();
+async fn all_cases(moving: &MovingCluster, end: End, slot: Slot, renewed: bool) {
+    let inspector = moving.cluster.inspector();
     let each = KINDS.iter().flat_map(|&(kind, keys)| (0..1 << keys).map(move |at| (kind, at)));
-    let each = each.map(|(kind, moved)| Case::begin(stage, kind, moved, renewed));
+    let each = each.map(|(kind, moved)| Case::begin(moving, kind, moved, renewed));
     let mut cases = join_all(each).await;
     // Those who wait for a fair lock stand in line.
     let fair = cases.iter().filter(|case| matches!(case.kind, Fair | NonReentrantFair));
@@ -285,12 +285,12 @@ async fn all_cases(stage: &Stage, end: End, slot: Slot, renewed: bool) {
     }
     let keys = inspector.keys();
     for case in &mut cases {
-        case.half(stage, &keys);
+        case.half(moving, &keys);
     }
     if renewed {
         tokio::time::sleep(STANDS_STILL).await;
     }
-    let stranger = &stage.clients[2];
+    let stranger = &moving.clients[2];
     join_all(cases.iter().map(|case| case.is_not_granted(stranger, "held"))).await;
     match end {
         End::Unlocked => {
@@ -317,7 +317,7 @@ async fn all_cases(stage: &Stage, end: End, slot: Slot, renewed: bool) {
             Slot::Stays => halfway.turns_back(),
         }
     }
-    join_all(cases.into_iter().map(|case| case.comes_to_its_end(stage))).await;
+    join_all(cases.into_iter().map(|case| case.comes_to_its_end(moving))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@ use redisson_lock::{Client, Config, Lock};
 use tokio::time::timeout;
 
 /// More than anything takes here that does not hang, on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const BOUND: Duration = Duration::from_secs(20);
 
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -21,7 +21,8 @@ pub(crate) fn seconds() -> Duration {
     Duration::from_secs(seconds)
 }
 
-pub(crate) struct Stage {
+/// Servers that know nothing of each other.
+pub(crate) struct Fleet {
     pub(crate) servers: Vec<RedisServer>,
     pub(crate) proxies: Vec<Proxy>,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Stage {
 /// One user: a client of each server.
 pub(crate) type User = Vec<Client>;
 
-impl Stage {
+impl Fleet {
     pub(crate) async fn new(count: usize) -> Self {
         let servers: Vec<_> = (0..count).map(|_| RedisServer::start()).collect();
         let proxies = join_all(servers.iter().map(|server| Proxy::start(server.port()))).await;
@@ -62,7 +63,7 @@ impl Stage {
         }
         for user in users {
             for (client, dead) in user.iter().zip(&dead) {
-                let closed = timeout(SOON, client.close()).await.expect("a close that ends");
+                let closed = timeout(BOUND, client.close()).await.expect("a close that ends");
                 assert!(*dead || closed.is_ok(), "{closed:?}");
             }
         }
@@ -83,6 +84,6 @@ pub(crate) fn locks(user: &User, name: &str) -> Vec<Lock> {
 }
 
 /// The future's output, if it comes at all.
-pub(crate) async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
-    within(SOON, what, future).await
+pub(crate) async fn bounded<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
+    within(BOUND, what, future).await
 }

@@ -25,7 +25,7 @@ pub(crate) enum Role {
 }
 
 /// The servers, the peers and the runtime that all tests of a topology share.
-pub(crate) struct Stage {
+pub(crate) struct Shared {
     cast: tokio::sync::Mutex<HashMap<(Lang, Role, PeerArgs), Peer>>,
     /// The clients of peers that were there when a scenario failed: who knows what they still hold.
     dirty: Mutex<HashSet<String>>,
@@ -36,7 +36,7 @@ pub(crate) struct Stage {
     runtime: Runtime,
 }
 
-impl Stage {
+impl Shared {
     pub(crate) fn on(topology: Topology) -> Self {
         Self {
             cast: tokio::sync::Mutex::default(),
