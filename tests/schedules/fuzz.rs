@@ -29,6 +29,9 @@ pub(crate) trait Fuzzed {
 
     fn load(server: &mut Server, rules: Rules<Self::Rule>) -> Self::Scripts;
 
+    /// Loads Redisson's scripts, whose threads take part from now on; `false`, and a line that says so, when there is no Java.
+    fn invite_redisson(scripts: &mut Self::Scripts, redis: &RedisServer, test: &str) -> bool;
+
     /// Whether no script reckons with a TTL, whose last digits are real time: then a server in process comes to the same.
     fn is_exact(_scripts: &Self::Scripts) -> bool {
         true
@@ -52,6 +55,17 @@ impl<F: Fuzzed> Fuzz<F> {
         let mut server = Server::new(redis, F::WATCHED);
         let scripts = F::load(&mut server, rules);
         Self { server, rules, scripts }
+    }
+
+    /// The same with Redisson's threads, if they are asked for; `None` when there is no Java.
+    pub(crate) fn with(
+        redis: &RedisServer,
+        rules: Rules<F::Rule>,
+        test: &str,
+        redisson: bool,
+    ) -> Option<Self> {
+        let mut fuzz = Self::new(redis, rules);
+        (!redisson || F::invite_redisson(&mut fuzz.scripts, redis, test)).then_some(fuzz)
     }
 
     /// A schedule drawn from this seed. With an `aim` only violations of that kind count.
@@ -80,7 +94,9 @@ impl<F: Fuzzed> Fuzz<F> {
 }
 
 /// Many schedules, none of which may go wrong; on a server in process they come to the same.
-pub(crate) fn run_all<F: Fuzzed>(fuzz: &mut Fuzz<F>, test: &str) {
+pub(crate) fn run_all<F: Fuzzed>(test: &str, redisson: bool) {
+    let redis = RedisServer::builder().unix_socket().start();
+    let Some(mut fuzz) = Fuzz::<F>::with(&redis, Rules::all(), test, redisson) else { return };
     let seed = number("FUZZ_SEED");
     let schedules =
         number("FUZZ_SCHEDULES").unwrap_or(if seed.is_some() { 1 } else { F::SCHEDULES });
@@ -116,19 +132,23 @@ pub(crate) fn tell_how_often<F: Fuzzed>(fuzz: &mut Fuzz<F>, who: &str) {
     println!("{who}: {schedules} schedules, of which went wrong {found:?}");
 }
 
+/// A rule left out, and what goes wrong then.
+pub(crate) struct LeftOut<R> {
+    pub(crate) rule: R,
+    pub(crate) violation: Kind,
+    /// What is rare is found soon by a search that begins at this seed.
+    pub(crate) from: u64,
+    /// Whether it takes threads of Redisson's.
+    pub(crate) redisson: bool,
+}
+
 /// With a rule left out, something goes wrong in this way.
-pub(crate) fn is_found<F: Fuzzed>(rule: F::Rule, kind: Kind) {
-    is_found_near::<F>(0, rule, kind);
-}
-
-/// As [`is_found`], for what is rare: a search that begins at this seed is short.
-pub(crate) fn is_found_near<F: Fuzzed>(begin: u64, rule: F::Rule, kind: Kind) {
+pub(crate) fn is_found<F: Fuzzed>(test: &str, left_out: &LeftOut<F::Rule>) {
+    let LeftOut { rule, violation: kind, from: begin, redisson } = *left_out;
     let redis = RedisServer::builder().unix_socket().start();
-    is_found_by(&mut Fuzz::<F>::new(&redis, Rules::without(rule)), begin, rule, kind);
-}
-
-/// As [`is_found_near`], with this server and those who take part there.
-pub(crate) fn is_found_by<F: Fuzzed>(fuzz: &mut Fuzz<F>, begin: u64, rule: F::Rule, kind: Kind) {
+    let Some(mut fuzz) = Fuzz::<F>::with(&redis, Rules::without(rule), test, redisson) else {
+        return;
+    };
     let mut shortest: Option<Steps<F>> = None;
     for n in 0..BOUND {
         if n >= ENOUGH && shortest.is_some() {
@@ -148,6 +168,38 @@ pub(crate) fn is_found_by<F: Fuzzed>(fuzz: &mut Fuzz<F>, begin: u64, rule: F::Ru
         shortest.unwrap_or_else(|| panic!("{BOUND} schedules without {rule:?}, and no {kind:?}"));
     println!("without {rule:?}, {}", fuzz.tell(&shortest, kind));
 }
+
+/// The tests of a kind of lock: with all rules no schedule fails, and without one rule some schedule does.
+macro_rules! schedules {
+    ($of:ty {
+        all kept: $kept:ident;
+        all kept, with Redisson: $beside:ident;
+        $($test:ident: $rule:ident, $violation:ident $(, from $seed:literal)? $(, with $who:ident)?;)*
+    }) => {
+        #[test]
+        fn $kept() {
+            $crate::fuzz::run_all::<$of>(stringify!($kept), false);
+        }
+
+        #[test]
+        fn $beside() {
+            $crate::fuzz::run_all::<$of>(stringify!($beside), true);
+        }
+
+        $(#[test]
+        fn $test() {
+            let left_out = $crate::fuzz::LeftOut {
+                rule: super::rules::Rule::$rule,
+                violation: $crate::model::Kind::$violation,
+                from: [$($seed,)? 0][0],
+                redisson: [$(stringify!($who) == "Redisson",)? false][0],
+            };
+            $crate::fuzz::is_found::<$of>(stringify!($test), &left_out);
+        })*
+    };
+}
+
+pub(crate) use schedules;
 
 fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;

@@ -21,10 +21,11 @@ mod times;
 
 use std::collections::HashSet;
 
+use harness::RedisServer;
 use harness::redis::Value;
 
 use crate::LOCK;
-use crate::clients::{Id, Janitor, Name, Redisson};
+use crate::clients::{Id, Janitor, Name, Redisson, capture_scripts};
 use crate::fuzz::Fuzzed;
 use crate::model::{Closing, Kind, Model, Ms, Server, StepId};
 use action::{Action, OwnerStep, Wish};
@@ -61,6 +62,11 @@ impl Fuzzed for Fair {
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {
         Scripts::load(server, rules)
+    }
+
+    fn invite_redisson(scripts: &mut Scripts, redis: &RedisServer, test: &str) -> bool {
+        scripts.theirs = capture_scripts(redis, test, "fair");
+        scripts.theirs.is_some()
     }
 
     /// Redisson's script makes a deadline of a TTL.

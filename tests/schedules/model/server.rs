@@ -84,6 +84,8 @@ impl Server {
         self.now = 0;
         self.seen.clear();
         self.command(&cmd("FLUSHDB"));
+        // What others published before, as Redisson does while its scripts are captured.
+        self.pushed.try_iter().for_each(drop);
     }
 
     /// Loads a script of ours.

@@ -19,10 +19,11 @@ mod truth;
 
 use std::collections::BTreeMap;
 
+use harness::RedisServer;
 use harness::redis::Value;
 
 use crate::LOCK;
-use crate::clients::{Clients, Janitor, Name, Redisson, RedissonThreads};
+use crate::clients::{Clients, Janitor, Name, Redisson, RedissonThreads, capture_scripts};
 use crate::fuzz::Fuzzed;
 use crate::model::{Closing, Model, Ms, Server, StepId};
 use action::{Action, OwnerStep};
@@ -69,6 +70,12 @@ impl Fuzzed for ReadWrite {
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {
         Scripts::load(server, rules)
+    }
+
+    fn invite_redisson(scripts: &mut Scripts, redis: &RedisServer, test: &str) -> bool {
+        let side = |kind| capture_scripts(redis, test, kind);
+        scripts.theirs = side("read").and_then(|read| Some([read, side("write")?]));
+        scripts.theirs.is_some()
     }
 
     /// Three owners of ours, and two threads of Redisson's when its scripts are known.

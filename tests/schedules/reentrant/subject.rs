@@ -1,9 +1,12 @@
 //! The subjects of the tests: the plain reentrant lock, and the fenced one.
 
+use harness::RedisServer;
+
 use super::Reentrant;
 use super::rules::{Rule, Rules};
 use super::scripts::{Scripts, TOKEN};
 use crate::LOCK;
+use crate::clients::capture_scripts;
 use crate::fuzz::Fuzzed;
 use crate::model::Server;
 
@@ -25,6 +28,11 @@ impl Fuzzed for Plain {
         Scripts::load(server, rules, false)
     }
 
+    fn invite_redisson(scripts: &mut Scripts, redis: &RedisServer, test: &str) -> bool {
+        scripts.theirs = capture_scripts(redis, test, "lock");
+        scripts.theirs.is_some()
+    }
+
     fn model(rules: Rules, scripts: &Scripts) -> Reentrant {
         Reentrant::new(rules, scripts)
     }
@@ -40,6 +48,11 @@ impl Fuzzed for Fenced {
 
     fn load(server: &mut Server, rules: Rules) -> Scripts {
         Scripts::load(server, rules, true)
+    }
+
+    fn invite_redisson(scripts: &mut Scripts, redis: &RedisServer, test: &str) -> bool {
+        scripts.theirs = capture_scripts(redis, test, "fenced");
+        scripts.theirs.is_some()
     }
 
     fn model(rules: Rules, scripts: &Scripts) -> Reentrant {
