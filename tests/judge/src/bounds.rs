@@ -8,7 +8,7 @@ use crate::history::Nanos;
 pub const MS: Nanos = 1_000_000;
 
 /// A second.
-pub const SECOND: Nanos = 1_000 * MS;
+pub const SECOND: Nanos = 1_000_000_000;
 
 /// How long what may take in a run: the settings of its clients, and what its machine and its servers add.
 ///
@@ -41,6 +41,8 @@ pub struct Bounds {
     pub undo: Nanos,
     /// How long after the end of a fault it may still be felt.
     pub recovery: Nanos,
+    /// For how long a process that has had a lock may leave it to others, though it is free.
+    pub courtesy: Nanos,
     /// How often a waiter looks that hears nothing.
     pub poll: Nanos,
     /// How long after all faults have ended each process that waits has had a turn. Traffic decides how long
@@ -71,6 +73,7 @@ impl Default for Bounds {
             wake: SECOND,
             undo: 13 * SECOND,
             recovery: SECOND,
+            courtesy: 100 * MS,
             poll: 3 * SECOND,
             turn: None,
             failover: 0,

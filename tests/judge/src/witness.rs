@@ -79,7 +79,8 @@ pub struct Effect {
     pub deed: Deed,
 }
 
-/// What was done to a lock. A hold that is passed to another id is `Released` and `Granted` at once.
+/// What was done to a lock. A hold that is passed to another id is `Released` and `Granted` at once. A request that is
+/// repeated, and finds its holder there, is `Renewed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "deed", rename_all = "snake_case")]
 pub enum Deed {

@@ -146,7 +146,16 @@ impl<'r, 'a> Court<'r, 'a> {
             // Another of the process was before it, in the line that the process keeps.
             let line =
                 self.run.attempts(op.process, key, span).any(|other| other.number != op.number);
-            reasons += usize::from(line || in_the_way(lock, span, place.kind, &own));
+            // It has had the lock, and leaves it to others.
+            let lately = Span { from: span.from.saturating_sub(self.bounds.courtesy), to: span.to };
+            let had = || {
+                lock.spans.touching(lately).map(|(_, at)| &lock.tenures[at]).any(|tenure| {
+                    let its =
+                        self.run.maker(tenure.id).is_some_and(|(maker, _)| maker == op.process);
+                    its && tenure.span.to <= lately.to
+                })
+            };
+            reasons += usize::from(line || in_the_way(lock, span, place.kind, &own) || had());
         }
         Some(match rule {
             Rule::One | Rule::All => reasons > 0,

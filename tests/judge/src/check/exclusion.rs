@@ -193,12 +193,12 @@ impl<'r, 'a> Court<'r, 'a> {
     /// Why the guard's user may not know of the end of his hold, and until when.
     pub(super) fn excuse(&self, guard: &Guard<'a>, end: &End<'_, '_>) -> Option<(Class, Nanos)> {
         let (tenure, _) = end.by?;
-        let slack = self.bounds.slack + self.bounds.clock_error;
+        let (slack, error) = (self.bounds.slack, self.bounds.clock_error);
         // A lease is not renewed, so nobody finds out before it ends.
         let within = |class, length: Nanos| {
             let deadline = match guard.lease {
-                Some(_) => tenure.until.saturating_add(slack),
-                None => end.at.saturating_add(length).saturating_add(slack),
+                Some(_) => tenure.until.saturating_add(slack + error),
+                None => end.at.saturating_add(length).saturating_add(error),
             };
             Some((class, deadline))
         };
@@ -219,7 +219,7 @@ impl<'r, 'a> Court<'r, 'a> {
             Cause::RenewalLost => {
                 let (class, deadline) =
                     within(Class::L2RenewalLost, self.bounds.told_of_failover())?;
-                Some((class, deadline.min(tenure.until.saturating_add(slack))))
+                Some((class, deadline.min(tenure.until.saturating_add(slack + error))))
             }
         }
     }

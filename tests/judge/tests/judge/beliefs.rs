@@ -2,7 +2,7 @@
 
 use judge::MS;
 
-use crate::story::{NOTHING, Story, found, found_blindly};
+use crate::story::{NOTHING, Story, found, found_blindly, found_with};
 
 /// Two turns of one lock. The second is answered at this moment.
 fn two_turns(has: &str) -> String {
@@ -147,6 +147,38 @@ fn l4_a_third_of_the_watchdog_a_tick_and_an_answer() {
     assert_eq!(no_clock, ["C3 broken at 50 for 20", "C1 broken at 62 for 8"]);
     let later = "50 server expires a:1\n 51 nemesis begins step clock\n 51 nemesis heals step";
     assert_eq!(found(&taken_away(later, "", "70")), no_clock);
+}
+
+/// With all that a machine adds: 1 ms of way, 2 of slack, 4 of its clock.
+fn found_slowly(story: &str) -> Vec<String> {
+    found_with(story, |bounds| {
+        (bounds.rtt, bounds.slack, bounds.clock_error) = (MS, 2 * MS, 4 * MS)
+    })
+}
+
+#[test]
+fn a_machine_adds_to_each_bound() {
+    // What the clock may be wrong by is no excess.
+    let by = "50 server removes a:1";
+    assert_eq!(
+        found_slowly(&taken_away(by, "", "196")),
+        ["C3 within L4 at 54 for 142", "C1 within L4 at 62 for 134"]
+    );
+    let beyond = ["C3 beyond L4 at 54 for 142.5", "C1 beyond L4 at 62 for 134.5"];
+    assert_eq!(found_slowly(&taken_away(by, "", "196.5")), beyond);
+    let leased = ["C3 within L4 at 54 for 63", "C1 within L4 at 62 for 55"];
+    assert_eq!(found_slowly(&taken_away(by, "lease 100", "117")), leased);
+    let beyond = ["C3 beyond L4 at 54 for 63.5", "C1 beyond L4 at 62 for 55.5"];
+    assert_eq!(found_slowly(&taken_away(by, "lease 100", "117.5")), beyond);
+    let failed = ["C3 within L1 at 64 for 133", "C1 within L1 at 117 for 80"];
+    assert_eq!(found_slowly(&failover("50", "", "197")), failed);
+    let beyond = ["C3 beyond L1 at 64 for 133.5", "C1 beyond L1 at 117 for 80.5"];
+    assert_eq!(found_slowly(&failover("50", "", "197.5")), beyond);
+    let knows = "11 heir grants a:1 until 111";
+    let shorter =
+        |told| found_slowly(&failover("50", knows, told).replace("until 340", "until 200"));
+    assert_eq!(shorter("206"), ["C3 within L2 at 115 for 91", "C1 within L2 at 117 for 89"]);
+    assert_eq!(shorter("206.5"), ["C3 beyond L2 at 115 for 91.5", "C1 beyond L2 at 117 for 89.5"]);
 }
 
 #[test]

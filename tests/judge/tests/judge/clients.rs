@@ -43,6 +43,17 @@ fn c9_a_refusal_has_a_reason() {
 }
 
 #[test]
+fn c9_a_process_leaves_a_lock_to_others() {
+    let refused = |who: &str, at: &str| {
+        let story = held(&format!("{at} {who} asks 2 shop wait 1\n 90 {who} refused 2"));
+        found_with(&story, |bounds| bounds.courtesy = 20 * MS)
+    };
+    assert_eq!(refused("a", "70"), NOTHING);
+    assert_eq!(refused("a", "70.5"), ["C9 broken at 90 for 0"]);
+    assert_eq!(refused("b", "70"), ["C9 broken at 90 for 0"]);
+}
+
+#[test]
 fn c9_a_refusal_by_what_can_be_shared() {
     let story = |held: &str, asked: &str| {
         found(&format!(

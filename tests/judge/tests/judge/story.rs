@@ -31,6 +31,7 @@ pub(crate) fn bounds() -> Bounds {
         wake: 10 * MS,
         undo: 40 * MS,
         recovery: 10 * MS,
+        courtesy: 0,
         poll: 50 * MS,
         turn: None,
         failover: 20 * MS,
