@@ -42,8 +42,6 @@ pub(crate) struct Tenure<'a> {
     /// When its lease was set, and the end it was given. The first is the grant.
     pub(crate) leases: Vec<(Nanos, Nanos)>,
     pub(crate) counts: Vec<(Nanos, u32)>,
-    /// A failover brought it back.
-    pub(crate) resurrected: bool,
 }
 
 impl Tenure<'_> {
@@ -131,20 +129,17 @@ impl<'a> Lock<'a> {
         })
     }
 
-    /// The times without any holder, each up to a grant.
+    /// The times without any holder, each up to a grant. Some have no length.
     pub(crate) fn free(&self, end: Nanos) -> Vec<Span> {
         let mut held: Vec<Span> = self.tenures.iter().map(|tenure| tenure.span).collect();
         held.sort();
         let mut free = Vec::new();
         let mut from = 0;
         for span in held {
-            if span.from > from {
-                free.push(Span { from, to: span.from });
-            }
+            free.push(Span { from, to: span.from });
             from = from.max(span.to);
         }
         free.push(Span { from, to: end });
-        free.retain(|span| span.from < span.to);
         free
     }
 }
@@ -297,7 +292,7 @@ fn take_over<'a>(lock: &mut Lock<'a>, replay: Replay<'a>, until: Nanos, next: Op
             None => {
                 let span = Span { from: raw.span.from.max(from), to };
                 seen = lock.tenures.len();
-                lock.tenures.push(Tenure { span, resurrected: inherited, ..raw });
+                lock.tenures.push(Tenure { span, ..raw });
             }
         }
         if lost.is_some()
@@ -449,7 +444,6 @@ impl<'a> Replay<'a> {
             until,
             leases: vec![(at, until)],
             counts: Vec::new(),
-            resurrected: false,
         };
         self.holders.push((holder, tenure));
     }
@@ -467,11 +461,8 @@ impl<'a> Replay<'a> {
 
     fn ends(&mut self, id: &str, at: Nanos, cause: Cause) {
         let found = self.holders.iter().position(|(holder, _)| holder.id == id);
-        let (holder, mut tenure) = self.holders.remove(found.expect("is a holder"));
-        tenure.span.to = match cause {
-            Cause::Expired { .. } => at.min(holder.until),
-            _ => at,
-        };
+        let (_, mut tenure) = self.holders.remove(found.expect("is a holder"));
+        tenure.span.to = at;
         tenure.cause = cause;
         self.ended.push(tenure);
     }

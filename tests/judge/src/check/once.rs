@@ -66,7 +66,7 @@ impl<'r, 'a> Court<'r, 'a> {
         // A server of a majority may answer when the others have been enough.
         let joins = guard.rule == Rule::Majority && span.to >= guard.invoked;
         let asks = joins || self.run.tries(guard.process, (&place.server, &place.name), span);
-        if !group.tenure.resurrected && !asks {
+        if !asks {
             let what =
                 format!("{} is granted while {} does not ask", group.tenure.id, guard.process);
             self.violation(Check::Once, &place.name, at, 0, what, self.guard_story(guard));
@@ -168,9 +168,10 @@ impl<'r, 'a> Court<'r, 'a> {
         for ((_, name), lock) in servers.locks() {
             for grant in &lock.grants {
                 let Some((maker, process)) = self.run.maker(grant.id) else { continue };
+                // A request that is repeated on the next master is none of another hold.
                 let mut earlier = lock
                     .all_of(grant.id)
-                    .filter(|tenure| !tenure.resurrected && tenure.span.from < grant.at);
+                    .filter(|tenure| tenure.first == grant.log && tenure.span.from < grant.at);
                 let again = earlier.next().is_some() || grant.beside == Some(grant.id);
                 if !process.redisson && again {
                     let what = format!("{} of {maker} is granted twice", grant.id);

@@ -294,6 +294,13 @@ fn l3_two_masters_serve() {
         found(&early("190.000001", parted)),
         ["C1 within L3 at 67 for 123.000001", "C3 within L1 at 150 for 40.000001"]
     );
+    let bounds: Vec<_> = Story::told(&early("191", parted))
+        .judged()
+        .findings
+        .iter()
+        .map(|found| found.bound)
+        .collect();
+    assert_eq!(bounds, [None, Some(130 * MS)]);
     let healed = "20 nemesis begins part partition\n 67 nemesis heals part";
     assert_eq!(found(&early("190.000001", healed)), beyond);
     // Told while the old master still held.
@@ -309,6 +316,121 @@ fn a_hold_outlives_a_failover() {
     let later = story.replace("116 heir", "255 heir").replace("117 b", "256 b");
     // The log of the heir has the release before the next grant.
     assert_eq!(found(&later), NOTHING);
+}
+
+/// A failover at 60, between two that serve to 60 and from 60 on.
+fn handed_over(events: &str) -> String {
+    format!(
+        "0 server reigns\n 60 server ends\n 60 heir reigns\n {events}\n 290 c connects 1\n 290 c done 1"
+    )
+}
+
+#[test]
+fn a_failover_may_bring_a_hold_back() {
+    let story = |end: &str| {
+        handed_over(&format!(
+            "10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n 29 a unlocks 1\n 30 server releases a:1\n 31 a unlocked 1
+             11 heir grants a:1\n {end}\n 70 b asks 1 shop wait 0\n 71 b refused 1"
+        ))
+    };
+    assert_eq!(found(&story("130 heir releases a:1")), NOTHING);
+    assert_eq!(found(&story("131 heir releases a:1")), ["C6 broken at 130 for 1"]);
+    // The heir knew of the release.
+    assert_eq!(found(&story("30 heir releases a:1")), ["C9 broken at 71 for 0"]);
+}
+
+#[test]
+fn each_of_several_holds_outlives_a_failover() {
+    let story = |a: &str, b: &str| {
+        handed_over(&format!(
+            "10 a asks 1 reading shop\n 11 server grants a:1 reading\n 11 heir grants a:1 reading\n 12 a has 1
+             20 b asks 1 reading shop\n 21 server grants b:1 reading\n 21 heir grants b:1 reading\n 22 b has 1
+             79 a unlocks 1\n {a} heir releases a:1\n 81 a unlocked 1\n 89 b unlocks 1\n {b} heir releases b:1\n 91 b unlocked 1"
+        ))
+    };
+    assert_eq!(found(&story("80", "90")), NOTHING);
+    assert_eq!(found(&story("82", "90")), ["C5 broken at 81 for 0"]);
+    assert_eq!(found(&story("80", "92")), ["C5 broken at 91 for 0"]);
+}
+
+#[test]
+fn a_lease_that_ends_with_a_reign_has_ended() {
+    let story =
+        "10 a asks 1 shop\n 11 server grants a:1 until 60\n 12 a has 1\n 61 a loses 1 expired";
+    assert_eq!(found(&handed_over(story)), ["C3 broken at 60 for 1"]);
+    assert_eq!(
+        found(&handed_over(&story.replace("until 60", "until 60.5"))),
+        ["C3 within L1 at 60 for 1"]
+    );
+}
+
+#[test]
+fn what_was_over_before_a_failover_is_over() {
+    let story = "10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n 19 a unlocks 1\n 20 server releases a:1\n 21 a unlocked 1
+        11 heir grants a:1\n 20 heir releases a:1\n 30 b asks 1 shop\n 150 b cuts 1";
+    assert_eq!(found(&handed_over(story)), ["C11 broken at 80 for 70"]);
+}
+
+#[test]
+fn the_last_of_two_masters_says_when_a_hold_ends() {
+    let story = "10 a asks 1 shop\n 11 server grants a:1\n 11 heir grants a:1\n 12 a has 1\n 99 a unlocks 1\n 100 heir releases a:1\n 101 a unlocked 1";
+    assert_eq!(found(&handed_over(story).replace("60 server ends", "150 server ends")), NOTHING);
+    let forced = story.replace(
+        "99 a unlocks 1\n 100 heir releases a:1\n 101 a unlocked 1",
+        "100 heir removes a:1\n 240 a loses 1 removed",
+    );
+    assert_eq!(
+        found(&handed_over(&forced).replace("60 server ends", "150 server ends")),
+        ["C3 within L4 at 100 for 140"]
+    );
+}
+
+#[test]
+fn the_next_master_renews_and_counts() {
+    let story = |events: &str| {
+        handed_over(&format!(
+            "10 a asks 1 shop by ann\n 11 server grants a:1\n 11 heir grants a:1\n 12 a has 1\n {events}"
+        ))
+    };
+    let renewed = |told: &str| {
+        story(&format!("100 heir renews a:1 until 400\n {told} a loses 1 expired"))
+            .replace("290", "396")
+    };
+    assert_eq!(found(&renewed("395")), NOTHING);
+    assert_eq!(found(&renewed("394")), ["C4 broken at 394 for 0"]);
+    let entered = |count: u32| {
+        story(&format!(
+            "100 a asks 2 shop by ann\n 101 heir counts a:1 {count}\n 102 a has 2 id a:1\n 110 a unlocks 2\n 111 heir counts a:1 1\n 112 a unlocked 2
+             120 a unlocks 1\n 121 heir releases a:1\n 122 a unlocked 1"
+        ))
+    };
+    assert_eq!(found(&entered(2)), NOTHING);
+    assert_eq!(found(&entered(3)), ["C5 broken at 110 for 0"]);
+}
+
+#[test]
+fn a_request_is_repeated_on_the_next_master() {
+    let story = "10 a asks 1 shop\n 59 server grants a:1\n 61 heir grants a:1\n 62 a has 1\n 70 a unlocks 1\n 71 heir releases a:1\n 72 a unlocked 1";
+    assert_eq!(found(&handed_over(story)), NOTHING);
+    // At the very moment, too, and not unless it asks.
+    assert_eq!(found(&handed_over(&story.replace("61 heir", "60 heir"))), NOTHING);
+    assert_eq!(
+        found(&handed_over(
+            &story
+                .replace("61 heir", "60 heir")
+                .replace("10 a asks", "60.5 a asks")
+                .replace("59 server grants a:1", "")
+        )),
+        ["C5 broken at 60 for 0"]
+    );
+}
+
+#[test]
+fn a_lease_that_ends_when_it_should_is_no_work_of_a_clock() {
+    let story = "10 a asks 1 shop\n 11 server grants a:1 until 50\n 12 a has 1\n 40 nemesis begins step clock\n 40 nemesis heals step
+        50 server expires a:1\n 70 a loses 1 expired";
+    assert_eq!(found(story), ["C3 broken at 50 for 20"]);
+    assert_eq!(found(&story.replace("until 50", "until 51")), ["C3 within L4 at 50 for 20"]);
 }
 
 /// A process sleeps from 100 to 400, and its lease ends at 311.
@@ -557,6 +679,23 @@ fn c13_two_majorities() {
         told,
     );
     assert_eq!(found(&two), ["C3 within L4 at 51 for 139", "C13 within L4 at 62 for 128"]);
+}
+
+#[test]
+fn c13_more_than_half() {
+    let story = |servers: &str, on: &str| {
+        let places: Vec<_> = servers.split(',').map(|n| format!("r{n}/m")).collect();
+        found_blindly(&format!(
+            "10 a asks 1 {} majority\n 11 a has 1 on {on}\n 12 a drops 1",
+            places.join(",")
+        ))
+    };
+    let few = ["C0 broken at 11 for 0"];
+    assert_eq!(story("1,2,3,4,5", "0,2,4"), NOTHING);
+    assert_eq!(story("1,2,3,4,5", "0,2"), few);
+    assert_eq!(story("1,2,3,4", "0,1,2"), NOTHING);
+    assert_eq!(story("1,2,3,4", "0,1"), few);
+    assert_eq!(story("1", "0"), NOTHING);
 }
 
 #[test]
