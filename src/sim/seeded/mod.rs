@@ -113,9 +113,20 @@ async fn live(world: &Arc<World>, plan: &Plan) {
             }
         }
     }
-    // Nobody holds anything, and everything was undone.
-    for (_, left) in world.servers.iter().flat_map(|server| server.left()).filter(|_| !excused) {
-        world.find(format!("orphan: {left}"));
+    // Nobody holds anything, and everything was undone, but by those that are gone.
+    let ids: Vec<_> = world
+        .clients
+        .iter()
+        .filter(|client| client.gone.load(Ordering::Relaxed))
+        .flat_map(|client| &client.by_server)
+        .map(|client| client.id().to_owned())
+        .collect();
+    let is_theirs = |left: &str| ids.iter().any(|id| left.contains(id));
+    if !world.has_lost_state() {
+        let left = world.servers.iter().flat_map(|server| server.left());
+        for (_, left) in left.filter(|(_, left)| !is_theirs(left)) {
+            world.find(format!("orphan: {left}"));
+        }
     }
     let turns = plan.tasks.iter().enumerate().map(async |(task, its)| {
         if !left_over(its.client) {

@@ -6,7 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use redis_in_process::{Channel, Refusal, Reply as Said, Server, Snapshot, Subscriber};
+use redis_in_process::{
+    Channel, Entry, Refusal, Reply as Said, Server, Snapshot, Subscriber, Value,
+};
 use tokio::time::Instant;
 
 use super::trace::Trace;
@@ -202,7 +204,7 @@ impl SimServer {
             .into_iter()
             .map(|(key, entry)| (String::from_utf8(key).unwrap(), entry))
             .filter(|(key, _)| !key.starts_with("redisson_lock_token:"))
-            .map(|(key, entry)| (key.clone(), format!("s{} {key} {entry:?}", self.name)))
+            .map(|(key, entry)| (key.clone(), format!("s{} {key} {}", self.name, shown(&entry))))
             .collect();
         if let Said::Array(channels) = state.redis.command(&["pubsub", "channels"]) {
             let shown = |channel| (String::new(), format!("s{} {channel:?}", self.name));
@@ -210,6 +212,22 @@ impl SimServer {
         }
         left
     }
+}
+
+/// With texts as texts.
+fn shown(entry: &Entry) -> String {
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    let parts: Vec<_> = match &entry.value {
+        Value::String(bytes) => vec![text(bytes)],
+        Value::List(items) => items.iter().map(text).collect(),
+        Value::Hash(fields) => {
+            fields.iter().map(|(field, value)| format!("{}={}", text(field), text(value))).collect()
+        }
+        Value::SortedSet(members) => {
+            members.iter().map(|(member, score)| format!("{}@{score}", text(member))).collect()
+        }
+    };
+    format!("{parts:?} until {:?}", entry.expires)
 }
 
 fn convert(said: Said) -> Result<Reply, WireError> {
