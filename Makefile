@@ -1,8 +1,6 @@
 # Every target does its own set-up: see .ci/setup.
 
 .DEFAULT_GOAL := help
-# Tests wait most of the time, and each has servers of its own: more of them than there are cores run at once.
-export RUST_TEST_THREADS ?= 4
 .PHONY: help demo check quick test interop servers bench
 
 help: ## this list

@@ -51,6 +51,11 @@ async fn tokens_grow_strictly_through_kills_and_expiries() {
                     Ok(answer) if answer.is_granted() => {
                         let token = answer.value.as_u64().expect("a token");
                         let (asked, granted) = (begun(&answer), answer.at);
+                        // Redisson's peer reads the counter once it has the lock. On a busy machine the lease may
+                        // end before, and the counter is then that of the next holder.
+                        if owner < 2 && !party.is_held().await {
+                            continue;
+                        }
                         holds.lock().unwrap().push(Hold { asked, granted, token });
                     }
                     Ok(_) => continue,
