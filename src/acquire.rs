@@ -43,6 +43,15 @@ impl<G: Guard> Wanted<'_, G> {
         lease: Option<Duration>,
         bounds: Bounds,
     ) -> Result<Option<Share>, Error> {
+        self.share(owner, lease, bounds).await.map_err(|error| *error)
+    }
+
+    async fn share(
+        &self,
+        owner: Option<OwnerId>,
+        lease: Option<Duration>,
+        bounds: Bounds,
+    ) -> Result<Option<Share>, Box<Error>> {
         let state = self.state.as_ref().map_err(Clone::clone)?;
         let engine = &state.target.engine;
         engine.check_open()?;
@@ -60,10 +69,10 @@ impl<G: Guard> Wanted<'_, G> {
         bounds: Bounds,
     ) -> Result<Option<G>, Error> {
         let owner = owner.map(|owner| owner.key());
-        match (self.acquire(owner, lease, bounds).await, self.state) {
+        match (self.share(owner, lease, bounds).await, self.state) {
             (Ok(share), _) => Ok(share.map(G::from_share)),
-            (Err(error), Ok(state)) => Err(state.target.told("acquiring")(error)),
-            (Err(error), Err(_)) => Err(error),
+            (Err(error), Ok(state)) => Err(state.target.told("acquiring")(*error)),
+            (Err(error), Err(_)) => Err(*error),
         }
     }
 }

@@ -19,7 +19,8 @@ use crate::{
 /// A connection to Redis, and the source of its locks. Cheap to clone; one per process is enough.
 ///
 /// A client belongs to the tokio runtime on which it was connected. Its connections, timers and
-/// background tasks run there. Tasks of other runtimes may use it while that runtime runs. When
+/// background tasks run there. Tasks of other runtimes may use it while that runtime runs. Those
+/// runtimes need their timers, too ([`enable_time`](tokio::runtime::Builder::enable_time)). When
 /// such a task's runtime ends, the client finishes or undoes what the task had begun.
 ///
 /// When the client's own runtime has ended, every call fails with an [`Error::Redis`] that says so.

@@ -49,10 +49,12 @@ use crate::{
 };
 
 /// Acquires the lock. `None`: other holders kept it until the bounds were over.
+///
+/// The error is boxed here and in the wait loop: results go through several callers, and are small.
 pub(crate) async fn acquire(
     lock: &Arc<LockState>,
     request: &Request,
-) -> Result<Option<Share>, Error> {
+) -> Result<Option<Share>, Box<Error>> {
     let mut under = None;
     if let Some(owner) = request.owner {
         if let Some(share) = owned::reenter(lock, owner, request).boxed().await? {

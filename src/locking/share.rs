@@ -43,8 +43,10 @@ struct Stake {
 }
 
 /// One entry of a hold: what a guard has. Dropping it releases it.
+///
+/// Boxed: it goes through the results of several callers, and from owner to owner in a hand-off.
 #[derive(Debug)]
-pub struct Share(Option<Stake>);
+pub struct Share(Option<Box<Stake>>);
 
 impl Share {
     /// One more share of the hold.
@@ -55,7 +57,7 @@ impl Share {
         if hold.target.engine.check_open().is_err() {
             hold.lease.lose(Loss::Closed);
         }
-        Self(Some(Stake { home, hold, watched }))
+        Self(Some(Box::new(Stake { home, hold, watched })))
     }
 
     /// Makes a share of a hold that was handed off. The baton comes back if the hold does not suit
@@ -128,7 +130,7 @@ impl Drop for Share {
 /// A hold whose last guard is gone. Dropping it leaves the hold to the next local waiter, or
 /// releases it in the background.
 #[derive(Debug)]
-pub(crate) struct Baton(Option<Stake>);
+pub(crate) struct Baton(Option<Box<Stake>>);
 
 impl Baton {
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -136,7 +138,7 @@ impl Baton {
     }
 
     /// Returns the hold. The caller takes care of its end.
-    fn into_stake(mut self) -> Stake {
+    fn into_stake(mut self) -> Box<Stake> {
         self.0.take().expect("taken once")
     }
 
@@ -158,7 +160,7 @@ impl Baton {
     ///
     /// [`Engine::serves`]: crate::engine::Engine::serves
     pub(crate) fn replaced(self, by: Option<u64>) -> bool {
-        let Stake { home, hold, .. } = self.into_stake();
+        let Stake { home, hold, .. } = *self.into_stake();
         hold.replaced(by);
         home.released(&hold, None, None)
     }
@@ -185,7 +187,7 @@ impl Baton {
             }
             Plan::Release => self,
         };
-        let Stake { home, hold, watched } = baton.into_stake();
+        let Stake { home, hold, watched } = *baton.into_stake();
         let (target, is_owned) = (hold.target.clone(), hold.is_owned());
         let release = async move { home.settle(&hold, hold.release(watched).await) };
         let janitor = &target.engine.janitor;
@@ -198,7 +200,7 @@ impl Baton {
 
     /// Releases the hold on the server, whoever waits. To be run to its end.
     pub(crate) async fn release(self) -> Result<(), Error> {
-        let Stake { home, hold, watched } = self.into_stake();
+        let Stake { home, hold, watched } = *self.into_stake();
         home.settle(&hold, hold.release(watched).await)
     }
 

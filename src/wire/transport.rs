@@ -21,7 +21,7 @@ use super::{
 use crate::{error::RedisError, runtime::ClientRuntime};
 
 /// How many redirections of one call are followed.
-const REDIRECTS: usize = 4;
+const MOST_REDIRECTIONS: usize = 4;
 
 /// The connections of one client.
 #[derive(Clone, Debug)]
@@ -67,13 +67,13 @@ impl Router {
         confirm: Option<Confirm>,
         mut bound: Bound,
     ) -> Answer {
-        let no_server = || Failure::refused("CLUSTERDOWN no server is known");
         let Some(mut node) = self.node_of(call.key()) else {
             self.settings.refresh_requested.notify_one();
-            return Err(no_server());
+            return Err(Failure::refused("CLUSTERDOWN no server is known"));
         };
         let mut asking = false;
-        for _ in 0..REDIRECTS {
+        let mut redirections = 0;
+        loop {
             let answer = match confirm {
                 None => node.call(call, asking, bound).await,
                 Some(confirm) => node.call_confirmed(call, asking, confirm, bound).boxed().await,
@@ -98,12 +98,12 @@ impl Router {
                 Some(target) => routes.at(target).cloned(),
                 None => None,
             };
+            redirections += 1;
             match next {
-                Some(next) => node = next,
-                None => return answer,
+                Some(next) if redirections < MOST_REDIRECTIONS => node = next,
+                _ => return answer,
             }
         }
-        Err(no_server())
     }
 
     /// Sends the call to the server of its first key, when a slot moves and the keys are on two

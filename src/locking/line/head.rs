@@ -5,13 +5,12 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
     task::Poll,
     time::Duration,
 };
 
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
@@ -34,7 +33,8 @@ pub(super) const BREATH: Duration = Duration::from_millis(2);
 /// The head's right to ask the server. Dropping it passes the right on.
 #[derive(Debug)]
 pub(crate) struct Head<'a, A: Awaited> {
-    pub(super) state: HeadState,
+    /// `None`: it has been left to the next.
+    state: Option<Box<HeadState>>,
     place: Place<'a, A>,
     /// When it was last told to ask the server. `None`: it was offered a hold.
     told_to_ask: Option<Instant>,
@@ -72,11 +72,11 @@ impl<'a, A: Awaited> Head<'a, A> {
     pub(crate) async fn enter(
         awaited: &'a A,
         waiter: &Waiter<'_>,
-    ) -> Result<Entered<'a, A>, Error> {
+    ) -> Result<Entered<'a, A>, Box<Error>> {
         let entered = Instant::now();
         let mut place = Place { awaited, ticket: None, lost: AtomicBool::new(false) };
         if waiter.stands_on_server() {
-            return Ok(Entered::Head(Self::new(HeadState::default(), place)));
+            return Ok(Entered::Head(Self::new(None, place)));
         }
         let first = poll_fn(|context| {
             let fifo = &awaited.line().fifo;
@@ -90,41 +90,53 @@ impl<'a, A: Awaited> Head<'a, A> {
         let Some(first) = waiter.within(first).await else { return Ok(Entered::TimedOut) };
         // From here on it leaves behind what was left to it.
         let head = Self::new(first?, place);
-        match head.state.failed.as_deref() {
+        match head.state().failed.as_deref() {
             Some((failed, why)) if *failed >= entered && why.concerns(waiter.replicas) => {
                 sometimes!("line: fails with the one before");
-                return Err(why.error.clone());
+                return Err(why.error.clone().into());
             }
-            _ if head.state.opened.is_some_and(|opened| opened >= entered) => {
+            _ if head.state().opened.is_some_and(|opened| opened >= entered) => {
                 sometimes!("line: reads with the one before");
                 return Ok(Entered::Opened);
             }
             _ => {}
         }
-        waiter.within(head.linger()).await;
+        if head.state().subscription.is_none() {
+            waiter.within(head.linger().boxed()).await;
+        }
         Ok(Entered::Head(head))
     }
 
-    fn new(state: HeadState, place: Place<'a, A>) -> Self {
+    fn new(legacy: Option<Box<HeadState>>, place: Place<'a, A>) -> Self {
+        let state = Some(legacy.unwrap_or_default());
         Self { state, place, told_to_ask: None, offer_failed: false }
+    }
+
+    pub(super) fn state(&self) -> &HeadState {
+        self.state.as_ref().expect("left last")
+    }
+
+    fn state_mut(&mut self) -> &mut HeadState {
+        self.state.as_mut().expect("left last")
     }
 
     /// Waits a moment for a local hand-off.
     async fn linger(&self) {
         let awaited = self.place.awaited;
-        if self.state.subscription.is_none() {
-            let left = async {
-                while awaited.may_be_offered() && !awaited.is_offered() && !self.is_lost() {
-                    self.place.nudged().await;
-                }
-            };
-            let _ = timeout(SOON, left).await;
-        }
+        let left = async {
+            while awaited.may_be_offered() && !awaited.is_offered() && !self.is_lost() {
+                self.place.nudged().await;
+            }
+        };
+        let _ = timeout(SOON, left).await;
     }
 
     /// Waits until there is something to do. Subscribes first, and asks again once the subscription
     /// is confirmed.
-    pub(crate) async fn next(&mut self, waiter: &mut Waiter<'_>) -> Result<Next<A::Offer>, Error> {
+    pub(crate) async fn next(
+        &mut self,
+        waiter: &mut Waiter<'_>,
+    ) -> Result<Next<A::Offer>, Box<Error>> {
         let awaited = self.place.awaited;
         let mut at_once = std::mem::take(&mut self.offer_failed);
         loop {
@@ -133,7 +145,7 @@ impl<'a, A: Awaited> Head<'a, A> {
                     sometimes!("head: found that it was put out");
                     return Ok(Next::Lost);
                 }
-                if self.state.subscription.is_none()
+                if self.state().subscription.is_none()
                     && !awaited.is_offered()
                     && let Some(channel) = &waiter.channel
                     && waiter.within(self.subscribe(channel).boxed()).await.is_none()
@@ -168,10 +180,7 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// Runs the future. Each poll shows that the head is polled. If others wait and it is not
     /// polled for a while, it loses its turn.
-    pub(crate) fn showing<T>(
-        &self,
-        mut future: Pin<&mut impl Future<Output = T>>,
-    ) -> impl Future<Output = T> {
+    pub(crate) fn showing<T>(&self, mut future: BoxFuture<'_, T>) -> impl Future<Output = T> {
         poll_fn(move |context| {
             if let Some(ticket) = self.place.ticket {
                 self.place.awaited.line().fifo.sign(ticket, context);
@@ -183,7 +192,7 @@ impl<'a, A: Awaited> Head<'a, A> {
     /// The server has granted the waiter's request.
     pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
         match waiter.order {
-            Order::Shared => self.state.opened = Some(Instant::now()),
+            Order::Shared => self.state_mut().opened = Some(Instant::now()),
             _ if waiter.channel.is_none() => self.rest(waiter.first_pause),
             _ => self.held_for(Some(waiter.lease), waiter.heartbeat()),
         }
@@ -194,7 +203,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         waiter.seen_held = true;
         if self.told_to_ask.is_none() {
             self.offer_failed = true;
-            self.state.ask_at = None;
+            self.state_mut().ask_at = None;
         } else if waiter.channel.is_some() {
             self.held_for(ttl, waiter.heartbeat());
         } else {
@@ -212,7 +221,7 @@ impl<'a, A: Awaited> Head<'a, A> {
             Error::Redis(_) if impatient => {}
             _ => {
                 let failure = Failure { error: error.clone(), replicas: waiter.replicas };
-                self.state.failed = Some(Box::new((Instant::now(), failure)));
+                self.state_mut().failed = Some(Box::new((Instant::now(), failure)));
             }
         }
     }
@@ -224,57 +233,59 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// Subscribes the head. Completes when messages can be relied on, or cannot for now.
     pub(super) async fn subscribe(&mut self, channel: &str) {
-        let subscription = Box::new(self.place.awaited.subscriptions().subscribe(channel));
-        let subscription = self.state.subscription.insert(subscription);
+        let Self { state, place, .. } = self;
+        let state = state.as_mut().expect("left last");
+        let subscription = place.awaited.subscriptions().subscribe(channel);
+        let subscription = state.subscription.insert(subscription);
         select! {
             _ = subscription.ready() => {}
-            () = self.place.nudged() => {}
+            () = place.nudged() => {}
         }
         // What was seen before the subscription was confirmed may be out of date.
-        self.state.ask_at = None;
+        self.state_mut().ask_at = None;
     }
 
     /// Updates until when to leave the lock to others. Returns whether that time has just ended.
     fn yields_no_more(&mut self) -> bool {
-        let heard = self.state.subscription.as_deref().map(Subscription::count);
-        let yielded = self.state.yields_until.take().is_some();
-        self.state.yields_until = self.place.awaited.yields_until(heard);
-        yielded && self.state.yields_until.is_none()
+        let heard = self.state().subscription.as_ref().map(Subscription::count);
+        let yielded = self.state_mut().yields_until.take().is_some();
+        self.state_mut().yields_until = self.place.awaited.yields_until(heard);
+        yielded && self.state().yields_until.is_none()
     }
 
     /// Whether to ask the server now.
     pub(super) fn is_due(&self) -> bool {
-        let is_woken = || self.state.subscription.as_deref().is_some_and(Subscription::is_woken);
-        let is_time = || self.state.ask_at.is_none_or(|at| at <= Instant::now());
-        self.state.yields_until.is_none() && (is_woken() || is_time())
+        let is_woken = || self.state().subscription.as_ref().is_some_and(Subscription::is_woken);
+        let is_time = || self.state().ask_at.is_none_or(|at| at <= Instant::now());
+        self.state().yields_until.is_none() && (is_woken() || is_time())
     }
 
     /// The server is about to be asked. Messages from now on are news.
     pub(super) fn arm(&mut self) {
-        if let Some(subscription) = &mut self.state.subscription {
+        if let Some(subscription) = &mut self.state_mut().subscription {
             subscription.arm();
         }
-        self.state.ask_at = None;
+        self.state_mut().ask_at = None;
         self.told_to_ask = Some(Instant::now());
     }
 
     /// The lock is held, by another or from now on by this waiter, for this long if known.
     pub(super) fn held_for(&mut self, ttl: Option<Duration>, heartbeat: Option<Duration>) {
-        let relies = self.state.subscription.as_deref().is_some_and(Subscription::is_confirmed);
+        let relies = self.state().subscription.as_ref().is_some_and(Subscription::is_confirmed);
         let most =
             if relies { heartbeat.map_or(ASK_AGAIN, |most| most.min(ASK_AGAIN)) } else { POLL };
         let pause = ttl.unwrap_or(most).clamp(BREATH, most);
-        self.state.ask_at = Some(Instant::now() + pause);
+        self.state_mut().ask_at = Some(Instant::now() + pause);
     }
 
     /// There is no need to ask for this long, and no message will come.
     fn rest(&mut self, pause: Duration) {
-        self.state.ask_at = Some(Instant::now() + pause);
+        self.state_mut().ask_at = Some(Instant::now() + pause);
     }
 
     /// Completes when it is time to ask again, or when a hold may have been offered.
     pub(super) async fn news(&self) {
-        let HeadState { subscription, ask_at, yields_until, .. } = &self.state;
+        let HeadState { subscription, ask_at, yields_until, .. } = self.state();
         let ask_at = yields_until.or(*ask_at).unwrap_or_else(Instant::now);
         let message = async {
             match (subscription, yields_until) {
@@ -293,8 +304,8 @@ impl<'a, A: Awaited> Head<'a, A> {
 
 impl<A: Awaited> Drop for Head<'_, A> {
     fn drop(&mut self) {
-        let state = std::mem::take(&mut self.state);
-        self.place.leave(Some(state));
+        let state = self.state.take();
+        self.place.leave(state);
     }
 }
 
@@ -317,9 +328,9 @@ impl<A: Awaited> Place<'_, A> {
         self.lost.store(!first, Ordering::Relaxed);
     }
 
-    fn leave(&mut self, state: Option<HeadState>) {
+    fn leave(&mut self, state: Option<Box<HeadState>>) {
         let Some(ticket) = self.ticket.take() else { return };
-        if self.awaited.line().fifo.leave(ticket, state).last {
+        if self.awaited.line().fifo.leave(ticket, state.map(Some)).last {
             self.awaited.emptied();
         }
     }

@@ -27,15 +27,15 @@ use crate::{
 /// The local waiters for one lock.
 #[derive(Debug, Default)]
 pub(crate) struct LocalLine {
-    fifo: Fifo<HeadState>,
+    /// Boxed, because it moves from head to head.
+    fifo: Fifo<Option<Box<HeadState>>>,
     pub(crate) answers: Answers,
 }
 
 /// What one head leaves to the next.
 #[derive(Debug, Default)]
 struct HeadState {
-    // Boxed, to keep it small: it moves from head to head.
-    subscription: Option<Box<Subscription>>,
+    subscription: Option<Subscription>,
     /// The lock was seen held. Unless a message comes, there is no need to ask before this.
     ask_at: Option<Instant>,
     /// Until when the lock is left to other processes, if no message comes.

@@ -53,7 +53,8 @@ impl Waiter<'_> {
         future: impl Future<Output = T>,
     ) -> impl Future<Output = Option<T>> {
         match self.deadline {
-            Some(deadline) => timeout_at(deadline, future).map(Result::ok).left_future(),
+            // Boxed, to keep the future of a waiter without a deadline small.
+            Some(deadline) => Box::pin(timeout_at(deadline, future).map(Result::ok)).left_future(),
             None => future.map(Some).right_future(),
         }
     }
