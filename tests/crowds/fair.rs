@@ -9,7 +9,7 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-use crate::crowd::{LIMIT, begun, peer};
+use crate::crowd::{LIMIT, begun, peer, place};
 
 const LOCK: &str = "line";
 const QUEUE: &str = "redisson_lock_queue:{line}";
@@ -66,6 +66,7 @@ fn inversions(served: &[u64]) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_are_served_in_the_order_in_which_they_came() {
+    let _place = place().await;
     let server = RedisServer::start();
     let args = PeerArgs::redis(server.url()).fair_wait(FAIR_WAIT);
     const NAME: &str = "two_hundred_are_served_in_the_order_in_which_they_came";
@@ -129,6 +130,7 @@ async fn two_hundred_are_served_in_the_order_in_which_they_came() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_process_costs_its_wait_once_however_many_of_it_stood_in_line() {
+    let _place = place().await;
     let server = RedisServer::start();
     let args = PeerArgs::redis(server.url());
     let (rust, doomed) = (peer(Lang::Rust, &args).await, peer(Lang::Rust, &args).await);
@@ -153,6 +155,7 @@ async fn a_dead_process_costs_its_wait_once_however_many_of_it_stood_in_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_jvm_whose_clock_is_wrong_by_ten_minutes_costs_order_and_nothing_else() {
+    let _place = place().await;
     const NAME: &str = "a_jvm_whose_clock_is_wrong_by_ten_minutes_costs_order_and_nothing_else";
     const OFF: i64 = 600;
     let server = RedisServer::start();
@@ -202,6 +205,7 @@ async fn a_jvm_whose_clock_is_wrong_by_ten_minutes_costs_order_and_nothing_else(
 /// Among JVMs alone it would be 330 s at most: its own wait, and what the hold it waited for had left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_redissons_waiters_did_not_use_is_not_kept_for_a_dead_one_behind_them() {
+    let _place = place().await;
     const NAME: &str = "what_redissons_waiters_did_not_use_is_not_kept_for_a_dead_one_behind_them";
     const SHORT: Duration = Duration::from_secs(40);
     let server = RedisServer::start();

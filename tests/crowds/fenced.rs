@@ -9,7 +9,7 @@ use redisson_lock::{Client, Config};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::crowd::{begun, peer};
+use crate::crowd::{begun, peer, place};
 
 const LOCK: &str = "ledger";
 const TOKENS: &str = "redisson_lock_token:{ledger}";
@@ -29,6 +29,7 @@ fn acquisitions() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_grow_strictly_through_kills_and_expiries() {
+    let _place = place().await;
     const NAME: &str = "tokens_grow_strictly_through_kills_and_expiries";
     let server = RedisServer::start();
     let args = PeerArgs::redis(server.url());

@@ -10,7 +10,7 @@ use harness::{
 };
 use tokio::time::sleep;
 
-use crate::crowd::peer;
+use crate::crowd::{peer, place};
 
 const LOCK: &str = "stock";
 const COUNTER: &str = "sold";
@@ -29,6 +29,7 @@ fn crowd(peer: &Peer) -> Party {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_comes_in_beside_another_and_everybody_comes_in_whoever_dies() {
+    let _place = place().await;
     const NAME: &str = "nobody_comes_in_beside_another_and_everybody_comes_in_whoever_dies";
     let server = RedisServer::start();
     let args = PeerArgs::redis(server.url()).watchdog(WATCHDOG);

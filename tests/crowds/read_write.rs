@@ -6,7 +6,7 @@ use harness::{Lang, Peer, PeerArgs, PeerError, RedisServer, assert_nothing_left,
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::crowd::{begun, peer};
+use crate::crowd::{begun, peer, place};
 
 const LOCK: &str = "catalog";
 const WATCHDOG: Duration = Duration::from_millis(1_500);
@@ -64,6 +64,7 @@ async fn visit(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_is_a_writer_beside_anyone_and_readers_overlap() {
+    let _place = place().await;
     const NAME: &str = "never_is_a_writer_beside_anyone_and_readers_overlap";
     let server = RedisServer::start();
     let args = PeerArgs::redis(server.url()).watchdog(WATCHDOG);
