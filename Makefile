@@ -4,7 +4,7 @@
 export RUST_TEST_THREADS ?= $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick test interop servers bench
+.PHONY: help demo check quick test interop servers chaos bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ interop: ## the conformance suite alone: this crate and Redisson, in every mix
 servers: ## interop with Rust first and Redisson second, on each server of .ci/servers that can be had
 	@.ci/setup rust java peers -- .ci/servers -- cargo test --test conformance -- $(or $(ARGS),rust_java --skip sentinel/)
 	$(if $(ARGS),,@.ci/setup rust -- .ci/servers -- cargo test --test faults --test topology -- input:: the_least_rights_are a_user_with_the_least_rights_can)
+
+chaos: ## two minutes of random faults on real processes and servers, recorded and judged (ARGS: options of one run)
+	@.ci/setup rust redis java peers -- .ci/chaos $(ARGS)
 
 bench: ## all tables that README and docs quote, in one run: writes benches/results (ARGS: some of its tables, only printed)
 	@.ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)

@@ -232,6 +232,7 @@
 //! sent, passwords included.
 
 mod acquire;
+mod broken;
 mod client;
 mod config;
 mod determinism;

@@ -8,6 +8,7 @@ use std::sync::{
 use tokio::time::Instant;
 
 use crate::{
+    broken::broken,
     engine::{Engine, GivenBack},
     error::Error,
     locking::line::LocalLine,
@@ -56,6 +57,7 @@ impl Target {
     pub(crate) fn not_after(&self, sent: Instant) -> u64 {
         let Engine { transport, settings, .. } = &*self.engine;
         let margin = settings.command_timeout.as_millis() as u64;
+        let margin = if broken("no-not-after") { 1 << 40 } else { margin };
         transport.time_at(self.protocol.key(), sent) + margin
     }
 

@@ -120,6 +120,11 @@ impl RedisServer {
         self.process.id()
     }
 
+    /// Where it keeps its data and its log.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// `127.0.0.1:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port())
@@ -157,7 +162,8 @@ impl RedisServer {
         let _ = self.process.wait();
     }
 
-    /// Starts it again on the same port, empty; kills it first if it still runs.
+    /// Starts it again on the same port, kills it first if it still runs. It is empty, unless it was started with an
+    /// append-only file.
     pub fn restart(&mut self) {
         self.kill();
         let again =

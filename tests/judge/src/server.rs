@@ -399,8 +399,10 @@ impl<'a> Replay<'a> {
     }
 
     fn grant(&mut self, at: Nanos, id: &'a str, mode: Mode, until: Nanos, token: Option<u64>) {
-        // The end of a lease may be known to the millisecond only.
-        let due = |holder: &Holder<'_>| holder.until <= at.saturating_add(self.error);
+        // The end of a lease is not known exactly. Who is in the way of a grant has come to it.
+        let excludes = |holder: &Holder<'_>| mode != Mode::Read || holder.mode == Mode::Whole;
+        let due =
+            |holder: &Holder<'_>| excludes(holder) && holder.until <= at.saturating_add(self.error);
         let over: Vec<_> = self
             .holders
             .iter()

@@ -89,9 +89,10 @@ impl<'r, 'a> Court<'r, 'a> {
             (Call::Inspect { .. }, Answer::State { holders, queue }) => {
                 (ever(&|state| shows(state, span, holders, queue, place.kind)), "it was never so")
             }
-            (Call::Remaining { .. }, Answer::Remaining { left }) => {
-                (ever(&|state| has_left(state, span, *left)), "it was never so long")
-            }
+            (Call::Remaining { .. }, Answer::Remaining { left }) => (
+                ever(&|state| has_left(state, span, *left, self.bounds.clock_error)),
+                "it was never so long",
+            ),
             (Call::Token { .. }, Answer::Token { token }) => {
                 (ever(&|state| state.token == *token), "it was another")
             }
@@ -187,10 +188,15 @@ fn is_free(state: &State<'_>, span: Span) -> bool {
     !state.holders.iter().any(|holder| lasts(state, span, holder))
 }
 
-/// Whether nobody holds what a force unlock of this kind frees.
+/// Whether nobody holds what a force unlock of this kind frees. The read side frees nothing while a writer holds.
 fn is_free_of(state: &State<'_>, span: Span, kind: Kind) -> bool {
-    let is = |holder: &&Holder<'_>| kind.mode() != Mode::Write || holder.mode == Mode::Write;
-    !state.holders.iter().filter(is).any(|holder| lasts(state, span, holder))
+    let lasting = || state.holders.iter().filter(|holder| lasts(state, span, holder));
+    let written = lasting().any(|holder| holder.mode == Mode::Write);
+    match kind.mode() {
+        Mode::Write => !written,
+        Mode::Read => written || lasting().next().is_none(),
+        Mode::Whole => lasting().next().is_none(),
+    }
 }
 
 fn shows(state: &State<'_>, span: Span, holders: &[Seen], queue: &[String], kind: Kind) -> bool {
@@ -202,11 +208,12 @@ fn shows(state: &State<'_>, span: Span, holders: &[Seen], queue: &[String], kind
     holders && (!kind.is_fair() || queue.iter().map(String::as_str).eq(state.queue.iter().copied()))
 }
 
-fn has_left(state: &State<'_>, span: Span, left: Option<Nanos>) -> bool {
+fn has_left(state: &State<'_>, span: Span, left: Option<Nanos>, error: Nanos) -> bool {
     let Some(left) = left else { return is_free(state, span) };
     let Some(until) = state.holders.iter().map(|holder| holder.until).max() else { return false };
     // The server knows whole milliseconds.
-    let (from, to) = (state.span.from.max(span.from), state.span.to.min(span.to));
+    let from = state.span.from.saturating_sub(error).max(span.from);
+    let to = state.span.to.saturating_add(error).min(span.to);
     from.saturating_add(left) <= until.saturating_add(MS)
         && to.saturating_add(left).saturating_add(MS) >= until
 }

@@ -97,6 +97,12 @@ impl<'r, 'a> Court<'r, 'a> {
             // It may have been left to another, who did not take it.
             Cause::Released => since && (by_then || self.run.tries(guard.process, place, during)),
             Cause::GrantLost { .. } | Cause::RenewalLost => true,
+            // To unlock a free fair lock is no error to Redisson.
+            Cause::Removed(_) | Cause::Expired { .. }
+                if self.run.process(guard.process).redisson && group.place.kind.is_fair() =>
+            {
+                true
+            }
             // The answer was lost, and the hold had been seen not long before.
             Cause::Removed(_) | Cause::Expired { .. } => {
                 let recently = end.saturating_add(self.bounds.watchdog / 2) >= invoked;
@@ -116,10 +122,15 @@ impl<'r, 'a> Court<'r, 'a> {
     /// The hold count is the number of guards whenever nothing is under way.
     fn counts(&mut self, group: &Group<'r, 'a>) {
         let settled = self.bounds.undo + self.bounds.command_timeout;
+        let error = self.bounds.clock_error;
         for (at, _) in group.guards.iter().filter_map(|guard| guard.given_back) {
             let before = at.saturating_sub(1);
             let held = group.tenure.span;
             if before < held.from || held.to < at {
+                continue;
+            }
+            // Nobody minds the count of what is lost.
+            if group.guards.iter().any(|guard| guard.lost.is_some_and(|(told, _)| told <= at)) {
                 continue;
             }
             let unsettled = group.guards.iter().any(|guard| match guard.given_back {
@@ -128,7 +139,7 @@ impl<'r, 'a> Court<'r, 'a> {
                 Some((then, Some(op))) => {
                     let op = &self.run.ops[op];
                     let over = op.over.unwrap_or(Nanos::MAX);
-                    let until = if op.is_done() { over } else { over.saturating_add(settled) };
+                    let until = over.saturating_add(if op.is_done() { error } else { settled });
                     then <= before && until > before
                 }
                 None => false,
@@ -140,7 +151,7 @@ impl<'r, 'a> Court<'r, 'a> {
                 let Call::Acquire { owner: by, .. } = op.call else { return false };
                 let over = op.over.unwrap_or(Nanos::MAX);
                 let until = match op.outcome {
-                    Outcome::Answered(_) => over,
+                    Outcome::Answered(_) => over.saturating_add(error),
                     _ => over.saturating_add(settled),
                 };
                 owner.is_some() && by.as_deref() == owner && until > before

@@ -84,6 +84,19 @@ impl Ticket {
     }
 }
 
+impl From<Code> for judge::Code {
+    fn from(code: Code) -> Self {
+        match code {
+            Code::WrongKind => Self::WrongKind,
+            Code::WouldDeadlock => Self::WouldDeadlock,
+            Code::NotReplicated => Self::NotReplicated,
+            Code::Invalid => Self::Invalid,
+            Code::Closed => Self::Closed,
+            Code::NotHeld | Code::Cancelled | Code::Redis => Self::Redis,
+        }
+    }
+}
+
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Display) -> Self {
         Self { code, message: message.to_string() }

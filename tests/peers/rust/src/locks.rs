@@ -137,6 +137,15 @@ impl AnyGuard {
         }
     }
 
+    /// That of one lock.
+    pub(crate) fn plain(&self) -> Option<&LockGuard> {
+        match self {
+            Self::Plain(guard) => Some(guard),
+            Self::Fenced(guard) => Some(guard),
+            Self::Multi(_) => None,
+        }
+    }
+
     /// How a granted acquisition is answered.
     pub(crate) fn answer(&self) -> Value {
         match self {
@@ -163,6 +172,16 @@ impl AnyGuard {
 }
 
 impl Terms {
+    /// Without a wait it is endless.
+    pub(crate) fn new(wait: Option<Duration>, lease: Option<Duration>) -> Self {
+        let patience = match wait {
+            None => Patience::Endless,
+            Some(Duration::ZERO) => Patience::Now,
+            Some(wait) => Patience::Within(wait),
+        };
+        Self { patience, lease }
+    }
+
     pub(crate) fn of(request: &Request) -> Self {
         let patience = match (request.op, request.wait()) {
             (Op::TryLock, None) => Patience::Now,

@@ -13,13 +13,14 @@ mod owner;
 mod peer;
 mod request;
 mod room;
+mod traffic;
 
 use std::io;
 use std::process::{ExitCode, exit};
 use std::thread;
 
 use redisson_lock::Client;
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -35,7 +36,11 @@ fn main() -> ExitCode {
     if let Err(bad) = log_to_stderr() {
         return failed(2, &format!("RUST_LOG: {bad}"));
     }
-    let runtime = Runtime::new().expect("a runtime");
+    let mut runtime = Builder::new_multi_thread();
+    if let Some(threads) = options.threads() {
+        runtime.worker_threads(threads);
+    }
+    let runtime = runtime.enable_all().build().expect("a runtime");
     match runtime.block_on(connect(options)) {
         Ok(peer) => {
             let _entered = runtime.enter();

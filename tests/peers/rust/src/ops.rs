@@ -99,6 +99,9 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         | Op::HoldCount
         | Op::Lost
         | Op::Loop
+        | Op::Traffic
+        | Op::Calm
+        | Op::Rest
         | Op::Close => unreachable!("{:?} is done elsewhere", request.op),
     })
 }

@@ -12,7 +12,11 @@ pub(crate) struct Options {
     url: String,
     counters: Option<String>,
     watchdog: Option<Duration>,
+    command_timeout: Option<Duration>,
+    retry_timeout: Option<Duration>,
+    own_fair_wait: Option<Duration>,
     redisson_fair_wait: Option<Duration>,
+    threads: Option<usize>,
     replicas: Option<Replicas>,
     prefix: String,
 }
@@ -21,7 +25,9 @@ impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let [mut redis, mut cluster, mut sentinel, mut master, mut counters] = [const { None }; 5];
         let mut watchdog = None;
-        let mut redisson_fair_wait = None;
+        let [mut command_timeout, mut retry_timeout] = [None; 2];
+        let [mut own_fair_wait, mut redisson_fair_wait] = [None; 2];
+        let mut threads = None;
         let mut replicas = None;
         let mut prefix = String::new();
         while let Some(option) = arguments.next() {
@@ -33,6 +39,13 @@ impl Options {
                 "--master" => master = Some(value),
                 "--counters" => counters = Some(value),
                 "--watchdog-ms" => watchdog = Some(millis(&option, &value)?),
+                "--command-timeout-ms" => command_timeout = Some(millis(&option, &value)?),
+                "--retry-timeout-ms" => retry_timeout = Some(millis(&option, &value)?),
+                "--own-fair-wait-ms" => own_fair_wait = Some(millis(&option, &value)?),
+                "--threads" => {
+                    let number = value.parse().ok().filter(|number| *number > 0);
+                    threads = Some(number.ok_or_else(|| format!("{option} needs a number"))?);
+                }
                 "--fair-wait-ms" => redisson_fair_wait = Some(millis(&option, &value)?),
                 "--replicas" => replicas = Some(how_many(&value)?),
                 "--prefix" => prefix = value,
@@ -51,13 +64,33 @@ impl Options {
             }
             _ => return Err("--redis, --cluster and --sentinel exclude each other".into()),
         };
-        Ok(Self { url, counters, watchdog, redisson_fair_wait, replicas, prefix })
+        Ok(Self {
+            url,
+            counters,
+            watchdog,
+            command_timeout,
+            retry_timeout,
+            own_fair_wait,
+            redisson_fair_wait,
+            threads,
+            replicas,
+            prefix,
+        })
     }
 
     pub(crate) fn config(&self) -> Result<Config, Error> {
         let mut config = Config::from_url(&self.url)?.prefix(&self.prefix);
         if let Some(watchdog) = self.watchdog {
             config = config.watchdog(watchdog);
+        }
+        if let Some(timeout) = self.command_timeout {
+            config = config.command_timeout(timeout);
+        }
+        if let Some(timeout) = self.retry_timeout {
+            config = config.retry_timeout(timeout);
+        }
+        if let Some(wait) = self.own_fair_wait {
+            config = config.fair_wait(wait);
         }
         if let Some(wait) = self.redisson_fair_wait {
             config = config.redisson_fair_wait(wait);
@@ -68,6 +101,11 @@ impl Options {
         // For the tests that are to hold without it as well.
         let pass_on = std::env::var("PASS_ON").map_or(true, |word| word != "off");
         Ok(config.pass_on(pass_on))
+    }
+
+    /// How many threads the runtime has.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        self.threads
     }
 
     pub(crate) fn counters(self) -> Counters {
@@ -100,7 +138,10 @@ fn how_many(replicas: &str) -> Result<Replicas, String> {
     match replicas {
         "none" => Ok(Replicas::None),
         "all" => Ok(Replicas::All),
-        other => Err(format!("--replicas needs none or all, not {other}")),
+        other => other
+            .parse()
+            .map(Replicas::AtLeast)
+            .map_err(|_| format!("--replicas needs none, all or a number, not {other}")),
     }
 }
 
@@ -148,7 +189,7 @@ mod tests {
             ("--redis", "needs a value"),
             ("--redis r --watchdog-ms soon", "needs a number"),
             ("--redis r --fair-wait-ms long", "needs a number"),
-            ("--redis r --replicas some", "needs none or all"),
+            ("--redis r --replicas some", "needs none, all or a number"),
             ("--redis r --cluster a:1", "exclude each other"),
             ("--sentinel a:1", "needs --master"),
             ("--redis r --colour red", "unknown option"),

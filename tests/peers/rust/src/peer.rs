@@ -16,7 +16,8 @@ use crate::counter::Counters;
 use crate::looping::{self, Plan};
 use crate::ops;
 use crate::owner::Owner;
-use crate::request::{Op, Request};
+use crate::request::{Op, Request, missing};
+use crate::traffic::{self, Mood, Moods};
 
 /// At close, queued requests get this long before the acquisitions among them are dropped.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -30,6 +31,7 @@ pub(crate) struct Peer {
     /// Requests of no owner.
     others: JoinSet<()>,
     closing: Arc<AtomicBool>,
+    moods: Arc<Moods>,
 }
 
 impl Peer {
@@ -40,6 +42,7 @@ impl Peer {
             owners: HashMap::new(),
             others: JoinSet::new(),
             closing: Arc::default(),
+            moods: Arc::default(),
         }
     }
 
@@ -66,6 +69,9 @@ impl Peer {
         while self.others.try_join_next().is_some() {}
         match (request.op, request.owner.clone()) {
             (Op::Loop, _) => self.run_loop(ticket, &request),
+            (Op::Traffic, _) => self.run_traffic(ticket, request),
+            (Op::Calm, _) => self.change(ticket, Mood::Calm),
+            (Op::Rest, _) => self.change(ticket, Mood::Rest),
             (Op::Close, _) => self.close(ticket),
             (op, Some(name)) => {
                 let client = &self.client;
@@ -92,6 +98,19 @@ impl Peer {
             }
             Err(failure) => ticket.answer(start, Err(failure)),
         }
+    }
+
+    fn run_traffic(&mut self, ticket: Ticket, request: Request) {
+        let (client, moods) = (self.client.clone(), self.moods.clone());
+        self.others.spawn(ticket.work(async move {
+            let plan = request.plan.ok_or_else(|| missing("plan"))?;
+            traffic::run(plan, client, moods).await
+        }));
+    }
+
+    fn change(&self, ticket: Ticket, mood: Mood) {
+        self.moods.set(mood);
+        ticket.answer(Instant::now(), Ok(Value::Null));
     }
 
     /// Finishes what is queued, closes the client, answers and ends the process. What is still held then is left as it

@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) until: Option<u64>,
     write_percent: Option<u8>,
     room: Option<String>,
+    /// Of traffic.
+    pub(crate) plan: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -49,6 +51,9 @@ pub(crate) enum Op {
     Lost,
     Inspect,
     Loop,
+    Traffic,
+    Calm,
+    Rest,
     Close,
 }
 

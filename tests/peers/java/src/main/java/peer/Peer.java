@@ -32,6 +32,7 @@ final class Peer {
     private final Answers answers;
     private final Locks locks;
     private final Operations operations;
+    private final Traffic traffic;
     private final Map<String, Owner> owners = new ConcurrentHashMap<>();
     private final Map<Loop, Boolean> loops = new ConcurrentHashMap<>();
     /** For requests of no owner. */
@@ -44,6 +45,7 @@ final class Peer {
         this.answers = answers;
         this.locks = new Locks(client);
         this.operations = new Operations(client);
+        this.traffic = new Traffic(client);
     }
 
     void serve(InputStream requests) throws IOException {
@@ -81,6 +83,9 @@ final class Peer {
             case "lock", "try_lock" -> acquire(request, owner(request));
             case "cancel" -> cancel(request, owner(request));
             case "loop" -> loop(request);
+            case "traffic" -> anyThread.execute(() -> answer(request, () -> traffic.run(request.json("plan"))));
+            case "calm" -> change(request, Traffic.Mood.CALM);
+            case "rest" -> change(request, Traffic.Mood.REST);
             case "close" -> close(request);
             default -> perform(request);
         }
@@ -108,6 +113,13 @@ final class Peer {
         anyThread.execute(() -> {
             answer(request, loop::run);
             loops.remove(loop);
+        });
+    }
+
+    private void change(Request request, Traffic.Mood mood) {
+        answer(request, () -> {
+            traffic.set(mood);
+            return null;
         });
     }
 

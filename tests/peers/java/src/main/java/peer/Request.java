@@ -58,6 +58,13 @@ final class Request {
         return value.isPresent() ? OptionalLong.of(wholeNumber(field, value.get(), least)) : OptionalLong.empty();
     }
 
+    JsonElement json(String field) {
+        if (!fields.has(field)) {
+            throw missing(field);
+        }
+        return fields.get(field);
+    }
+
     long requiredNumber(String field, long least) {
         return number(field, least).orElseThrow(() -> missing(field));
     }

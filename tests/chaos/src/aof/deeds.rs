@@ -1,0 +1,95 @@
+//! What was done to a lock, by its states before and after.
+
+use judge::{Deed, Leave, Mode, Nanos, Taker};
+
+use super::state::{Marks, State};
+
+pub(crate) fn between(
+    before: &State,
+    after: &State,
+    marks: &Marks,
+    at: Nanos,
+    forced: bool,
+    moment: impl Fn(u64) -> Nanos,
+) -> Vec<Deed> {
+    let mut deeds = Vec::new();
+    let until = |state: &State, id: &str| state.ends(id).map_or(Nanos::MAX, &moment);
+    let granted = |id: &str| after.holders.contains_key(id) && !before.holders.contains_key(id);
+
+    for id in before.queue.iter().filter(|id| !after.queue.contains(id) && !granted(id)) {
+        let gave_up = marks.gave_up.contains(id);
+        let why = if gave_up { Leave::GaveUp } else { Leave::Dropped };
+        deeds.push(Deed::Popped { id: id.clone(), why });
+    }
+    for id in before.holders.keys().filter(|id| !after.holders.contains_key(*id)) {
+        // A clock of milliseconds.
+        let over = until(before, id) <= at + 5 * judge::MS;
+        deeds.push(ended(id, before, marks, over, forced));
+    }
+    if before.token.is_some() && after.token.is_none_or(|token| Some(token) < before.token) {
+        deeds.push(Deed::CounterLost);
+    }
+    for (id, count) in after.holders.iter().filter(|(id, _)| granted(id)) {
+        if before.queue.contains(id) && !after.queue.contains(id) {
+            deeds.push(Deed::Popped { id: id.clone(), why: Leave::Granted });
+        }
+        let token = after.token.filter(|_| after.token != before.token);
+        let (id, until) = (id.clone(), until(after, id));
+        deeds.push(Deed::Granted { id: id.clone(), mode: after.mode(&id), until, token });
+        if *count != 1 {
+            deeds.push(Deed::Counted { id, count: *count });
+        }
+    }
+    for (id, count) in after.holders.iter().filter(|(id, _)| !granted(id)) {
+        if before.holders[id] != *count {
+            deeds.push(Deed::Counted { id: id.clone(), count: *count });
+        }
+        if before.ends(id) != after.ends(id) {
+            deeds.push(Deed::Renewed { id: id.clone(), until: until(after, id) });
+        }
+    }
+    for id in after.queue.iter().filter(|id| !before.queue.contains(id)) {
+        deeds.push(Deed::Pushed { id: id.clone() });
+    }
+    deeds
+}
+
+/// Readers whose own keys had ended, and who were there nevertheless, for the lock had not: when their keys ended, and
+/// that the holds lasted until now.
+pub(crate) fn outlived(
+    before: &State,
+    after: &State,
+    marks: &Marks,
+    at: Nanos,
+    moment: impl Fn(u64) -> Nanos,
+) -> Vec<(Nanos, Deed)> {
+    let seen = |id: &String| {
+        marks.let_go.contains(id)
+            || after.holders.contains_key(id) && after.ends(id) != before.ends(id)
+    };
+    let readers = before.holders.keys().filter(|id| before.mode(id) == Mode::Read && seen(id));
+    readers
+        .filter_map(|id| {
+            let ended = moment(before.ends(id)?);
+            (ended < at).then(|| (ended, Deed::Renewed { id: id.clone(), until: at }))
+        })
+        .collect()
+}
+
+/// Why a holder is no longer there.
+fn ended(id: &str, before: &State, marks: &Marks, over: bool, forced: bool) -> Deed {
+    let id = id.to_owned();
+    match () {
+        () if over && !marks.let_go.contains(&id) => Deed::Expired { id },
+        () if marks.wiped.is_some() => {
+            Deed::Removed { id, by: marks.wiped.unwrap_or(Taker::Operator) }
+        }
+        () if marks.let_go.contains(&id) => Deed::Released { id },
+        () if marks.ended => Deed::Removed { id, by: Taker::Eviction },
+        // Those beside a reader who was the last one alive.
+        () if marks.deleted && !marks.let_go.is_empty() => Deed::Expired { id },
+        // A write lock is deleted by its release, as by a forced one.
+        () if before.has_mode && id.ends_with(":write") && !forced => Deed::Released { id },
+        () => Deed::Removed { id, by: Taker::Force },
+    }
+}

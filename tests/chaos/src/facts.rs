@@ -1,0 +1,21 @@
+//! [`Facts`]: what is known of a round besides what was recorded.
+
+use judge::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// What the run knows of a round besides history and witness.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    /// How many there were of each fault.
+    pub(crate) faults: Vec<(String, usize)>,
+    /// When it began, when the last fault had ended, and when all had gone.
+    pub(crate) begun: Nanos,
+    pub(crate) healed: Nanos,
+    pub(crate) ended: Nanos,
+    /// How long something was in a file of a server before it was seen.
+    pub(crate) lag: Nanos,
+    /// How late a timer was at most.
+    pub(crate) lateness: Nanos,
+    /// What went wrong with the processes themselves.
+    pub(crate) troubles: Vec<String>,
+}

@@ -1,0 +1,127 @@
+//! A round: it warms up, has faults, heals, sees that everybody has a turn, closes, and is judged.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+use judge::{Nanos, Reign};
+use tokio::time::sleep;
+
+use crate::clock::{Wall, now};
+use crate::facts::Facts;
+use crate::options::{LIVENESS, Options, Topology, WARM_UP};
+use crate::verdict::{self, Judged};
+use crate::witness::Server;
+use crate::world::World;
+use crate::{history, left, nemesis, reigns, report, witness};
+
+pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, String> {
+    let told = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let processes = directory.join("processes");
+    if directory.exists() {
+        fs::remove_dir_all(directory).map_err(told)?;
+    }
+    fs::create_dir_all(&processes).map_err(told)?;
+    let text = serde_json::to_string(&options).expect("options as JSON");
+    println!("{} {text}", directory.display());
+    fs::write(directory.join("options.json"), text).map_err(told)?;
+
+    let (wall, watch) = (Wall::read(), Watch::start());
+    let mut world = World::start(options, &processes).await;
+    let mut facts = Facts { begun: now(), ..Facts::default() };
+    for member in 0..world.members.len() {
+        world.start_member(member).await;
+    }
+    sleep(Duration::from_secs(WARM_UP)).await;
+
+    let seconds = world.options.seconds - WARM_UP - LIVENESS;
+    let mut rng = Rng::with_seed(world.options.seed ^ 0x0063_6861_6f73);
+    facts.faults = nemesis::rage(&mut world, Duration::from_secs(seconds), &mut rng).await;
+    facts.healed = now();
+
+    for member in &world.members {
+        member.calm().await;
+    }
+    sleep(Duration::from_secs(LIVENESS)).await;
+    for member in &world.members {
+        member.rest().await;
+    }
+    for member in &mut world.members {
+        facts.troubles.extend(member.leave(&mut world.journal).await.err());
+    }
+    let left = left::behind(&world).await;
+    (facts.lateness, facts.ended) = (watch.stop(), now());
+    world.stage.keep(directory).map_err(told)?;
+
+    let World { tail, stage, options, journal, .. } = world;
+    let (pieces, lag) = tail.stop();
+    facts.lag = lag;
+    let nodes = stage.nodes();
+    let servers: Vec<Server> = nodes
+        .iter()
+        .zip(pieces)
+        .enumerate()
+        .map(|(number, (node, pieces))| Server {
+            label: verdict::label(options.topology, number),
+            node: node.port().to_string(),
+            pieces,
+            reigns: match options.topology {
+                Topology::Single | Topology::Replicated => {
+                    let all = Reign { from: 0, until: None };
+                    (number == 0).then_some(all).into_iter().collect()
+                }
+                Topology::Sentinel => reigns::read(node.directory(), number == 0, wall, now()),
+                Topology::Cluster => reigns::read(node.directory(), number < 3, wall, now()),
+            },
+            synced: Vec::new(),
+        })
+        .collect();
+    drop(stage);
+
+    let history = history::collect(&processes, &journal)?;
+    let locks = options.names.iter().map(|(name, _)| name.clone());
+    let witness = witness::testify(&servers, &history, wall, locks, left);
+    let bounds = options.bounds(facts.lag, facts.lateness);
+    fs::write(directory.join("history.jsonl"), history.to_lines()).map_err(told)?;
+    fs::write(directory.join("witness.jsonl"), witness.to_lines()).map_err(told)?;
+    let write = |name: &str, text: serde_json::Result<String>| {
+        fs::write(directory.join(name), text.expect("plain JSON")).map_err(told)
+    };
+    write("bounds.json", serde_json::to_string(&bounds))?;
+    write("facts.json", serde_json::to_string(&facts))?;
+    let judged = verdict::judge(directory)?;
+    report::write(directory)?;
+    Ok(judged)
+}
+
+/// A thread beside all others, which sees how late a timer may be on this machine.
+struct Watch {
+    over: Arc<AtomicBool>,
+    latest: Arc<AtomicU64>,
+}
+
+impl Watch {
+    fn start() -> Self {
+        let (over, latest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (ends, most) = (over.clone(), latest.clone());
+        thread::spawn(move || {
+            const BEAT: Duration = Duration::from_millis(2);
+            while !ends.load(Ordering::Relaxed) {
+                let before = now();
+                thread::sleep(BEAT);
+                let late = (now() - before).saturating_sub(BEAT.as_nanos() as u64);
+                most.fetch_max(late, Ordering::Relaxed);
+            }
+        });
+        Self { over, latest }
+    }
+
+    fn stop(self) -> Nanos {
+        self.over.store(true, Ordering::Relaxed);
+        self.latest.load(Ordering::Relaxed)
+    }
+}
