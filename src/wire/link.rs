@@ -25,7 +25,7 @@ use super::{
     connection::{ConnectionSettings, Heard, Listener, OnBreak, Options},
     deployment::Endpoint,
     script::Arg,
-    session::Session,
+    session::{QUIT_TIMEOUT, Session},
 };
 
 /// The pauses between tries to reconnect double from the first to the longest.
@@ -89,7 +89,7 @@ impl Link {
             is_open
         });
         if !is_open {
-            session.quit().await;
+            session.quit(QUIT_TIMEOUT).await;
             return Err(Failure::gone());
         }
         runtime.spawn(keep_up(Arc::downgrade(&self.0), session.end()));
@@ -165,11 +165,11 @@ impl Link {
         });
     }
 
-    /// Closes it for good.
-    pub(super) async fn quit(&self) {
+    /// Closes it for good. Calls under way may take so long to end with their answers.
+    pub(super) async fn quit(&self, within: Duration) {
         let state = self.0.state.send_replace(State::Closed);
         if let State::Up(session) = state {
-            session.quit().await;
+            session.quit(within).await;
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     link::{Link, Sort},
     replicas::ReplicaPool,
     script::{Invocation, Reply},
-    session::{Bound, finished},
+    session::{Bound, QUIT_TIMEOUT, finished},
 };
 use crate::error::Error;
 
@@ -31,7 +31,10 @@ const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
 /// A connection to a server that is read-only is given up at most once in this time. The server's
 /// name may lead to another server by now.
-const READ_ONLY_PAUSE: Duration = Duration::from_secs(1);
+const READ_ONLY_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a server that was replaced may take to answer what it was asked before.
+const RETIRE_TIMEOUT: Duration = Duration::from_millis(100);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -217,7 +220,18 @@ impl Node {
 
     /// Closes the connections. Calls under way end without an answer.
     pub(super) async fn quit(&self) {
-        tokio::join!(self.commands.quit(), self.subscriber.quit(), self.replicas.quit());
+        self.close(QUIT_TIMEOUT).await;
+    }
+
+    /// The same for a server that another has replaced. It may hang, and its callers are to try the
+    /// other one.
+    pub(super) async fn retire(&self) {
+        self.close(RETIRE_TIMEOUT).await;
+    }
+
+    async fn close(&self, within: Duration) {
+        let (commands, subscriber) = (self.commands.quit(within), self.subscriber.quit(within));
+        tokio::join!(commands, subscriber, self.replicas.quit());
     }
 }
 

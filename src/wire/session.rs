@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long a goodbye may take.
-const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Until when a call must be answered.
 #[derive(Clone, Copy, Debug)]
@@ -207,13 +207,14 @@ impl Session {
         }
     }
 
-    /// Closes it, and says goodbye to the server if that is quick.
-    pub(super) async fn quit(&self) {
+    /// Closes it, and says goodbye to the server if that is quick. Calls under way may end with their
+    /// answers until then, and end without an answer afterwards.
+    pub(super) async fn quit(&self, within: Duration) {
         let goodbye = async {
             self.connection.quit().await;
             self.end().await;
         };
-        let _ = timeout(QUIT_TIMEOUT, goodbye).await;
+        let _ = timeout(within, goodbye).await;
         self.abandon();
     }
 }
@@ -226,7 +227,7 @@ impl Drop for Session {
 
 /// Closes connections.
 pub(super) async fn quit_all(sessions: impl IntoIterator<Item = Arc<Session>>) {
-    join_all(sessions.into_iter().map(async |session| session.quit().await)).await;
+    join_all(sessions.into_iter().map(async |session| session.quit(QUIT_TIMEOUT).await)).await;
 }
 
 /// The result of a task that does not panic. It has none when its runtime has ended.

@@ -5,17 +5,28 @@
 
 mod blocking;
 mod bounds;
+mod busy;
 mod cancellation;
+#[cfg(target_os = "linux")]
+mod clock_steps;
 mod clocks;
+#[cfg(target_os = "linux")]
+mod clocks_apart;
 mod combined;
 mod connecting;
 mod connections;
 mod demoted;
+#[cfg(target_os = "linux")]
+mod disk;
 mod fair;
+mod held;
 mod input;
 mod kinds;
 mod leaving;
 mod log;
+mod memory;
+mod one_way;
+mod operator;
 mod process;
 mod refusals;
 mod replicas;
@@ -25,6 +36,7 @@ mod rights;
 mod runtimes;
 mod secrets;
 mod server;
+mod settings;
 mod silence;
 mod stage;
 mod stalled;

@@ -10,6 +10,8 @@ mod contest;
 mod failover;
 mod halfway;
 mod kinds;
+mod orderly;
+mod partition;
 mod progress;
 mod rights;
 mod sentinel;

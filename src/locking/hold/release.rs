@@ -64,7 +64,14 @@ impl Hold {
             }
             let trusted = self.lease.is_trusted(sent);
             let error = match self.send_release(to, sent).await {
-                Ok(Some(told)) => break Ok((sent, told.saturating_sub(ours))),
+                Ok(Some(told)) => match lost {
+                    // The server had said that it was gone, and has it back: from a database that was
+                    // swapped, or from an old master. Another holder may have had the lock since.
+                    Some(why @ (Loss::Removed | Loss::Taken)) => {
+                        break Err(Error::NotHeld { why });
+                    }
+                    _ => break Ok((sent, told.saturating_sub(ours))),
+                },
                 // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
                 // whether the hold had been lost before.
                 Ok(None) if may_be_done => match was_renewed {

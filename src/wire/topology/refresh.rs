@@ -105,7 +105,7 @@ impl Router {
         (self.settings.sink)(Event::Gap);
         for node in retired {
             // Callers that wait for an answer of it try elsewhere at once.
-            self.settings.runtime.spawn(async move { node.quit().await });
+            self.settings.runtime.spawn(async move { node.retire().await });
         }
         errors.is_empty()
     }

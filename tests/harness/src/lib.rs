@@ -3,6 +3,7 @@
 //! The harness does not depend on the crate under test, so a bug of the crate cannot hide itself here.
 //!
 //! - [`RedisServer`]: a `redis-server` process for one test, which can be paused, killed and restarted.
+//! - [`ServerClock`]: its time of day, which the test sets.
 //! - [`RedisCluster`] and [`Sentinel`]: several servers, of which one can replace another. [`Servers`] is what tests need of any
 //!   of the three.
 //! - [`Inspector`]: an independent inspector of a server's keys.
@@ -15,6 +16,8 @@
 //! Nothing waits for ever: what does not come within [`PATIENCE`] is a panic that names it.
 
 mod clean;
+#[cfg(target_os = "linux")]
+mod clock;
 mod cluster;
 mod connect;
 mod control;
@@ -38,6 +41,8 @@ mod wait;
 pub use redis;
 
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
+#[cfg(target_os = "linux")]
+pub use clock::ServerClock;
 pub use cluster::{RedisCluster, RedisClusterBuilder};
 pub use control::control;
 pub use inspect::{Access, Holder, Inspector};

@@ -3,7 +3,7 @@
 mod connection;
 mod faults;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ impl Proxy {
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared {
             upstream: upstream.into(),
+            accepted: AtomicUsize::new(0),
             faults: Mutex::default(),
             held: watch::Sender::new(None),
             links: Mutex::default(),
@@ -62,6 +63,11 @@ impl Proxy {
     /// How many connections are open.
     pub fn connections(&self) -> usize {
         self.shared.links().values().filter(|link| link.is_open()).count()
+    }
+
+    /// How many connections were ever made.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::Relaxed)
     }
 
     /// Waits until `count` connections are open.
@@ -99,8 +105,27 @@ impl Proxy {
     /// When it is turned off, the connections that lost something are closed, as a network would in the end:
     /// their replies could no longer be told apart.
     pub fn blackhole(&self, on: bool) {
-        self.shared.faults().blackhole = on;
-        if !on {
+        self.swallow(on, on);
+    }
+
+    /// While on, requests vanish. Replies and messages still arrive, and connections stay open: one direction of a
+    /// blackhole, and it ends as one.
+    pub fn swallow_requests(&self, on: bool) {
+        self.swallow(on, false);
+    }
+
+    /// While on, requests arrive, and replies and messages vanish: the other direction.
+    pub fn swallow_replies(&self, on: bool) {
+        self.swallow(false, on);
+    }
+
+    fn swallow(&self, requests: bool, replies: bool) {
+        {
+            let mut faults = self.shared.faults();
+            faults.swallow_requests = requests;
+            faults.swallow_replies = replies;
+        }
+        if !requests && !replies {
             self.cut_where(Link::is_torn);
         }
     }
@@ -194,6 +219,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         let Ok((client, _)) = listener.accept().await else {
             return;
         };
+        shared.accepted.fetch_add(1, Ordering::Relaxed);
         while connections.try_join_next().is_some() {}
         let (refuse, unread) = {
             let faults = shared.faults();

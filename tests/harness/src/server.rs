@@ -52,6 +52,7 @@ pub struct RedisServerBuilder {
     mode: Mode,
     arguments: Vec<String>,
     variables: Vec<(String, OsString)>,
+    files_may_be_limited: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -172,6 +173,17 @@ impl RedisServer {
             again.unwrap_or_else(|| panic!("the server did not come back on port {}", self.port()));
     }
 
+    /// Its files get no longer than so many bytes, or as long as they like: a disk that is full, of a server started with
+    /// [`RedisServerBuilder::files_may_be_limited`].
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        assert!(self.terms.files_may_be_limited, "a signal would kill this server");
+        let most = bytes.map_or("unlimited".into(), |bytes| bytes.to_string());
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args([format!("--pid={}", self.pid()), format!("--fsize={most}:unlimited")]);
+        let done = prlimit.status().expect("`prlimit`, of util-linux");
+        assert!(done.success(), "`prlimit` cannot limit the files of the server");
+    }
+
     fn signal(&self, signal: Signal) {
         kill(pid(&self.process), signal)
             .unwrap_or_else(|error| panic!("{signal} to the server: {error}"));
@@ -227,6 +239,12 @@ impl RedisServerBuilder {
         self
     }
 
+    /// [`RedisServer::limit_files`] works.
+    pub fn files_may_be_limited(mut self) -> Self {
+        self.files_may_be_limited = true;
+        self
+    }
+
     /// Starts a server and waits until it answers.
     ///
     /// # Panics
@@ -262,6 +280,11 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, ports: Ports) -> Result<
     let output =
         File::create(directory.join("output.log")).expect("a file for the server's output");
     let mut command = Command::new(&binary);
+    if terms.files_may_be_limited {
+        // What is ignored stays so.
+        command = Command::new("sh");
+        command.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#, &binary]);
+    }
     if terms.mode == Mode::Sentinel {
         command.arg(sentinel_file(directory)).arg("--sentinel");
     } else {

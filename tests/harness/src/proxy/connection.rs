@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,6 +28,8 @@ const MEMORY: usize = 1 << 20;
 pub(super) struct Shared {
     /// The port of the server to which new connections lead.
     pub(super) upstream: AtomicU16,
+    /// How many connections were ever made.
+    pub(super) accepted: AtomicUsize,
     pub(super) faults: Mutex<Faults>,
     /// Requests with this needle are kept back while it is there.
     pub(super) held: watch::Sender<Option<Needle>>,
@@ -248,11 +250,11 @@ async fn read_replies(
             if link.is_dead() {
                 continue;
             }
-            let (blackhole, delay) = {
+            let (swallowed, delay) = {
                 let faults = shared.faults();
-                (faults.blackhole, faults.delay)
+                (faults.swallow_replies, faults.delay)
             };
-            if blackhole {
+            if swallowed {
                 link.torn.store(true, Ordering::Relaxed);
                 continue;
             }

@@ -83,7 +83,8 @@ pub(super) enum Fate {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) refuse: bool,
-    pub(super) blackhole: bool,
+    pub(super) swallow_requests: bool,
+    pub(super) swallow_replies: bool,
     /// Nothing is read from new connections.
     pub(super) unread: bool,
     pub(super) delay: Duration,
@@ -109,7 +110,7 @@ impl Faults {
 
     /// Decides about a request, and counts it when it is one of those to lose.
     pub(super) fn judge(&mut self, request: &[u8]) -> Fate {
-        if self.blackhole {
+        if self.swallow_requests {
             return Fate::Swallowed;
         }
         let Some(planned) = self

@@ -1,44 +1,33 @@
 //! A real server whose clock the test sets.
 
-use std::env;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use harness::RedisServer;
+use harness::{RedisServer, ServerClock};
 use redis_in_process::Reply;
 use tempfile::TempDir;
 
 use crate::connection::Connection;
 
-/// The server, and the file that says what its clock shows.
+/// The server, and its clock.
 pub(crate) struct RealServer {
     redis: RedisServer,
-    clock: File,
-    _directory: TempDir,
+    clock: ServerClock,
 }
 
 impl RealServer {
     /// A server whose time of day stands still unless it is set, and which deletes what has expired only when it is touched.
     pub(crate) fn start() -> Self {
-        let directory = TempDir::new().expect("a directory");
-        let (library, file) = (directory.path().join("clock.so"), directory.path().join("clock"));
-        compile(&library);
-        let clock = OpenOptions::new().create_new(true).write(true).open(&file).expect("a file");
-        clock.write_all_at(&1_i64.to_ne_bytes(), 0).expect("a time");
+        let clock = ServerClock::standing();
         let redis = RedisServer::builder()
             .unix_socket()
-            .env("LD_PRELOAD", library)
-            .env("SET_CLOCK", file)
+            .clock(&clock)
             .arg("--enable-debug-command")
             .arg("yes")
             .arg("--enable-protected-configs")
             .arg("yes")
             .start();
-        let server = Self { redis, clock, _directory: directory };
+        let server = Self { redis, clock };
         let mut connection = server.connect();
         connection.is_ok(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         server.let_a_save_fail(&mut connection);
@@ -50,7 +39,7 @@ impl RealServer {
     }
 
     pub(crate) fn set_clock(&self, micros: u64) {
-        self.clock.write_all_at(&micros.to_ne_bytes(), 0).expect("a time");
+        self.clock.set(micros);
     }
 
     /// After this the server refuses writes whenever it is told to mind that.
@@ -72,13 +61,4 @@ impl RealServer {
             sleep(Duration::from_millis(10));
         }
     }
-}
-
-fn compile(library: &Path) {
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/like_redis/clock.c");
-    let mut command = Command::new(&compiler);
-    command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(library).arg(source);
-    let done = command.status().unwrap_or_else(|error| panic!("`{compiler}`: {error}"));
-    assert!(done.success(), "`{compiler}` does not compile the clock");
 }

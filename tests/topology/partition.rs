@@ -1,0 +1,178 @@
+//! A client that does not reach one node of a cluster, while the cluster is whole; and a master that is alone with some clients.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use harness::redis::{RedisResult, cmd};
+use harness::{PATIENCE, Proxy, RedisCluster, RedisServer, eventually, within};
+use redisson_lock::{Client, Config, Error, Lock, LockGuard, Loss, Replicas};
+use tokio::time::sleep;
+
+/// Renewed every two seconds.
+const WATCHDOG: Duration = Duration::from_secs(6);
+const BOUND: Duration = Duration::from_secs(12);
+/// For what else a machine does.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// How long a lock and an unlock take, most of the time.
+async fn p99(lock: &Lock) -> Duration {
+    let mut took = Vec::new();
+    for _ in 0..200 {
+        let begun = Instant::now();
+        lock.lock().await.unwrap().unlock().await.unwrap();
+        took.push(begun.elapsed());
+    }
+    took.sort();
+    took[took.len() * 99 / 100]
+}
+
+/// Locks of other nodes are not slower, and are renewed. Those of the lost node are told in time, and all is well when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alone() {
+    let servers = RedisCluster::start();
+    // A name on each master.
+    let masters = servers.masters();
+    let name_on = |master: usize| {
+        (0..).map(|n| format!("lock:{n}")).find(|name| servers.master_of(name) == master).unwrap()
+    };
+    let names: Vec<_> = masters.iter().map(|&master| name_on(master)).collect();
+    let ports = masters.iter().map(|&master| servers.node(master).port());
+    let proxies = join_all(ports.map(Proxy::start)).await;
+    for (&master, proxy) in masters.iter().zip(&proxies) {
+        let node = servers.node(master).inspector();
+        let announced =
+            cmd("CONFIG").arg("SET").arg("cluster-announce-port").arg(proxy.port()).clone();
+        let () = node.query(&announced);
+    }
+    let announced = |node: usize| {
+        let mut node = servers.node(node).client();
+        let nodes: RedisResult<String> = cmd("CLUSTER").arg("NODES").query(&mut node);
+        let nodes = nodes.unwrap_or_default();
+        proxies.iter().all(|proxy| nodes.contains(&format!(":{}@", proxy.port())))
+    };
+    eventually(PATIENCE, "all nodes to know the proxies", || {
+        (0..servers.addresses().len()).all(announced).then_some(())
+    })
+    .await;
+
+    let nodes: String =
+        proxies.iter().map(|proxy| format!("&node=127.0.0.1:{}", proxy.port())).collect();
+    let url = format!("redis-cluster://127.0.0.1:{}?{}", proxies[0].port(), &nodes[1..]);
+    let timeout = Duration::from_millis(500);
+    let config = Config::from_url(url).unwrap().watchdog(WATCHDOG);
+    let client =
+        Client::connect(config.command_timeout(timeout).retry_timeout(2 * timeout)).await.unwrap();
+    let held: Vec<LockGuard> = join_all(
+        names
+            .iter()
+            .map(async |name| client.lock(format!("{{{name}}}:held")).lock().await.unwrap()),
+    )
+    .await;
+    let beside = |n: usize| client.lock(format!("{{{}}}:beside", names[n]));
+    p99(&beside(1)).await;
+    let before = p99(&beside(1)).await;
+
+    proxies[0].blackhole(true);
+    let cut = Instant::now();
+    let lost = within(BOUND, "to be told", held[0].lost());
+    let unmoved = async {
+        let mut worst = Duration::ZERO;
+        while cut.elapsed() < WATCHDOG {
+            worst = worst.max(p99(&beside(1)).await).max(p99(&beside(2)).await);
+        }
+        worst
+    };
+    let (loss, during) = tokio::join!(lost, unmoved);
+    let tried = beside(0).try_lock().await;
+    assert!(matches!(tried, Err(Error::Redis(_))), "{tried:?}");
+    assert_eq!(loss, Loss::Expired);
+    println!(
+        "p99 of a lock and an unlock on other nodes: {before:?} before, {during:?} (worst) meanwhile"
+    );
+    assert!(during < 10 * before + Duration::from_millis(100), "{during:?}, not {before:?}");
+    for guard in &held[1..] {
+        assert!(guard.is_held());
+        within(BOUND, "for an answer", guard.check()).await.unwrap();
+    }
+    proxies[0].blackhole(false);
+    let whole = Instant::now();
+    let lock = beside(0);
+    let back = async {
+        loop {
+            if let Ok(guard) = lock.lock().await {
+                return guard;
+            }
+        }
+    };
+    within(BOUND, "for the node", back).await.unlock().await.unwrap();
+    println!("its locks can be taken {:?} after the network is whole", whole.elapsed());
+    for (n, guard) in held.into_iter().enumerate() {
+        let unlocked = within(BOUND, "to unlock", guard.unlock()).await;
+        assert_eq!(unlocked.is_ok(), n > 0, "{unlocked:?}");
+    }
+    within(BOUND, "to close", client.close()).await.unwrap();
+}
+
+/// The link between master and replica is cut, and the replica is made master. On each side there are clients.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_was_left_alone_with_clients_grants_nothing_that_a_replica_must_confirm() {
+    let old = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0").start();
+    let heir = RedisServer::builder().arg("--replicaof").arg("127.0.0.1");
+    let heir = heir.arg(old.port().to_string()).arg("--repl-diskless-sync-delay").arg("0").start();
+    let way = Proxy::start(old.port()).await;
+    let config = |port: u16| {
+        let config = Config::from_url(format!("redis://127.0.0.1:{port}")).unwrap();
+        config.watchdog(WATCHDOG).replica_timeout(Duration::from_millis(300))
+    };
+    let left = Client::connect(config(way.port())).await.unwrap();
+    eventually(PATIENCE, "a replica", || {
+        let info: String = old.inspector().query(cmd("INFO").arg("replication"));
+        info.contains("state=online").then_some(())
+    })
+    .await;
+    let sure = |client: &Client, name: &str| client.lock(name).replicas(Replicas::AtLeast(1));
+    let known = sure(&left, "known").lock().await.unwrap();
+    assert_eq!(known.acknowledged(), Some(1));
+
+    // From here on there are two, which know nothing of each other.
+    let () = heir.inspector().query(cmd("REPLICAOF").arg("NO").arg("ONE"));
+    let parted = Instant::now();
+    let right = Client::connect(config(heir.port())).await.unwrap();
+    // What was confirmed before is held on both sides.
+    assert!(right.lock("known").try_lock().await.unwrap().is_none());
+    // What must be confirmed is granted here by nobody: a replica that is gone confirms nothing.
+    let mut refused = 0;
+    for n in 0..5 {
+        let tried = within(BOUND, "for an answer", sure(&left, &format!("sure:{n}")).lock()).await;
+        assert!(matches!(tried, Err(Error::NotReplicated { .. })), "{tried:?}");
+        refused += 1;
+    }
+    // What need not be confirmed both sides grant.
+    let (mine, theirs) =
+        (left.lock("both").lock().await.unwrap(), right.lock("both").lock().await.unwrap());
+    assert!(mine.is_held() && theirs.is_held());
+    sleep(SLACK).await;
+
+    // The network is whole, and leads to the one that is master.
+    way.lead_to(heir.port());
+    way.cut_all();
+    let whole = Instant::now();
+    let loss = within(BOUND, "to be told", mine.lost()).await;
+    println!(
+        "{refused} of {refused} refused; the other's hold was told {loss:?} {:?} after the network was whole, \
+         {:?} after the parting",
+        whole.elapsed(),
+        parted.elapsed()
+    );
+    assert!(whole.elapsed() < WATCHDOG / 3 + SLACK, "told after {:?}", whole.elapsed());
+    assert_eq!(loss, Loss::Taken);
+    within(BOUND, "to be asked", known.check()).await.unwrap();
+    for guard in [known, theirs] {
+        guard.unlock().await.unwrap();
+    }
+    drop(mine);
+    for client in [left, right] {
+        within(BOUND, "to close", client.close()).await.unwrap();
+    }
+    harness::assert_nothing_left(&heir).await;
+}
