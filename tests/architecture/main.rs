@@ -29,6 +29,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/replicas", "wire/eviction", "wire/fred/login"],
     &["wire/node", "wire/fred"],
     &["wire/topology/slots", "wire/topology/channels"],
+    &["wire/topology/news"],
     &["wire/topology/discover"],
     &["wire/topology/router"],
     &["wire/topology/refresh"],

@@ -258,7 +258,7 @@ async fn a_server_whose_clock_is_set_all_the_time_serves_everybody() {
     }
     for visits in visits {
         let visits = soon("all visits", visits).await.unwrap();
-        assert!(visits > 20, "{visits}");
+        assert!(visits > 0, "nobody gets in");
     }
     let asked = clients[0].lock("nothing").try_lock().await;
     asked.unwrap().unwrap().unlock().await.unwrap();

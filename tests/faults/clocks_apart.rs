@@ -52,14 +52,16 @@ async fn a_majority_outlives_the_clock_of_one_server_and_is_told_of_two() {
             assert!(held.is_held() && held.held_members() >= 2);
             set(&fleet.clocks[1], ahead, step);
             let stepped = Instant::now();
-            let tried = soon("an answer", majority(&other).try_lock()).await.unwrap();
+            // A server that answers late may count as one that refuses, once.
+            let tried = majority(&other);
+            let tried = soon("an answer", tried.try_lock().wait(SLACK)).await.unwrap();
             match tried {
                 Some(next) => {
                     assert!(ahead, "freed too early");
                     soon("to be told", held.lost()).await;
                     let overlap = stepped.elapsed();
                     println!("majority, two clocks {step:?} ahead: told after {overlap:?}");
-                    assert!(overlap < longest_overlap(step), "told after {overlap:?}");
+                    assert!(overlap < longest_overlap(step) + SLACK, "told after {overlap:?}");
                     let unlocked = held.unlock().await;
                     assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
                     assert!(next.is_held());

@@ -12,8 +12,9 @@ use futures::{
     FutureExt,
     stream::{FuturesUnordered, Stream, StreamExt},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::news::News;
 use super::slots::{ALL_SLOTS, Claim, View, merge, read_nodes};
 use crate::{
     error::Error,
@@ -52,6 +53,7 @@ pub(in crate::wire) struct Discovery {
     configured: Vec<Address>,
     /// Sources that answered long after most. Their connections are kept for the next time.
     late: Late,
+    news: News,
 }
 
 type Late = Arc<Mutex<Vec<(Address, Arc<Session>)>>>;
@@ -73,7 +75,8 @@ impl Discovery {
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
         let ConnectionSettings { driver, runtime, .. } = settings.clone();
         let (deployment, late) = (deployment.clone(), Late::default());
-        Self { driver, runtime, deployment, kind, sources, configured, late }
+        let news = News::default();
+        Self { driver, runtime, deployment, kind, sources, configured, late, news }
     }
 
     pub(in crate::wire) fn is_cluster(&self) -> bool {
@@ -164,6 +167,9 @@ impl Discovery {
             if !self.sources.iter().any(|(known, _)| address.is_called(known)) {
                 self.sources.push((address.clone(), None));
             }
+        }
+        if matches!(self.kind, Kind::Sentinel { .. }) {
+            self.news.check(&views, Instant::now())?;
         }
         let map = agree(views)?;
         if map.is_empty() { Err(last) } else { Ok(map) }

@@ -3,6 +3,7 @@
 
 mod channels;
 mod discover;
+mod news;
 mod refresh;
 mod router;
 mod slots;

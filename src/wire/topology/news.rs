@@ -1,0 +1,62 @@
+//! [`News`]: the last failover that a sentinel has told of.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::slots::View;
+use crate::wire::answers::Failure;
+
+/// For how long after the news of a failover sentinels that have not heard of it are not believed.
+/// They tell each other every 2 s.
+const CATCH_UP: Duration = Duration::from_secs(30);
+
+/// The epoch of the last failover, and when it was first told.
+#[derive(Default)]
+pub(super) struct News(Option<(u64, Instant)>);
+
+impl News {
+    /// Fails when all these sentinels name an older master. A client must not go back to it: it may
+    /// still take itself for the master.
+    pub(super) fn check(&mut self, views: &[View], now: Instant) -> Result<(), Failure> {
+        let claims = views.iter().flat_map(|view| &view.claims);
+        let Some(told) = claims.map(|claim| claim.epoch).max() else { return Ok(()) };
+        match self.0 {
+            Some((known, since)) if told < known && now < since + CATCH_UP => {
+                Err(Failure::refused("those who answer have not heard of the last failover yet"))
+            }
+            Some((known, _)) if told == known => Ok(()),
+            _ => {
+                self.0 = Some((told, now));
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{
+        deployment::Address,
+        topology::slots::{ALL_SLOTS, Claim},
+    };
+
+    fn says(epoch: u64) -> View {
+        let claim = Claim { epoch, slots: ALL_SLOTS, address: Address::new("h", 1) };
+        View { claims: vec![claim], ..View::default() }
+    }
+
+    #[test]
+    fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
+        let (mut news, begun) = (News::default(), Instant::now());
+        news.check(&[says(3)], begun).unwrap();
+        news.check(&[says(4)], begun).unwrap();
+        news.check(&[says(3), says(3)], begun + CATCH_UP / 2).unwrap_err();
+        news.check(&[says(3), says(4)], begun + CATCH_UP / 2).unwrap();
+        news.check(&[View::default()], begun + CATCH_UP / 2).unwrap();
+        // Sentinels that were set up anew count from the beginning.
+        news.check(&[says(1)], begun + CATCH_UP).unwrap();
+        news.check(&[says(4)], begun + CATCH_UP).unwrap();
+    }
+}
