@@ -26,6 +26,9 @@ pub(crate) fn collect(directory: &Path, journal: &Journal) -> Result<History, St
     Ok(History { events: join_sleeps(events) })
 }
 
+/// A process that wakes does many things at once, and its users see some of them before others.
+const DROWSY: Nanos = 20 * judge::MS;
+
 /// A process may have been stopped while its runtime did not run, and the other way round: one sleep for both.
 fn join_sleeps(events: Vec<Event>) -> Vec<Event> {
     let mut sleeps: BTreeMap<String, Vec<(Nanos, Nanos)>> = BTreeMap::new();
@@ -60,7 +63,16 @@ fn join_sleeps(events: Vec<Event>) -> Vec<Event> {
         }
     }
     for (process, sleeps) in sleeps {
+        let end = ends.get(&process).copied().unwrap_or(Nanos::MAX);
+        let mut joined: Vec<(Nanos, Nanos)> = Vec::new();
         for (from, to) in sleeps {
+            let to = to.saturating_add(DROWSY).min(end.saturating_sub(1)).max(from);
+            match joined.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => joined.push((from, to)),
+            }
+        }
+        for (from, to) in joined {
             others.push(Event { at: from, process: process.clone(), what: What::Pause });
             others.push(Event { at: to, process: process.clone(), what: What::Resume });
         }
