@@ -1,8 +1,10 @@
 //! [`Config`]: what a user sets.
 
+#[cfg(feature = "redisson-yaml")]
+mod redisson_yaml;
 mod settings;
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +12,7 @@ pub(crate) use self::settings::{Settings, whole_ms};
 use crate::{
     error::Error,
     options::{Replicas, ShardedPubsub},
-    wire::{Credentials, Deployment, Servers, Tls, check_tls, read_url},
+    wire::{Tls, check_tls, read_url},
 };
 
 /// How a client connects and behaves.
@@ -44,6 +46,8 @@ pub struct Config {
     sentinel_password: Option<String>,
     #[serde(skip)]
     tls: Option<Tls>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    nat_map: BTreeMap<String, String>,
     prefix: String,
     #[serde(with = "humantime_serde")]
     watchdog: Duration,
@@ -72,6 +76,7 @@ impl Default for Config {
             sentinel_username: None,
             sentinel_password: None,
             tls: None,
+            nat_map: BTreeMap::new(),
             prefix: String::new(),
             watchdog: Duration::from_secs(30),
             command_timeout: Duration::from_secs(3),
@@ -165,6 +170,18 @@ impl Config {
         check_tls(&tls)?;
         self.tls = Some(tls);
         Ok(self)
+    }
+
+    /// Sets where to reach a server of a cluster or behind sentinels that announces another address:
+    /// a host by a host, or `host:port` by `host:port`. Redisson: `natMapper`. Default: addresses
+    /// are as they are announced.
+    pub fn nat_map<From, To>(mut self, map: impl IntoIterator<Item = (From, To)>) -> Self
+    where
+        From: Into<String>,
+        To: Into<String>,
+    {
+        self.nat_map = map.into_iter().map(|(from, to)| (from.into(), to.into())).collect();
+        self
     }
 
     /// Sets the prefix of every lock's name on the server. Redisson: a `NameMapper` that adds a
@@ -264,66 +281,6 @@ impl Config {
         self.pass_on = pass_on;
         self
     }
-
-    /// What the URL says, with the credentials that were set beside it.
-    fn deployment(&self) -> Result<Deployment, Error> {
-        let mut deployment = read_url(&self.url)?;
-        let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
-            let said = Credentials { username: username.clone(), password: password.clone() };
-            *url = said.or(std::mem::take(url)).complete();
-        };
-        or(&self.username, &self.password, &mut deployment.credentials);
-        match &mut deployment.servers {
-            Servers::Sentinels(_, _, credentials) => {
-                or(&self.sentinel_username, &self.sentinel_password, credentials);
-            }
-            _ if self.sentinel_username.is_some() || self.sentinel_password.is_some() => {
-                return Err(Error::Config(
-                    "credentials for sentinels are set, but the URL is not a redis-sentinel:// URL"
-                        .into(),
-                ));
-            }
-            _ => {}
-        }
-        Ok(deployment)
-    }
-
-    pub(crate) fn into_settings(self) -> Result<(Deployment, Settings), Error> {
-        let mut deployment = self.deployment()?;
-        deployment.tls = self.tls;
-        let within = |what, value: Duration, least: Duration, most: Duration| {
-            if value < least || value > most {
-                return Err(Error::Config(format!(
-                    "{what} is {value:?}, but must be between {least:?} and {most:?}"
-                )));
-            }
-            Ok(value)
-        };
-        let (ms, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
-        if self.replicas != Replicas::None {
-            let most = self.command_timeout.saturating_sub(ms);
-            within("replica_timeout", self.replica_timeout, ms, most)?;
-        }
-        let settings = Settings {
-            server: deployment.name(),
-            prefix: self.prefix,
-            watchdog: whole_ms(within("watchdog", self.watchdog, 100 * ms, 24 * hour)?),
-            command_timeout: within("command_timeout", self.command_timeout, 10 * ms, hour)?,
-            retry_timeout: within("retry_timeout", self.retry_timeout, 10 * ms, hour)?,
-            fair_wait: whole_ms(within("fair_wait", self.fair_wait, 1000 * ms, hour)?),
-            redisson_fair_wait: whole_ms(within(
-                "redisson_fair_wait",
-                self.redisson_fair_wait,
-                ms,
-                24 * hour,
-            )?),
-            sharded_pubsub: self.sharded_pubsub,
-            replicas: self.replicas,
-            replica_timeout: whole_ms(self.replica_timeout),
-            pass_on: self.pass_on,
-        };
-        Ok((deployment, settings))
-    }
 }
 
 /// Shows the scheme and the server, but no user and no password.
@@ -332,6 +289,7 @@ impl fmt::Debug for Config {
         let server = self.deployment().map_or("(unusable URL)".into(), |it| it.shown());
         f.debug_struct("Config")
             .field("server", &server)
+            .field("nat_map", &self.nat_map)
             .field("prefix", &self.prefix)
             .field("watchdog", &self.watchdog)
             .field("command_timeout", &self.command_timeout)

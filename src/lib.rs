@@ -111,14 +111,15 @@
 //! third of [`Config::watchdog`], because a renewal by a Redisson reader may have shortened the TTL.
 //!
 //! # Feature flags
-//! None is on by default. `rediss://` URLs need one of them; without it [`Config::from_url`] refuses
-//! such a URL.
+//! None is on by default. `rediss://` URLs need one of the first three; without it
+//! [`Config::from_url`] refuses such a URL.
 //!
-//! | feature | TLS by | needs to build |
+//! | feature | gives | needs to build |
 //! |---|---|---|
-//! | `tls-rustls` | rustls with aws-lc-rs | a C compiler |
-//! | `tls-rustls-ring` | rustls with ring | a C compiler |
-//! | `tls-native` | the system's library (OpenSSL on Linux) | on Linux, OpenSSL's headers and `pkg-config` |
+//! | `tls-rustls` | TLS by rustls with aws-lc-rs | a C compiler |
+//! | `tls-rustls-ring` | TLS by rustls with ring | a C compiler |
+//! | `tls-native` | TLS by the system's library (OpenSSL on Linux) | on Linux, OpenSSL's headers and `pkg-config` |
+//! | `redisson-yaml` | `Config::from_redisson_yaml`: the file of the Java services | |
 //!
 //! # Examples
 //! | task | example | program in `examples/` |

@@ -76,9 +76,12 @@ pub enum Replicas {
     None,
     /// At least this many.
     AtLeast(u32),
-    /// All replicas that are connected to the master at that moment, which may be none. (Redisson
-    /// asks all, and accepts one.)
+    /// All replicas that are connected to the master at that moment, which may be none.
     All,
+    /// One of the replicas that are connected to the master at that moment, if there is one. All are
+    /// asked, and have the [timeout](crate::Config::replica_timeout) to confirm. Redisson:
+    /// `checkLockSyncedSlaves`.
+    OneOfAll,
 }
 
 /// The replicas' answer.

@@ -2,7 +2,25 @@
 
 use std::time::Duration;
 
-use crate::options::{Replicas, ShardedPubsub};
+use super::Config;
+use crate::{
+    error::Error,
+    options::{Replicas, ShardedPubsub},
+    wire::{Credentials, Deployment, Nat, Servers, read_url},
+};
+
+/// The least and the greatest value of a setting.
+pub(super) type Limits = (Duration, Duration);
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) const WATCHDOG: Limits = (Duration::from_millis(100), DAY);
+pub(super) const COMMAND_TIMEOUT: Limits = (Duration::from_millis(10), HOUR);
+const RETRY_TIMEOUT: Limits = (Duration::from_millis(10), HOUR);
+const FAIR_WAIT: Limits = (Duration::from_secs(1), HOUR);
+pub(super) const REDISSON_FAIR_WAIT: Limits = (MS, DAY);
 
 /// Cuts to whole milliseconds, the server's unit. A lease is trusted for no longer than the server
 /// was told.
@@ -25,4 +43,65 @@ pub(crate) struct Settings {
     pub(crate) replicas: Replicas,
     pub(crate) replica_timeout: Duration,
     pub(crate) pass_on: bool,
+}
+
+impl Config {
+    /// What the URL says, with the credentials that were set beside it.
+    pub(super) fn deployment(&self) -> Result<Deployment, Error> {
+        let mut deployment = read_url(&self.url)?;
+        let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
+            let said = Credentials { username: username.clone(), password: password.clone() };
+            *url = said.or(std::mem::take(url)).complete();
+        };
+        or(&self.username, &self.password, &mut deployment.credentials);
+        match &mut deployment.servers {
+            Servers::Sentinels(_, _, credentials) => {
+                or(&self.sentinel_username, &self.sentinel_password, credentials);
+            }
+            _ if self.sentinel_username.is_some() || self.sentinel_password.is_some() => {
+                return Err(Error::Config(
+                    "credentials for sentinels are set, but the URL is not a redis-sentinel:// URL"
+                        .into(),
+                ));
+            }
+            _ => {}
+        }
+        Ok(deployment)
+    }
+
+    pub(crate) fn into_settings(self) -> Result<(Deployment, Settings), Error> {
+        let mut deployment = self.deployment()?;
+        deployment.tls = self.tls;
+        deployment.nat = Nat::read(&self.nat_map)?;
+        let within = |what, value: Duration, (least, most): Limits| {
+            if value < least || value > most {
+                return Err(Error::Config(format!(
+                    "{what} is {value:?}, but must be between {least:?} and {most:?}"
+                )));
+            }
+            Ok(value)
+        };
+        if self.replicas != Replicas::None {
+            let most = self.command_timeout.saturating_sub(MS);
+            within("replica_timeout", self.replica_timeout, (MS, most))?;
+        }
+        let settings = Settings {
+            server: deployment.name(),
+            prefix: self.prefix,
+            watchdog: whole_ms(within("watchdog", self.watchdog, WATCHDOG)?),
+            command_timeout: within("command_timeout", self.command_timeout, COMMAND_TIMEOUT)?,
+            retry_timeout: within("retry_timeout", self.retry_timeout, RETRY_TIMEOUT)?,
+            fair_wait: whole_ms(within("fair_wait", self.fair_wait, FAIR_WAIT)?),
+            redisson_fair_wait: whole_ms(within(
+                "redisson_fair_wait",
+                self.redisson_fair_wait,
+                REDISSON_FAIR_WAIT,
+            )?),
+            sharded_pubsub: self.sharded_pubsub,
+            replicas: self.replicas,
+            replica_timeout: whole_ms(self.replica_timeout),
+            pass_on: self.pass_on,
+        };
+        Ok((deployment, settings))
+    }
 }

@@ -1,6 +1,7 @@
 //! How a [`Config`] is read, written, checked and shown.
 
 use super::*;
+use crate::wire::Servers;
 
 #[test]
 fn a_written_config_is_read_and_unknown_words_are_refused() {

@@ -1,8 +1,15 @@
 //! [`Deployment`]: the servers that a configuration names, and how a client logs in to them.
 
-use std::{cmp::Ordering, fmt, net::IpAddr, path::PathBuf};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap},
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    path::PathBuf,
+};
 
 use super::tls::Tls;
+use crate::error::Error;
 
 /// The address of a server. The alias does not count for equality.
 #[derive(Clone, Debug)]
@@ -21,6 +28,17 @@ impl Address {
     /// Whether a redirection to `other` leads here.
     pub(super) fn is_called(&self, other: &Self) -> bool {
         self == other || self.port == other.port && self.alias.as_ref() == Some(&other.host)
+    }
+
+    /// Reads `host:port` or `[::1]:port`, as a user writes it.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = match host.strip_prefix('[') {
+            Some(host) => host.strip_suffix(']')?,
+            None if host.contains(':') => return None,
+            None => host,
+        };
+        (!host.is_empty()).then_some(Self::new(host, port.parse().ok()?))
     }
 
     fn place(&self) -> (&str, u16) {
@@ -67,7 +85,7 @@ impl Ord for Address {
 }
 
 /// A user and a password, where a server asks for them.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
@@ -113,6 +131,54 @@ pub(crate) struct Deployment {
     pub(crate) uses_tls: bool,
     /// The options of TLS. `None`: the system's authorities, without a client certificate.
     pub(crate) tls: Option<Tls>,
+    pub(crate) nat: Nat,
+}
+
+/// Where to reach servers that announce another address: hosts, and hosts with ports.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nat {
+    hosts: HashMap<String, String>,
+    addresses: BTreeMap<Address, Address>,
+}
+
+impl Nat {
+    /// Reads hosts by hosts, and `host:port` by `host:port`.
+    pub(crate) fn read(map: &BTreeMap<String, String>) -> Result<Self, Error> {
+        let mut nat = Self::default();
+        for (from, to) in map {
+            match (Address::read(from), Address::read(to)) {
+                (Some(from), Some(to)) => {
+                    nat.addresses.insert(from, to);
+                }
+                (None, None) if is_host(from) && is_host(to) => {
+                    nat.hosts.insert(from.clone(), to.clone());
+                }
+                _ => {
+                    return Err(Error::Config(format!(
+                        "the NAT map has {from:?} by {to:?}, but must have hosts by hosts, or host:port by host:port"
+                    )));
+                }
+            }
+        }
+        Ok(nat)
+    }
+
+    /// Where to reach the server that announces this address.
+    pub(super) fn reach(&self, announced: Address) -> Address {
+        if let Some(address) = self.addresses.get(&announced) {
+            return address.clone();
+        }
+        match self.hosts.get(&announced.host) {
+            Some(host) => Address::new(host, announced.port),
+            None => announced,
+        }
+    }
+}
+
+/// Whether it may be the name or the IP address of a host.
+fn is_host(text: &str) -> bool {
+    text.parse::<Ipv6Addr>().is_ok()
+        || !text.is_empty() && !text.contains([':', '/', '@', '[', ']', ' '])
 }
 
 /// One server, and what is needed to connect to it.

@@ -45,9 +45,11 @@ pub use self::tls::Tls;
 
 #[cfg(test)]
 pub(crate) use self::clock::ServerClock;
+#[cfg(feature = "redisson-yaml")]
+pub(crate) use self::url::percent_decoded;
 pub(crate) use self::{
     connect::check_tls,
-    deployment::{Credentials, Deployment, Servers},
+    deployment::{Credentials, Deployment, Nat, Servers},
     error::WireError,
     script::{Arg, Invocation, Reply, Script},
     transport::RedisTransport,

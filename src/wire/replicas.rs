@@ -117,11 +117,11 @@ impl ReplicaPool {
             let answer = timeout_at(bound.by, session.command(name, args)).await;
             answer.unwrap_or_else(|_| Err(Failure::timed_out()))
         };
-        let needed = match confirm.replicas {
+        let asked = match confirm.replicas {
             Replicas::None => 0,
             Replicas::AtLeast(least) => least,
             // Without an answer the number of replicas is unknown.
-            Replicas::All => match ask("ROLE", &[]).await {
+            Replicas::All | Replicas::OneOfAll => match ask("ROLE", &[]).await {
                 Ok(role) => connected(role),
                 Err(error) => {
                     checkout.heard(&Err::<(), _>(error.clone()));
@@ -131,7 +131,7 @@ impl ReplicaPool {
         };
         let left = bound.by.saturating_duration_since(Instant::now());
         let timeout = confirm.timeout.min(left).as_millis().max(1) as u64;
-        let said = ask("WAIT", &[u64::from(needed).into(), timeout.into()]).await;
+        let said = ask("WAIT", &[u64::from(asked).into(), timeout.into()]).await;
         checkout.heard(&said);
         // The call has run. Without an answer no replica is known to have confirmed it.
         let by = said.map_or_else(
@@ -141,6 +141,7 @@ impl ReplicaPool {
             },
             |reply| reply.as_int().and_then(|by| u32::try_from(by).ok()).unwrap_or(0),
         );
+        let needed = if confirm.replicas == Replicas::OneOfAll { asked.min(1) } else { asked };
         Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by, needed }))
     }
 

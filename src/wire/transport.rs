@@ -90,7 +90,9 @@ impl Router {
             let target = routes.address_of(&node).and_then(|asked| {
                 let mut words = error.text.split_whitespace();
                 asking = words.next() == Some("ASK");
-                Address::parse(words.nth(1)?, asked)
+                let announced = Address::parse(words.nth(1)?, asked)?;
+                let deployment = self.deployment.as_ref();
+                Some(deployment.map_or(announced.clone(), |known| known.nat.reach(announced)))
             });
             bound = bound.rest();
             let next = match &target {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use super::deployment::{Address, Credentials, Deployment, Servers};
+use super::deployment::{Address, Credentials, Deployment, Nat, Servers};
 use crate::error::Error;
 
 /// The kind of servers that a URL names.
@@ -91,6 +91,7 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
         database: if *form == Form::UnixSocket { None } else { database(url.path())? },
         uses_tls,
         tls: None,
+        nat: Nat::default(),
     })
 }
 
@@ -105,7 +106,7 @@ fn host(url: &Url, usual_port: u16) -> Result<Address, Error> {
 fn hosts(url: &Url, usual_port: u16) -> Result<Vec<Address>, Error> {
     let mut hosts = vec![host(url, usual_port)?];
     let named = url.query_pairs().filter(|(word, _)| word == "node");
-    hosts.extend(named.filter_map(|(_, node)| host_and_port(&node)));
+    hosts.extend(named.filter_map(|(_, node)| Address::read(&node)));
     Ok(hosts)
 }
 
@@ -144,7 +145,7 @@ fn socket(written: &str) -> Result<PathBuf, Error> {
 }
 
 /// Decodes percent-encoding. A `%` without two hexadecimal digits after it stands for itself.
-fn percent_decoded(written: &str) -> Vec<u8> {
+pub(crate) fn percent_decoded(written: &str) -> Vec<u8> {
     let mut written = written.as_bytes();
     let mut decoded = Vec::with_capacity(written.len());
     while let [first, rest @ ..] = written {
@@ -175,7 +176,7 @@ fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
                 may_be_shown && !query.contains("sentinelPassword="),
             ));
         }
-        if key == "node" && host_and_port(value).is_none() {
+        if key == "node" && Address::read(value).is_none() {
             return Err(unusable("?node= must be host:port".into()));
         }
         if key != "node" && seen.contains(&key) {
@@ -209,17 +210,6 @@ fn unknown_key(form: Form, key: &str, may_be_shown: bool) -> Error {
         return unusable(format!("{known}; in a password write % / ? # & @ as %25 %2F and so on"));
     }
     unusable(format!("{known}, not {key:?}"))
-}
-
-/// Parses `host:port` or `[::1]:port`.
-fn host_and_port(node: &str) -> Option<Address> {
-    let (host, port) = node.rsplit_once(':')?;
-    let host = match host.strip_prefix('[') {
-        Some(host) => host.strip_suffix(']')?,
-        None if host.contains(':') => return None,
-        None => host,
-    };
-    (!host.is_empty()).then_some(Address::new(host, port.parse().ok()?))
 }
 
 fn schemes() -> String {

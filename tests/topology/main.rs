@@ -10,6 +10,7 @@ mod contest;
 mod failover;
 mod halfway;
 mod kinds;
+mod nat;
 mod orderly;
 mod partition;
 mod progress;

@@ -254,7 +254,8 @@ async fn ask_one(
             read_master(&master, &others)?
         }
     };
-    Ok((view, session))
+    let nat = &deployment.nat;
+    Ok((view.map(|address| nat.reach(address)), session))
 }
 
 async fn command(session: &Session, name: &'static str, args: &[&str]) -> Answer {

@@ -56,6 +56,18 @@ pub(in crate::wire) struct View {
     pub(in crate::wire) leaving: Option<Address>,
 }
 
+impl View {
+    /// The same view with other addresses.
+    pub(in crate::wire) fn map(self, other: impl Fn(Address) -> Address) -> Self {
+        let claim = |claim: Claim| Claim { address: other(claim.address), ..claim };
+        Self {
+            claims: self.claims.into_iter().map(claim).collect(),
+            nodes: self.nodes.into_iter().map(&other).collect(),
+            leaving: self.leaving.map(&other),
+        }
+    }
+}
+
 /// Reads the answer to `CLUSTER NODES` of the node at `asked`. With TLS a node that announces a
 /// host name is called by it, as in its certificate.
 pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {

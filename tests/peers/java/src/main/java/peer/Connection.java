@@ -1,5 +1,7 @@
 package peer;
 
+import java.io.File;
+import java.io.IOException;
 import java.net.URI;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
@@ -13,6 +15,9 @@ final class Connection {
     }
 
     static RedissonClient open(Options options) {
+        if (options.yaml() != null) {
+            return Redisson.create(fromFile(options.yaml()));
+        }
         Config config = new Config();
         options.watchdogMillis().ifPresent(config::setLockWatchdogTimeout);
         options.replicasConfirm().ifPresent(config::setCheckLockSyncedSlaves);
@@ -23,6 +28,14 @@ final class Connection {
             NewerApi.setPrefix(config, servers, options.prefix());
         }
         return Redisson.create(config);
+    }
+
+    private static Config fromFile(String yaml) {
+        try {
+            return Config.fromYAML(new File(yaml));
+        } catch (IOException unreadable) {
+            throw new InvalidRequest("--yaml: " + unreadable.getMessage());
+        }
     }
 
     /** One idle connection is enough to start with: the pools grow when needed. Reads go to masters, where the locks are. */

@@ -6,6 +6,7 @@ import java.util.OptionalLong;
 
 /** The command line. An absent option is null or empty. */
 record Options(
+        String yaml,
         String redis,
         List<String> cluster,
         List<String> sentinels,
@@ -17,6 +18,7 @@ record Options(
         String prefix) {
 
     static Options parse(String[] args) {
+        String yaml = null;
         String redis = null;
         List<String> cluster = List.of();
         List<String> sentinels = List.of();
@@ -34,6 +36,7 @@ record Options(
             }
             String value = args[i + 1];
             switch (option) {
+                case "--yaml" -> yaml = value;
                 case "--redis" -> redis = value;
                 case "--cluster" -> cluster = addresses(value);
                 case "--sentinel" -> sentinels = addresses(value);
@@ -46,19 +49,19 @@ record Options(
                 default -> throw new InvalidRequest("unknown option " + option);
             }
         }
-        if (redis == null && cluster.isEmpty() && sentinels.isEmpty()) {
-            throw new InvalidRequest("one of --redis, --cluster, --sentinel is needed");
+        if (yaml == null && redis == null && cluster.isEmpty() && sentinels.isEmpty()) {
+            throw new InvalidRequest("one of --yaml, --redis, --cluster, --sentinel is needed");
         }
         if (!sentinels.isEmpty() && master == null) {
             throw new InvalidRequest("--sentinel needs --master");
         }
-        return new Options(redis, cluster, sentinels, master, counters, watchdog, fairWait, replicasConfirm, prefix);
+        return new Options(yaml, redis, cluster, sentinels, master, counters, watchdog, fairWait, replicasConfirm, prefix);
     }
 
     /** Those of a client for the counters alone; nothing when they are with the locks. */
     Optional<Options> ofCounters() {
         return Optional.ofNullable(counters).map(url ->
-                new Options(url, List.of(), List.of(), null, null, OptionalLong.empty(), OptionalLong.empty(), Optional.empty(), prefix));
+                new Options(null, url, List.of(), List.of(), null, null, OptionalLong.empty(), OptionalLong.empty(), Optional.empty(), prefix));
     }
 
     private static List<String> addresses(String hostsAndPorts) {
