@@ -84,11 +84,13 @@ impl Capture {
         }
     }
 
-    /// The next script call about the lock. A first one may find its script missing: it is made again.
+    /// The next script call about the lock. A first one may find its script missing: it is made again. By the time it is read
+    /// here the script may have been loaded, but its text comes behind.
     pub(crate) fn next_call(&mut self) -> Template {
         loop {
             let words = self.words();
             if let Some(template) = self.template(&words)
+                && !template.script.text().is_empty()
                 && self.is_loaded(&template)
             {
                 return template;

@@ -29,7 +29,7 @@ impl Script {
         &self.sha
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 }
