@@ -4,7 +4,7 @@
 export RUST_TEST_THREADS ?= $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick test interop servers chaos bench
+.PHONY: help demo check quick test interop servers mutants chaos bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ servers: ## interop with Rust first and Redisson second, on each server of .ci/s
 
 chaos: ## two minutes of random faults on real processes and servers, recorded and judged (ARGS: options of one run)
 	@.ci/setup rust redis java peers -- .ci/chaos $(ARGS)
+
+mutants: ## each script of lua/ with one small mistake: which tests catch it, in a table (MUTANTS_OF=fair/release: of that script)
+	@.ci/setup rust redis java peers -- env MUTANTS=all cargo test --test schedules mutants:: -- --nocapture
 
 bench: ## all tables that README and docs quote, in one run: writes benches/results (ARGS: some of its tables, only printed)
 	@.ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)

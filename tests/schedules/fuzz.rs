@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use harness::RedisServer;
 
-use crate::model::{Kind, Model, Rules, Server, Simulation, Step, Violation, shrink};
+use crate::model::{Kind, Model, Replacement, Rules, Server, Simulation, Step, Violation, shrink};
 
 /// Schedules in which a rule left out has to show.
 const BOUND: u64 = 20_000;
@@ -20,7 +20,7 @@ pub(crate) trait Fuzzed {
     /// What can be left out.
     type Rule: Copy + Debug + PartialEq;
     /// All that is loaded once; it also tells who takes part.
-    type Scripts;
+    type Scripts: Clone + Send + Sync + 'static;
 
     /// How many schedules are run with all rules kept, when nothing else is asked for.
     const SCHEDULES: u64;
@@ -51,6 +51,22 @@ pub(crate) struct Fuzz<F: Fuzzed> {
 type Steps<F> = Vec<Step<<<F as Fuzzed>::Model as Model>::Action>>;
 
 impl<F: Fuzzed> Fuzz<F> {
+    /// Without a real server. These are the scripts of another one, if Redisson's are among them.
+    pub(crate) fn in_process(
+        scripts: Option<F::Scripts>,
+        replacement: Option<Replacement>,
+    ) -> Self {
+        let mut server = Server::in_process(F::WATCHED, replacement);
+        let rules = Rules::all();
+        let scripts = scripts.unwrap_or_else(|| F::load(&mut server, rules));
+        Self { server, rules, scripts }
+    }
+
+    /// Whether a script was called that another stands in for.
+    pub(crate) fn has_run_replacement(&self) -> bool {
+        self.server.has_run_replacement()
+    }
+
     pub(crate) fn new(redis: &RedisServer, rules: Rules<F::Rule>) -> Self {
         let mut server = Server::new(redis, F::WATCHED);
         let scripts = F::load(&mut server, rules);
@@ -201,7 +217,7 @@ macro_rules! schedules {
 
 pub(crate) use schedules;
 
-fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {value}")))
 }

@@ -6,11 +6,13 @@
 //! - `FUZZ_SCHEDULES=100000 cargo test --release --test schedules no_schedule` runs longer than the default.
 //! - `FUZZ_SEED=…` begins with that seed. A failure prints the command that repeats its schedule.
 
+mod calls;
 mod capture;
 mod clients;
 mod fair;
 mod fuzz;
 mod model;
+mod mutants;
 mod read_write;
 mod reentrant;
 mod template;

@@ -1,10 +1,12 @@
 //! Lua as Redis has it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mlua::{
-    Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, Variadic, chunk::ChunkMode,
+    Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, Variadic, VmState,
+    chunk::ChunkMode,
 };
 
 use crate::commands::{Command, Data, Deed};
@@ -34,6 +36,11 @@ const BASICS: [&str; 18] = [
     "unpack",
     "_VERSION",
 ];
+
+/// So many instructions are counted at a time.
+const INSTRUCTIONS: u32 = 10_000;
+/// A script that runs longer than so many times [`INSTRUCTIONS`] would make a real server busy for all.
+const LONGEST: u32 = 100;
 
 /// The name of every script, in the errors it raises.
 const CHUNK: &str = "@user_script";
@@ -85,6 +92,8 @@ pub(crate) struct Interpreter {
     run: Function,
     told: Function,
     compiled: HashMap<String, Function>,
+    /// How often the running script has run [`INSTRUCTIONS`].
+    spent: Arc<AtomicU32>,
 }
 
 /// An error that `redis.call` has raised.
@@ -130,7 +139,14 @@ impl Interpreter {
             told.raw_set("line", line(lua))?;
             Ok(told)
         })?;
-        Ok(Self { lua, visible, environment, run, told, compiled: HashMap::new() })
+        let spent = Arc::new(AtomicU32::new(0));
+        let counted = spent.clone();
+        lua.set_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
+            let spent = counted.fetch_add(1, Ordering::Relaxed);
+            assert!(spent < LONGEST, "a script does not come to an end");
+            Ok(VmState::Continue)
+        })?;
+        Ok(Self { lua, visible, environment, run, told, compiled: HashMap::new(), spent })
     }
 
     /// Has the script ready to run.
@@ -164,6 +180,7 @@ impl Interpreter {
             }
             self.visible.raw_set(name, table)?;
         }
+        self.spent.store(0, Ordering::Relaxed);
         let (done, answer): (bool, Value) = self.run.call((&self.compiled[sha], &self.told))?;
         if done {
             return reply(&answer);

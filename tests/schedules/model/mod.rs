@@ -1,13 +1,15 @@
-//! A deterministic simulation of clients and an unreliable network, with one real server. It knows no kind of lock.
+//! A deterministic simulation of clients and an unreliable network, with one server. It knows no kind of lock.
 //!
 //! A kind of lock is a [`Model`]: what its clients may do next, what the answers mean to them, and what must never happen. The
 //! simulation owns everything that is uncertain. Time is virtual. A script call is a [`Copy`] on a network that runs it, and brings
 //! its answer, at any time or never. What a script does is never modelled: it runs on Redis.
 
 mod bias;
+mod in_process;
 mod invocation;
 mod mirror;
 mod network;
+mod real;
 mod rules;
 mod schedule;
 mod seen;
@@ -17,6 +19,7 @@ mod step;
 mod violation;
 mod world;
 
+pub(crate) use in_process::Replacement;
 pub(crate) use invocation::{Arg, EPOCH_MS, Invocation, REAL_MS_PER_MS, Script, text};
 pub(crate) use network::Progress;
 pub(crate) use rules::{Change, Rules};

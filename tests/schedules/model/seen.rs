@@ -40,10 +40,18 @@ pub(crate) struct Seen {
 }
 
 /// A message that somebody published.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Message {
     pub(crate) channel: String,
     pub(crate) text: String,
+}
+
+/// What came of a script call.
+pub(super) struct Outcome {
+    pub(super) answer: Value,
+    /// The watched keys after it.
+    pub(super) seen: BTreeMap<String, Seen>,
+    pub(super) messages: Vec<Message>,
 }
 
 pub(super) fn saw(looked: Value, now: Ms) -> BTreeMap<String, Seen> {

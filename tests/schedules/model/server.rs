@@ -1,82 +1,71 @@
-//! A real Redis on a virtual clock.
-//!
-//! One virtual millisecond is [`REAL_MS_PER_MS`] real ones on the server, so that the real time of a schedule has no effect. When
-//! the virtual clock has moved, the TTLs are set again before the next script runs: it compares and keeps the true remaining time.
-//! A key whose time is over is deleted. A script of this crate is loaded with a line before it that makes TIME answer what the last
-//! argument says, so that deadlines in server time are virtual too. Messages are real: the connection listens to every channel.
+//! The server of a schedule, on a virtual clock: a real Redis, or one in process, or both.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, channel};
 
 use harness::RedisServer;
-use harness::redis::{self, ConnectionLike, Value, cmd, from_redis_value, pipe};
+use harness::redis::{self, Value, cmd, from_redis_value};
 
 use super::Ms;
-use super::invocation::{Arg, Invocation, REAL_MS_PER_MS, Script, server_ms};
-use super::mirror::Mirror;
-use super::seen::{LOOK, Message, Seen, saw};
+use super::in_process::{InProcess, Replacement};
+use super::invocation::{Invocation, Script};
+use super::mirror::difference;
+use super::real::Real;
+use super::seen::{Message, Outcome, Seen};
 
-/// What stands before a script of ours: TIME is what the last argument says, in ms.
-const VIRTUAL_TIME: &str = "
-    local redis = setmetatable({}, {__index = redis})
-    do
-        local call, ms = redis.call, tonumber(ARGV[#ARGV])
-        redis.call = function(command, ...)
-            if command ~= 'time' then return call(command, ...) end
-            return {string.format('%d', ms / 1000), string.format('%d', ms % 1000 * 1000)}
-        end
-    end
-    ";
-
-/// A connection to a server on a virtual clock, and what was seen there last.
+/// A server, and what was seen there last.
 pub(crate) struct Server {
-    connection: redis::Connection,
+    /// At least one of the two.
+    real: Option<Real>,
+    in_process: Option<InProcess>,
     /// Patterns of names.
     watched: Vec<String>,
-    look: String,
+    /// How the two differed first.
+    difference: Option<String>,
     seen: BTreeMap<String, Seen>,
-    pushed: Receiver<redis::PushInfo>,
     messages: Vec<Message>,
     now: Ms,
-    moved: bool,
-    mirror: Option<Mirror>,
 }
 
 impl Server {
     /// Watches the keys that match these patterns; they are the ones whose time is virtual.
     pub(crate) fn new(redis: &RedisServer, watched: &[&str]) -> Self {
-        let url = format!("{}?protocol=resp3", redis.unix_url());
-        let client = redis::Client::open(url).expect("the server's address");
-        let mut connection = client.get_connection().expect("a connection");
-        let (sender, pushed) = channel();
-        connection.set_push_sender(sender);
-        connection.psubscribe_resp3("*").expect("to listen");
-        let sha: String = cmd("SCRIPT")
-            .arg("LOAD")
-            .arg(LOOK)
-            .query(&mut connection)
-            .expect("the server takes the script");
+        let mut server = Self::watching(watched);
+        server.real = Some(Real::new(redis, &server.watched));
+        server
+    }
+
+    /// Without a real one.
+    pub(crate) fn in_process(watched: &[&str], replacement: Option<Replacement>) -> Self {
+        let mut server = Self::watching(watched);
+        server.in_process = Some(InProcess::new(&server.watched, replacement));
+        server
+    }
+
+    fn watching(watched: &[&str]) -> Self {
         Self {
-            connection,
+            real: None,
+            in_process: None,
             watched: watched.iter().map(|pattern| pattern.to_string()).collect(),
-            look: sha,
+            difference: None,
             seen: BTreeMap::new(),
-            pushed,
             messages: Vec::new(),
             now: 0,
-            moved: false,
-            mirror: None,
         }
     }
 
     /// From now on does all on a server in process, too, and compares. It is to be empty.
     pub(crate) fn mirror(&mut self) {
-        self.mirror = Some(Mirror::new(&self.watched));
+        self.in_process = Some(InProcess::new(&self.watched, None));
     }
 
     /// What the server in process did otherwise first.
     pub(crate) fn difference(&self) -> Option<&str> {
-        self.mirror.as_ref()?.difference()
+        self.difference.as_deref()
+    }
+
+    /// Whether a script was called that another stands in for.
+    pub(crate) fn has_run_replacement(&self) -> bool {
+        self.in_process.as_ref().is_some_and(InProcess::has_run_replacement)
     }
 
     /// Starts another schedule: the clock at 0 and no key.
@@ -84,15 +73,17 @@ impl Server {
         self.now = 0;
         self.seen.clear();
         self.command(&cmd("FLUSHDB"));
-        // What others published before, as Redisson does while its scripts are captured.
-        self.pushed.try_iter().for_each(drop);
+        if let Some(real) = &self.real {
+            real.forget_messages();
+        }
     }
 
     /// Loads a script of ours.
     pub(crate) fn load(&mut self, text: &str) -> Script {
-        let sha = self.command(cmd("SCRIPT").arg("LOAD").arg(format!("{VIRTUAL_TIME}{text}")));
-        let sha = from_redis_value(sha).expect("a script's sha");
-        Script { sha, text: text.into(), timed: true }
+        match (&mut self.real, &mut self.in_process) {
+            (Some(real), _) => real.load(text),
+            (None, server) => server.as_mut().expect("a server").load(text),
+        }
     }
 
     pub(crate) fn now(&self) -> Ms {
@@ -122,7 +113,11 @@ impl Server {
     /// Moves the clock on, and answers with the keys that expire.
     pub(crate) fn advance(&mut self, to: Ms) -> Vec<String> {
         assert!(to >= self.now, "time does not go back");
-        self.moved |= to > self.now;
+        if to > self.now
+            && let Some(real) = &mut self.real
+        {
+            real.time_passes();
+        }
         self.now = to;
         let is_over = |seen: &Seen| seen.until.is_some_and(|until| until <= to);
         let over: Vec<String> = self
@@ -138,60 +133,31 @@ impl Server {
         over
     }
 
-    /// Runs a script, and looks at the watched keys, in one round trip. WRONGTYPE is an answer; another error is a mistake.
+    /// Runs a script. WRONGTYPE is an answer; another error is a mistake.
     pub(crate) fn run(&mut self, invocation: &Invocation) -> Value {
-        let mut batch = pipe();
-        let mut prepared = 0;
-        if std::mem::take(&mut self.moved) {
-            for (key, seen) in &self.seen {
-                if let Some(until) = seen.until {
-                    batch.cmd("PEXPIRE").arg(key).arg((until - self.now) * REAL_MS_PER_MS);
-                    prepared += 1;
-                }
-            }
+        let (now, seen) = (self.now, &self.seen);
+        let real = self.real.as_mut().map(|server| server.run(invocation, now, seen));
+        let ours = self.in_process.as_mut().map(|server| server.run(invocation, now));
+        if let (Some(real), Some(ours), None) = (&real, &ours, &self.difference) {
+            self.difference = difference(invocation, now, real, ours);
         }
-        batch
-            .cmd("EVALSHA")
-            .arg(&invocation.script.sha)
-            .arg(invocation.keys.len())
-            .arg(&invocation.keys);
-        batch.arg(invocation.args.iter().map(Arg::word).collect::<Vec<_>>());
-        if invocation.script.timed {
-            batch.arg(server_ms(self.now.cast_signed()));
-        }
-        batch.cmd("EVALSHA").arg(&self.look).arg(0).arg(&self.watched);
-        let answers = self
-            .connection
-            .req_packed_commands(&batch.get_packed_pipeline(), prepared, 2)
-            .expect("the server answers");
-        let [answer, looked] = answers.try_into().expect("two answers");
+        let Outcome { answer, seen, messages } = real.or(ours).expect("a server");
         if let Value::ServerError(error) = &answer {
             assert_eq!(error.code(), "WRONGTYPE", "{error:?}");
         }
-        self.seen = saw(looked, self.now);
-        self.messages = self.pushed.try_iter().filter_map(message).collect();
-        if let Some(mirror) = &mut self.mirror {
-            mirror.run(invocation, self.now, &answer, &self.seen, &self.messages);
-        }
+        (self.seen, self.messages) = (seen, messages);
         answer
     }
 
     /// Any other command, outside the virtual clock.
     pub(crate) fn command(&mut self, command: &redis::Cmd) -> Value {
-        if let Some(mirror) = &mut self.mirror {
-            mirror.command(command);
-        }
-        command.query(&mut self.connection).expect("the server takes the command")
+        let ours = self.in_process.as_mut().map(|server| server.command(command));
+        let real = self.real.as_mut().map(|server| server.command(command));
+        real.or(ours).expect("a server")
     }
 
     /// The keys there are, of whatever owner.
     pub(crate) fn keys(&mut self) -> Vec<String> {
         from_redis_value(self.command(cmd("KEYS").arg("*"))).expect("names of keys")
     }
-}
-
-/// A message that was pushed: its pattern, its channel, its text.
-fn message(pushed: redis::PushInfo) -> Option<Message> {
-    let word = |n: usize| from_redis_value(pushed.data[n].clone()).expect("a word");
-    (pushed.kind == redis::PushKind::PMessage).then(|| Message { channel: word(1), text: word(2) })
 }

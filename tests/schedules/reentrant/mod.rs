@@ -25,6 +25,8 @@ use scripts::{Scripts, TOKEN};
 use tokens::Tokens;
 use truth::Truth;
 
+pub(crate) use subject::{Fenced, Plain};
+
 /// Who breaks the lock by force.
 const OUTSIDER: Id = Id { owner: '!', number: 0 };
 const LEASES: [Ms; 3] = [60, 150, 400];

@@ -1,0 +1,31 @@
+//! Examples: what one call of each script does. They need no server, and they are the first judge of the scripts' mutants.
+
+mod example;
+mod fair;
+mod fair_line;
+mod fenced;
+mod moving;
+mod read;
+mod read_release;
+mod reentrant;
+mod reentrant_batches;
+mod scene;
+mod write;
+
+pub(crate) use example::Example;
+
+/// All examples of a script.
+pub(crate) fn of(script: &str) -> impl Iterator<Item = &'static Example> {
+    let all = [
+        reentrant::EXAMPLES,
+        reentrant_batches::EXAMPLES,
+        fenced::EXAMPLES,
+        fair::EXAMPLES,
+        fair_line::EXAMPLES,
+        read::EXAMPLES,
+        read_release::EXAMPLES,
+        write::EXAMPLES,
+        moving::EXAMPLES,
+    ];
+    all.into_iter().flatten().filter(move |example| example.script == script)
+}
