@@ -252,6 +252,7 @@ impl<'r, 'a> Court<'r, 'a> {
             self.judged(check);
             let Some((tenure, _)) = end.by else { continue };
             self.lead(guard, tenure.until, tenure.cause);
+            self.granted_late(guard, &end);
             let from = end.at.max(guard.granted).saturating_add(self.bounds.clock_error);
             let excess = Span { from, to: guard.believed_until() };
             if excess.length() == 0 || excess.to < excess.from {
@@ -277,6 +278,24 @@ impl<'r, 'a> Court<'r, 'a> {
                 rated => rated,
             };
             self.found(check, rating, name, span, bound, what, story);
+        }
+    }
+
+    /// A guard is granted when its hold is over already. Its user is told at once, perhaps.
+    fn granted_late(&mut self, guard: &'r Guard<'a>, end: &End<'r, 'a>) {
+        let since = Span { from: end.at, to: guard.granted };
+        let over = end.at.saturating_add(self.bounds.clock_error) < guard.granted;
+        // What is believed after that is found anyway.
+        let believed = guard.believed_until() > guard.granted;
+        if !over || believed || guard.is_multi() || self.run.awake(guard.process, since) != [since]
+        {
+            return;
+        }
+        let (rating, bound) = Self::rate(self.excuse(guard, end), since);
+        if rating == Rating::Violation {
+            let (what, story) = ("granted when it was over on the server", self.guard_story(guard));
+            let at = Span { from: guard.granted, to: guard.granted };
+            self.found(Check::Belief, rating, name_of(guard), at, bound, what, story);
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Court, exclusion::name_of};
 use crate::{
-    history::{Call, Nanos, Place, Rule},
+    history::{Call, Mode, Nanos, Place, Rule},
     run::{Guard, Outcome},
-    server::{Cause, Tenure},
+    server::{Cause, State, Tenure},
     spans::Span,
     verdict::Check,
 };
@@ -75,8 +75,9 @@ impl<'r, 'a> Court<'r, 'a> {
 
     /// A release that succeeded was one.
     fn released(&mut self, group: &Group<'r, 'a>) {
+        let given_back = |guard: &Guard<'_>| guard.given_back.map_or(Nanos::MAX, |(at, _)| at);
         let Some(guard) =
-            group.guards.iter().max_by_key(|guard| (guard.believed_until(), guard.granted))
+            group.guards.iter().max_by_key(|guard| (given_back(guard), guard.granted))
         else {
             return;
         };
@@ -107,7 +108,8 @@ impl<'r, 'a> Court<'r, 'a> {
             Cause::Removed(_) | Cause::Expired { .. } => {
                 let recently = end.saturating_add(self.bounds.watchdog / 2) >= invoked;
                 let calm = self.run.is_calm(during, self.bounds.recovery);
-                guard.lease.is_none() && recently && !calm && by_then
+                let seen = guard.lease.is_none() && recently && !calm && by_then;
+                seen || self.is_kept_by_others(guard, tenure, during)
             }
         };
         if !fine {
@@ -117,6 +119,20 @@ impl<'r, 'a> Court<'r, 'a> {
             );
             self.violation(Check::Once, name_of(guard), over, 0, what, self.guard_story(guard));
         }
+    }
+
+    /// A reader whose lease is over is there to be released, as long as others read.
+    fn is_kept_by_others(&self, guard: &Guard<'a>, tenure: &Tenure<'a>, during: Span) -> bool {
+        let place = &guard.locks[0];
+        let lock = self.servers.and_then(|servers| servers.lock((&place.server, &place.name)));
+        let reads = |state: &State<'a>| {
+            let mut others = state.holders.iter().filter(|holder| holder.id != tenure.id);
+            others.any(|holder| holder.mode == Mode::Read)
+        };
+        let since = Span { from: tenure.span.to, to: during.to };
+        let expired = matches!(tenure.cause, Cause::Expired { .. });
+        let is_read = place.kind.mode() == Mode::Read;
+        expired && is_read && lock.is_some_and(|lock| lock.ever(since, reads))
     }
 
     /// The hold count is the number of guards whenever nothing is under way.
@@ -159,10 +175,13 @@ impl<'r, 'a> Court<'r, 'a> {
             if unsettled || asking {
                 continue;
             }
-            let alive = group
-                .guards
-                .iter()
-                .filter(|guard| guard.granted <= before && guard.believed_until() >= at);
+            // Who knows that it is lost has not let go yet.
+            let lets_go = |guard: &Guard<'_>| {
+                let given_back = guard.given_back.map_or(Nanos::MAX, |(at, _)| at);
+                given_back.min(guard.died.unwrap_or(Nanos::MAX))
+            };
+            let alive =
+                group.guards.iter().filter(|guard| guard.granted <= before && lets_go(guard) >= at);
             let (alive, count) = (alive.count(), group.tenure.count(before) as usize);
             if alive != count {
                 let what =
@@ -176,7 +195,8 @@ impl<'r, 'a> Court<'r, 'a> {
     /// An id that is not a thread's holds once.
     fn granted_once(&mut self) {
         let Some(servers) = self.servers else { return };
-        for ((_, name), lock) in servers.locks() {
+        for (key, lock) in servers.locks() {
+            let name = key.1;
             for grant in &lock.grants {
                 let Some((maker, process)) = self.run.maker(grant.id) else { continue };
                 // A request that is repeated on the next master is none of another hold.
@@ -184,11 +204,19 @@ impl<'r, 'a> Court<'r, 'a> {
                     .all_of(grant.id)
                     .filter(|tenure| tenure.first == grant.log && tenure.span.from < grant.at);
                 let again = earlier.next().is_some() || grant.beside == Some(grant.id);
-                if !process.redisson && again {
+                if !process.redisson && again && !self.comes_late(maker, *key, grant.at) {
                     let what = format!("{} of {maker} is granted twice", grant.id);
                     self.violation(Check::Once, name, grant.at, 0, what, Vec::new());
                 }
             }
         }
+    }
+
+    /// A request that was repeated, and whose first copy was late. The client takes back what that does.
+    fn comes_late(&self, maker: &str, place: (&str, &str), at: Nanos) -> bool {
+        let bounds = self.bounds;
+        let on_its_way = bounds.command_timeout + bounds.slack + bounds.clock_error;
+        let lately = Span { from: at.saturating_sub(on_its_way), to: at };
+        self.run.tries(maker, place, lately) && !self.run.is_calm(lately, bounds.recovery)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Court, story::line};
 use crate::{
-    history::{Loss, Nanos},
+    history::{Fault, Loss, Nanos},
     run::{Guard, Process},
     spans::Span,
     verdict::{Check, Line},
@@ -43,7 +43,10 @@ impl<'r, 'a> Court<'r, 'a> {
                 self.ends(maker, process, name, unclaimed, tenure.span.to, &what, story);
                 let at_close =
                     process.closed.filter(|closed| claimed.is_none_or(|claimed| claimed < *closed));
-                let renewed = tenure.leases.iter().skip(1).map(|(at, _)| *at).max().unwrap_or(0);
+                // A clock that is set changes leases, too.
+                let by_clock = |at: Nanos| self.run.begins(Fault::Clock, Span { from: at, to: at });
+                let renewals = tenure.leases.iter().skip(1).map(|(at, _)| *at);
+                let renewed = renewals.filter(|at| by_clock(*at).is_none()).max().unwrap_or(0);
                 self.after_end(maker, process, name, tenure.id, tenure.span, at_close, renewed);
             }
             for stay in &lock.stays {
@@ -59,9 +62,44 @@ impl<'r, 'a> Court<'r, 'a> {
                 self.ends(maker, process, name, unclaimed, stay.span.to, &what, story);
             }
         }
+        for guard in &self.run.guards {
+            self.outlasts(guard);
+        }
         for left in witness.iter().flat_map(|witness| &witness.left) {
             let what = format!("left on the server {:?}", left.server);
             self.violation(Check::Orphan, &left.key, self.run.end, 0, what, Vec::new());
+        }
+    }
+
+    /// A hold lasts no longer than its user asked for, whatever becomes of him.
+    fn outlasts(&mut self, guard: &'r Guard<'a>) {
+        // Guards of one owner have one lease. What is set by a clock is nobody's wish.
+        let clocks = self.run.begins(Fault::Clock, Span { from: 0, to: guard.granted }).is_some();
+        let redisson = self.run.process(guard.process).redisson;
+        if guard.owner.is_some() || guard.is_multi() || clocks || redisson {
+            return;
+        }
+        let Some(place) = guard.locks.first() else { return };
+        let lock = self.servers.and_then(|servers| servers.lock((&place.server, &place.name)));
+        let Some(tenure) = lock.and_then(|lock| lock.tenure(guard.id(), guard.granted)) else {
+            return;
+        };
+        let known = tenure.leases.partition_point(|(set, _)| *set <= guard.granted);
+        let Some((_, until)) = known.checked_sub(1).map(|last| tenure.leases[last]) else { return };
+        let asked = guard.lease.unwrap_or(self.bounds.watchdog);
+        let slack = self.bounds.slack + self.bounds.clock_error + crate::MS;
+        let deadline = guard.granted.saturating_add(asked).saturating_add(slack);
+        if until > deadline {
+            let what = format!("{} is to last longer than its user asked for", guard.id());
+            let story = self.guard_story(guard);
+            self.violation(
+                Check::Orphan,
+                &place.name,
+                guard.granted,
+                until - deadline,
+                what,
+                story,
+            );
         }
     }
 

@@ -713,3 +713,18 @@ fn c13_without_a_witness() {
     let reads = two.replace("asks 1", "asks 1 reading");
     assert_eq!(found_blindly(&reads), NOTHING);
 }
+
+/// A guard whose hold is released at this moment, and of which its user is told at once.
+fn granted_late(over: &str) -> String {
+    format!(
+        "10 a asks 1 shop\n 11 server grants a:1\n {over} server releases a:1\n 30 a has 1\n 30 a loses 1 removed"
+    )
+}
+
+#[test]
+fn c2_granted_when_it_was_over() {
+    assert_eq!(found(&granted_late("30")), NOTHING);
+    assert_eq!(found(&granted_late("29.999999")), ["C2 broken at 30 for 0"]);
+    let removed = granted_late("29").replace("releases a:1", "removes a:1 by eviction");
+    assert_eq!(found(&removed), NOTHING);
+}

@@ -390,7 +390,7 @@ fn waits(events: &str) -> String {
 }
 
 fn taken(at: &str) -> String {
-    format!("{at} server grants b:1 until 900\n {at} b has 1")
+    format!("{at} server grants b:1\n {at} b has 1\n {at} b drops 1\n {at} server releases b:1")
 }
 
 #[test]

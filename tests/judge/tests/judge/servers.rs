@@ -602,3 +602,67 @@ fn c8_who_waits_is_not_dropped() {
     assert_eq!(found_dropped("5 nemesis begins f clock\n 5 nemesis heals f"), NOTHING);
     assert_eq!(found_dropped("0 b starts redisson"), NOTHING);
 }
+
+#[test]
+fn c6_a_hold_is_to_last_longer_than_its_user_asked_for() {
+    let story = |asks, until| {
+        format!(
+            "10 a asks 1 {asks}\n 11 server grants a:1 until {until}\n 12 a has 1\n 20 a drops 1\n 21 server releases a:1"
+        )
+    };
+    let leased = |until| found(&story("lease 50 shop", until));
+    assert_eq!(leased("63"), NOTHING);
+    assert_eq!(leased("63.000001"), ["C6 broken at 12 for 0.000001"]);
+    let watched = |until| found(&story("shop", until));
+    assert_eq!(watched("313"), NOTHING);
+    assert_eq!(watched("313.000001"), ["C6 broken at 12 for 0.000001"]);
+    // An owner has asked for more before, perhaps.
+    assert_eq!(found(&story("by ann lease 50 shop", "400")), NOTHING);
+    // A clock was set.
+    let set = format!("5 nemesis begins f clock\n 6 nemesis heals f\n {}", story("shop", "400"));
+    assert_eq!(found(&set), NOTHING);
+}
+
+#[test]
+fn c5_a_reader_whose_lease_is_over_is_released() {
+    let story = |other: &str| {
+        let asks = "asks 1 reading lease 50 shop";
+        format!(
+            "10 a {asks}\n 11 server grants a:1 reading until 61\n 12 a has 1\n 60 a loses 1 expired\n {other}
+             70 a unlocks 1\n 72 a unlocked 1"
+        )
+    };
+    let other = "20 b asks 1 reading shop\n 21 server grants b:1 reading\n 22 b has 1
+        80 b drops 1\n 81 server releases b:1";
+    assert_eq!(found(&story(other)), NOTHING);
+    assert_eq!(found(&story("")), ["C5 broken at 72 for 0"]);
+    assert_eq!(found(&story(&other.replace(" reading", ""))).len(), 3);
+}
+
+#[test]
+fn c5_a_late_copy_takes_a_lock_again() {
+    let story = |fault: &str, late: &str| {
+        format!(
+            "{fault}\n 10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n 20 a unlocks 1\n 21 server releases a:1
+             22 a unlocked 1\n {late} server grants a:1\n 60 server releases a:1"
+        )
+    };
+    let fault = "5 nemesis begins f delay\n 15 nemesis heals f";
+    assert_eq!(found(&story(fault, "42")), NOTHING);
+    assert_eq!(found(&story(fault, "42.000001")), ["C5 broken at 42.000001 for 0"]);
+    assert_eq!(found(&story("", "42")), ["C5 broken at 42 for 0"]);
+}
+
+#[test]
+fn c5_who_knows_of_a_loss_has_a_guard_until_he_lets_go() {
+    let story = |drops: &str| {
+        format!(
+            "10 a asks 1 by ann shop\n 11 server grants a:1\n 12 a has 1\n 13 a asks 2 by ann shop\n 14 server counts a:1 2
+             15 a has 2 id a:1\n 20 a loses 1 unknown\n 20 a loses 2 unknown\n {drops}"
+        )
+    };
+    let both = "200 a drops 2\n 201 a drops 1\n 202 server releases a:1";
+    assert_eq!(found(&story(both)), NOTHING);
+    let counted = both.replace("200", "100").replace("201", "200");
+    assert_eq!(found(&story(&counted)), ["C5 broken at 200 for 0"]);
+}
