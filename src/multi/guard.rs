@@ -190,6 +190,15 @@ impl MultiGuard {
     }
 }
 
+#[cfg(test)]
+impl MultiGuard {
+    /// The ids of its holds on their servers.
+    pub(crate) fn holder_ids(&self) -> Vec<String> {
+        let leases = self.members.leases();
+        leases.iter().map(|lease| lease.renew.id.as_str().to_owned()).collect()
+    }
+}
+
 impl Members {
     fn shares(&self) -> MutexGuard<'_, Option<Vec<Share>>> {
         self.shares.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

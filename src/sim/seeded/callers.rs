@@ -1,7 +1,6 @@
 //! [`Caller`]: a task that acquires and releases locks, as its plan says.
 
 use std::{
-    future::IntoFuture,
     panic::{AssertUnwindSafe, resume_unwind},
     pin::pin,
     sync::Arc,
@@ -9,16 +8,17 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
+use judge::{Answer, Fault};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    beliefs::{Asked, Belief, Mode},
-    guard::Guard,
-    kind::Kind,
+    asking::Got,
+    guard::{Holding, ids},
     plan::{End, Operation, TaskPlan},
+    recorder::code,
     world::World,
 };
-use crate::{Client, Error, MultiLock, Owner};
+use crate::{Client, Error, Loss, Owner, Replicas};
 
 pub(super) struct Caller {
     pub(super) world: Arc<World>,
@@ -26,16 +26,15 @@ pub(super) struct Caller {
     pub(super) task: usize,
 }
 
-type Got = Result<Option<Guard>, Error>;
-
 impl Caller {
     pub(super) async fn run(self, plan: TaskPlan) {
+        let mut me = self.client(0).owner();
         for (number, operation) in plan.operations.iter().enumerate() {
             sleep(operation.pause).await;
             if self.world.is_healed() {
                 return;
             }
-            let work = self.operate(number, operation);
+            let work = self.operate(number, operation, &mut me);
             if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await
                 && panic.downcast_ref::<OfPlan>().is_none()
             {
@@ -48,6 +47,7 @@ impl Caller {
     pub(super) async fn turn(&self, plan: &TaskPlan, within: Duration) {
         let mut wanted: Vec<_> = plan.operations.iter().collect();
         wanted.dedup_by_key(|operation| (operation.kind, operation.name, operation.server));
+        let mut me = self.client(0).owner();
         for operation in wanted {
             let last = Operation {
                 wait: None,
@@ -62,7 +62,7 @@ impl Caller {
                 ..*operation
             };
             let begun = Instant::now();
-            let turn = timeout(within, self.operate(LAST, &last)).await;
+            let turn = timeout(within, self.operate(LAST, &last, &mut me)).await;
             let (waited, kind) = (begun.elapsed(), last.kind);
             match turn {
                 Ok(true) => self.world.waited(waited),
@@ -79,89 +79,24 @@ impl Caller {
     }
 
     pub(super) fn client(&self, server: usize) -> &Client {
-        &self.world.clients[self.client].by_server[server]
+        let clients = &self.world.clients[self.client].by_server;
+        // That of a cluster has all servers.
+        clients.get(server).unwrap_or(&clients[0])
     }
 
     fn note(&self, number: usize, what: std::fmt::Arguments<'_>) {
         self.world.trace.note(format_args!("c{} t{} #{number} {what}", self.client, self.task));
     }
 
-    fn asking<'a>(
-        &self,
-        operation: &Operation,
-        owner: Option<&'a mut Owner>,
-    ) -> BoxFuture<'a, Got> {
-        let Operation { wait, lease, kind, .. } = *operation;
-        let name = kind.name(operation.name);
-        macro_rules! asking {
-            ($lock:expr, $guard:path) => {{
-                let lock = $lock;
-                async move {
-                    match wait {
-                        None => {
-                            let mut asking = lock.lock();
-                            if let Some(owner) = owner {
-                                asking = asking.by(owner);
-                            }
-                            if let Some(lease) = lease {
-                                asking = asking.lease(lease);
-                            }
-                            asking.into_future().await.map(|guard| Some($guard(guard)))
-                        }
-                        Some(wait) => {
-                            let mut asking = lock.try_lock().wait(wait);
-                            if let Some(owner) = owner {
-                                asking = asking.by(owner);
-                            }
-                            if let Some(lease) = lease {
-                                asking = asking.lease(lease);
-                            }
-                            asking.into_future().await.map(|guard| guard.map($guard))
-                        }
-                    }
-                }
-                .boxed()
-            }};
-        }
-        let all = &self.world.clients[self.client].by_server;
-        let client = self.client(operation.server);
-        match kind {
-            Kind::Plain => asking!(client.lock(name), Guard::One),
-            Kind::Spin => asking!(client.spin_lock(name), Guard::One),
-            Kind::Fenced => asking!(client.fenced_lock(name), Guard::Fenced),
-            Kind::Fair => asking!(client.fair_lock(name), Guard::One),
-            Kind::NonReentrant => asking!(client.non_reentrant_lock(name), Guard::One),
-            Kind::NonReentrantFair => asking!(client.non_reentrant_fair_lock(name), Guard::One),
-            Kind::Read => asking!(client.read_write_lock(name).read_lock().clone(), Guard::One),
-            Kind::Write => asking!(client.read_write_lock(name).write_lock().clone(), Guard::One),
-            Kind::All => {
-                let locks = MultiLock::all(all.iter().map(|client| client.lock(&name)));
-                asking!(locks, Guard::Several)
-            }
-            Kind::Majority => {
-                let locks = MultiLock::majority(all.iter().map(|client| client.lock(&name)));
-                asking!(locks, Guard::Several)
-            }
-        }
-    }
-
-    fn domains(&self, operation: &Operation) -> Vec<String> {
-        let name = operation.kind.name(operation.name);
-        match operation.kind {
-            Kind::All => (0..self.world.servers.len()).map(|s| format!("s{s}/{name}")).collect(),
-            Kind::Majority => vec![name],
-            _ => vec![format!("s{}/{name}", operation.server)],
-        }
-    }
-
-    /// How late an answer may be: the servers' silence is known after the time of a command.
     async fn acquire(
         &self,
         number: usize,
         operation: &Operation,
         owner: Option<&mut Owner>,
-    ) -> Option<Got> {
-        let begun = Instant::now();
+    ) -> Option<Holding> {
+        let recorder = &self.world.recorder;
+        let guard = recorder.guard();
+        let asked = recorder.invoke(self.client, self.call(operation, owner.is_some(), guard));
         let future = self.asking(operation, owner);
         let future = self.as_polled(operation, future);
         let got = match operation.cut {
@@ -170,15 +105,15 @@ impl Caller {
         };
         let shown = got.as_ref().map(|got| got.as_ref().map(Option::is_some));
         self.note(number, format_args!("{:?} {shown:?}", operation.kind));
-        if let (Some(wait), Some(_), None) = (operation.wait, &got, operation.unpolled) {
-            let most = wait + self.world.options.command_timeout + Duration::from_millis(100);
-            let several = matches!(operation.kind, Kind::All | Kind::Majority);
-            if begun.elapsed() > most + self.world.blocked_since(begun) && !several {
-                let (kind, took) = (operation.kind, begun.elapsed());
-                self.find(&format!("bound: {kind:?} took {took:?} of {most:?}: {shown:?}"));
-            }
-        }
-        got
+        let got = got?;
+        asked.answer(match &got {
+            Ok(Some(guard)) => guard.granted(&ids(&self.world, self.client)),
+            Ok(None) => Answer::Refused,
+            Err(error) => Answer::Error { code: code(error) },
+        });
+        self.examine(number, operation, &got);
+        let got = got.ok()??;
+        Some(Holding::new(&self.world, self.client, guard, got))
     }
 
     async fn as_polled<T>(&self, operation: &Operation, future: BoxFuture<'_, T>) -> T {
@@ -187,94 +122,70 @@ impl Caller {
             if let Some(done) = future.as_mut().now_or_never() {
                 return done;
             }
+            // Those behind it in the line of the process wait longer, too.
+            let _fault = self.world.recorder.begin(Fault::Delay, "not polled".into());
             sleep(pause).await;
         }
         future.await
     }
 
     /// Whether it got the lock.
-    async fn operate(&self, number: usize, operation: &Operation) -> bool {
-        self.world.count_operation();
-        let mut me = self.client(operation.server).owner();
-        let who = self.world.next_owner();
-        let asked = self.world.asked();
+    async fn operate(&self, number: usize, operation: &Operation, me: &mut Owner) -> bool {
+        // A client of each server has owners of its own, but several locks have one owner.
         let owned = operation.again.is_some();
-        let Some(got) = self.acquire(number, operation, owned.then_some(&mut me)).await else {
+        let Some(held) = self.acquire(number, operation, owned.then_some(&mut *me)).await else {
             return false;
         };
-        let Some(guard) = self.judge(number, operation, got) else { return false };
-        let first = self.believe(operation, &asked, who, &guard);
         if operation.again.is_some() {
-            self.watching(operation, &guard, &first, self.again(number, operation, &mut me, who))
-                .await;
+            self.watching(operation, &held, self.again(number, operation, me)).await;
         }
-        self.hold(operation, &guard, &first).await;
-        drop(first);
-        self.end(number, operation, guard).await;
+        self.hold(operation, &held).await;
+        self.end(number, operation, held).await;
         true
     }
 
     /// Enters it once more, and leaves it.
-    async fn again(&self, number: usize, operation: &Operation, me: &mut Owner, who: u64) {
+    async fn again(&self, number: usize, operation: &Operation, me: &mut Owner) {
         let Some(kind) = operation.again else { return };
         let wait = operation.wait.or(Some(Duration::from_secs(1)));
-        let again = Operation { kind, wait, ..*operation };
-        let asked = self.world.asked();
-        if let Some(got) = self.acquire(number, &again, Some(me)).await
-            && let Some(guard) = self.judge(number, &again, got)
-        {
-            let second = self.believe(&again, &asked, who, &guard);
-            self.hold(&again, &guard, &second).await;
-            drop(second);
-            self.end(number, operation, guard).await;
+        let again = Operation { kind, wait, inner: true, ..*operation };
+        if let Some(held) = self.acquire(number, &again, Some(me)).await {
+            self.hold(&again, &held).await;
+            self.end(number, operation, held).await;
         }
     }
 
-    fn judge(&self, number: usize, operation: &Operation, got: Got) -> Option<Guard> {
-        match got {
-            Ok(guard) => guard,
-            Err(error) if number == LAST => {
-                self.find(&format!("turn: {:?} {error}", operation.kind));
-                None
-            }
-            Err(Error::Redis(_) | Error::NotHeld { .. } | Error::Closed) => None,
-            Err(Error::WouldDeadlock { .. }) if operation.again.is_some() => None,
-            Err(error) => {
-                self.find(&format!("error: {:?} {error}", operation.kind));
-                None
-            }
+    /// Answers that no acquisition should have.
+    fn examine(&self, number: usize, operation: &Operation, got: &Got) {
+        let Err(error) = got else { return };
+        let owned = operation.again.is_some();
+        let asks_replicas = self.world.options.replicas[self.client] != Replicas::None;
+        let expected = match error {
+            _ if number == LAST => false,
+            Error::Redis(_) | Error::Closed => true,
+            // The grant came too late; or, within a hold, that was lost.
+            Error::NotHeld { why } => operation.inner || *why == Loss::Expired,
+            Error::WouldDeadlock { .. } => owned,
+            Error::NotReplicated { .. } => asks_replicas && !operation.unconfirmed,
+            _ => false,
+        };
+        if !expected {
+            let sort = if number == LAST { "turn" } else { "error" };
+            self.find(&format!("{sort}: {:?} {error}", operation.kind));
         }
     }
 
-    fn believe(&self, operation: &Operation, asked: &Asked, owner: u64, guard: &Guard) -> Belief {
-        let mode = if operation.kind == Kind::Read { Mode::Read } else { Mode::Write };
-        let (several, late) = (self.domains(operation).len() > 1, operation.unpolled.is_some());
-        if !guard.is_held() && !several && !late && !self.world.was_blocked() {
-            self.find(&format!("stale: {:?} was lost when it was granted", operation.kind));
-        }
-        let belief =
-            self.world.believe(self.domains(operation), owner, mode, operation.lease, asked);
-        if let Some(token) = guard.token() {
-            let lock = &self.domains(operation)[0];
-            // A hold that was entered again has the token that it had.
-            if operation.again.is_none() {
-                self.world.see_token(lock, asked, token);
-            }
-        }
-        belief
-    }
-
-    async fn hold(&self, operation: &Operation, guard: &Guard, belief: &Belief) {
+    async fn hold(&self, operation: &Operation, held: &Holding) {
         if let Some(question) = operation.ask {
-            self.ask(operation, question, guard).await;
+            self.ask(operation, question, held).await;
         }
-        let work = self.watching(operation, guard, belief, sleep(operation.hold));
+        let work = self.watching(operation, held, sleep(operation.hold));
         match operation.asleep {
             true => work.await,
             false => tokio::select! {
                 biased;
                 () = work => {}
-                _ = guard.lost() => {}
+                _ = held.lost() => {}
             },
         }
     }
@@ -283,53 +194,41 @@ impl Caller {
     async fn watching<T>(
         &self,
         operation: &Operation,
-        guard: &Guard,
-        belief: &Belief,
+        held: &Holding,
         work: impl Future<Output = T>,
     ) -> T {
         let mut work = pin!(work);
         tokio::select! {
             biased;
-            why = guard.lost() => {
+            why = held.lost() => {
                 self.world.trace.note(format_args!("c{} t{} lost {why:?}", self.client, self.task));
                 if operation.lease.is_none() && self.world.is_calm() {
                     self.find(&format!("alarm: {:?} lost, {why:?}", operation.kind));
                 }
-                belief.end();
             }
             done = &mut work => {
-                if !guard.is_held() {
-                    belief.end();
-                }
+                held.look().await;
                 return done;
             }
         }
         work.await
     }
 
-    async fn end(&self, number: usize, operation: &Operation, guard: Guard) {
+    async fn end(&self, number: usize, operation: &Operation, held: Holding) {
         let Operation { end, lease, .. } = *operation;
-        let begun = Instant::now();
         match end {
             End::Unlock => {
-                let done = guard.unlock().await;
+                let done = held.unlock().await;
                 self.note(number, format_args!("unlock {done:?}"));
                 let lost = matches!(done, Err(Error::NotHeld { .. }));
                 if lost && lease.is_none() && self.world.is_calm() {
                     self.find(&format!("alarm: {done:?}"));
                 }
-                let options = &self.world.options;
-                let most =
-                    options.retry_timeout + options.command_timeout + Duration::from_millis(100);
-                let took = begun.elapsed();
-                if took > most + self.world.blocked_since(begun) {
-                    self.find(&format!("bound: a release took {took:?} of {most:?}"));
-                }
             }
-            End::Drop => drop(guard),
-            End::CutUnlock(after) => drop(timeout(after, guard.unlock()).await),
+            End::Drop => drop(held),
+            End::CutUnlock(after) => drop(timeout(after, held.unlock()).await),
             End::Panic => {
-                let _guard = guard;
+                let _held = held;
                 resume_unwind(Box::new(OfPlan));
             }
         }

@@ -1,5 +1,7 @@
 //! The kinds of lock that callers want.
 
+use judge::Place;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Plain,
@@ -40,5 +42,20 @@ impl Kind {
             Kind::Majority => 'j',
         };
         format!("{letter}{number}")
+    }
+
+    /// A lock on a server, as the judge knows it.
+    pub(super) fn place(self, number: usize, server: usize) -> Place {
+        let kind = match self {
+            Kind::Plain | Kind::All | Kind::Majority => judge::Kind::Lock,
+            Kind::Spin => judge::Kind::Spin,
+            Kind::Fenced => judge::Kind::Fenced,
+            Kind::Fair => judge::Kind::Fair,
+            Kind::NonReentrant => judge::Kind::NonReentrant,
+            Kind::NonReentrantFair => judge::Kind::NonReentrantFair,
+            Kind::Read => judge::Kind::Read,
+            Kind::Write => judge::Kind::Write,
+        };
+        Place { server: format!("s{server}"), name: self.name(number), kind }
     }
 }

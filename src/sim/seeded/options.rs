@@ -5,6 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::kind::Kind;
+use crate::Replicas;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -23,16 +24,22 @@ pub(super) enum Fault {
     FailOver,
     StepClock,
     Refuse,
+    /// No memory is left. It refuses what may need more: no renewal and no release.
+    Full,
     ForgetScripts,
     Evict,
     Flush,
     Block,
     Kill,
     Close,
+    /// The callers' futures are dropped, all at once.
+    EndRuntime,
+    /// The replica hears nothing.
+    Unreplicated,
 }
 
 impl Fault {
-    const EACH: [Self; 21] = [
+    const EACH: [Self; 24] = [
         Self::Slow,
         Self::LoseRequests,
         Self::LoseReplies,
@@ -48,26 +55,43 @@ impl Fault {
         Self::FailOver,
         Self::StepClock,
         Self::Refuse,
+        Self::Full,
         Self::ForgetScripts,
         Self::Evict,
         Self::Flush,
         Self::Block,
         Self::Kill,
         Self::Close,
+        Self::EndRuntime,
+        Self::Unreplicated,
     ];
 
     /// How often it happens at most in a run.
     pub(super) fn most(self) -> usize {
         match self {
-            Self::Kill | Self::Flush | Self::Close => 1,
+            Self::Kill | Self::Flush | Self::Close | Self::EndRuntime => 1,
             Self::LoseData | Self::FailOver | Self::StepClock | Self::Block => 2,
             _ => 5,
         }
     }
 
+    /// Whether it ends a client, which takes part in no later burst.
+    pub(super) fn ends_client(self) -> bool {
+        matches!(self, Self::Kill | Self::Close)
+    }
+
     /// Whether it costs no hold that is renewed.
     pub(super) fn is_harmless(self) -> bool {
-        matches!(self, Self::LoseMessages | Self::Gap | Self::Deaf | Self::ForgetScripts)
+        matches!(
+            self,
+            Self::LoseMessages
+                | Self::Gap
+                | Self::Deaf
+                | Self::ForgetScripts
+                | Self::Full
+                | Self::EndRuntime
+                | Self::Unreplicated
+        )
     }
 
     /// Whether it may take from a server what it has granted.
@@ -86,6 +110,8 @@ pub(super) struct Options {
     pub(super) tasks: usize,
     pub(super) operations: usize,
     pub(super) servers: usize,
+    /// The servers are masters of one cluster.
+    pub(super) cluster: bool,
     pub(super) names: usize,
     pub(super) kinds: Vec<Kind>,
     pub(super) faults: Vec<Fault>,
@@ -94,6 +120,12 @@ pub(super) struct Options {
     pub(super) retry_timeout: Duration,
     pub(super) fair_wait: Duration,
     pub(super) pass_on: bool,
+    /// How many replicas each client asks to confirm its holds.
+    pub(super) replicas: Vec<Replicas>,
+    /// How often things go wrong for a while, and are healed.
+    pub(super) bursts: usize,
+    /// All want the same lock, and hold it for a moment.
+    pub(super) crowd: bool,
     pub(super) leases: bool,
     pub(super) owners: bool,
     pub(super) cuts: bool,
@@ -123,13 +155,36 @@ impl Options {
             false => takes_state || !fault.takes_state(),
         };
         let faults = Fault::EACH.into_iter().filter(|fault| rng.bool() && may(fault)).collect();
+        let clients = rng.usize(2..=4);
+        let asks_replicas = rng.u32(0..4) == 0;
+        let cluster = !several && rng.u32(0..6) == 0;
+        let crowd = rng.u32(0..8) == 0;
         Self {
-            clients: rng.usize(2..=4),
+            clients,
             tasks: rng.usize(1..=8),
             operations: rng.usize(1..=6),
-            servers: if several { 3 } else { 1 },
-            names: rng.usize(1..=2),
+            servers: match () {
+                () if several => 3,
+                () if cluster => 2,
+                () => 1,
+            },
+            cluster,
+            names: match () {
+                () if cluster => 2,
+                () if crowd => 1,
+                () => rng.usize(1..=2),
+            },
             kinds,
+            replicas: (0..clients)
+                .map(|_| match rng.u32(0..3) {
+                    _ if !asks_replicas => Replicas::None,
+                    0 => Replicas::None,
+                    1 => Replicas::AtLeast(1),
+                    _ => Replicas::All,
+                })
+                .collect(),
+            bursts: if rng.u32(0..5) == 0 { rng.usize(2..=3) } else { 1 },
+            crowd,
             faults,
             // A hold that nobody undoes is there for long, or is soon taken by the next.
             watchdog: ms(if rng.bool() { rng.u64(1_000..6_000) } else { rng.u64(15_000..60_000) }),

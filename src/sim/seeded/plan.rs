@@ -3,18 +3,24 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use redis_in_process::Refusal;
 
 use super::{
+    cluster::master_of,
     kind::Kind,
-    link::{Rest, Weather},
-    options::{Fault, Options, ms, spread},
+    mishap::{Mishap, mishap},
+    options::{Options, ms, spread},
 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) options: Options,
+    pub(super) bursts: Vec<Burst>,
+}
+
+/// For a while things go wrong. Then all is healed.
+#[derive(Clone, Debug)]
+pub(super) struct Burst {
     pub(super) tasks: Vec<TaskPlan>,
     pub(super) mishaps: Vec<Mishap>,
 }
@@ -44,6 +50,10 @@ pub(super) struct Operation {
     /// Goes on holding it after it is lost.
     pub(super) asleep: bool,
     pub(super) again: Option<Kind>,
+    /// It is such a re-entry.
+    pub(super) inner: bool,
+    /// No replica is to confirm it.
+    pub(super) unconfirmed: bool,
     pub(super) end: End,
     pub(super) ask: Option<Question>,
 }
@@ -66,126 +76,49 @@ pub(super) enum Question {
     Force,
 }
 
-/// Something that goes wrong at a moment.
-#[derive(Clone, Debug)]
-pub(super) struct Mishap {
-    pub(super) at: Duration,
-    pub(super) what: What,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum What {
-    Weather {
-        client: usize,
-        server: usize,
-        weather: Weather,
-        lasts: Duration,
-    },
-    Break {
-        client: usize,
-        server: usize,
-        rest: Rest,
-    },
-    Cut {
-        client: usize,
-        server: usize,
-        rest: Rest,
-        lasts: Duration,
-    },
-    Freeze {
-        client: usize,
-        server: usize,
-        requests: bool,
-        replies: bool,
-        lasts: Duration,
-    },
-    Gap {
-        client: usize,
-        server: usize,
-    },
-    Deaf {
-        client: usize,
-        server: usize,
-    },
-    /// With no data, or with that of so long ago.
-    Restart {
-        server: usize,
-        lasts: Duration,
-        data: Data,
-    },
-    /// Another server, which is behind by so much, takes its place.
-    FailOver {
-        server: usize,
-        lasts: Duration,
-        behind: Duration,
-    },
-    StepClock {
-        server: usize,
-        by_ms: i64,
-    },
-    Refuse {
-        server: usize,
-        why: Refusal,
-        lasts: Duration,
-    },
-    ForgetScripts {
-        server: usize,
-    },
-    Evict {
-        server: usize,
-        key: String,
-    },
-    Flush {
-        server: usize,
-    },
-    /// Nobody is polled.
-    Block {
-        lasts: Duration,
-    },
-    /// The process is gone.
-    Kill {
-        client: usize,
-    },
-    Close {
-        client: usize,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Data {
-    None,
-    All,
-    Old(Duration),
-}
-
 impl Plan {
     pub(super) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let options = Options::draw(&mut rng);
-        let mut tasks = Vec::new();
-        for client in 0..options.clients {
-            for _ in 0..rng.usize(1..=options.tasks) {
-                let count = rng.usize(1..=options.operations);
-                let operations = (0..count).map(|_| operation(&options, &mut rng)).collect();
-                tasks.push(TaskPlan { client, operations });
-            }
-        }
-        let mut mishaps: Vec<_> = options
-            .faults
-            .iter()
-            .flat_map(|&fault| {
-                let count = rng.usize(1..=fault.most());
-                (0..count).map(|_| mishap(fault, &options, &mut rng)).collect::<Vec<_>>()
-            })
-            .collect();
-        mishaps.sort_by_key(|mishap| mishap.at);
-        Self { seed, options, tasks, mishaps }
+        let bursts =
+            (0..options.bursts).map(|burst| Burst::draw(&options, burst, &mut rng)).collect();
+        Self { seed, options, bursts }
+    }
+
+    pub(super) fn mishaps(&self) -> impl Iterator<Item = &Mishap> {
+        self.bursts.iter().flat_map(|burst| &burst.mishaps)
     }
 
     /// How many parts it has that can be left out.
     pub(super) fn size(&self) -> usize {
-        let operations: usize = self.tasks.iter().map(|task| task.operations.len()).sum();
-        operations + self.tasks.len() + self.mishaps.len()
+        let sizes = self.bursts.iter().map(|Burst { tasks, mishaps }| {
+            let operations: usize = tasks.iter().map(|task| task.operations.len()).sum();
+            operations + tasks.len() + mishaps.len()
+        });
+        sizes.sum()
+    }
+}
+
+impl Burst {
+    fn draw(options: &Options, number: usize, rng: &mut Rng) -> Self {
+        let mut tasks = Vec::new();
+        for client in 0..options.clients {
+            for _ in 0..rng.usize(1..=options.tasks) {
+                let count = rng.usize(1..=options.operations);
+                let operations = (0..count).map(|_| operation(options, rng)).collect();
+                tasks.push(TaskPlan { client, operations });
+            }
+        }
+        let is_last = number + 1 == options.bursts;
+        let faults = options.faults.iter().filter(|fault| is_last || !fault.ends_client());
+        let mut mishaps: Vec<_> = faults
+            .flat_map(|&fault| {
+                let count = rng.usize(1..=fault.most());
+                (0..count).map(|_| mishap(fault, options, rng)).collect::<Vec<_>>()
+            })
+            .collect();
+        mishaps.sort_by_key(|mishap| mishap.at);
+        Self { tasks, mishaps }
     }
 }
 
@@ -194,17 +127,24 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
     let traffic = options.traffic.as_millis() as u64;
     let maybe = |rng: &mut Rng, of: u32| rng.u32(0..of) == 0;
     let longest_lease = options.lease.as_millis() as u64;
-    let longest = if maybe(rng, 5) { 8_000 } else { 200 };
+    let longest = match options.crowd {
+        true => 4,
+        false if maybe(rng, 5) => 8_000,
+        false => 200,
+    };
     let wait = maybe(rng, 2).then(|| if maybe(rng, 3) { ms(0) } else { spread(rng, 6_000) });
     let lease = (options.leases && maybe(rng, 3)).then(|| ms(20) + spread(rng, longest_lease));
+    let name = rng.usize(0..options.names);
+    let server = rng.usize(0..options.servers);
     Operation {
         pause: match options.hurried {
+            _ if options.crowd => spread(rng, 20),
             true => spread(rng, traffic / 4),
             false => ms(rng.u64(0..traffic / 3)),
         },
         kind,
-        name: rng.usize(0..options.names),
-        server: rng.usize(0..options.servers),
+        name,
+        server: if options.cluster { master_of(&kind.name(name), options.servers) } else { server },
         wait,
         lease,
         cut: (options.cuts && maybe(rng, 4)).then(|| spread(rng, 2_000)),
@@ -215,6 +155,9 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
             Kind::Write | Kind::Read => *rng.choice(&[Kind::Write, Kind::Read]).unwrap(),
             kind => kind,
         }),
+        inner: false,
+        // A fenced lock has no handle of another policy here, and several locks have none.
+        unconfirmed: maybe(rng, 4) && !matches!(kind, Kind::Fenced | Kind::All | Kind::Majority),
         end: match rng.u32(0..8) {
             0 => End::Drop,
             1 if options.cuts => End::CutUnlock(spread(rng, 200)),
@@ -232,77 +175,4 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
             ][rng.usize(0..most)]
         }),
     }
-}
-
-fn mishap(fault: Fault, options: &Options, rng: &mut Rng) -> Mishap {
-    let traffic = options.traffic.as_millis() as u64;
-    let at = ms(rng.u64(0..traffic));
-    let (client, server) = (rng.usize(0..options.clients), rng.usize(0..options.servers));
-    let lasts = spread(rng, traffic);
-    let rest = |rng: &mut Rng| match rng.bool() {
-        true => Rest::Lost,
-        false => Rest::Runs(spread(rng, 3 * options.command_timeout.as_millis() as u64)),
-    };
-    let rate = |rng: &mut Rng| [10, 50, 200, 400][rng.usize(0..4)];
-    let weather = |weather| What::Weather { client, server, weather, lasts };
-    let what = match fault {
-        Fault::Slow => {
-            let slow = spread(rng, 2 * options.command_timeout.as_millis() as u64);
-            weather(Weather { slow, ..Weather::default() })
-        }
-        Fault::LoseRequests => weather(Weather { lose_request: rate(rng), ..Weather::default() }),
-        Fault::LoseReplies => weather(Weather { lose_reply: rate(rng), ..Weather::default() }),
-        Fault::Late => {
-            let late_by = spread(rng, 3 * options.command_timeout.as_millis() as u64);
-            weather(Weather { late: rate(rng), late_by, ..Weather::default() })
-        }
-        Fault::LoseMessages => weather(Weather { lose_message: 500, ..Weather::default() }),
-        Fault::Break => What::Break { client, server, rest: rest(rng) },
-        Fault::Cut => What::Cut { client, server, rest: rest(rng), lasts },
-        Fault::Freeze => {
-            let (requests, replies) =
-                *rng.choice(&[(true, true), (true, false), (false, true)]).unwrap();
-            What::Freeze { client, server, requests, replies, lasts }
-        }
-        Fault::Gap => What::Gap { client, server },
-        Fault::Deaf => What::Deaf { client, server },
-        Fault::Restart => What::Restart { server, lasts: spread(rng, 2_000), data: Data::All },
-        Fault::LoseData => {
-            let old = Data::Old(spread(rng, 3_000));
-            let data = *rng.choice(&[Data::None, old]).unwrap();
-            What::Restart { server, lasts: spread(rng, 2_000), data }
-        }
-        Fault::FailOver => {
-            What::FailOver { server, lasts: spread(rng, 1_000), behind: spread(rng, 1_000) }
-        }
-        Fault::StepClock => {
-            let by = spread(rng, 60_000).as_millis() as i64;
-            What::StepClock { server, by_ms: if rng.bool() { by } else { -by } }
-        }
-        Fault::Refuse => {
-            let why = *rng
-                .choice(&[
-                    Refusal::OutOfMemory,
-                    Refusal::Misconfigured,
-                    Refusal::ReadOnly,
-                    Refusal::Busy,
-                    Refusal::Loading,
-                    Refusal::NoReplicas,
-                    Refusal::MasterDown,
-                ])
-                .unwrap();
-            What::Refuse { server, why, lasts }
-        }
-        Fault::ForgetScripts => What::ForgetScripts { server },
-        Fault::Evict => {
-            let kind = *rng.choice(&options.kinds).unwrap();
-            let key = kind.name(rng.usize(0..options.names));
-            What::Evict { server, key }
-        }
-        Fault::Flush => What::Flush { server },
-        Fault::Block => What::Block { lasts: spread(rng, 8_000) },
-        Fault::Kill => What::Kill { client },
-        Fault::Close => What::Close { client },
-    };
-    Mishap { at, what }
 }

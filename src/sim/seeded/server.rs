@@ -1,17 +1,21 @@
 //! [`SimServer`]: a server in process, on the virtual clock.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
 use bytes::Bytes;
+use judge::Taker;
 use redis_in_process::{
     Channel, Entry, Refusal, Reply as Said, Server, Snapshot, Subscriber, Value,
 };
 use tokio::time::Instant;
 
-use super::trace::Trace;
+use super::{
+    register::{Cause, Clock, Mark, Register},
+    trace::Trace,
+};
 use crate::wire::{Arg, Invocation, Reply, WireError};
 
 /// When all servers' clocks begin, in µs since the epoch.
@@ -38,7 +42,25 @@ struct State {
     ends: u64,
     /// How many servers have taken its place.
     heirs: u64,
+    replica: Replica,
+    register: Register,
     listeners: BTreeMap<Subscriber, Weak<dyn Listener>>,
+}
+
+/// The one replica of a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replica {
+    Follows,
+    /// It is connected, and hears nothing.
+    Behind,
+    /// Its master knows that it is not connected.
+    Gone,
+}
+
+/// What a server had on its disk, or a replica in its memory.
+pub(super) struct Saved {
+    data: Snapshot,
+    mark: Mark,
 }
 
 impl SimServer {
@@ -49,6 +71,8 @@ impl SimServer {
             up: true,
             ends: 0,
             heirs: 0,
+            replica: Replica::Follows,
+            register: Register::new(format!("s{name}")),
             listeners: BTreeMap::new(),
         };
         Arc::new(Self { name, trace, begun: Instant::now(), state: Mutex::new(state) })
@@ -61,6 +85,19 @@ impl SimServer {
         let now = EPOCH as i64 + elapsed + state.stepped;
         state.redis.set_now(now as u64);
         state
+    }
+
+    /// The register, the server that it looks at, and its clock.
+    fn witnessed(state: &mut State) -> (&mut Register, &Server, Clock) {
+        let now = state.redis.now() as i64;
+        let began = EPOCH as i64 + state.stepped;
+        let clock = Clock { now: (now - began) as u64 * 1000, began };
+        (&mut state.register, &state.redis, clock)
+    }
+
+    pub(super) fn logs(&self) -> Vec<judge::Log> {
+        let mut state = self.state();
+        Self::witnessed(&mut state).0.take()
     }
 
     /// In ms since the epoch.
@@ -101,9 +138,18 @@ impl SimServer {
         }));
         let mut state = self.state();
         let said = state.redis.command(&words);
-        let args = words[3..].iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>();
-        let (script, server) = (call.script.name, self.name);
-        self.trace.note(format_args!("s{server} {who} {script} {} -> {said:?}", args.join(" ")));
+        let (keys, args) = words[3..].split_at(call.keys);
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        let cause = Cause::Script { name: call.script.name, args };
+        for lock in keys.iter().map(|key| lock_of(key)).collect::<BTreeSet<_>>() {
+            register.look(redis, clock, lock, cause);
+        }
+        if self.trace.is_wanted() {
+            let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+            let args = words[3..].iter().map(text).collect::<Vec<_>>().join(" ");
+            let (script, server) = (call.script.name, self.name);
+            self.trace.note(format_args!("s{server} {who} {script} {args} -> {said:?}"));
+        }
         self.deliver(&mut state);
         drop(state);
         convert(said)
@@ -151,8 +197,11 @@ impl SimServer {
 
     // ---- What goes wrong
 
-    pub(super) fn snapshot(&self) -> Snapshot {
-        self.state().redis.snapshot()
+    pub(super) fn save(&self) -> Saved {
+        let mut state = self.state();
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        let mark = register.mark(redis, clock);
+        Saved { data: state.redis.snapshot(), mark }
     }
 
     /// The process ends.
@@ -163,17 +212,47 @@ impl SimServer {
         state.listeners.clear();
     }
 
-    /// The process is there again, with this data. `as_heir`: as another server.
-    pub(super) fn start(&self, data: Option<&Snapshot>, as_heir: bool) {
+    /// The process is there again. With its data, unless `without`.
+    pub(super) fn start(&self, without: bool) {
         let mut state = self.state();
-        let kept = state.redis.snapshot();
-        state.redis.restart(data.unwrap_or(&kept));
+        let kept = if without { Server::new().snapshot() } else { state.redis.snapshot() };
+        state.redis.restart(&kept);
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        register.look_at_all(redis, clock, Cause::Taken(Taker::Restart));
+        state.up = true;
+    }
+
+    /// The process is there again, with these data. `as_heir`: as another server, which was the
+    /// replica.
+    pub(super) fn start_with(&self, saved: &Saved, as_heir: bool) {
+        let mut state = self.state();
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        register.step_down(redis, clock);
+        state.redis.restart(&saved.data);
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        register.take_over(redis, clock, &saved.mark, as_heir);
         state.up = true;
         state.heirs += u64::from(as_heir);
+        state.replica = Replica::Follows;
+    }
+
+    pub(super) fn set_replica(&self, replica: Replica) {
+        self.state().replica = replica;
+    }
+
+    pub(super) fn replica(&self) -> Replica {
+        self.state().replica
     }
 
     pub(super) fn step_clock(&self, by_ms: i64) {
-        self.state().stepped += by_ms * 1000;
+        let mut state = self.state();
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        drop(register.mark(redis, clock));
+        state.stepped += by_ms * 1000;
+        drop(state);
+        let mut state = self.state();
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        register.clock_was_set(redis, clock);
     }
 
     pub(super) fn refuse(&self, why: Refusal, begin: bool) {
@@ -187,12 +266,18 @@ impl SimServer {
         self.state().redis.flush_scripts();
     }
 
-    pub(super) fn evict(&self, key: &str) -> bool {
-        self.state().redis.evict(key)
+    pub(super) fn evict(&self, key: &str) {
+        let mut state = self.state();
+        state.redis.evict(key);
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        register.look(redis, clock, key, Cause::Taken(Taker::Eviction));
     }
 
     pub(super) fn flush(&self) {
-        self.state().redis.flush();
+        let mut state = self.state();
+        state.redis.flush();
+        let (register, redis, clock) = Self::witnessed(&mut state);
+        register.look_at_all(redis, clock, Cause::Taken(Taker::Operator));
     }
 
     /// Keys and channels, but for the counters of fencing tokens, which stay.
@@ -212,6 +297,13 @@ impl SimServer {
         }
         left
     }
+}
+
+/// The lock that a key belongs to: all keys of one lock name it in braces, but the lock itself.
+fn lock_of(key: &[u8]) -> &str {
+    let key = std::str::from_utf8(key).expect("a name of the plan");
+    let inner = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    inner.map_or(key, |(lock, _)| lock)
 }
 
 /// With texts as texts.

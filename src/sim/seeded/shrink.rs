@@ -1,6 +1,10 @@
 //! A plan that fails, without all that it fails without.
 
-use super::{Report, plan::Plan, run};
+use super::{
+    Report,
+    plan::{Operation, Plan},
+    run,
+};
 
 /// What a finding is about: its first word.
 fn sort(finding: &str) -> &str {
@@ -11,11 +15,21 @@ fn fails_alike(report: &Report, sorts: &[String]) -> bool {
     report.findings.iter().any(|finding| sorts.iter().any(|known| sort(finding) == known))
 }
 
-/// Leaves out mishaps, then tasks, then operations, as long as the plan fails in the same way. Tries
+/// How an operation can be simpler.
+const SIMPLER: [fn(&mut Operation); 6] = [
+    |operation| operation.ask = None,
+    |operation| operation.again = None,
+    |operation| operation.cut = None,
+    |operation| operation.unpolled = None,
+    |operation| operation.lease = None,
+    |operation| operation.asleep = false,
+];
+
+/// Leaves out bursts, then mishaps, then tasks, then operations, as long as the plan fails in the same way. Tries
 /// `most` plans.
 pub(super) fn shrink(plan: &Plan, found: &Report, most: usize) -> (Plan, Report) {
     let sorts: Vec<_> = found.findings.iter().map(|finding| sort(finding).to_owned()).collect();
-    let mut best = (plan.clone(), run(plan));
+    let mut best = (plan.clone(), run(plan, true));
     let mut tries = 0;
     loop {
         let size = best.0.size();
@@ -26,52 +40,52 @@ pub(super) fn shrink(plan: &Plan, found: &Report, most: usize) -> (Plan, Report)
             if tries > most {
                 return false;
             }
-            let report = run(&plan);
+            let report = run(&plan, true);
             let fails = fails_alike(&report, &sorts);
             if fails {
                 *best = (plan, report);
             }
             fails
         };
-        // Halves, quarters, and so on, and each by itself.
-        let mut part = best.0.mishaps.len();
-        while part > 0 {
-            let mut at = 0;
-            while at < best.0.mishaps.len() {
-                let end = (at + part).min(best.0.mishaps.len());
-                if !attempt(&mut best, &|plan| drop(plan.mishaps.drain(at..end))) {
-                    at = end;
+        for burst in (1..best.0.bursts.len()).rev() {
+            attempt(&mut best, &|plan| drop(plan.bursts.remove(burst)));
+        }
+        for burst in 0..best.0.bursts.len() {
+            // Halves, quarters, and so on, and each by itself.
+            let mut part = best.0.bursts[burst].mishaps.len();
+            while part > 0 {
+                let mut at = 0;
+                while at < best.0.bursts[burst].mishaps.len() {
+                    let end = (at + part).min(best.0.bursts[burst].mishaps.len());
+                    let leave_out = |plan: &mut Plan| {
+                        plan.bursts[burst].mishaps.drain(at..end);
+                    };
+                    if !attempt(&mut best, &leave_out) {
+                        at = end;
+                    }
+                }
+                part /= 2;
+            }
+            for task in (0..best.0.bursts[burst].tasks.len()).rev() {
+                attempt(&mut best, &|plan| drop(plan.bursts[burst].tasks.remove(task)));
+            }
+            for task in (0..best.0.bursts[burst].tasks.len()).rev() {
+                for operation in (0..best.0.bursts[burst].tasks[task].operations.len()).rev() {
+                    attempt(&mut best, &|plan| {
+                        plan.bursts[burst].tasks[task].operations.remove(operation);
+                    });
                 }
             }
-            part /= 2;
-        }
-        for task in (0..best.0.tasks.len()).rev() {
-            attempt(&mut best, &|plan| drop(plan.tasks.remove(task)));
-        }
-        for task in (0..best.0.tasks.len()).rev() {
-            for operation in (0..best.0.tasks[task].operations.len()).rev() {
-                attempt(&mut best, &|plan| {
-                    plan.tasks[task].operations.remove(operation);
-                });
-            }
-        }
-        for task in 0..best.0.tasks.len() {
-            for operation in 0..best.0.tasks[task].operations.len() {
-                let simpler: [&dyn Fn(&mut super::plan::Operation); 6] = [
-                    &|operation| operation.ask = None,
-                    &|operation| operation.again = None,
-                    &|operation| operation.cut = None,
-                    &|operation| operation.unpolled = None,
-                    &|operation| operation.lease = None,
-                    &|operation| operation.asleep = false,
-                ];
-                for simplify in simpler {
-                    let mut changed = best.0.clone();
-                    simplify(&mut changed.tasks[task].operations[operation]);
-                    if format!("{changed:?}") != format!("{:?}", best.0) {
-                        attempt(&mut best, &|plan| {
-                            simplify(&mut plan.tasks[task].operations[operation]);
-                        });
+            for task in 0..best.0.bursts[burst].tasks.len() {
+                for operation in 0..best.0.bursts[burst].tasks[task].operations.len() {
+                    for simplify in SIMPLER {
+                        let mut changed = best.0.clone();
+                        simplify(&mut changed.bursts[burst].tasks[task].operations[operation]);
+                        if format!("{changed:?}") != format!("{:?}", best.0) {
+                            attempt(&mut best, &|plan| {
+                                simplify(&mut plan.bursts[burst].tasks[task].operations[operation]);
+                            });
+                        }
                     }
                 }
             }

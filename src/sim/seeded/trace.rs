@@ -13,6 +13,8 @@ const KEPT: usize = 4_000;
 
 pub(super) struct Trace {
     begun: Instant,
+    /// Whether anybody wants to know.
+    wanted: bool,
     state: Mutex<State>,
 }
 
@@ -23,21 +25,28 @@ struct State {
 }
 
 impl Trace {
-    pub(super) fn new() -> Self {
-        Self { begun: Instant::now(), state: Mutex::default() }
+    pub(super) fn new(wanted: bool) -> Self {
+        Self { begun: Instant::now(), wanted, state: Mutex::default() }
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Virtual time since the begin, in µs.
-    pub(super) fn micros(&self) -> u64 {
-        self.begun.elapsed().as_micros() as u64
+    /// Virtual time since the begin.
+    pub(super) fn nanos(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     pub(super) fn note(&self, what: Arguments<'_>) {
-        let line = format!("{:>12.3} {what}", self.micros() as f64 / 1e3);
+        if !self.wanted {
+            return;
+        }
+        let line = format!("{:>12.3} {what}", self.nanos() as f64 / 1e6);
         let mut state = self.state();
         line.hash(&mut state.hash);
         if state.lines.len() == KEPT {

@@ -3,10 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::link::{Link, Rest};
-use crate::wire::{Flight, Invocation, Reply, Transport, WireError};
+use super::{
+    link::{Link, Rest},
+    server::Replica,
+};
+use crate::{
+    Replicas,
+    options::Acknowledged,
+    wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
+};
 
 /// A link as its client sees it.
 pub(super) struct ToServer(pub(super) Arc<Link>);
@@ -24,6 +31,13 @@ impl Transport for ToServer {
 
     fn call_by(&self, call: Invocation, by: Instant) -> Flight {
         self.0.clone().call(call, Some(by))
+    }
+
+    fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight {
+        let link = self.0.clone();
+        // Others wait for its connection, so it goes on though it is not polled.
+        async move { tokio::spawn(link.confirmed(call, confirm)).await.expect("runs to its end") }
+            .boxed()
     }
 
     fn time_at(&self, _: &[u8], moment: Instant) -> u64 {
@@ -109,5 +123,33 @@ impl Link {
         let run =
             move |link: &Self| -> Result<Reply, WireError> { link.server.run(&link.name, &call) };
         async move { runtime.run(|| self.ask(by, run)).await }.boxed()
+    }
+
+    /// As `wire::replicas`: the call, and when it has run, WAIT.
+    async fn confirmed(
+        self: Arc<Self>,
+        call: Invocation,
+        confirm: Confirm,
+    ) -> Result<Reply, WireError> {
+        let by = Instant::now() + self.command_timeout;
+        let run = move |link: &Self| link.server.run(&link.name, &call);
+        let reply = self.clone().ask(Some(by), run).await?;
+        if !(confirm.is_due)(&reply) {
+            return Ok(reply);
+        }
+        let replica = self.clone().ask(Some(by), |link| Ok(link.server.replica())).await;
+        let needed = match (confirm.replicas, &replica) {
+            (Replicas::None, _) => 0,
+            (Replicas::AtLeast(least), _) => least,
+            (Replicas::All, Ok(Replica::Gone)) => 0,
+            (Replicas::All, Ok(_)) => 1,
+            // Without an answer the number of replicas is unknown.
+            (Replicas::All, Err(_)) => return Err(WireError::unanswered("ROLE has no answer")),
+        };
+        let by = u32::from(matches!(replica, Ok(Replica::Follows)));
+        if by < needed {
+            sleep(confirm.timeout).await;
+        }
+        Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by, needed }))
     }
 }

@@ -2,97 +2,97 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use fastrand::Rng;
-use tokio::time::Instant;
+use futures::future::join_all;
+use judge::{Call, Policy};
 
 use super::{
-    beliefs::{Asked, Belief, Beliefs, Mode, Taken},
+    cluster::ToCluster,
     link::Link,
     options::{Fault, Options},
+    recorder::Recorder,
     server::SimServer,
     trace::Trace,
     transport::ToServer,
 };
 use crate::{
-    Client,
+    Client, Error, Replicas,
     config::Config,
     engine::{Engine, Subscriptions},
+    runtime::ClientRuntime,
+    wire::Transport,
 };
 
 pub(super) struct World {
     pub(super) options: Options,
     pub(super) trace: Arc<Trace>,
+    pub(super) recorder: Arc<Recorder>,
     pub(super) servers: Vec<Arc<SimServer>>,
     pub(super) clients: Vec<SimClient>,
-    beliefs: Arc<Beliefs>,
-    owners: AtomicU64,
     healed: AtomicBool,
-    pub(super) log: Mutex<Log>,
+    log: Mutex<Log>,
+    /// Keys and channels that should be gone, by server.
+    pub(super) left: Mutex<Vec<(String, String)>>,
 }
 
 /// What a run leaves.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) findings: Vec<String>,
-    pub(super) operations: usize,
     pub(super) longest_wait: Duration,
-    taken: Vec<Taken>,
-    blocked: Vec<(Instant, Duration)>,
+    lost_state: bool,
 }
 
-/// A process: one client of each server.
+/// A process: one client of each server, or of the cluster.
 pub(super) struct SimClient {
     pub(super) by_server: Vec<Client>,
     pub(super) links: Vec<Arc<Link>>,
-    pub(super) gone: AtomicBool,
+    gone: AtomicBool,
 }
 
 impl World {
-    pub(super) fn new(options: Options, rng: &mut Rng) -> Arc<Self> {
-        let trace = Arc::new(Trace::new());
+    pub(super) fn new(options: Options, rng: &mut Rng, traced: bool) -> Arc<Self> {
+        let trace = Arc::new(Trace::new(traced));
+        let recorder = Recorder::new(trace.clone());
         let servers: Vec<_> =
             (0..options.servers).map(|name| SimServer::new(name, trace.clone())).collect();
-        let clients = (0..options.clients)
+        let clients: Vec<_> = (0..options.clients)
             .map(|name| SimClient::new(name, &options, &servers, rng))
             .collect();
+        for (name, client) in clients.iter().enumerate() {
+            let ids = client.by_server.iter().map(|client| client.id().to_owned());
+            recorder.start(name, ids, policy(options.replicas[name]));
+        }
         Arc::new(Self {
             options,
             trace,
+            recorder,
             servers,
             clients,
-            beliefs: Arc::default(),
-            owners: AtomicU64::new(1),
             healed: AtomicBool::new(false),
             log: Mutex::default(),
+            left: Mutex::default(),
         })
+    }
+
+    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub(super) fn find(&self, what: String) {
         self.trace.note(format_args!("FOUND {what}"));
-        self.log.lock().unwrap().findings.push(what);
-    }
-
-    pub(super) fn count_operation(&self) {
-        self.log.lock().unwrap().operations += 1;
+        self.log().findings.push(what);
     }
 
     pub(super) fn waited(&self, time: Duration) {
-        let mut log = self.log.lock().unwrap();
+        let mut log = self.log();
         log.longest_wait = log.longest_wait.max(time);
-    }
-
-    pub(super) fn asked(&self) -> Asked {
-        Asked { at: Instant::now() }
-    }
-
-    pub(super) fn next_owner(&self) -> u64 {
-        self.owners.fetch_add(1, Ordering::Relaxed)
     }
 
     // ---- What was done to it
@@ -101,8 +101,8 @@ impl World {
         self.healed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn heal(&self) {
-        self.healed.store(true, Ordering::Relaxed);
+    pub(super) fn set_healed(&self, healed: bool) {
+        self.healed.store(healed, Ordering::Relaxed);
     }
 
     /// Whether nothing has happened that can cost a hold that is renewed.
@@ -111,87 +111,82 @@ impl World {
     }
 
     /// A server may have lost what it has granted.
-    pub(super) fn take_state(&self, server: usize) {
-        self.log.lock().unwrap().taken.push(Taken { server, at: Instant::now() });
+    pub(super) fn take_state(&self) {
+        self.log().lost_state = true;
     }
 
     pub(super) fn has_lost_state(&self) -> bool {
-        !self.log.lock().unwrap().taken.is_empty()
+        self.log().lost_state
     }
 
-    pub(super) fn block(&self, lasts: Duration) {
-        self.log.lock().unwrap().blocked.push((Instant::now(), lasts));
+    pub(super) fn is_gone(&self, client: usize) -> bool {
+        self.clients[client].gone.load(Ordering::Relaxed)
     }
 
-    pub(super) fn was_blocked(&self) -> bool {
-        !self.log.lock().unwrap().blocked.is_empty()
+    pub(super) fn set_gone(&self, client: usize) {
+        self.clients[client].gone.store(true, Ordering::Relaxed);
     }
 
-    /// For how long nobody was polled since.
-    pub(super) fn blocked_since(&self, begun: Instant) -> Duration {
-        let log = self.log.lock().unwrap();
-        log.blocked
-            .iter()
-            .filter(|(at, lasts)| *at + *lasts >= begun)
-            .map(|(_, lasts)| *lasts)
-            .sum()
+    /// Closes all clients of a process.
+    pub(super) async fn close(&self, client: usize) -> Result<(), Error> {
+        let asked = self.recorder.invoke(client, Call::Close);
+        let closing = self.clients[client].by_server.iter().map(Client::close);
+        let done: Result<Vec<()>, _> = join_all(closing).await.into_iter().collect();
+        self.trace.note(format_args!("closed {done:?}"));
+        let done = done.map(drop);
+        asked.done(&done);
+        done
     }
 
-    // ---- Beliefs
-
-    pub(super) fn believe(
-        &self,
-        locks: Vec<String>,
-        owner: u64,
-        mode: Mode,
-        lease: Option<Duration>,
-        _asked: &Asked,
-    ) -> Belief {
-        let (taken, blocked) = {
-            let log = self.log.lock().unwrap();
-            (log.taken.clone(), log.blocked.iter().map(|(_, lasts)| *lasts).sum::<Duration>())
-        };
-        let lease = lease.unwrap_or(self.options.watchdog).max(self.options.watchdog);
-        let slack = self.options.command_timeout + Duration::from_millis(500) + blocked;
-        let find = |what| self.find(what);
-        self.beliefs.begin(locks, owner, mode, lease, &taken, slack, find)
+    /// Those that were neither killed nor closed.
+    pub(super) fn living(&self) -> impl Iterator<Item = (usize, &SimClient)> {
+        self.clients.iter().enumerate().filter(|(name, _)| !self.is_gone(*name))
     }
+}
 
-    pub(super) fn see_token(&self, lock: &str, asked: &Asked, token: u64) {
-        if let Some(before) = self.beliefs.see_token(lock, asked, token)
-            && !self.has_lost_state()
-        {
-            self.find(format!("token: {token} of {lock} after {before}"));
-        }
+fn policy(replicas: Replicas) -> Policy {
+    match replicas {
+        Replicas::None => Policy::None,
+        Replicas::AtLeast(least) => Policy::AtLeast(least),
+        Replicas::All => Policy::All,
     }
 }
 
 impl SimClient {
     fn new(name: usize, options: &Options, servers: &[Arc<SimServer>], rng: &mut Rng) -> Self {
         let follows = options.faults.contains(&Fault::FailOver);
-        let (mut by_server, mut links) = (Vec::new(), Vec::new());
-        for server in servers {
-            let config = Config::from_url(format!("redis://s{}:1", server.name))
+        let engine = |server: &str, transport: Arc<dyn Transport>, subscriptions| {
+            let config = Config::from_url(format!("redis://{server}:1"))
                 .unwrap()
                 .watchdog(options.watchdog)
                 .command_timeout(options.command_timeout)
                 .retry_timeout(options.retry_timeout)
                 .fair_wait(options.fair_wait)
+                .replicas(options.replicas[name])
+                .replica_timeout(options.command_timeout / 2)
                 .pass_on(options.pass_on);
             let (_, settings) = config.into_settings().unwrap();
+            let runtime = ClientRuntime::current();
+            Client::on(Engine::start(settings, transport, subscriptions, runtime))
+        };
+        let mut link = |server: &Arc<SimServer>, subscriptions: &Arc<Subscriptions>| {
+            let (name, timeout) = (format!("c{name}"), options.command_timeout);
+            Link::new(name, server, subscriptions.clone(), timeout, follows, rng.fork())
+        };
+        let (mut by_server, mut links) = (Vec::new(), Vec::new());
+        if options.cluster {
             let subscriptions = Subscriptions::new();
-            let link = Link::new(
-                format!("c{name}"),
-                server,
-                subscriptions.clone(),
-                options.command_timeout,
-                follows,
-                rng.fork(),
-            );
-            let transport = Arc::new(ToServer(link.clone()));
-            let runtime = link.runtime.clone();
-            by_server.push(Client::on(Engine::start(settings, transport, subscriptions, runtime)));
-            links.push(link);
+            links.extend(servers.iter().map(|server| link(server, &subscriptions)));
+            let transport = Arc::new(ToCluster::new(&links));
+            by_server.push(engine("cluster", transport, subscriptions));
+        } else {
+            for server in servers {
+                let subscriptions = Subscriptions::new();
+                let link = link(server, &subscriptions);
+                let transport = Arc::new(ToServer(link.clone()));
+                by_server.push(engine(&format!("s{}", server.name), transport, subscriptions));
+                links.push(link);
+            }
         }
         Self { by_server, links, gone: AtomicBool::new(false) }
     }
