@@ -191,6 +191,7 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// The server has granted the waiter's request.
     pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
+        self.answered();
         match waiter.order {
             Order::Shared => self.state_mut().opened = Some(Instant::now()),
             _ if waiter.channel.is_none() => self.rest(waiter.first_pause),
@@ -201,6 +202,7 @@ impl<'a, A: Awaited> Head<'a, A> {
     /// The server has said that another holder has the lock, and for how long if known.
     pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) {
         waiter.seen_held = true;
+        self.answered();
         if self.told_to_ask.is_none() {
             self.offer_failed = true;
             self.state_mut().ask_at = None;
@@ -209,6 +211,12 @@ impl<'a, A: Awaited> Head<'a, A> {
         } else {
             self.rest(waiter.pauses.next());
         }
+    }
+
+    /// The server answers again. One that stood in line when it did not may come to its turn only
+    /// now, because it was not polled meanwhile.
+    fn answered(&mut self) {
+        self.state_mut().failed = None;
     }
 
     /// The server has failed the waiter. Waiters behind it that need the same fail too.

@@ -176,6 +176,30 @@ async fn a_dead_server_is_found_out_once_for_all_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_has_answered_since_is_not_dead() {
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    let mut asking = waiter(Order::Local);
+    assert!(matches!(first.next(&mut asking).await, Ok(Next::Ask)));
+    // It stands in line when the server is found dead, but is not polled, and is put out.
+    let mut unpolled = Box::pin(enter(&lock));
+    assert!((&mut unpolled).now_or_never().is_none());
+    tokio::time::advance(Duration::from_secs(10)).await;
+    first.failed(&Error::Redis(RedisError::new("gone")), &asking);
+    drop(first);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let between = Box::pin(enter(&lock));
+    while !lock.line.fifo.tick(false).put_out {}
+    let Ok(Entered::Head(mut between)) = between.await else { panic!("not the head") };
+    assert!((&mut unpolled).now_or_never().is_none(), "it stands in line anew");
+    let mut asking = waiter(Order::Local);
+    assert!(matches!(between.next(&mut asking).await, Ok(Next::Ask)));
+    between.granted(&asking);
+    drop(between);
+    assert!(matches!(unpolled.await, Ok(Entered::Head(_))), "failed by what was long ago");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ttl_of_zero_is_no_reason_to_spin() {
     let lock = Remote::new();
     let mut head = head(&lock).await;
