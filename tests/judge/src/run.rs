@@ -101,6 +101,8 @@ pub(crate) struct Process<'a> {
     pub(crate) died: Option<Nanos>,
     /// When a `close` was answered that succeeded.
     pub(crate) closed: Option<Nanos>,
+    /// When a `close` was answered, however.
+    pub(crate) gave_up: Option<Nanos>,
     /// When it slept, up to its first event afterwards.
     pub(crate) sleeps: Vec<Span>,
 }
@@ -462,8 +464,12 @@ impl<'a> Reader<'a> {
                     guard.lost.get_or_insert((at, *why));
                 }
             }
-            (Call::Close, Answer::Done) => {
-                self.run.processes.entry(process).or_default().closed = Some(at);
+            (Call::Close, answer) => {
+                let process = self.run.processes.entry(process).or_default();
+                process.gave_up = Some(at);
+                if *answer == Answer::Done {
+                    process.closed = Some(at);
+                }
             }
             _ => {}
         }

@@ -286,7 +286,10 @@ fn take_over<'a>(lock: &mut Lock<'a>, replay: Replay<'a>, until: Nanos, next: Op
                 tenure.last = number;
                 tenure.until = was.max(raw.until);
                 tenure.leases.extend(raw.leases.iter().filter(|(at, _)| *at >= from));
-                tenure.counts.extend(raw.counts.iter().filter(|(at, _)| *at >= from));
+                // It may know of an earlier count.
+                tenure.counts.retain(|(at, _)| *at < from);
+                tenure.counts.push((from, raw.count(from)));
+                tenure.counts.extend(raw.counts.iter().filter(|(at, _)| *at > from));
             }
             None if raw.span.to <= from => continue,
             None => {

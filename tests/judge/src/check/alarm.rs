@@ -76,9 +76,17 @@ impl<'r, 'a> Court<'r, 'a> {
             })
         };
         let gone = guard.holds.iter().filter(is_gone).count();
-        // A majority that lacks one is none's loss yet.
-        let spare = guard.holds.len().saturating_sub(guard.rule.quorum(guard.locks.len()));
-        let spare = if guard.rule == Rule::Majority { spare } else { 0 };
-        gone <= spare
+        // A majority that lacks one is none's loss yet, while the others can be trusted.
+        let lease = guard.lease.unwrap_or(self.bounds.watchdog);
+        let margin = lease / 100 + 2 * crate::MS + self.bounds.rtt + self.bounds.slack + error;
+        let is_trusted = |hold: &&&crate::history::Held| {
+            let place = guard.locks.get(hold.place);
+            let lock = place.and_then(|place| servers.lock((&place.server, &place.name)));
+            let tenure = lock.and_then(|lock| lock.tenure(&hold.id, at));
+            !is_gone(hold) && tenure.is_some_and(|tenure| tenure.until > at.saturating_add(margin))
+        };
+        let trusted = guard.holds.iter().filter(is_trusted).count();
+        let is_enough = trusted >= guard.rule.quorum(guard.locks.len());
+        gone == 0 || guard.rule == Rule::Majority && is_enough
     }
 }

@@ -56,7 +56,8 @@ impl<'r, 'a> Court<'r, 'a> {
             Call::Acquire { wait: Some(wait), .. } => wait.saturating_add(bounds.command_timeout),
             Call::Acquire { wait: None, .. } => match op.outcome {
                 Outcome::Answered(Answer::Error { code: Code::Redis }) => {
-                    bounds.retry_timeout + bounds.command_timeout
+                    // A waiter that sleeps finds out when it asks next.
+                    bounds.poll + bounds.retry_timeout + bounds.command_timeout
                 }
                 _ => return None,
             },

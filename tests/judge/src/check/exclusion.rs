@@ -243,7 +243,8 @@ impl<'r, 'a> Court<'r, 'a> {
             if self.run.process(guard.process).redisson {
                 continue;
             }
-            let Some(end) = self.cover(guard) else { continue };
+            let by = guard.granted.saturating_add(self.bounds.clock_error);
+            let Some(end) = self.cover_by(guard, by.max(guard.believed_until())) else { continue };
             let told = guard.told();
             let check = match guard.given_back {
                 Some(_) if told.is_none() => Check::Belief,

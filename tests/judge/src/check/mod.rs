@@ -136,8 +136,12 @@ impl<'r, 'a> Court<'r, 'a> {
 
     /// When too few of the guard's holds were left on the servers. `None`: nobody knows.
     fn cover(&self, guard: &Guard<'a>) -> Option<End<'r, 'a>> {
+        self.cover_by(guard, guard.granted.saturating_add(self.bounds.clock_error))
+    }
+
+    /// The same, by the last of its holds that began by then: a next master may bring back what was taken away.
+    fn cover_by(&self, guard: &Guard<'a>, by: Nanos) -> Option<End<'r, 'a>> {
         let servers = self.servers?;
-        let by = guard.granted.saturating_add(self.bounds.clock_error);
         let mut ends = Vec::new();
         for hold in &guard.holds {
             let place = guard.locks.get(hold.place)?;

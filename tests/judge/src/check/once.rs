@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Court, exclusion::name_of};
 use crate::{
-    history::{Call, Mode, Nanos, Place, Rule},
-    run::{Guard, Outcome},
+    history::{Answer, Call, Fault, Kind, Mode, Nanos, Place, Rule},
+    run::{Guard, Op, Outcome},
     server::{Cause, State, Tenure},
     spans::Span,
     verdict::Check,
@@ -94,9 +94,11 @@ impl<'r, 'a> Court<'r, 'a> {
         let by_then = end <= over.saturating_add(error);
         let since = end.saturating_add(error) >= invoked;
         let place = (&*group.place.server, &*group.place.name);
+        // It may have been left to another, who did not take it.
+        let tries = || self.run.tries(guard.process, place, during);
+        let left = since && (tries() || self.is_doubtful(group, over));
         let fine = match tenure.cause {
-            // It may have been left to another, who did not take it.
-            Cause::Released => since && (by_then || self.run.tries(guard.process, place, during)),
+            Cause::Released => since && by_then || left,
             Cause::GrantLost { .. } | Cause::RenewalLost => true,
             // To unlock a free fair lock is no error to Redisson.
             Cause::Removed(_) | Cause::Expired { .. }
@@ -108,8 +110,10 @@ impl<'r, 'a> Court<'r, 'a> {
             Cause::Removed(_) | Cause::Expired { .. } => {
                 let recently = end.saturating_add(self.bounds.watchdog / 2) >= invoked;
                 let calm = self.run.is_calm(during, self.bounds.recovery);
-                let seen = guard.lease.is_none() && recently && !calm && by_then;
-                seen || self.is_kept_by_others(guard, tenure, during)
+                // The watchdog looks after a reader's lease, too.
+                let seen_lately = guard.lease.is_none() || group.place.kind == Kind::Read;
+                let seen = seen_lately && recently && !calm && by_then;
+                seen || left || self.is_kept_by_others(guard, tenure, during)
             }
         };
         if !fine {
@@ -121,18 +125,15 @@ impl<'r, 'a> Court<'r, 'a> {
         }
     }
 
-    /// A reader whose lease is over is there to be released, as long as others read.
+    /// A reader whose lease is over is there to be released, as long as others hold the lock beside it.
     fn is_kept_by_others(&self, guard: &Guard<'a>, tenure: &Tenure<'a>, during: Span) -> bool {
         let place = &guard.locks[0];
         let lock = self.servers.and_then(|servers| servers.lock((&place.server, &place.name)));
-        let reads = |state: &State<'a>| {
-            let mut others = state.holders.iter().filter(|holder| holder.id != tenure.id);
-            others.any(|holder| holder.mode == Mode::Read)
-        };
+        let is_held = |state: &State<'a>| state.holders.iter().any(|holder| holder.id != tenure.id);
         let since = Span { from: tenure.span.to, to: during.to };
         let expired = matches!(tenure.cause, Cause::Expired { .. });
         let is_read = place.kind.mode() == Mode::Read;
-        expired && is_read && lock.is_some_and(|lock| lock.ever(since, reads))
+        expired && is_read && lock.is_some_and(|lock| lock.ever(since, is_held))
     }
 
     /// The hold count is the number of guards whenever nothing is under way.
@@ -166,13 +167,19 @@ impl<'r, 'a> Court<'r, 'a> {
             let asking = self.run.attempts(group.guards[0].process, place, lately).any(|op| {
                 let Call::Acquire { owner: by, .. } = op.call else { return false };
                 let over = op.over.unwrap_or(Nanos::MAX);
+                // Where it fails, what it has counted is taken back later.
                 let until = match op.outcome {
-                    Outcome::Answered(_) => over.saturating_add(error),
+                    Outcome::Answered(Answer::Granted { .. } | Answer::Refused) => {
+                        over.saturating_add(error)
+                    }
                     _ => over.saturating_add(settled),
                 };
                 owner.is_some() && by.as_deref() == owner && until > before
             });
-            if unsettled || asking {
+            let mut guards = group.guards.iter();
+            let coming = guards.any(|guard| guard.invoked <= before && guard.granted > before);
+            let inherited = self.is_inherited(group, before);
+            if unsettled || asking || coming || inherited {
                 continue;
             }
             // Who knows that it is lost has not let go yet.
@@ -183,13 +190,47 @@ impl<'r, 'a> Court<'r, 'a> {
             let alive =
                 group.guards.iter().filter(|guard| guard.granted <= before && lets_go(guard) >= at);
             let (alive, count) = (alive.count(), group.tenure.count(before) as usize);
-            if alive != count {
+            let exact = !self.is_doubtful(group, before);
+            if count < alive || exact && count > alive {
                 let what =
                     format!("{} has {alive} guards, and a hold count of {count}", group.tenure.id);
                 let story = group.guards.iter().flat_map(|guard| self.guard_story(guard)).collect();
                 self.violation(Check::Once, &group.place.name, at, 0, what, story);
             }
         }
+    }
+
+    /// Whether the count is that of the last master, which may not have known of all changes.
+    fn is_inherited(&self, group: &Group<'r, 'a>, at: Nanos) -> bool {
+        let (tenure, server) = (group.tenure, &group.place.server);
+        let Some(servers) = self.servers.filter(|_| tenure.first != tenure.last) else {
+            return false;
+        };
+        let set = tenure.counts.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
+        set.is_none_or(|set| set <= servers.reign(server, tenure.last))
+    }
+
+    /// Whether a re-entry or a release of the hold may have failed by then. A count that is too high
+    /// stays so, up to the last release.
+    fn is_doubtful(&self, group: &Group<'r, 'a>, by: Nanos) -> bool {
+        let first = group.guards[0];
+        let place = (&*group.place.server, &*group.place.name);
+        let all = Span { from: group.tenure.span.from, to: by };
+        let failed = |op: &Op<'_>| {
+            let Call::Acquire { owner, .. } = op.call else { return false };
+            let clear =
+                matches!(op.outcome, Outcome::Answered(Answer::Granted { .. } | Answer::Refused));
+            owner.is_some() && owner.as_deref() == first.owner && !clear
+        };
+        let released = |guard: &&Guard<'a>| match guard.given_back {
+            Some((at, Some(op))) => at <= by && !self.run.ops[op].is_done(),
+            _ => false,
+        };
+        // Several locks are entered and released at once, and not each of them has to answer.
+        let several = first.is_multi();
+        several
+            || self.run.attempts(first.process, place, all).any(failed)
+            || group.guards.len() > 1 && group.guards.iter().any(released)
     }
 
     /// An id that is not a thread's holds once.
@@ -217,6 +258,8 @@ impl<'r, 'a> Court<'r, 'a> {
         let bounds = self.bounds;
         let on_its_way = bounds.command_timeout + bounds.slack + bounds.clock_error;
         let lately = Span { from: at.saturating_sub(on_its_way), to: at };
-        self.run.tries(maker, place, lately) && !self.run.is_calm(lately, bounds.recovery)
+        // By a clock that was set it comes in time.
+        let clocks = self.run.begins(Fault::Clock, Span { from: 0, to: at }).is_some();
+        clocks || self.run.tries(maker, place, lately) && !self.run.is_calm(lately, bounds.recovery)
     }
 }

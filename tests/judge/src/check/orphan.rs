@@ -146,7 +146,7 @@ impl<'r, 'a> Court<'r, 'a> {
         }
         let end = end.min(self.run.end);
         let gone = process.died.is_some_and(|died| died <= deadline)
-            || process.closed.is_some_and(|closed| closed <= deadline);
+            || process.gave_up.is_some_and(|at| at <= deadline);
         if end > deadline && !gone {
             let what = format!("{what} (of {maker})");
             self.violation(Check::Orphan, name, deadline, end - deadline, what, story);

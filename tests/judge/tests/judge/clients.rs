@@ -307,7 +307,7 @@ fn c10_each_answer_has_its_bound() {
         ("", "asks 7 shop wait 25", "has 7", 55),
         ("", "asks 7 shop wait 25", "fails 7 redis", 55),
         ("", "asks 7 shop wait 25", "cuts 7", 55),
-        ("", "asks 7 shop", "fails 7 redis", 130),
+        ("", "asks 7 shop", "fails 7 redis", 180),
         (guard, "unlocks 1", "unlocked 1", 130),
         (guard, "unlocks 1", "cuts 101", 130),
         (leased, "unlocks 1", "unlocked 1", 80),
@@ -373,11 +373,11 @@ fn c10_a_lock_may_wait_until_trouble_comes() {
             "10 a asks 1 shop\n {at} nemesis begins f delay\n 900 nemesis heals f\n {failed} a fails 1 redis\n 1000 b connects 1\n 1000 b done 1"
         )
     };
-    assert_eq!(found_blindly(&story("500", "630")), NOTHING);
-    assert_eq!(found_blindly(&story("500", "631")), ["C10 broken at 630 for 1"]);
-    assert_eq!(found_blindly(&story("5", "141")), ["C10 broken at 140 for 1"]);
+    assert_eq!(found_blindly(&story("500", "680")), NOTHING);
+    assert_eq!(found_blindly(&story("500", "681")), ["C10 broken at 680 for 1"]);
+    assert_eq!(found_blindly(&story("5", "191")), ["C10 broken at 190 for 1"]);
     // What comes later is no reason.
-    assert_eq!(found_blindly(&story("641", "640")), ["C10 broken at 140 for 500"]);
+    assert_eq!(found_blindly(&story("641", "640")), ["C10 broken at 190 for 450"]);
     assert_eq!(
         found_blindly(&story("500", "631").replace("a asks 1 shop", "a asks 1 shop wait 0")),
         ["C10 broken at 40 for 591"]
