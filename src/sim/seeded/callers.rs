@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     asking::Got,
     guard::{Holding, ids},
+    kind::Kind,
     plan::{End, Operation, TaskPlan},
     recorder::code,
     world::World,
@@ -163,8 +164,11 @@ impl Caller {
         let expected = match error {
             _ if number == LAST => false,
             Error::Redis(_) | Error::Closed => true,
-            // The grant came too late; or, within a hold, that was lost.
-            Error::NotHeld { why } => operation.inner || *why == Loss::Expired,
+            // The grant came too late; or, within a hold or among several, one was lost.
+            Error::NotHeld { why } => {
+                let several = matches!(operation.kind, Kind::All | Kind::Majority);
+                operation.inner || several || *why == Loss::Expired
+            }
             Error::WouldDeadlock { .. } => owned,
             Error::NotReplicated { .. } => asks_replicas && !operation.unconfirmed,
             _ => false,

@@ -269,7 +269,10 @@ impl Link {
 
     /// Breaks all connections. None can be made before.
     pub(super) fn cut(self: &Arc<Self>, until: Instant, rest: Rest) {
-        self.state().cut_until = until;
+        {
+            let mut state = self.state();
+            state.cut_until = state.cut_until.max(until);
+        }
         self.break_all(rest);
     }
 

@@ -68,8 +68,8 @@ type Locks = BTreeMap<String, Seen>;
 #[derive(Clone, Default)]
 struct Seen {
     holders: BTreeMap<String, Holder>,
-    /// Fields whose lease is over, in a hash that others keep.
-    over: BTreeSet<String>,
+    /// Fields whose lease is over, in a hash that others keep, and the end of that.
+    over: BTreeMap<String, Nanos>,
     queue: Vec<String>,
     token: Option<u64>,
 }
@@ -81,6 +81,8 @@ struct Holder {
     until: Nanos,
     /// When its lease ends, as the clock is set now.
     ends: Nanos,
+    /// When the key ends.
+    key_ends: Nanos,
 }
 
 /// What a server that is behind knows.
@@ -127,7 +129,11 @@ impl Register {
         let mut deeds = Vec::new();
         seen.expire(now, &mut deeds);
         let there = There::look(redis, clock, lock);
-        seen.over.retain(|id| there.holders.contains_key(id));
+        seen.over.retain(|id, key_ends| {
+            let was_there = *key_ends > now;
+            *key_ends = there.holders.get(id).map_or(0, |(_, holder)| holder.key_ends);
+            was_there && *key_ends > 0
+        });
         // Those who hold no more.
         let ended: Vec<_> =
             seen.holders.keys().filter(|id| !there.holders.contains_key(*id)).cloned().collect();
@@ -135,7 +141,7 @@ impl Register {
             seen.holders.remove(&id);
             deeds.push((now, cause.ended(&id)));
         }
-        let known = |id: &&String| seen.holders.contains_key(*id) || seen.over.contains(*id);
+        let known = |id: &&String| seen.holders.contains_key(*id) || seen.over.contains_key(*id);
         let new: BTreeSet<_> = there.holders.keys().filter(|id| !known(id)).cloned().collect();
         // Those who left the line.
         for id in seen.queue.iter().filter(|id| !there.queue.contains(id)) {
@@ -161,12 +167,15 @@ impl Register {
                 known.count = holder.count;
             }
             // A read under a write prolongs the key, but not the write.
-            let prolongs = *mode != Mode::Write || holder.ends <= known.ends || cause.names(id);
-            if known.ends != holder.ends && prolongs {
+            let prolonged = match mode {
+                Mode::Write => cause.names(id) && known.until != holder.ends,
+                _ => known.ends != holder.ends,
+            };
+            if prolonged {
                 deeds.push((now, Deed::Renewed { id: id.clone(), until: holder.ends }));
                 known.until = holder.ends;
             }
-            known.ends = holder.ends;
+            (known.ends, known.key_ends) = (holder.ends, holder.key_ends);
         }
         for id in there.queue.iter().filter(|id| !seen.queue.contains(id)) {
             deeds.push((now, Deed::Pushed { id: id.clone() }));
@@ -184,7 +193,12 @@ impl Register {
         for (lock, seen) in &mut self.locks {
             let there = There::look(redis, clock, lock);
             for (id, holder) in &mut seen.holders {
-                holder.ends = there.holders.get(id).map_or(clock.now, |(_, there)| there.ends);
+                let there = there.holders.get(id).map(|(_, holder)| (holder.ends, holder.key_ends));
+                let (ends, key_ends) = there.unwrap_or((clock.now, clock.now));
+                holder.key_ends = key_ends;
+                // The judge knows of an end that has passed.
+                let is_over = holder.until <= clock.now;
+                holder.ends = if is_over { ends.min(holder.until) } else { ends };
                 if holder.ends > holder.until {
                     holder.until = holder.ends;
                     told.push((lock.clone(), id.clone(), holder.until));
@@ -227,19 +241,16 @@ impl Register {
 impl Seen {
     /// Those whose lease is over. The judge knows it, unless it came early.
     fn expire(&mut self, now: Nanos, deeds: &mut Vec<(Nanos, Deed)>) {
-        let mut over: Vec<_> = self
-            .holders
-            .iter()
-            .filter(|(_, holder)| holder.ends.min(holder.until) <= now)
-            .map(|(id, holder)| (holder.ends, holder.until, id.clone()))
-            .collect();
-        over.sort();
-        for (ends, until, id) in over {
-            self.holders.remove(&id);
-            if ends < until {
-                deeds.push((ends, Deed::Expired { id: id.clone() }));
+        let is_over = |holder: &Holder| holder.ends.min(holder.until) <= now;
+        let mut over: Vec<_> = self.holders.iter().filter(|(_, holder)| is_over(holder)).collect();
+        over.sort_by_key(|(_, holder)| (holder.ends, holder.until));
+        let over: Vec<_> = over.into_iter().map(|(id, _)| id.clone()).collect();
+        for id in over {
+            let holder = self.holders.remove(&id).expect("is there");
+            if holder.ends < holder.until {
+                deeds.push((holder.ends, Deed::Expired { id: id.clone() }));
             }
-            self.over.insert(id);
+            self.over.insert(id, holder.key_ends);
         }
     }
 }
@@ -284,7 +295,7 @@ impl There {
                 ends = own.map_or(clock.now, |own| own.min(key_ends));
             }
             let count = text(count).parse().unwrap_or(0);
-            there.holders.insert(id, (mode, Holder { count, until: ends, ends }));
+            there.holders.insert(id, (mode, Holder { count, until: ends, ends, key_ends }));
         }
         there
     }

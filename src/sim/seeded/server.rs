@@ -251,6 +251,8 @@ impl SimServer {
         state.stepped += by_ms * 1000;
         drop(state);
         let mut state = self.state();
+        // What has expired is gone, though the clock may be set back.
+        state.redis.sweep();
         let (register, redis, clock) = Self::witnessed(&mut state);
         register.clock_was_set(redis, clock);
     }
