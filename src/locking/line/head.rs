@@ -213,8 +213,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// The server answers again. One that stood in line when it did not may come to its turn only
-    /// now, because it was not polled meanwhile.
+    /// The server answers again. A waiter that was not polled meanwhile may have its turn only now.
     fn answered(&mut self) {
         self.state_mut().failed = None;
     }

@@ -651,17 +651,3 @@ fn c5_a_late_copy_takes_a_lock_again() {
     assert_eq!(found(&story(fault, "42.000001")), ["C5 broken at 42.000001 for 0"]);
     assert_eq!(found(&story("", "42")), ["C5 broken at 42 for 0"]);
 }
-
-#[test]
-fn c5_who_knows_of_a_loss_has_a_guard_until_he_lets_go() {
-    let story = |drops: &str| {
-        format!(
-            "10 a asks 1 by ann shop\n 11 server grants a:1\n 12 a has 1\n 13 a asks 2 by ann shop\n 14 server counts a:1 2
-             15 a has 2 id a:1\n 20 a loses 1 unknown\n 20 a loses 2 unknown\n {drops}"
-        )
-    };
-    let both = "200 a drops 2\n 201 a drops 1\n 202 server releases a:1";
-    assert_eq!(found(&story(both)), NOTHING);
-    let counted = both.replace("200", "100").replace("201", "200");
-    assert_eq!(found(&story(&counted)), ["C5 broken at 200 for 0"]);
-}
