@@ -5,10 +5,14 @@ use std::{future::IntoFuture, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use judge::{Call, Place, Rule};
 
-use super::{callers::Caller, guard::Guard, judgement::nanos, kind::Kind, plan::Operation};
-use crate::{Error, Lock, MultiLock, Owner, Replicas};
-
-pub(super) type Got = Result<Option<Guard>, Error>;
+use super::{
+    callers::Caller,
+    guard::{Got, Guard},
+    judgement::nanos,
+    kind::Kind,
+    plan::Operation,
+};
+use crate::{Lock, MultiLock, Owner, Replicas};
 
 impl Caller {
     pub(super) fn asking<'a>(

@@ -12,8 +12,7 @@ use judge::{Answer, Fault};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    asking::Got,
-    guard::{Holding, ids},
+    guard::{Got, Holding, ids},
     kind::Kind,
     plan::{End, Operation, TaskPlan},
     recorder::code,

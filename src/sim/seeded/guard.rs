@@ -17,6 +17,9 @@ pub(super) enum Guard {
     Several(MultiGuard),
 }
 
+/// How an acquisition ended.
+pub(super) type Got = Result<Option<Guard>, Error>;
+
 impl Guard {
     async fn unlock(self) -> Result<(), Error> {
         match self {
