@@ -141,10 +141,13 @@ impl Link {
         let needed = match (confirm.replicas, &replica) {
             (Replicas::None, _) => 0,
             (Replicas::AtLeast(least), _) => least,
-            (Replicas::All, Ok(Replica::Gone)) => 0,
-            (Replicas::All, Ok(_)) => 1,
+            // There is one replica at most.
+            (Replicas::All | Replicas::OneOfAll, Ok(Replica::Gone)) => 0,
+            (Replicas::All | Replicas::OneOfAll, Ok(_)) => 1,
             // Without an answer the number of replicas is unknown.
-            (Replicas::All, Err(_)) => return Err(WireError::unanswered("ROLE has no answer")),
+            (Replicas::All | Replicas::OneOfAll, Err(_)) => {
+                return Err(WireError::unanswered("ROLE has no answer"));
+            }
         };
         let by = u32::from(matches!(replica, Ok(Replica::Follows)));
         if by < needed {

@@ -149,6 +149,8 @@ fn policy(replicas: Replicas) -> Policy {
         Replicas::None => Policy::None,
         Replicas::AtLeast(least) => Policy::AtLeast(least),
         Replicas::All => Policy::All,
+        // It promises no more, where no replica is connected.
+        Replicas::OneOfAll => Policy::None,
     }
 }
 
