@@ -12,7 +12,7 @@ use tokio::time::sleep;
 const WATCHDOG: Duration = Duration::from_secs(6);
 const BOUND: Duration = Duration::from_secs(12);
 /// For what else a machine does.
-const SLACK: Duration = Duration::from_secs(1);
+const SLACK: Duration = Duration::from_secs(2);
 
 /// How long a lock and an unlock take, most of the time.
 async fn p99(lock: &Lock) -> Duration {
@@ -89,7 +89,7 @@ async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alo
     println!(
         "p99 of a lock and an unlock on other nodes: {before:?} before, {during:?} (worst) meanwhile"
     );
-    assert!(during < 10 * before + Duration::from_millis(100), "{during:?}, not {before:?}");
+    assert!(during < 10 * before + Duration::from_millis(500), "{during:?}, not {before:?}");
     for guard in &held[1..] {
         assert!(guard.is_held());
         within(BOUND, "for an answer", guard.check()).await.unwrap();
@@ -131,7 +131,15 @@ async fn a_master_that_was_left_alone_with_clients_grants_nothing_that_a_replica
     })
     .await;
     let sure = |client: &Client, name: &str| client.lock(name).replicas(Replicas::AtLeast(1));
-    let known = sure(&left, "known").lock().await.unwrap();
+    let confirmed = async {
+        loop {
+            // On a busy machine the replica may not confirm the first in time.
+            if let Ok(guard) = sure(&left, "known").lock().await {
+                return guard;
+            }
+        }
+    };
+    let known = within(BOUND, "for the replica", confirmed).await;
     assert_eq!(known.acknowledged(), Some(1));
 
     // From here on there are two, which know nothing of each other.
