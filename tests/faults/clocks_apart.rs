@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use harness::redis::cmd;
-use harness::{Proxy, RedisServer, ServerClock, assert_nothing_left};
+use harness::{PATIENCE, Proxy, RedisServer, ServerClock, assert_nothing_left, eventually};
 use redisson_lock::{Client, Config, Error, Loss, MultiGuard, MultiLock};
 use tokio::time::sleep;
 
@@ -45,6 +45,9 @@ async fn a_majority_outlives_the_clock_of_one_server_and_is_told_of_two() {
             let fleet = Fleet::start();
             let (one, other) = (fleet.user().await, fleet.user().await);
             let held: MultiGuard = soon("a lock", majority(&one).lock()).await.unwrap();
+            // A grant that joins late would outlive the step.
+            let all = || (held.held_members() == 3).then_some(());
+            eventually(PATIENCE, "all servers", all).await;
             set(&fleet.clocks[0], ahead, step);
             let tried = soon("an answer", majority(&other).try_lock()).await.unwrap();
             assert!(tried.is_none(), "two have a majority");
