@@ -31,8 +31,22 @@ use crate::{
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Top-level fields without a meaning for a client of locks, or for this one.
-const UNUSED: &[&str] = &[
+/// Fields without a meaning for a client of locks, or for this one, at the top level and in the
+/// sections of modes.
+const UNUSED_ANYWHERE: &[&str] = &[
+    "sslCiphers",
+    "sslProtocols",
+    "sslProvider",
+    "tcpKeepAlive",
+    "tcpKeepAliveCount",
+    "tcpKeepAliveIdle",
+    "tcpKeepAliveInterval",
+    "tcpNoDelay",
+    "tcpUserTimeout",
+];
+
+/// The same at the top level alone.
+const UNUSED_AT_TOP: &[&str] = &[
     "addressResolverGroupFactory",
     "cleanUpKeysAmount",
     "codec",
@@ -50,22 +64,13 @@ const UNUSED: &[&str] = &[
     "protocol",
     "referenceEnabled",
     "reliableTopicWatchdogTimeout",
-    "sslCiphers",
-    "sslProtocols",
-    "sslProvider",
-    "tcpKeepAlive",
-    "tcpKeepAliveCount",
-    "tcpKeepAliveIdle",
-    "tcpKeepAliveInterval",
-    "tcpNoDelay",
-    "tcpUserTimeout",
     "threads",
     "transportMode",
     "useScriptCache",
     "useThreadClassLoader",
 ];
 
-/// The same in the sections of modes. Those of Redisson 3 are the last.
+/// The same in the sections of modes alone. Those of Redisson 3 are the last.
 const UNUSED_OF_MODE: &[&str] = &[
     "checkMasterLinkStatus",
     "checkSentinelsList",
@@ -95,20 +100,11 @@ const UNUSED_OF_MODE: &[&str] = &[
     "sentinelsDiscovery",
     "slaveConnectionMinimumIdleSize",
     "slaveConnectionPoolSize",
-    "sslCiphers",
-    "sslProtocols",
-    "sslProvider",
     "subscriptionConnectionMinimumIdleSize",
     "subscriptionConnectionPoolSize",
     "subscriptionMode",
     "subscriptionTimeout",
     "subscriptionsPerConnection",
-    "tcpKeepAlive",
-    "tcpKeepAliveCount",
-    "tcpKeepAliveIdle",
-    "tcpKeepAliveInterval",
-    "tcpNoDelay",
-    "tcpUserTimeout",
     "credentialsReapplyInterval",
     "failedAttempts",
     "pingTimeout",
@@ -203,8 +199,8 @@ fn read(
     config.sharded_pubsub = servers.sharded_pubsub;
     log_in(&mut config, &servers, &mut top, &mut section)?;
     read_times(&mut config, &servers, &mut top, &mut section)?;
-    section.finish(UNUSED_OF_MODE, &mut unused)?;
-    top.finish(UNUSED, &mut unused)?;
+    section.finish(&[UNUSED_ANYWHERE, UNUSED_OF_MODE].concat(), &mut unused)?;
+    top.finish(&[UNUSED_ANYWHERE, UNUSED_AT_TOP].concat(), &mut unused)?;
     if !unused.is_empty() {
         let unused = unused.join(", ");
         tracing::info!(unused, "fields of Redisson's YAML that have no use here");

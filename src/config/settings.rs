@@ -22,6 +22,14 @@ const RETRY_TIMEOUT: Limits = (Duration::from_millis(10), HOUR);
 const FAIR_WAIT: Limits = (Duration::from_secs(1), HOUR);
 pub(super) const REDISSON_FAIR_WAIT: Limits = (MS, DAY);
 
+/// Checks that a value is within its limits. The error ends a sentence that begins with its name.
+pub(super) fn within(value: Duration, (least, most): Limits) -> Result<Duration, String> {
+    if value < least || value > most {
+        return Err(format!("is {value:?}, but must be between {least:?} and {most:?}"));
+    }
+    Ok(value)
+}
+
 /// Cuts to whole milliseconds, the server's unit. A lease is trusted for no longer than the server
 /// was told.
 pub(crate) fn whole_ms(duration: Duration) -> Duration {
@@ -73,13 +81,8 @@ impl Config {
         let mut deployment = self.deployment()?;
         deployment.tls = self.tls;
         deployment.nat = Nat::read(&self.nat_map)?;
-        let within = |what, value: Duration, (least, most): Limits| {
-            if value < least || value > most {
-                return Err(Error::Config(format!(
-                    "{what} is {value:?}, but must be between {least:?} and {most:?}"
-                )));
-            }
-            Ok(value)
+        let within = |what, value, limits| {
+            within(value, limits).map_err(|why| Error::Config(format!("{what} {why}")))
         };
         if self.replicas != Replicas::None {
             let most = self.command_timeout.saturating_sub(MS);

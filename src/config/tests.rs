@@ -24,6 +24,17 @@ fn nonsense_is_refused() {
     assert!(matches!(long, Err(Error::Config(_))), "{long:?}");
 }
 
+#[test]
+fn a_map_of_addresses_has_hosts_or_places() {
+    let with = |from: &str, to: &str| Config::default().nat_map([(from, to)]).into_settings();
+    for (from, to) in [("a", "10.0.0.1"), ("a:1", "b:2"), ("::1", "h"), ("[::1]:1", "h:1")] {
+        assert!(with(from, to).is_ok(), "{from} {to}");
+    }
+    for (from, to) in [("a", "b:2"), ("a:1", "b"), ("a", ""), ("redis://a", "b"), ("a:b", "c")] {
+        assert!(matches!(with(from, to), Err(Error::Config(_))), "{from} {to}");
+    }
+}
+
 #[cfg(not(feature = "_tls"))]
 #[test]
 fn tls_is_refused_where_it_would_be_plain_text() {

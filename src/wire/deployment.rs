@@ -165,11 +165,11 @@ impl Nat {
 
     /// Where to reach the server that announces this address.
     pub(super) fn reach(&self, announced: Address) -> Address {
-        if let Some(address) = self.addresses.get(&announced) {
-            return address.clone();
+        if let Some(Address { host, port, .. }) = self.addresses.get(&announced) {
+            return Address { host: host.clone(), port: *port, ..announced };
         }
         match self.hosts.get(&announced.host) {
-            Some(host) => Address::new(host, announced.port),
+            Some(host) => Address { host: host.clone(), ..announced },
             None => announced,
         }
     }

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{error::RedisError, runtime::ClientRuntime};
 
-/// How many redirections of one call are followed.
-const MOST_REDIRECTIONS: usize = 4;
+/// How many servers one call is sent to, one after another, by redirections.
+const MOST_SERVERS: usize = 4;
 
 /// The connections of one client.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Router {
             return Err(Failure::refused("CLUSTERDOWN no server is known"));
         };
         let mut asking = false;
-        let mut redirections = 0;
+        let mut servers = 0;
         loop {
             let answer = match confirm {
                 None => node.call(call, asking, bound).await,
@@ -86,13 +86,19 @@ impl Router {
                 return answer;
             }
             self.settings.refresh_requested.notify_one();
+            servers += 1;
+            if servers == MOST_SERVERS {
+                return answer;
+            }
             let routes = self.routes();
             let target = routes.address_of(&node).and_then(|asked| {
                 let mut words = error.text.split_whitespace();
                 asking = words.next() == Some("ASK");
                 let announced = Address::parse(words.nth(1)?, asked)?;
-                let deployment = self.deployment.as_ref();
-                Some(deployment.map_or(announced.clone(), |known| known.nat.reach(announced)))
+                Some(match &self.deployment {
+                    Some(deployment) => deployment.nat.reach(announced),
+                    None => announced,
+                })
             });
             bound = bound.rest();
             let next = match &target {
@@ -100,10 +106,9 @@ impl Router {
                 Some(target) => routes.at(target).cloned(),
                 None => None,
             };
-            redirections += 1;
             match next {
-                Some(next) if redirections < MOST_REDIRECTIONS => node = next,
-                _ => return answer,
+                Some(next) => node = next,
+                None => return answer,
             }
         }
     }

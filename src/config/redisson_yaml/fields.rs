@@ -6,7 +6,10 @@ use super::{
     document::{Entry, Node, Place, Value},
     variables::first_left,
 };
-use crate::{config::settings::Limits, error::Error};
+use crate::{
+    config::settings::{Limits, within},
+    error::Error,
+};
 
 /// The fields of a section that have not been read yet.
 pub(super) struct Fields {
@@ -93,12 +96,8 @@ impl Fields {
     /// A number of milliseconds, as all of Redisson's times are.
     pub(super) fn time(&mut self, name: &str, limits: Limits) -> Result<Option<Duration>, Error> {
         let Some((ms, place)) = self.whole(name)? else { return Ok(None) };
-        let (time, (least, most)) = (Duration::from_millis(ms), limits);
-        if time < least || time > most {
-            let why = format!("is {time:?}, but must be between {least:?} and {most:?}");
-            return Err(self.wrong(place, name, &why));
-        }
-        Ok(Some(time))
+        let time = within(Duration::from_millis(ms), limits);
+        time.map(Some).map_err(|why| self.wrong(place, name, &why))
     }
 
     /// A whole number of 0 or more, and where it stands.

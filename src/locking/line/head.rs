@@ -249,7 +249,7 @@ impl<'a, A: Awaited> Head<'a, A> {
             () = place.nudged() => {}
         }
         // What was seen before the subscription was confirmed may be out of date.
-        self.state_mut().ask_at = None;
+        state.ask_at = None;
     }
 
     /// Updates until when to leave the lock to others. Returns whether that time has just ended.
