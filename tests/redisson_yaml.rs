@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use harness::{
-    Lang, Peer, PeerArgs, PeerError, RedisCluster, RedisServer, Sentinel, skip_or_panic, within,
+    Lang, Peer, PeerArgs, PeerError, RedisCluster, RedisServer, Sentinel, Servers,
+    assert_nothing_left, redis::cmd, skip_or_panic, within,
 };
 use redisson_lock::{Client, Config};
 use tempfile::NamedTempFile;
@@ -30,7 +31,7 @@ async fn jvm(test: &str, yaml: &str) -> Option<(Peer, NamedTempFile)> {
 }
 
 /// Each excludes the other, and is woken by it.
-async fn both_take_the_same_lock(test: &str, yaml: &str) {
+async fn both_take_the_same_lock(test: &str, servers: &dyn Servers, yaml: &str) {
     let Some((jvm, _file)) = jvm(test, yaml).await else { return };
     let java = jvm.party("me", "lock", LOCK);
     let config = Config::from_redisson_yaml(yaml).unwrap();
@@ -53,13 +54,21 @@ async fn both_take_the_same_lock(test: &str, yaml: &str) {
     guard.unlock().await.unwrap();
     client.close().await.unwrap();
     jvm.close().await.unwrap();
+    assert_nothing_left(servers).await;
 }
 
-/// The server's password is that of a variable which every test has.
+/// The password is in a variable which every test has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_one_server_with_a_password_and_a_database() {
+async fn on_one_server_with_a_user_and_a_database() {
     let password = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "redisson-lock".into());
-    let server = RedisServer::builder().arg("--requirepass").arg(password).start();
+    let server = RedisServer::start();
+    let password = format!(">{password}");
+    let user = |name: &str, rights: &[&str]| {
+        cmd("ACL").arg("SETUSER").arg(name).arg(rights).exec(&mut server.client()).unwrap();
+    };
+    user("orders", &["on", &password, "~*", "&*", "+@all"]);
+    // Who does not log in takes no lock.
+    user("default", &["-@scripting"]);
     let yaml = format!(
         r#"
 singleServerConfig:
@@ -67,13 +76,14 @@ singleServerConfig:
   database: 3
   timeout: 2500
   connectionMinimumIdleSize: 1
+username: orders
 password: "${{CARGO_PKG_NAME:-redisson-lock}}"
 lockWatchdogTimeout: 20_000
 codec: !<org.redisson.client.codec.StringCodec> {{}}
 "#,
         server.port()
     );
-    both_take_the_same_lock("on_one_server_with_a_password_and_a_database", &yaml).await;
+    both_take_the_same_lock("on_one_server_with_a_user_and_a_database", &server, &yaml).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,7 +103,7 @@ slavesSyncTimeout: 500
 "#,
         nodes[0], nodes[1]
     );
-    both_take_the_same_lock("on_a_cluster", &yaml).await;
+    both_take_the_same_lock("on_a_cluster", &cluster, &yaml).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,5 +125,5 @@ fairLockWaitTimeout: 300000
         sentinels[0],
         sentinels[1]
     );
-    both_take_the_same_lock("behind_sentinels", &yaml).await;
+    both_take_the_same_lock("behind_sentinels", &sentinel, &yaml).await;
 }

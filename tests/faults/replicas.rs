@@ -38,6 +38,37 @@ async fn as_many_replicas_as_asked_for_confirm_a_hold() {
     end(&master, client).await;
 }
 
+/// As Redisson's `checkLockSyncedSlaves`: all are asked, and one is enough. Without any, none is needed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_all_replicas_is_enough() {
+    let (master, mut replicas) = with_replicas(2).await;
+    let short = Duration::from_secs(1);
+    let client = connect(config(&master).replicas(Replicas::OneOfAll).replica_timeout(short)).await;
+    let lock = client.lock(LOCK);
+    let confirmed = async || {
+        let guard = soon("a lock", lock.lock()).await.unwrap();
+        let by = guard.acknowledged();
+        guard.unlock().await.unwrap();
+        by
+    };
+    assert_eq!(confirmed().await, Some(2), "all are asked");
+    replicas[0].pause();
+    assert_eq!(confirmed().await, Some(1));
+    let all = soon("a refusal", lock.clone().replicas(Replicas::All).lock()).await;
+    assert!(matches!(all, Err(Error::NotReplicated { acknowledged: 1, needed: 2 })), "{all:?}");
+    replicas[1].pause();
+    let refused = soon("a refusal", lock.lock()).await;
+    assert!(is_not_replicated(&refused), "{refused:?}");
+    replicas.iter_mut().for_each(RedisServer::kill);
+    let replicas_left = || {
+        let info: String = master.inspector().query(cmd("INFO").arg("replication"));
+        info.contains("connected_slaves:0").then_some(())
+    };
+    eventually(PATIENCE, "the master to miss its replicas", replicas_left).await;
+    assert_eq!(confirmed().await, Some(0), "there is none to ask");
+    end(&master, client).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_too_few_confirm_is_given_back() {
     let (master, replicas) = with_replicas(1).await;

@@ -108,6 +108,48 @@ async fn an_address_that_leads_to_another_master_by_now_is_connected_to_anew() {
     client.close().await.unwrap();
 }
 
+/// Sentinels that have not heard of a failover yet name the old master, which may still take itself for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
+    let servers = Sentinel::builder().replicas(1).start();
+    let service = Sentinel::MASTER;
+    let (old, heir) = (servers.master(), 1 - servers.master());
+    let url = format!("redis-sentinel://{}?sentinelServiceName={service}", servers.sentinels()[0]);
+    let client = Client::connect(Config::from_url(&url).unwrap()).await.unwrap();
+    client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    eventually(PATIENCE, "the sentinels to begin", || {
+        let mut sentinel = servers.sentinel(0).client();
+        cmd("SENTINEL").arg("FAILOVER").arg(service).exec(&mut sentinel).ok()
+    })
+    .await;
+    let is_replica = || -> Option<()> {
+        let role: String = servers.node(old).inspector().query(cmd("INFO").arg("replication"));
+        role.contains("role:slave").then_some(())
+    };
+    eventually(PATIENCE, "the old master to be a replica", is_replica).await;
+    // A replica grants nothing.
+    client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
+
+    let mut alone = cmd("REPLICAOF");
+    alone.arg("NO").arg("ONE").exec(&mut servers.node(old).client()).unwrap();
+    for sentinel in 0..servers.sentinels().len() {
+        let mut sentinel = servers.sentinel(sentinel).client();
+        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
+        let (host, port) = ("127.0.0.1", servers.node(old).port());
+        let watch = &mut cmd("SENTINEL");
+        watch.arg("MONITOR").arg(service).arg(host).arg(port).arg(2).exec(&mut sentinel).unwrap();
+    }
+    // They are asked every second.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(5) {
+        let guard = client.lock("lock").lock().await.unwrap();
+        let on = |node: usize| servers.node(node).inspector().keys();
+        assert_eq!((on(old), on(heir)), (vec![], vec!["lock".into()]), "{:?}", begun.elapsed());
+        guard.unlock().await.unwrap();
+    }
+    client.close().await.unwrap();
+}
+
 fn start() -> Sentinel {
     Sentinel::builder().down_after(DOWN_AFTER).start()
 }
