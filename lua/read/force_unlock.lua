@@ -20,9 +20,11 @@ if redis.call('hget', KEYS[1], 'mode') ~= 'read' then
 end
 local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
 local fields = redis.call('hgetall', KEYS[1])
+-- no more keys: the server must not be busy for long by what another program wrote
+local budget = 10000
 for i = 1, #fields, 2 do
-  -- no more: the server must not be busy for long by what another program wrote
-  for n = 1, math.min(tonumber(fields[i + 1]) or 0, 1000) do
+  for n = 1, math.min(tonumber(fields[i + 1]) or 0, budget) do
+    budget = budget - 1
     -- pcall: in a slot that moves it may be on another server, and ends with its lease
     redis.pcall('del', tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
   end

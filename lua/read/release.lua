@@ -36,7 +36,7 @@ if redis.call('pttl', KEYS[2]) == -2 then
   redis.call('exists', KEYS[1], KEYS[2])
 end
 -- some of the remaining readers may be dead
-local longest, unknown, most = 0, false, 1000
+local longest, unknown, budget = 0, false, 10000
 if redis.call('hget', KEYS[1], 'mode') == 'write' then
   unknown = true
 elseif redis.call('hlen', KEYS[1]) > 2 then
@@ -45,11 +45,12 @@ elseif redis.call('hlen', KEYS[1]) > 2 then
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' and fields[i] ~= ARGV[1] then
       local count = tonumber(fields[i + 1])
-      if not count or count > most then
-        -- written by another program: the server must not be busy for so long
+      if not count or count > budget then
+        -- not a count of entries, or so many that the server would be busy for long
         unknown, count = true, 0
       end
       for n = 1, count do
+        budget = budget - 1
         local timeout = tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
         local left = redis.pcall('pttl', timeout)
         if type(left) == 'number' and left ~= -2 then

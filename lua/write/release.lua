@@ -20,18 +20,19 @@ if ARGV[2] ~= '0' then
   return 1
 end
 -- the reads under it; each has keys with TTLs of their own
-local longest, unknown, most = 0, false, 1000
+local longest, unknown, budget = 0, false, 10000
 if redis.call('hlen', KEYS[1]) > 2 then
   local tag = KEYS[1]:find('{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}'
   local fields = redis.call('hgetall', KEYS[1])
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' and fields[i] ~= ARGV[1] then
       local count = tonumber(fields[i + 1])
-      if not count or count > most then
-        -- written by another program: the server must not be busy for so long
+      if not count or count > budget then
+        -- not a count of entries, or so many that the server would be busy for long
         unknown, count = true, 0
       end
       for n = 1, count do
+        budget = budget - 1
         local timeout = tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
         local left = redis.pcall('pttl', timeout)
         if type(left) == 'number' and left ~= -2 then

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::held::{self, KINDS, SLACK, all_told, lock_of, one_of_each, rival_of};
-use crate::stage::{SHORT, Stage, assert_redis_error, connect, renewed, soon};
+use crate::stage::{LOCK, SHORT, Stage, WATCHDOG, assert_redis_error, connect, renewed, soon};
 
 /// So soon after a server's pause it serves everybody.
 const BACK: Duration = Duration::from_secs(1);
@@ -177,4 +177,33 @@ async fn a_long_pause(pause: Pause) {
 async fn gets_a_lock_at_once(client: &Client) {
     let guard = soon("a lock", client.lock("afterwards").lock()).await.unwrap();
     guard.unlock().await.unwrap();
+}
+
+/// What another program has written of holders, all of them dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_without_number_do_not_keep_the_server_busy() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let lock = client.read_write_lock(LOCK);
+    let mut junk = cmd("HSET");
+    junk.arg(LOCK);
+    for holder in 0..10_000 {
+        junk.arg(format!("other:{holder}")).arg(1_000);
+    }
+    for lock in [lock.read_lock(), lock.write_lock()] {
+        for forces in [false, true] {
+            let guard = lock.lock().lease(WATCHDOG).await.unwrap();
+            let () = stage.redis().query(&junk);
+            let begun = Instant::now();
+            if forces {
+                assert!(lock.force_unlock().await.unwrap());
+            } else {
+                guard.unlock().await.unwrap();
+            }
+            let took = begun.elapsed();
+            assert!(took < BACK + SLACK, "forces: {forces}: the server was busy for {took:?}");
+            let () = stage.redis().query(cmd("DEL").arg(LOCK));
+        }
+    }
+    held::end(&stage, [client]).await;
 }

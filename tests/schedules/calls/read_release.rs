@@ -8,7 +8,7 @@ examples! {
         a_read_release_under_a_write_leaves_the_ttl, a_read_release_sets_the_count,
         a_read_release_of_what_is_gone_removes_its_timeout_key, a_read_release_with_one_key,
         the_others_have_their_timeout_keys_beside_a_tag, another_count_that_is_no_number_leaves_the_ttl,
-        another_count_that_is_enormous_is_not_counted_to;
+        other_counts_that_are_enormous_are_not_counted_to;
     "read/force_unlock": a_forced_read_release_takes_all, a_forced_read_release_needs_a_reader,
         a_forced_read_release_that_comes_too_late_does_nothing, a_forced_read_release_beside_a_tag,
         a_forced_read_release_has_a_limit;
@@ -116,13 +116,22 @@ fn another_count_that_is_no_number_leaves_the_ttl(scene: &mut Scene) {
     assert_eq!(scene.heard(), "");
 }
 
-fn another_count_that_is_enormous_is_not_counted_to(scene: &mut Scene) {
-    for (count, ttl) in [(1_000, 40), (1_001, 30), (1_000_000_000, 30)] {
-        scene.command(&format!("hset lock mode read A 1 X {count}"));
+fn other_counts_that_are_enormous_are_not_counted_to(scene: &mut Scene) {
+    for (counts, ttl) in [
+        ("X 10000", 40),
+        ("X 10001", 30),
+        ("X 1000000000", 30),
+        ("X 10000 Y -1", 40),
+        ("X 4000 Y 6000", 40),
+        ("X 4000 Y 6001", 30),
+    ] {
+        scene.command("del lock");
+        scene.command(&format!("hset lock mode read A 1 {counts}"));
         scene.command("pexpire lock 30");
-        scene.command("set {lock}:X:rwlock_timeout:1000 1 px 40");
+        scene.command("set {lock}:X:rwlock_timeout:4000 1 px 40");
         assert_eq!(release(scene, 0), "1");
-        assert_eq!(scene.see("lock"), format!("X={count} mode=read for {ttl}"));
+        let left = scene.see("lock");
+        assert!(left.ends_with(&format!(" mode=read for {ttl}")), "{counts}: {left}");
         assert_eq!(scene.heard(), "");
     }
 }
@@ -167,12 +176,13 @@ fn a_forced_read_release_beside_a_tag(scene: &mut Scene) {
 }
 
 fn a_forced_read_release_has_a_limit(scene: &mut Scene) {
-    scene.command("hset lock mode read X 1000000000");
-    for n in [1_000, 1_001] {
-        scene.command(&format!("set {{lock}}:X:rwlock_timeout:{n} 1"));
+    scene.command("hset lock mode read X 4000 Y 1000000000");
+    for key in ["X:rwlock_timeout:4000", "Y:rwlock_timeout:6000", "Y:rwlock_timeout:6001"] {
+        scene.command(&format!("set {{lock}}:{key} 1"));
     }
     assert_eq!(scene.call("read/force_unlock", "lock", "@0 ch publish"), "1");
-    assert_eq!(scene.see("lock"), "none");
-    assert_eq!(scene.see("{lock}:X:rwlock_timeout:1000"), "none");
-    assert_eq!(scene.see("{lock}:X:rwlock_timeout:1001"), "1");
+    for gone in ["lock", "{lock}:X:rwlock_timeout:4000", "{lock}:Y:rwlock_timeout:6000"] {
+        assert_eq!(scene.see(gone), "none", "{gone}");
+    }
+    assert_eq!(scene.see("{lock}:Y:rwlock_timeout:6001"), "1");
 }

@@ -9,7 +9,7 @@ examples! {
     "write/release": a_write_release_frees_the_lock, a_write_release_sets_the_count, a_strangers_write_release_does_nothing,
         a_write_release_leaves_the_writers_reads, reads_that_are_dead_do_not_keep_the_lock,
         a_name_with_a_tag_has_its_timeout_keys_beside_it, a_count_that_is_no_number_leaves_the_ttl,
-        a_count_that_is_enormous_is_not_counted_to;
+        counts_that_are_enormous_are_not_counted_to;
     "write/force_unlock": a_forced_write_release_takes_all, a_forced_write_release_needs_a_writer,
         a_forced_write_release_that_comes_too_late_does_nothing, a_forced_write_release_beside_a_tag,
         a_forced_write_release_has_a_limit;
@@ -123,14 +123,22 @@ fn a_count_that_is_no_number_leaves_the_ttl(scene: &mut Scene) {
     assert_eq!(scene.heard(), "ch 1");
 }
 
-fn a_count_that_is_enormous_is_not_counted_to(scene: &mut Scene) {
-    for (count, ttl) in [(1_000, 40), (1_001, 30), (1_000_000_000, 30)] {
+fn counts_that_are_enormous_are_not_counted_to(scene: &mut Scene) {
+    for (counts, ttl) in [
+        ("X 10000", 40),
+        ("X 10001", 30),
+        ("X 1000000000", 30),
+        ("X 10000 Y -1", 40),
+        ("X 4000 Y 6000", 40),
+        ("X 4000 Y 6001", 30),
+    ] {
         scene.command("del lock");
-        scene.command(&format!("hset lock mode write W:write 1 X {count}"));
+        scene.command(&format!("hset lock mode write W:write 1 {counts}"));
         scene.command("pexpire lock 30");
-        scene.command("set {lock}:X:rwlock_timeout:1000 1 px 40");
+        scene.command("set {lock}:X:rwlock_timeout:4000 1 px 40");
         assert_eq!(scene.call("write/release", "lock", "W:write 0 ch publish"), "1");
-        assert_eq!(scene.see("lock"), format!("X={count} mode=read for {ttl}"));
+        let left = scene.see("lock");
+        assert!(left.ends_with(&format!(" mode=read for {ttl}")), "{counts}: {left}");
         assert_eq!(scene.heard(), "ch 1");
     }
 }
@@ -174,12 +182,13 @@ fn a_forced_write_release_beside_a_tag(scene: &mut Scene) {
 }
 
 fn a_forced_write_release_has_a_limit(scene: &mut Scene) {
-    scene.command("hset lock mode write W:write 1 X 1000000000");
-    for n in [1_000, 1_001] {
-        scene.command(&format!("set {{lock}}:X:rwlock_timeout:{n} 1"));
+    scene.command("hset lock mode write W:write 1 X 4000 Y 1000000000");
+    for key in ["X:rwlock_timeout:4000", "Y:rwlock_timeout:5999", "Y:rwlock_timeout:6000"] {
+        scene.command(&format!("set {{lock}}:{key} 1"));
     }
     assert_eq!(scene.call("write/force_unlock", "lock", "@0 ch publish"), "1");
-    assert_eq!(scene.see("lock"), "none");
-    assert_eq!(scene.see("{lock}:X:rwlock_timeout:1000"), "none");
-    assert_eq!(scene.see("{lock}:X:rwlock_timeout:1001"), "1");
+    for gone in ["lock", "{lock}:X:rwlock_timeout:4000", "{lock}:Y:rwlock_timeout:5999"] {
+        assert_eq!(scene.see(gone), "none", "{gone}");
+    }
+    assert_eq!(scene.see("{lock}:Y:rwlock_timeout:6000"), "1");
 }
