@@ -187,7 +187,7 @@ impl<T: Default> Fifo<T> {
     /// it repeatedly until it is over. With `forgive`, late places have until the next tick,
     /// because this call was late itself.
     pub(crate) fn tick(&self, forgive: bool) -> Tick {
-        let (wakers, tick) = {
+        let (wakers, tick, unclaimed) = {
             let state = &mut *self.state();
             state.ticks += 1;
             let now = state.ticks;
@@ -215,8 +215,11 @@ impl<T: Default> Fifo<T> {
             let first = state.places.front();
             let over = alone && first.is_none_or(|first| first.owes_since.is_none());
             state.ticking = !over;
-            (wakers, Tick { put_out, empty: now_in_line == 0, over })
+            // Nobody is left to inherit it. It is dropped when nothing is locked.
+            let unclaimed = (now_in_line == 0).then(|| std::mem::take(&mut state.legacy));
+            (wakers, Tick { put_out, empty: now_in_line == 0, over }, unclaimed)
         };
+        drop(unclaimed);
         wakers.into_iter().for_each(Waker::wake);
         tick
     }

@@ -73,14 +73,19 @@ impl<'a, A: Awaited> Head<'a, A> {
         awaited: &'a A,
         waiter: &Waiter<'_>,
     ) -> Result<Entered<'a, A>, Box<Error>> {
-        let entered = Instant::now();
+        let mut entered = Instant::now();
         let mut place = Place { awaited, ticket: None, lost: AtomicBool::new(false) };
         if waiter.stands_on_server() {
             return Ok(Entered::Head(Self::new(None, place)));
         }
         let first = poll_fn(|context| {
             let fifo = &awaited.line().fifo;
+            let before = place.ticket;
             let first = fifo.poll_first(&mut place.ticket, context, || awaited.mind());
+            if place.ticket != before {
+                // Anew, if others were let past it. What had happened by then is not its concern.
+                entered = Instant::now();
+            }
             match awaited.check_open() {
                 // In this order: all that are in line when the client is closed are woken.
                 Err(closed) if first.is_pending() => Poll::Ready(Err(closed)),
@@ -191,7 +196,6 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// The server has granted the waiter's request.
     pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
-        self.answered();
         match waiter.order {
             Order::Shared => self.state_mut().opened = Some(Instant::now()),
             _ if waiter.channel.is_none() => self.rest(waiter.first_pause),
@@ -202,7 +206,6 @@ impl<'a, A: Awaited> Head<'a, A> {
     /// The server has said that another holder has the lock, and for how long if known.
     pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) {
         waiter.seen_held = true;
-        self.answered();
         if self.told_to_ask.is_none() {
             self.offer_failed = true;
             self.state_mut().ask_at = None;
@@ -211,11 +214,6 @@ impl<'a, A: Awaited> Head<'a, A> {
         } else {
             self.rest(waiter.pauses.next());
         }
-    }
-
-    /// The server answers again. A waiter that was not polled meanwhile may have its turn only now.
-    fn answered(&mut self) {
-        self.state_mut().failed = None;
     }
 
     /// The server has failed the waiter. Waiters behind it that need the same fail too.

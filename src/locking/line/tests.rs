@@ -226,3 +226,44 @@ async fn once_the_line_is_open_all_who_waited_may_try_and_newcomers_wait() {
     tokio::time::advance(Duration::from_millis(1)).await;
     assert!(matches!(enter(&lock).await, Ok(Entered::Head(_))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_long_ago_fails_nobody_though_nobody_asked_since() {
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    let mut asking = waiter(Order::Local);
+    assert!(matches!(first.next(&mut asking).await, Ok(Next::Ask)));
+    let mut unpolled = Box::pin(enter(&lock));
+    assert!((&mut unpolled).now_or_never().is_none());
+    tokio::time::advance(Duration::from_secs(10)).await;
+    first.failed(&Error::Redis(RedisError::new("gone")), &asking);
+    drop(first);
+    // It is put out, and another is the head: its caller goes away, or it is offered a hold.
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let between = Box::pin(enter(&lock));
+    while !lock.line.fifo.tick(false).put_out {}
+    let Ok(Entered::Head(between)) = between.await else { panic!("not the head") };
+    assert!((&mut unpolled).now_or_never().is_none(), "it stands in line anew");
+    drop(between);
+    let entered = unpolled.await;
+    assert!(matches!(entered, Ok(Entered::Head(_))), "failed by what was an hour ago");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_subscription_is_left_when_the_last_is_put_out() {
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    {
+        let subscribing = first.subscribe("c");
+        tokio::pin!(subscribing);
+        assert!((&mut subscribing).now_or_never().is_none());
+    }
+    let mut unpolled = Box::pin(enter(&lock));
+    assert!((&mut unpolled).now_or_never().is_none());
+    drop(first);
+    assert!(lock.subscriptions.is_subscribed("c"));
+    while !lock.line.fifo.tick(false).put_out {}
+    drop(unpolled);
+    assert!(lock.line.is_empty());
+    assert!(!lock.subscriptions.is_subscribed("c"), "still subscribed, and nobody waits");
+}
