@@ -175,6 +175,9 @@ impl Config {
     /// Sets where to reach a server of a cluster or behind sentinels that announces another address:
     /// a host by a host, or `host:port` by `host:port`. Redisson: `natMapper`. Default: addresses
     /// are as they are announced.
+    ///
+    /// A cluster whose nodes announce host names beside their IP addresses may redirect by either.
+    /// Map both.
     pub fn nat_map<From, To>(mut self, map: impl IntoIterator<Item = (From, To)>) -> Self
     where
         From: Into<String>,

@@ -68,6 +68,7 @@ const UNUSED_AT_TOP: &[&str] = &[
     "transportMode",
     "useScriptCache",
     "useThreadClassLoader",
+    "valkeyCapabilities",
 ];
 
 /// The same in the sections of modes alone. Those of Redisson 3 are the last.
@@ -120,7 +121,7 @@ impl Config {
     /// |---|---|
     /// | `singleServerConfig`, `clusterServersConfig`, `sentinelServersConfig` | [`from_url`](Self::from_url) |
     /// | `username`, `password`, at the top or in the section or in an address | [`username`](Self::username), [`password`](Self::password) |
-    /// | `sentinelUsername`, `sentinelPassword` | [`sentinel_username`](Self::sentinel_username), [`sentinel_password`](Self::sentinel_password) |
+    /// | `sentinelUsername`, `sentinelPassword` | [`sentinel_username`](Self::sentinel_username), [`sentinel_password`](Self::sentinel_password); without them, `password` |
     /// | `database` | the URL's path |
     /// | `lockWatchdogTimeout` | [`watchdog`](Self::watchdog) |
     /// | `fairLockWaitTimeout` | [`redisson_fair_wait`](Self::redisson_fair_wait) |
@@ -183,10 +184,10 @@ fn read(
     let text = variables::replaced(yaml, variable);
     let document = Node::read(&text)?.filter(|node| !node.is_null());
     let document = document.ok_or_else(|| Place::START.error("the file is empty"))?;
-    let mut top = Fields::of(document, "")?;
+    let mut top = Fields::of(document, "", yaml.into())?;
     let (mode, node) = mode(&mut top)?;
     let place = node.place;
-    let mut section = Fields::of(node, &format!("{mode}."))?;
+    let mut section = top.section(node, &format!("{mode}."))?;
     let servers = servers::read(mode, place, &mut section)?;
     for fields in [&mut top, &mut section] {
         servers::refuse_code(fields)?;
@@ -247,9 +248,11 @@ fn log_in(
     // Redisson logs nobody in without a password.
     config.username = found.username.filter(|_| found.password.is_some());
     config.password = found.password;
-    let Credentials { username, password } = servers.sentinel_credentials.clone();
-    config.sentinel_username = username.filter(|_| password.is_some());
-    config.sentinel_password = password;
+    if let Some(Credentials { username, password }) = servers.sentinel_credentials.clone() {
+        config.sentinel_username = username.filter(|_| password.is_some());
+        // Without one of their own, sentinels are told that of the servers, but never its user.
+        config.sentinel_password = password.or_else(|| config.password.clone());
+    }
     Ok(())
 }
 

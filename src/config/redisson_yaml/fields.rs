@@ -1,6 +1,6 @@
 //! [`Fields`]: the fields of one section, each read as the type that Redisson gives it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use super::{
     document::{Entry, Node, Place, Value},
@@ -13,6 +13,8 @@ use crate::{
 
 /// The fields of a section that have not been read yet.
 pub(super) struct Fields {
+    /// The file as it is written: what is not in it came from a variable.
+    file: Rc<str>,
     /// The name of the section and a dot. Empty at the top level.
     path: String,
     entries: BTreeMap<String, Entry>,
@@ -26,13 +28,18 @@ pub(super) struct Text {
 
 impl Fields {
     /// The fields of this section. Of a field that is given twice, Redisson takes the last.
-    pub(super) fn of(node: Node, path: &str) -> Result<Self, Error> {
+    pub(super) fn of(node: Node, path: &str, file: Rc<str>) -> Result<Self, Error> {
         let Value::Map(map) = node.value else {
             let section = if path.is_empty() { "the file" } else { path.trim_end_matches('.') };
             return Err(node.place.error(format_args!("{section} must consist of fields")));
         };
         let entries = map.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
-        Ok(Self { path: path.into(), entries })
+        Ok(Self { file, path: path.into(), entries })
+    }
+
+    /// The fields of a section within this one.
+    pub(super) fn section(&self, node: Node, path: &str) -> Result<Self, Error> {
+        Self::of(node, path, self.file.clone())
     }
 
     /// Takes a field out. `null` is as absent.
@@ -77,7 +84,7 @@ impl Fields {
         let Value::Text { text, .. } = node.value else {
             return Err(self.wrong(node.place, name, "must be a text"));
         };
-        if let Some(variable) = first_left(&text) {
+        if let Some(variable) = first_left(&text, &self.file) {
             let why = format!("needs the environment variable {variable}, which has no value");
             return Err(self.wrong(node.place, name, &why));
         }
@@ -125,6 +132,8 @@ impl Fields {
             None => Ok(()),
             Some(Entry { name, place, .. }) => {
                 let path = self.path;
+                // The rest of a value with a line break may be a secret.
+                let name = if self.file.contains(&*name) { &name } else { "that a variable names" };
                 Err(place.error(format_args!("Redisson has no field {path}{name}")))
             }
         }

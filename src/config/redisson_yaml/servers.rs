@@ -28,7 +28,8 @@ pub(super) struct Servers {
     pub(super) url: String,
     /// Those in the addresses. They win over all others.
     pub(super) credentials: Credentials,
-    pub(super) sentinel_credentials: Credentials,
+    /// `None`: there are no sentinels.
+    pub(super) sentinel_credentials: Option<Credentials>,
     pub(super) nat: BTreeMap<String, String>,
     pub(super) sharded_pubsub: ShardedPubsub,
     /// Whether locks are confirmed by replicas, as everywhere but on a single server.
@@ -100,10 +101,10 @@ fn sentinel(at: At, fields: &mut Fields) -> Result<Servers, Error> {
     let url =
         seeds.url("-sentinel", &format!("/{database}"), &format!("sentinelServiceName={service}&"));
     let of = |text: Option<Text>| text.map(|text| text.text);
-    let sentinel_credentials = Credentials {
+    let sentinel_credentials = Some(Credentials {
         username: of(fields.text("sentinelUsername")?),
         password: of(fields.text("sentinelPassword")?),
-    };
+    });
     let nat = nat(fields)?;
     let credentials = seeds.credentials;
     Ok(Servers {
@@ -137,7 +138,7 @@ fn nat(fields: &mut Fields) -> Result<BTreeMap<String, String>, Error> {
                 return Err(fields.wrong(place, "natMapper", why));
             }
         };
-        let mut mapper = Fields::of(node, "natMapper.")?;
+        let mut mapper = fields.section(node, "natMapper.")?;
         pairs.extend(mapper.pairs(map)?);
         mapper.finish(&[], &mut Vec::new())?;
     }

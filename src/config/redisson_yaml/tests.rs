@@ -6,6 +6,8 @@ use crate::options::ShardedPubsub;
 fn read_with(yaml: &str, has_tls: bool) -> Result<Config, Error> {
     read(yaml, has_tls, |name| match name {
         "CACHE_PASSWORD" => Some("s3cret".into()),
+        "ODD_PASSWORD" => Some("pa${s3cret}word".into()),
+        "BROKEN" => Some("x\ns3cret: y".into()),
         _ => None,
     })
 }
@@ -138,6 +140,7 @@ fn sockets_json_aliases_and_old_fields_are_read() {
         "unix:///run/a.sock"
     );
     assert_eq!(good(r#"{"singleServerConfig": {"address": "valkey://h:1"}}"#).url, "redis://h:1/0");
+    let _ = good(&format!("{ONE}valkeyCapabilities: [REDIRECT]"));
     let _ = good(&format!("{ONE}threads: &n 4\nnettyThreads: *n"));
     let _ = good(
         "singleServerConfig: {address: 'redis://h:1', retryInterval: 1500, pingTimeout: 1000}",
@@ -159,6 +162,31 @@ fn a_short_timeout_shortens_the_time_of_the_replicas() {
     assert_eq!(config.replica_timeout, Duration::from_millis(799));
     assert!(config.into_settings().is_ok());
     assert!(bad(&format!("{yaml}\nslavesSyncTimeout: 800")).contains("slavesSyncTimeout is 800ms"));
+}
+
+#[test]
+fn sentinels_without_a_password_of_their_own_get_that_of_the_servers() {
+    let mode = "sentinelServersConfig: {masterName: m, sentinelAddresses: ['redis://h:1']";
+    for (yaml, username, password) in [
+        (format!("{mode}}}\nusername: u\npassword: p"), None, Some("p")),
+        (format!("{mode}, sentinelPassword: q}}\nusername: u\npassword: p"), None, Some("q")),
+        (format!("{mode}, sentinelUsername: s, sentinelPassword: q}}"), Some("s"), Some("q")),
+        (format!("{mode}}}"), None, None),
+    ] {
+        let config = good(&yaml);
+        assert_eq!(config.sentinel_username.as_deref(), username, "{yaml}");
+        assert_eq!(config.sentinel_password.as_deref(), password, "{yaml}");
+        assert!(config.into_settings().is_ok(), "{yaml}");
+    }
+}
+
+/// The value of a variable is not replaced again, and no error repeats it.
+#[test]
+fn what_looks_like_a_variable_in_a_value_is_none() {
+    let config = good(&format!("{ONE}password: \"${{ODD_PASSWORD}}\""));
+    assert_eq!(config.password.as_deref(), Some("pa${s3cret}word"));
+    let why = bad(&format!("{ONE}password: ${{BROKEN}}"));
+    assert!(why.contains("3, column 1: Redisson has no field that a variable names"), "{why}");
 }
 
 #[test]

@@ -19,9 +19,12 @@ pub(super) fn replaced(text: &str, value: impl Fn(&str) -> Option<String>) -> St
     replaced + rest
 }
 
-/// The name of the first variable that was not replaced.
-pub(super) fn first_left(text: &str) -> Option<&str> {
-    text.match_indices("${").find_map(|(start, _)| Some(variable(&text[start..])?.name))
+/// The name of the first variable of the file's own text that was not replaced. What looks like one
+/// in the value of another is none, and may be a secret.
+pub(super) fn first_left<'a>(text: &'a str, file: &str) -> Option<&'a str> {
+    let mut names =
+        text.match_indices("${").filter_map(|(at, _)| Some(variable(&text[at..])?.name));
+    names.find(|name| file.contains(&format!("${{{name}")))
 }
 
 struct Variable<'a> {
@@ -90,9 +93,12 @@ mod tests {
 
     #[test]
     fn a_variable_without_a_value_is_found() {
-        assert_eq!(first_left("redis://${HOST}:${PORT}"), Some("HOST"));
+        let text = "redis://${HOST}:${PORT}";
+        assert_eq!(first_left(text, text), Some("HOST"));
+        assert_eq!(first_left(text, "redis://${VALUE}:${PORT}"), Some("PORT"));
+        assert_eq!(first_left(text, "${VALUE}"), None);
         for text in ["", "x", "${", "${}", "${ A }", "$A", "${A-b}"] {
-            assert_eq!(first_left(text), None, "{text}");
+            assert_eq!(first_left(text, text), None, "{text}");
         }
     }
 }
