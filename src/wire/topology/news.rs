@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use super::slots::View;
 use crate::wire::answers::Failure;
 
-/// For how long after the news of a failover sentinels that have not heard of it are not believed.
-/// They tell each other every 2 s.
+/// For how long after a failover was last told of sentinels that have not heard of it are not
+/// believed. They tell each other every 2 s.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// The epoch of the last failover, and when it was first told.
+/// The epoch of the last failover, and when it was last told.
 #[derive(Default)]
 pub(super) struct News(Option<(u64, Instant)>);
 
@@ -25,7 +25,6 @@ impl News {
             Some((known, since)) if told < known && now < since + CATCH_UP => {
                 Err(Failure::refused("those who answer have not heard of the last failover yet"))
             }
-            Some((known, _)) if told == known => Ok(()),
             _ => {
                 self.0 = Some((told, now));
                 Ok(())
@@ -56,7 +55,17 @@ mod tests {
         news.check(&[says(3), says(4)], begun + CATCH_UP / 2).unwrap();
         news.check(&[View::default()], begun + CATCH_UP / 2).unwrap();
         // Sentinels that were set up anew count from the beginning.
-        news.check(&[says(1)], begun + CATCH_UP).unwrap();
-        news.check(&[says(4)], begun + CATCH_UP).unwrap();
+        news.check(&[says(1)], begun + 2 * CATCH_UP).unwrap();
+        news.check(&[says(4)], begun + 2 * CATCH_UP).unwrap();
+    }
+
+    /// Sentinels that are cut off lag for as long as that lasts.
+    #[test]
+    fn one_that_lags_is_not_believed_when_those_who_know_are_silent_for_a_moment() {
+        let (mut news, begun) = (News::default(), Instant::now());
+        for second in 0..100 {
+            news.check(&[says(3), says(4)], begun + Duration::from_secs(second)).unwrap();
+        }
+        news.check(&[says(3)], begun + Duration::from_secs(101)).unwrap_err();
     }
 }
