@@ -231,7 +231,7 @@ impl Node {
 
     async fn close(&self, within: Duration) {
         let (commands, subscriber) = (self.commands.quit(within), self.subscriber.quit(within));
-        tokio::join!(commands, subscriber, self.replicas.quit());
+        tokio::join!(commands, subscriber, self.replicas.quit(within));
     }
 }
 

@@ -3,11 +3,14 @@
 //! `WAIT` blocks everything that follows it on its connection. Such calls therefore use their own
 //! connections, one call at a time on each.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, timeout_at},
+    sync::{Semaphore, SemaphorePermit, watch},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
@@ -20,7 +23,10 @@ use super::{
     script::{Arg, Invocation, Reply},
     session::{Bound, Session, quit_all},
 };
-use crate::options::{Acknowledged, Replicas};
+use crate::{
+    determinism::select,
+    options::{Acknowledged, Replicas},
+};
 
 /// How many calls to one server may wait for replicas at the same time. Further calls wait for
 /// them.
@@ -35,6 +41,8 @@ pub(super) struct ReplicaPool {
     /// `None`: closed.
     idle: Mutex<Option<Vec<Arc<Session>>>>,
     places: Semaphore,
+    /// Whether calls under way are to end without an answer.
+    abandoned: watch::Sender<bool>,
 }
 
 /// A connection that one call uses. It returns to the pool when the server has sent its last answer
@@ -48,7 +56,8 @@ struct Checkout<'a> {
 impl ReplicaPool {
     pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, commands: Link) -> Self {
         let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MAX_CONNECTIONS));
-        Self { endpoint, settings, commands, idle, places }
+        let abandoned = watch::Sender::new(false);
+        Self { endpoint, settings, commands, idle, places, abandoned }
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Vec<Arc<Session>>>> {
@@ -103,6 +112,13 @@ impl ReplicaPool {
         confirm: Confirm,
         bound: Bound,
     ) -> Answer {
+        select! {
+            answer = self.ask(call, asking, confirm, bound) => answer,
+            () = self.abandoned() => Err(Failure::gone()),
+        }
+    }
+
+    async fn ask(&self, call: &Invocation, asking: bool, confirm: Confirm, bound: Bound) -> Answer {
         let checkout = self.checkout(bound.by).await?;
         let session = checkout.session.clone();
         let channels = self.settings.channels;
@@ -152,10 +168,17 @@ impl ReplicaPool {
         }
     }
 
-    pub(super) async fn quit(&self) {
-        // Those in use close with their calls.
+    /// Completes when calls are to end without an answer.
+    async fn abandoned(&self) {
+        let _ = self.abandoned.subscribe().wait_for(|abandoned| *abandoned).await;
+    }
+
+    /// Closes it for good. Calls under way may take so long to end with their answers.
+    pub(super) async fn quit(&self, within: Duration) {
         let idle = self.idle().take();
-        quit_all(idle.into_iter().flatten()).await;
+        let unused = self.places.acquire_many(MAX_CONNECTIONS as u32);
+        let _ = tokio::join!(quit_all(idle.into_iter().flatten(), within), timeout(within, unused));
+        self.abandoned.send_replace(true);
     }
 }
 

@@ -226,8 +226,8 @@ impl Drop for Session {
 }
 
 /// Closes connections.
-pub(super) async fn quit_all(sessions: impl IntoIterator<Item = Arc<Session>>) {
-    join_all(sessions.into_iter().map(async |session| session.quit(QUIT_TIMEOUT).await)).await;
+pub(super) async fn quit_all(sessions: impl IntoIterator<Item = Arc<Session>>, within: Duration) {
+    join_all(sessions.into_iter().map(async |session| session.quit(within).await)).await;
 }
 
 /// The result of a task that does not panic. It has none when its runtime has ended.

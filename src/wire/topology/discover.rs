@@ -24,7 +24,7 @@ use crate::{
         connection::{ConnectionSettings, Driver, OnBreak, Options},
         deployment::{Address, Deployment, Servers},
         script::{Arg, Reply},
-        session::{Session, quit_all},
+        session::{QUIT_TIMEOUT, Session, quit_all},
     },
 };
 
@@ -75,8 +75,7 @@ impl Discovery {
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
         let ConnectionSettings { driver, runtime, .. } = settings.clone();
         let (deployment, late) = (deployment.clone(), Late::default());
-        let news = News::default();
-        Self { driver, runtime, deployment, kind, sources, configured, late, news }
+        Self { driver, runtime, deployment, kind, sources, configured, late, news: News::default() }
     }
 
     pub(in crate::wire) fn is_cluster(&self) -> bool {
@@ -193,7 +192,8 @@ impl Discovery {
 
     pub(in crate::wire) async fn quit(&mut self) {
         let late = take_late(&self.late).into_iter().map(|(_, session)| session);
-        quit_all(self.sources.drain(..).filter_map(|(_, session)| session).chain(late)).await;
+        let known = self.sources.drain(..).filter_map(|(_, session)| session);
+        quit_all(known.chain(late), QUIT_TIMEOUT).await;
     }
 }
 

@@ -1,0 +1,132 @@
+//! Callers that join a node, and nodes that are replaced.
+
+use std::sync::atomic::AtomicUsize;
+
+use harness::RedisServer;
+use tokio::{sync::Notify, time::sleep};
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
+use super::*;
+use crate::{
+    options::Replicas,
+    runtime::ClientRuntime,
+    wire::{
+        Confirm,
+        connection::Channels,
+        fred::FredDriver,
+        script::{Invocation, Script},
+        session::Bound,
+        url::read_url,
+    },
+};
+
+/// A router that knows no server yet.
+fn router(port: u16) -> Arc<Router> {
+    let settings = ConnectionSettings {
+        driver: Arc::new(FredDriver::new(None).unwrap()),
+        runtime: ClientRuntime::current(),
+        command_timeout: Duration::from_secs(3),
+        channels: Channels::Plain,
+        sink: Arc::new(drop),
+        refresh_requested: Arc::new(Notify::new()),
+        on_break: OnBreak::Reconnect,
+    };
+    let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
+    Arc::new(Router::new(settings, true, Some(deployment), false, Routes::default()))
+}
+
+fn in_time() -> Instant {
+    Instant::now() + Duration::from_secs(3)
+}
+
+#[tokio::test]
+async fn a_master_that_broke_is_connected_to_once_by_whatever_name() {
+    let server = RedisServer::start();
+    let router = router(server.port());
+    let alias = Address::new("127.0.0.1", server.port());
+    let mut named = Address::new("localhost", server.port());
+    let node = router.joining(&named, in_time()).await.unwrap();
+    // As the next map names it.
+    named.alias = Some(alias.host.clone());
+    *router.routes.write().unwrap() = Arc::new(router.routes().with(&named, &node));
+    assert_eq!(router.joining(&alias, in_time()).await.unwrap(), node);
+
+    node.quit().await;
+    let again = router.joining(&alias, in_time()).await.unwrap();
+    assert_ne!(again, node);
+    assert_eq!(router.joining(&alias, in_time()).await.unwrap(), again);
+    assert_eq!(router.joining(&named, in_time()).await.unwrap(), again);
+    assert_eq!(router.routes().address_of(&again), Some(&named));
+    again.quit().await;
+}
+
+/// They try the server that has replaced it. Those that replicas must confirm do so, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_of_a_replaced_server_that_hangs_are_let_go() {
+    static SCRIPT: Script = Script::new("one", "return 1");
+    let call = Invocation { script: &SCRIPT, keys: 1, args: vec!["k".into()] };
+    let confirm =
+        Confirm { replicas: Replicas::OneOfAll, timeout: Duration::from_secs(1), is_due: |_| true };
+    for confirm in [None, Some(confirm)] {
+        let server = RedisServer::start();
+        let router = router(server.port());
+        let address = Address::new("localhost", server.port());
+        let node = router.joining(&address, in_time()).await.unwrap();
+        let ask = || {
+            let (node, call) = (node.clone(), call.clone());
+            async move {
+                let bound = Bound::of(Duration::from_secs(10));
+                match confirm {
+                    None => node.call(&call, false, bound).await,
+                    Some(confirm) => node.call_confirmed(&call, false, confirm, bound).await,
+                }
+            }
+        };
+        ask().await.unwrap();
+        server.pause();
+        let asked = tokio::spawn(ask());
+        sleep(Duration::from_millis(200)).await;
+        let begun = Instant::now();
+        node.retire().await;
+        let answer = asked.await.unwrap();
+        assert!(answer.is_err() && begun.elapsed() < Duration::from_secs(2), "{answer:?}");
+        server.resume();
+    }
+}
+
+/// Counts warnings.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test]
+async fn a_master_that_cannot_be_reached_is_warned_of_once() {
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = Address::new("127.0.0.1", listener.local_addr().unwrap().port());
+    drop(listener);
+    let router = router(at.port);
+    for _ in 0..5 {
+        assert!(router.joining(&at, in_time()).await.is_none());
+    }
+    assert_eq!(warnings.0.load(Ordering::Relaxed), 1);
+}
