@@ -157,6 +157,7 @@ impl<'a> Attempt<'a> {
                 Ok(held @ AcquireReply::Held(_)) => return Ok(held),
                 Err(error) => error,
             };
+            engine.check_open()?; // Closing the client ends its calls.
             engine
                 .may_retry(error, &mut backoff, retry_until)
                 .boxed()
