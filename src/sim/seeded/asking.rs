@@ -1,6 +1,6 @@
 //! How a caller asks for a lock of any kind.
 
-use std::{future::IntoFuture, time::Duration};
+use std::future::IntoFuture;
 
 use futures::{FutureExt, future::BoxFuture};
 use judge::{Call, Place, Rule};
@@ -86,8 +86,6 @@ impl Caller {
 
     /// The same as the judge knows it. `guard`: the number of the guard that it would give.
     pub(super) fn call(&self, operation: &Operation, owned: bool, guard: u64) -> Call {
-        // Who is not polled gives no answer.
-        let unpolled = operation.unpolled.unwrap_or(Duration::ZERO);
         let rule = match operation.kind {
             Kind::All => Rule::All,
             Kind::Majority => Rule::Majority,
@@ -100,7 +98,7 @@ impl Caller {
             rule,
             owner: owned.then(|| format!("t{}", self.task)),
             lease: operation.lease.map(nanos),
-            wait: wait.map(|wait| nanos(wait + unpolled)),
+            wait: wait.map(nanos),
         }
     }
 

@@ -8,14 +8,14 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use judge::{Answer, Fault};
+use judge::Answer;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     guard::{Got, Holding, ids},
     kind::Kind,
     plan::{End, Operation, TaskPlan},
-    recorder::code,
+    recorder::{Underway, code},
     world::World,
 };
 use crate::{Client, Error, Loss, Owner, Replicas};
@@ -97,8 +97,9 @@ impl Caller {
         let recorder = &self.world.recorder;
         let guard = recorder.guard();
         let asked = recorder.invoke(self.client, self.call(operation, owner.is_some(), guard));
+        let begun = Instant::now();
         let future = self.asking(operation, owner);
-        let future = self.as_polled(operation, future);
+        let future = self.as_polled(operation, future, &asked);
         let got = match operation.cut {
             Some(cut) => timeout(cut, future).await.ok(),
             None => Some(future.await),
@@ -111,20 +112,25 @@ impl Caller {
             Ok(None) => Answer::Refused,
             Err(error) => Answer::Error { code: code(error) },
         });
-        self.examine(number, operation, &got);
+        self.examine(number, operation, &got, begun.elapsed());
         let got = got.ok()??;
         Some(Holding::new(&self.world, self.client, guard, got))
     }
 
-    async fn as_polled<T>(&self, operation: &Operation, future: BoxFuture<'_, T>) -> T {
+    async fn as_polled<T>(
+        &self,
+        operation: &Operation,
+        future: BoxFuture<'_, T>,
+        asked: &Underway,
+    ) -> T {
         let mut future = pin!(future);
         if let Some(pause) = operation.unpolled {
             if let Some(done) = future.as_mut().now_or_never() {
                 return done;
             }
-            // Those behind it in the line of the process wait longer, too.
-            let _fault = self.world.recorder.begin(Fault::Delay, "not polled".into());
+            asked.polled(false);
             sleep(pause).await;
+            asked.polled(true);
         }
         future.await
     }
@@ -156,8 +162,15 @@ impl Caller {
     }
 
     /// Answers that no acquisition should have.
-    fn examine(&self, number: usize, operation: &Operation, got: &Got) {
-        let Err(error) = got else { return };
+    fn examine(&self, number: usize, operation: &Operation, got: &Got, took: Duration) {
+        let several = matches!(operation.kind, Kind::All | Kind::Majority);
+        let error = match got {
+            Ok(Some(guard)) if !guard.is_held() && !several => {
+                return self.find(&format!("stale: {:?} was lost when granted", operation.kind));
+            }
+            Ok(_) => return,
+            Err(error) => error,
+        };
         let owned = operation.again.is_some();
         let asks_replicas = self.world.options.replicas[self.client] != Replicas::None;
         let expected = match error {
@@ -165,8 +178,12 @@ impl Caller {
             Error::Redis(_) | Error::Closed => true,
             // The grant came too late; or, within a hold or among several, one was lost.
             Error::NotHeld { why } => {
-                let several = matches!(operation.kind, Kind::All | Kind::Majority);
-                operation.inner || several || *why == Loss::Expired
+                // What another of the process left to it had at least half of this, or most of a lease.
+                let least = match operation.lease {
+                    Some(lease) => lease.mul_f64(0.85),
+                    None => self.world.options.watchdog.mul_f64(0.45),
+                };
+                operation.inner || several || *why == Loss::Expired && took >= least
             }
             Error::WouldDeadlock { .. } => owned,
             Error::NotReplicated { .. } => asks_replicas && !operation.unconfirmed,

@@ -45,7 +45,7 @@ impl Guard {
         }
     }
 
-    fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         match self {
             Self::One(guard) => guard.is_held(),
             Self::Fenced(guard) => guard.is_held(),

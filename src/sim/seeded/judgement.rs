@@ -70,10 +70,6 @@ fn bounds(plan: &Plan) -> Bounds {
     let options = &plan.options;
     let command_timeout = nanos(options.command_timeout);
     let repeated = nanos(repeated(plan));
-    // What comes back from an old copy is nobody's, and nobody knows that.
-    let comes_back = plan.mishaps().any(|mishap| mishap.what.brings_back());
-    let longest = nanos(options.watchdog.max(options.lease + Duration::from_millis(20)));
-    let undo = 2 * command_timeout + 5 * SECOND + repeated;
     Bounds {
         watchdog: nanos(options.watchdog),
         command_timeout,
@@ -82,8 +78,12 @@ fn bounds(plan: &Plan) -> Bounds {
         // The longest way there and back of a calm network.
         rtt: 8 * MS,
         slack: 100 * MS,
-        undo: if comes_back { undo.max(longest) } else { undo },
+        undo: 2 * command_timeout + 5 * SECOND + repeated,
         recovery: recovery(options),
+        // Nobody has to wait until he looks again by himself.
+        news: SECOND,
+        // Two signs are waited for, and those that stand behind one that gives none may not either.
+        idle: 4 * SECOND,
         turn: None,
         failover: 2 * SECOND,
         follow: SECOND + recovery(options),

@@ -111,9 +111,18 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Whether holds come back that were released.
-    pub(super) fn brings_back(&self) -> bool {
-        matches!(self, Self::FailOver { .. } | Self::Restart { data: Data::Old(_), .. })
+    /// Whether it costs no hold that is renewed.
+    pub(super) fn is_harmless(&self) -> bool {
+        match self {
+            Self::Weather { weather, .. } => {
+                let lose_message = weather.lose_message;
+                *weather == Weather { lose_message, ..Weather::default() }
+            }
+            Self::Refuse { why, .. } => *why == Refusal::OutOfMemory,
+            Self::Gap { .. } | Self::Deaf { .. } | Self::ForgetScripts { .. } => true,
+            Self::EndRuntime { .. } | Self::Unreplicated { .. } => true,
+            _ => false,
+        }
     }
 }
 

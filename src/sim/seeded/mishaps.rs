@@ -59,6 +59,9 @@ async fn happen(world: Arc<World>, at: Instant, end: Instant, what: What, tasks:
     };
     sleep_until(at).await;
     world.trace.note(format_args!("MISHAP {what:?}"));
+    if !what.is_harmless() {
+        world.trouble();
+    }
     let class = match what {
         What::FailOver { .. } => Fault::Failover,
         What::Restart { data: Data::None | Data::Old(_), .. } => Fault::Data,

@@ -138,6 +138,7 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
     let server = rng.usize(0..options.servers);
     Operation {
         pause: match options.hurried {
+            _ if maybe(rng, 6) => ms(0),
             _ if options.crowd => spread(rng, 20),
             true => spread(rng, traffic / 4),
             false => ms(rng.u64(0..traffic / 3)),
@@ -148,10 +149,16 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
         wait,
         lease,
         cut: (options.cuts && maybe(rng, 4)).then(|| spread(rng, 2_000)),
-        unpolled: (options.unpolled && maybe(rng, 6)).then(|| spread(rng, 6_000)),
-        hold: spread(rng, longest),
+        unpolled: (options.unpolled && maybe(rng, 6)).then(|| spread(rng, 20_000)),
+        // Some leases are over just when their holder is done.
+        hold: match lease {
+            Some(lease) if lease < ms(8_000) && maybe(rng, 3) => {
+                lease.mul_f64(0.9 + rng.f64() / 10.0)
+            }
+            _ => spread(rng, longest),
+        },
         asleep: maybe(rng, 6),
-        again: (options.owners && maybe(rng, 3)).then(|| match kind {
+        again: (options.owners && maybe(rng, 2)).then(|| match kind {
             Kind::Write | Kind::Read => *rng.choice(&[Kind::Write, Kind::Read]).unwrap(),
             kind => kind,
         }),

@@ -61,6 +61,7 @@ impl Caller {
             }
             Question::Force => {
                 self.world.take_state();
+                self.world.trouble();
                 let lock = match lock.kind {
                     judge::Kind::Read => Place { kind: judge::Kind::Write, ..lock },
                     _ => lock,

@@ -137,6 +137,13 @@ impl Drop for Lasting {
 }
 
 impl Underway {
+    /// Its future is polled no more, or again.
+    pub(super) fn polled(&self, polled: bool) {
+        let op = self.op;
+        self.recorder
+            .note(self.client, if polled { What::Polled { op } } else { What::Idle { op } });
+    }
+
     pub(super) fn answer(mut self, answer: Answer) {
         self.answered = true;
         self.recorder.note(self.client, What::Answer { op: self.op, answer });

@@ -133,6 +133,9 @@ impl Link {
     ) -> Result<Reply, WireError> {
         let by = Instant::now() + self.command_timeout;
         let run = move |link: &Self| link.server.run(&link.name, &call);
+        // Its connection is one of its own, so calls that are sent later may overtake it.
+        let behind = Self::takes(&mut self.state());
+        sleep(behind).await;
         let reply = self.clone().ask(Some(by), run).await?;
         if !(confirm.is_due)(&reply) {
             return Ok(reply);

@@ -47,6 +47,7 @@ pub(super) struct Log {
     pub(super) findings: Vec<String>,
     pub(super) longest_wait: Duration,
     lost_state: bool,
+    troubled: bool,
 }
 
 /// A process: one client of each server, or of the cluster.
@@ -105,9 +106,14 @@ impl World {
         self.healed.store(healed, Ordering::Relaxed);
     }
 
-    /// Whether nothing has happened that can cost a hold that is renewed.
+    /// Whether nothing has happened so far that can cost a hold that is renewed.
     pub(super) fn is_calm(&self) -> bool {
-        self.options.faults.iter().all(|fault| fault.is_harmless()) && !self.options.force
+        !self.log().troubled
+    }
+
+    /// Something has.
+    pub(super) fn trouble(&self) {
+        self.log().troubled = true;
     }
 
     /// A server may have lost what it has granted.
@@ -148,9 +154,8 @@ fn policy(replicas: Replicas) -> Policy {
     match replicas {
         Replicas::None => Policy::None,
         Replicas::AtLeast(least) => Policy::AtLeast(least),
-        Replicas::All => Policy::All,
-        // It promises no more, where no replica is connected.
-        Replicas::OneOfAll => Policy::None,
+        // A server has one replica here.
+        Replicas::All | Replicas::OneOfAll => Policy::All,
     }
 }
 

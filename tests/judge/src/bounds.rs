@@ -45,6 +45,10 @@ pub struct Bounds {
     pub courtesy: Nanos,
     /// How often a waiter looks that hears nothing.
     pub poll: Nanos,
+    /// How soon a waiter takes a lock that is freed, where nothing is wrong with the messages.
+    pub news: Nanos,
+    /// For how long one that is not polled may keep those of its process waiting that came after it.
+    pub idle: Nanos,
     /// How long after all faults have ended each process that waits has had a turn. Traffic decides how long
     /// that is; `None`: it is not judged.
     pub turn: Option<Nanos>,
@@ -75,6 +79,8 @@ impl Default for Bounds {
             recovery: SECOND,
             courtesy: 100 * MS,
             poll: 3 * SECOND,
+            news: 3 * SECOND,
+            idle: 3 * SECOND,
             turn: None,
             failover: 0,
             follow: SECOND,

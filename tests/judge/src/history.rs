@@ -74,6 +74,16 @@ pub enum What {
         /// Its number.
         op: u64,
     },
+    /// The operation's future is not polled from now on. Others may pass it by.
+    Idle {
+        /// Its number.
+        op: u64,
+    },
+    /// It is polled again.
+    Polled {
+        /// Its number.
+        op: u64,
+    },
     /// A guard is dropped: about to be, for what is stamped is the moment before.
     Drop {
         /// The guard.

@@ -8,6 +8,9 @@
 //!   invocation of the release, the drop, the moment he is told of the loss, or the death of his process. A time in
 //!   which the process sleeps is no part of it, up to its first event afterwards, or [`Bounds::wake`] after it goes on.
 //! - **Tenure**: the time in which a holder id holds a lock on the server, by the witness.
+//! - **Brought back**: a hold, or a place in line, that had ended, and that the next master has in old data. Nobody knows
+//!   of it: a hold lasts for the lease that the data say, a place is dropped by the next who waits behind it.
+//! - **Idle**: an operation whose future is not polled. That time is not its own: no answer is due, and it takes no free lock.
 //! - **Calm**: without a fault, [`Bounds::recovery`] after it included.
 //!
 //! # Checks

@@ -18,6 +18,8 @@ pub(crate) struct Op<'a> {
     pub(crate) outcome: Outcome<'a>,
     /// When it was over: answered, cut, or its process dead. `None`: it was under way when the run ended.
     pub(crate) over: Option<Nanos>,
+    /// When its future was not polled.
+    pub(crate) idle: Vec<Span>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +47,8 @@ pub(crate) struct Guard<'a> {
     /// The acquisition.
     pub(crate) invoked: Nanos,
     pub(crate) granted: Nanos,
+    /// When the acquisition was not polled.
+    pub(crate) idle: Vec<Span>,
     pub(crate) holds: Vec<&'a Held>,
     pub(crate) token: Option<u64>,
     pub(crate) acknowledged: Option<u32>,
@@ -172,6 +176,12 @@ impl<'a> Run<'a> {
     /// The pieces of a span in which the process was awake.
     pub(crate) fn awake(&self, process: &str, span: Span) -> Vec<Span> {
         span.without(&self.processes[process].sleeps)
+    }
+
+    /// The pieces of a span in which the operation could go on: its process was awake, and it was polled.
+    pub(crate) fn polled(&self, op: &Op<'a>, span: Span) -> Vec<Span> {
+        let awake = self.awake(op.process, span);
+        awake.into_iter().flat_map(|piece| piece.without(&op.idle)).collect()
     }
 
     /// Whether the process has an acquisition of the lock under way at some moment of the span.
@@ -310,8 +320,19 @@ impl<'a> Reader<'a> {
                 Some(index) => self.answer(event, index, answer),
                 None => self.flaw(event, format!("an answer to #{op}, which is not under way")),
             },
+            What::Idle { op } | What::Polled { op } => match self.under_way.get(&(name, *op)) {
+                Some(&index) if matches!(event.what, What::Polled { .. }) => {
+                    self.polled(index, event.at);
+                }
+                Some(&index) => {
+                    let span = Span { from: event.at, to: self.run.end };
+                    self.run.ops[index].idle.push(span);
+                }
+                None => self.flaw(event, format!("#{op} is not polled, and not under way")),
+            },
             What::Cut { op } => match self.under_way.remove(&(name, *op)) {
                 Some(index) => {
+                    self.polled(index, event.at);
                     self.run.ops[index].over = Some(event.at);
                     self.run.ops[index].outcome = Outcome::Cut;
                 }
@@ -379,6 +400,7 @@ impl<'a> Reader<'a> {
             self.under_way.range(first..=(name, u64::MAX)).map(|(key, _)| *key).collect();
         for key in lost {
             let index = self.under_way.remove(&key).expect("is there");
+            self.polled(index, at);
             self.run.ops[index].over = Some(at);
         }
         for (_, index) in self.guards.range(first..=(name, u64::MAX)) {
@@ -389,7 +411,8 @@ impl<'a> Reader<'a> {
     fn invoke(&mut self, event: &'a Event, number: u64, call: &'a Call) {
         let process = event.process.as_str();
         let (invoked, outcome) = (event.at, Outcome::Unknown);
-        self.run.ops.push(Op { process, number, call, invoked, outcome, over: None });
+        let op = Op { process, number, call, invoked, outcome, over: None, idle: Vec::new() };
+        self.run.ops.push(op);
         let index = self.run.ops.len() - 1;
         if self.used.insert((process, number), ()).is_some() {
             return self.flaw(event, format!("#{number} is used twice"));
@@ -399,6 +422,14 @@ impl<'a> Reader<'a> {
             Call::Unlock { guard } => self.give_back(event, *guard, Some(index)),
             Call::Check { guard } | Call::Use { guard, .. } => drop(self.guard(event, *guard)),
             _ => {}
+        }
+    }
+
+    /// The operation is polled again, if it was not.
+    fn polled(&mut self, index: usize, at: Nanos) {
+        let end = self.run.end;
+        if let Some(idle) = self.run.ops[index].idle.last_mut() {
+            idle.to = if idle.to == end { at } else { idle.to };
         }
     }
 
@@ -420,6 +451,7 @@ impl<'a> Reader<'a> {
 
     fn answer(&mut self, event: &'a Event, index: usize, answer: &'a Answer) {
         let (at, end) = (event.at, self.run.end);
+        self.polled(index, at);
         let op = &mut self.run.ops[index];
         (op.over, op.outcome) = (Some(at), Outcome::Answered(answer));
         let (process, invoked, call) = (op.process, op.invoked, op.call);
@@ -440,6 +472,7 @@ impl<'a> Reader<'a> {
                     lease: *lease,
                     invoked,
                     granted: at,
+                    idle: self.run.ops[index].idle.clone(),
                     holds: holds.iter().collect(),
                     token: *token,
                     acknowledged: *acknowledged,

@@ -42,9 +42,17 @@ pub(crate) struct Tenure<'a> {
     /// When its lease was set, and the end it was given. The first is the grant.
     pub(crate) leases: Vec<(Nanos, Nanos)>,
     pub(crate) counts: Vec<(Nanos, u32)>,
+    /// It had ended, and the next master did not know that: when the lease ends that it had in its data.
+    pub(crate) brought_back: Option<Nanos>,
 }
 
 impl Tenure<'_> {
+    /// When the lease would have ended that it had at a moment.
+    fn lease(&self, at: Nanos) -> Nanos {
+        let set = self.leases.partition_point(|(when, _)| *when <= at);
+        set.checked_sub(1).map_or(0, |last| self.leases[last].1)
+    }
+
     /// The hold count at a moment.
     pub(crate) fn count(&self, at: Nanos) -> u32 {
         let set = self.counts.partition_point(|(when, _)| *when <= at);
@@ -58,6 +66,8 @@ pub(crate) struct Stay<'a> {
     pub(crate) id: &'a str,
     pub(crate) span: Span,
     pub(crate) why: Option<Leave>,
+    /// It had left, and the next master did not know that.
+    pub(crate) brought_back: bool,
 }
 
 /// A grant, and the line at that moment.
@@ -285,6 +295,8 @@ fn take_over<'a>(lock: &mut Lock<'a>, replay: Replay<'a>, until: Nanos, next: Op
                 };
                 tenure.last = number;
                 tenure.until = was.max(raw.until);
+                let back = tenure.brought_back.is_some().then(|| raw.lease(from));
+                tenure.brought_back = tenure.brought_back.max(back);
                 tenure.leases.extend(raw.leases.iter().filter(|(at, _)| *at >= from));
                 // It may know of an earlier count.
                 tenure.counts.retain(|(at, _)| *at < from);
@@ -295,7 +307,8 @@ fn take_over<'a>(lock: &mut Lock<'a>, replay: Replay<'a>, until: Nanos, next: Op
             None => {
                 let span = Span { from: raw.span.from.max(from), to };
                 seen = lock.tenures.len();
-                lock.tenures.push(Tenure { span, ..raw });
+                let brought_back = inherited.then(|| raw.lease(from));
+                lock.tenures.push(Tenure { span, brought_back, ..raw });
             }
         }
         if lost.is_some()
@@ -309,7 +322,18 @@ fn take_over<'a>(lock: &mut Lock<'a>, replay: Replay<'a>, until: Nanos, next: Op
             lock.tenures[seen].cause = Cause::GrantLost { synced };
         }
     }
-    lock.stays.extend(replay.stays);
+    // Who has left the line before is known from the master before.
+    let stays = replay.stays.into_iter().filter(|stay| number == 0 || stay.span.to > from);
+    let stays: Vec<_> = stays
+        .map(|mut stay| {
+            let stood =
+                lock.stays.iter().any(|before| before.id == stay.id && before.why.is_none());
+            stay.brought_back = stay.span.from < from && !stood;
+            stay.span.from = stay.span.from.max(from);
+            stay
+        })
+        .collect();
+    lock.stays.extend(stays);
     lock.grants.extend(replay.grants);
     lock.states.push(replay.states);
     lock.flaws.extend(replay.flaws);
@@ -449,6 +473,7 @@ impl<'a> Replay<'a> {
             until,
             leases: vec![(at, until)],
             counts: Vec::new(),
+            brought_back: None,
         };
         self.holders.push((holder, tenure));
     }
@@ -457,7 +482,8 @@ impl<'a> Replay<'a> {
         let Some(from) = self.standing.remove(id) else {
             return self.flaws.push((at, format!("{id} does not stand in line")));
         };
-        self.stays.push(Stay { id, span: Span { from, to: at }, why: Some(why) });
+        let span = Span { from, to: at };
+        self.stays.push(Stay { id, span, why: Some(why), brought_back: false });
         if why == Leave::Granted && self.queue.first() == Some(&id) {
             self.left = Some((id, at));
         }
@@ -515,9 +541,11 @@ impl<'a> Replay<'a> {
         let standing = std::mem::take(&mut self.standing);
         let mut standing: Vec<_> = standing.into_iter().collect();
         standing.sort();
-        let to = Nanos::MAX;
-        let stays =
-            standing.into_iter().map(|(id, from)| Stay { id, span: Span { from, to }, why: None });
+        let to = self.end;
+        let stays = standing.into_iter().map(|(id, from)| {
+            let span = Span { from, to };
+            Stay { id, span, why: None, brought_back: false }
+        });
         self.stays.extend(stays);
         self.ended.sort_by_key(|tenure| (tenure.span, tenure.id));
         self.counter

@@ -3,8 +3,8 @@
 use super::{Court, story::operation};
 use crate::{
     bounds::MS,
-    history::{Answer, Call, Code, Kind, Mode, Nanos, Place, Rule, Seen},
-    run::{Op, Outcome},
+    history::{Answer, Call, Code, Fault, Kind, Mode, Nanos, Place, Rule, Seen},
+    run::{Guard, Op, Outcome},
     server::{Holder, Lock, State},
     spans::Span,
     verdict::Check,
@@ -89,6 +89,7 @@ impl<'r, 'a> Court<'r, 'a> {
             (Call::Inspect { .. }, Answer::State { holders, queue }) => {
                 (ever(&|state| shows(state, span, holders, queue, place.kind)), "it was never so")
             }
+            (Call::Remaining { .. }, _) if self.is_reset(lock, span) => return None,
             (Call::Remaining { .. }, Answer::Remaining { left }) => (
                 ever(&|state| has_left(state, span, *left, self.bounds.clock_error)),
                 "it was never so long",
@@ -99,6 +100,15 @@ impl<'r, 'a> Court<'r, 'a> {
             _ => return None,
         };
         Some((&place.name, (!is_true).then(|| otherwise.to_owned())))
+    }
+
+    /// Whether a clock was set since the lease was. Nobody can say how long that lasts by the new one.
+    fn is_reset(&self, lock: &Lock<'a>, span: Span) -> bool {
+        lock.spans.touching(span).map(|(_, at)| &lock.tenures[at]).any(|tenure| {
+            let known = tenure.leases.iter().map(|(set, _)| *set).filter(|set| *set <= span.to);
+            let from = known.max().unwrap_or(tenure.span.from);
+            self.run.begins(Fault::Clock, Span { from, to: span.to }).is_some()
+        })
     }
 
     /// The lock that an operation is about.
@@ -138,15 +148,17 @@ impl<'r, 'a> Court<'r, 'a> {
 
     /// Whether a refused acquisition had a reason on enough of its locks.
     fn had_reason(&self, op: &'r Op<'a>, span: Span) -> Option<bool> {
-        let Call::Acquire { locks, rule, owner, .. } = op.call else { return None };
+        let Call::Acquire { locks, rule, owner, wait, .. } = op.call else { return None };
         let own = self.own(op, owner.as_deref());
         let mut reasons = 0;
         for place in locks {
             let key = (&*place.server, &*place.name);
             let lock = self.servers?.lock(key)?;
-            // Another of the process was before it, in the line that the process keeps.
-            let line =
-                self.run.attempts(op.process, key, span).any(|other| other.number != op.number);
+            // Another of the process was before it, in the line that the process keeps. Who has time waits
+            // until the server has said that the lock is held.
+            let mut others = self.run.attempts(op.process, key, span);
+            let waits = *rule == Rule::One && *wait != Some(0);
+            let line = !waits && others.any(|other| other.number != op.number);
             // It has had the lock, and leaves it to others.
             let lately = Span { from: span.from.saturating_sub(self.bounds.courtesy), to: span.to };
             let had = || {
@@ -156,7 +168,19 @@ impl<'r, 'a> Court<'r, 'a> {
                     its && tenure.span.to <= lately.to
                 })
             };
-            reasons += usize::from(line || in_the_way(lock, span, place.kind, &own) || had());
+            // Another of the process does not know yet that his hold is gone.
+            let believes = |guard: &Guard<'a>| {
+                let his = guard.process == op.process
+                    && (owner.is_none() || guard.owner != owner.as_deref());
+                let excludes = |held: &Place| {
+                    let shared = [place, held].iter().all(|place| place.kind.mode() == Mode::Read);
+                    !shared && (&held.server, &held.name) == (&place.server, &place.name)
+                };
+                his && guard.locks.iter().any(excludes) && guard.belief().overlap(span).is_some()
+            };
+            let believed = || self.run.guards.iter().any(believes);
+            let held = in_the_way(lock, span, place.kind, &own);
+            reasons += usize::from(line || held || had() || believed());
         }
         Some(match rule {
             Rule::One | Rule::All => reasons > 0,

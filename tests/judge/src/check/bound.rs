@@ -16,8 +16,7 @@ impl<'r, 'a> Court<'r, 'a> {
             let Some(bound) = self.allowed(op) else { continue };
             self.judged(Check::Bound);
             let bound = bound + self.bounds.slack;
-            let took: Nanos =
-                self.run.awake(op.process, span).iter().map(|piece| piece.length()).sum();
+            let took: Nanos = self.run.polled(op, span).iter().map(|piece| piece.length()).sum();
             if took > bound {
                 let what = match op.outcome {
                     Outcome::Answered(_) => "answered late",
@@ -42,11 +41,14 @@ impl<'r, 'a> Court<'r, 'a> {
         }
     }
 
-    /// A `lock` may wait for any time before the trouble begins that makes it fail.
+    /// A `lock` may wait for any time before the trouble begins that makes it fail. One that was not polled may
+    /// have lost its place, and begins anew.
     fn counted_from(&self, op: &Op<'_>, over: Nanos) -> Nanos {
         let Call::Acquire { wait: None, .. } = op.call else { return op.invoked };
         let begins = self.run.troubles.iter().map(|trouble| trouble.span.from);
-        begins.filter(|at| op.invoked < *at && *at <= over).max().unwrap_or(op.invoked)
+        let anew = op.idle.iter().map(|idle| idle.to);
+        let begins = begins.chain(anew).filter(|at| op.invoked < *at && *at <= over);
+        begins.max().unwrap_or(op.invoked)
     }
 
     /// How long it may take. `None`: as long as it likes.

@@ -194,11 +194,13 @@ impl<'r, 'a> Court<'r, 'a> {
     pub(super) fn excuse(&self, guard: &Guard<'a>, end: &End<'_, '_>) -> Option<(Class, Nanos)> {
         let (tenure, _) = end.by?;
         let (slack, error) = (self.bounds.slack, self.bounds.clock_error);
+        // Nobody looks after a grant that is not polled.
+        let looked = guard.idle.iter().map(|idle| idle.to).fold(end.at, Nanos::max);
         // A lease is not renewed, so nobody finds out before it ends.
         let within = |class, length: Nanos| {
             let deadline = match guard.lease {
                 Some(_) => tenure.until.saturating_add(slack + error),
-                None => end.at.saturating_add(length).saturating_add(error),
+                None => looked.saturating_add(length).saturating_add(error),
             };
             Some((class, deadline))
         };
@@ -288,8 +290,9 @@ impl<'r, 'a> Court<'r, 'a> {
         let over = end.at.saturating_add(self.bounds.clock_error) < guard.granted;
         // What is believed after that is found anyway.
         let believed = guard.believed_until() > guard.granted;
-        if !over || believed || guard.is_multi() || self.run.awake(guard.process, since) != [since]
-        {
+        let polled = self.run.awake(guard.process, since) == [since]
+            && since.without(&guard.idle) == [since];
+        if !over || believed || guard.is_multi() || !polled {
             return;
         }
         let (rating, bound) = Self::rate(self.excuse(guard, end), since);

@@ -30,7 +30,7 @@ impl<'r, 'a> Court<'r, 'a> {
 
     fn free_locks(&mut self) {
         let Some(servers) = self.servers else { return };
-        let shortest = self.bounds.poll + self.bounds.attempt();
+        let shortest = self.bounds.news + self.bounds.attempt();
         let mut free: std::collections::BTreeMap<(&str, &str), Vec<Span>> =
             std::collections::BTreeMap::new();
         for (key, lock) in servers.locks() {
@@ -54,8 +54,13 @@ impl<'r, 'a> Court<'r, 'a> {
 
     /// The lock was free for a time in which somebody waited for it.
     fn free_for(&mut self, op: &Op<'a>, place: &Place, lock: &Lock<'a>, span: Span) {
-        let bound = self.bounds.poll + self.bounds.attempt() + self.dead_in_line(lock, span);
-        for piece in self.run.awake(op.process, span) {
+        let bound = self.bounds.news + self.bounds.attempt() + self.dead_in_line(lock, span);
+        let key = (&*place.server, &*place.name);
+        let others = self.run.attempts(op.process, key, span);
+        let mut others = others.filter(|other| other.number != op.number);
+        let idle = others.any(|other| other.idle.iter().any(|idle| idle.overlap(span).is_some()));
+        let bound = bound + if idle { self.bounds.idle } else { 0 };
+        for piece in self.run.polled(op, span) {
             let deadline = self.run.calm_after(piece.from, bound, self.bounds.recovery);
             if piece.to > deadline {
                 let what = format!("free, and {} waits for it", op.process);
@@ -92,7 +97,7 @@ impl<'r, 'a> Court<'r, 'a> {
             }
             for (op, place, waits) in self.waiters() {
                 let waited = waits.from <= calm.from && waits.to > calm.to;
-                if !waited || run.awake(op.process, calm) != [calm] {
+                if !waited || run.polled(op, calm) != [calm] {
                     continue;
                 }
                 self.judged(Check::Liveness);

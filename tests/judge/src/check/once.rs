@@ -88,12 +88,16 @@ impl<'r, 'a> Court<'r, 'a> {
         if guard.is_multi() {
             return;
         }
-        let (tenure, error) = (group.tenure, self.bounds.clock_error);
+        let error = self.bounds.clock_error;
+        let place = (&*group.place.server, &*group.place.name);
+        // A next master may have brought back what was taken away.
+        let lock = self.servers.and_then(|servers| servers.lock(place));
+        let last = lock.and_then(|lock| lock.tenure(group.tenure.id, invoked));
+        let tenure = last.unwrap_or(group.tenure);
         let during = Span { from: invoked, to: over };
         let end = tenure.span.to;
         let by_then = end <= over.saturating_add(error);
         let since = end.saturating_add(error) >= invoked;
-        let place = (&*group.place.server, &*group.place.name);
         // It may have been left to another, who did not take it.
         let tries = || self.run.tries(guard.process, place, during);
         let left = since && (tries() || self.is_doubtful(group, over));

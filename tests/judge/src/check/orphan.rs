@@ -40,18 +40,27 @@ impl<'r, 'a> Court<'r, 'a> {
                 let mut story: Vec<Line> =
                     guards.iter().flat_map(|guard| self.guard_story(guard)).collect();
                 story.push(line(tenure.span.from, "server", format!("grants to {}", tenure.id)));
-                self.ends(maker, process, name, unclaimed, tenure.span.to, &what, story);
-                let at_close =
-                    process.closed.filter(|closed| claimed.is_none_or(|claimed| claimed < *closed));
                 // A clock that is set changes leases, too.
                 let by_clock = |at: Nanos| self.run.begins(Fault::Clock, Span { from: at, to: at });
+                // Nobody knows of what old data have brought back. It ends with the lease that it had there.
+                let set = tenure.leases.iter().filter(|(at, _)| by_clock(*at).is_some());
+                let set = set.map(|(_, until)| *until).max();
+                let known = self.bounds.slack + self.bounds.clock_error;
+                let lasts = tenure.brought_back.map(|until| until.max(set.unwrap_or(0)) + known);
+                let is_old = lasts.is_some_and(|until| tenure.span.to <= until);
+                if !is_old {
+                    self.ends(maker, process, name, unclaimed, tenure.span.to, &what, story);
+                }
+                let leaves = claimed.unwrap_or(0);
+                let at_close = process.closed.filter(|closed| !is_old && leaves < *closed);
                 let renewals = tenure.leases.iter().skip(1).map(|(at, _)| *at);
                 let renewed = renewals.filter(|at| by_clock(*at).is_none()).max().unwrap_or(0);
                 self.after_end(maker, process, name, tenure.id, tenure.span, at_close, renewed);
             }
             for stay in &lock.stays {
                 let Some((maker, process)) = self.run.maker(stay.id) else { continue };
-                if process.redisson {
+                // What old data have brought back is dropped by the next who waits behind it: see C11.
+                if process.redisson || stay.brought_back {
                     continue;
                 }
                 self.judged(Check::Orphan);

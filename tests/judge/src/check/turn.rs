@@ -56,7 +56,7 @@ impl<'r, 'a> Court<'r, 'a> {
             for stay in lock.stays.iter().filter(|stay| stay.why == Some(Leave::Dropped)) {
                 let Some((maker, process)) = self.run.maker(stay.id) else { continue };
                 // Redisson's waiters ask once, and lose their place when that is long ago.
-                if process.redisson {
+                if process.redisson || stay.brought_back {
                     continue;
                 }
                 self.judged(Check::Order);
@@ -68,7 +68,8 @@ impl<'r, 'a> Court<'r, 'a> {
                 // All the time it waited, or long enough.
                 let waits = self.run.attempts(maker, *key, Span { from: stay.span.from, to: at });
                 let waits = waits.filter(|op| {
-                    op.invoked <= stay.span.from && op.over.is_none_or(|over| over > at)
+                    let polled = self.run.polled(op, lately) == [lately];
+                    polled && op.invoked <= stay.span.from && op.over.is_none_or(|over| over > at)
                 });
                 let waits = waits.count() > 0;
                 if awake

@@ -157,6 +157,21 @@ fn found_slowly(story: &str) -> Vec<String> {
 }
 
 #[test]
+fn l4_nobody_looks_after_a_grant_that_is_not_polled() {
+    let story = |idle: &str, told: &str| {
+        found(&format!(
+            "10 a asks 1 shop\n 11 server grants a:1\n {idle}\n 50 server removes a:1 by eviction
+             100 a has 1\n {told} a loses 1 removed"
+        ))
+    };
+    let idle = "12 a idles 1\n 99 a polls 1";
+    assert_eq!(story(idle, "239"), ["C3 within L4 at 100 for 139"]);
+    assert_eq!(story(idle, "239.000001"), ["C3 beyond L4 at 100 for 139.000001"]);
+    assert_eq!(story("", "190"), ["C3 within L4 at 100 for 90"]);
+    assert_eq!(story("", "190.000001"), ["C3 beyond L4 at 100 for 90.000001"]);
+}
+
+#[test]
 fn a_machine_adds_to_each_bound() {
     // What the clock may be wrong by is no excess.
     let by = "50 server removes a:1";
@@ -333,8 +348,9 @@ fn a_failover_may_bring_a_hold_back() {
              11 heir grants a:1\n {end}\n 70 b asks 1 shop wait 0\n 71 b refused 1"
         ))
     };
-    assert_eq!(found(&story("130 heir releases a:1")), NOTHING);
-    assert_eq!(found(&story("131 heir releases a:1")), ["C6 broken at 130 for 1"]);
+    // Nobody knows of it, so it lasts for its lease, and no longer.
+    assert_eq!(found(&story("131 heir releases a:1")), NOTHING);
+    assert_eq!(found(&story("131 heir renews a:1 until 312")), ["C6 broken at 130 for 160"]);
     // The heir knew of the release.
     assert_eq!(found(&story("30 heir releases a:1")), ["C9 broken at 71 for 0"]);
 }
@@ -727,4 +743,8 @@ fn c2_granted_when_it_was_over() {
     assert_eq!(found(&granted_late("29.999999")), ["C2 broken at 30 for 0"]);
     let removed = granted_late("29").replace("releases a:1", "removes a:1 by eviction");
     assert_eq!(found(&removed), NOTHING);
+    // Nobody polled it.
+    let idle = |to: &str| found(&format!("{}\n 12 a idles 1\n {to} a polls 1", granted_late("20")));
+    assert_eq!(idle("20"), ["C2 broken at 30 for 0"]);
+    assert_eq!(idle("20.000001"), NOTHING);
 }

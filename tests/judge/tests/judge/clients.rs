@@ -36,6 +36,11 @@ fn c9_a_refusal_has_a_reason() {
     let queue = "60 b asks 1 shop wait 20\n 61 b asks 2 shop wait 0\n 62 b refused 2\n 63 b cuts 1";
     assert_eq!(found(&held(queue)), NOTHING);
     assert_eq!(found(&held(&queue.replace("b asks 1 shop", "b asks 1 barn"))), wrong("62"));
+    // One of several locks.
+    let several = queue.replace("wait 0", "wait 1").replace("asks 2 shop", "asks 2 all shop,barn");
+    assert_eq!(found(&held(&several)), NOTHING);
+    // Who has time learns that nobody has it.
+    assert_eq!(found(&held(&queue.replace("wait 0", "wait 1"))), wrong("62"));
     assert_eq!(
         found(&held(&queue.replace("b asks 1 shop", "c asks 1 shop").replace("b cuts", "c cuts"))),
         wrong("62")
@@ -51,6 +56,24 @@ fn c9_a_process_leaves_a_lock_to_others() {
     assert_eq!(refused("a", "70"), NOTHING);
     assert_eq!(refused("a", "70.5"), ["C9 broken at 90 for 0"]);
     assert_eq!(refused("b", "70"), ["C9 broken at 90 for 0"]);
+}
+
+#[test]
+fn c9_a_refusal_by_a_hold_that_is_believed_in() {
+    let story = |who: &str, asked: &str, kinds: [&str; 2]| {
+        let [first, second] = kinds;
+        found(&format!(
+            "10 a asks 1 {first} shop\n 11 server grants a:1 {first}\n 12 a has 1\n 20 server removes a:1
+             {asked} {who} asks 2 {second} shop wait 1\n 42 {who} refused 2\n 40 a loses 1 removed"
+        ))
+    };
+    let told = "C3 within L4 at 20 for 20";
+    let wrong = [told, "C9 broken at 42 for 0"];
+    assert_eq!(story("a", "39", ["", ""]), [told]);
+    assert_eq!(story("a", "40", ["", ""]), wrong);
+    assert_eq!(story("b", "39", ["", ""]), wrong);
+    assert_eq!(story("a", "39", ["writing", "reading"]), [told]);
+    assert_eq!(story("a", "39", ["reading", "reading"]), wrong);
 }
 
 #[test]
@@ -266,6 +289,14 @@ fn c9_what_is_left() {
     assert_eq!(asked("40", "60", "none"), NOTHING);
     assert_eq!(asked("20", "30", "none"), ["C9 broken at 30 for 0"]);
     assert_eq!(asked("55", "60", "250"), ["C9 broken at 60 for 0"]);
+    // A clock is set, before the lease was or since then.
+    let set = |at: &str| {
+        let clock = format!("{at} nemesis begins f clock\n {at} nemesis heals f");
+        found(&held(&format!("{clock}\n 20 b remaining 1 shop\n 30 b left 1 100")))
+    };
+    assert_eq!(set("10.9"), ["C9 broken at 30 for 0"]);
+    assert_eq!(set("11"), NOTHING);
+    assert_eq!(set("31"), ["C9 broken at 30 for 0"]);
 }
 
 #[test]
@@ -367,6 +398,27 @@ fn c10_sleep_is_not_counted() {
 }
 
 #[test]
+fn c10_who_is_not_polled_gives_no_answer() {
+    let story = |answered: &str| {
+        format!("10 a asks 1 shop wait 20\n 15 a idles 1\n 90 a polls 1\n {answered} a refused 1")
+    };
+    assert_eq!(found_blindly(&story("135")), NOTHING);
+    assert_eq!(found_blindly(&story("136")), ["C10 broken at 135 for 1"]);
+    // Another is polled.
+    let other = story("136").replace("15 a idles 1", "14 a asks 2 shop\n 15 a idles 2");
+    let other = other.replace("a polls 1", "a polls 2");
+    assert_eq!(found_blindly(&other), ["C10 broken at 60 for 76"]);
+    // Without a wait it begins anew.
+    let anew = |failed: &str| {
+        format!(
+            "5 nemesis begins f delay\n 900 nemesis heals f\n 10 a asks 1 shop\n 100 a idles 1\n 150 a polls 1\n {failed} a fails 1 redis"
+        )
+    };
+    assert_eq!(found_blindly(&anew("330")), NOTHING);
+    assert_eq!(found_blindly(&anew("331")), ["C10 broken at 330 for 1"]);
+}
+
+#[test]
 fn c10_a_lock_may_wait_until_trouble_comes() {
     let story = |at: &str, failed: &str| {
         format!(
@@ -412,6 +464,9 @@ fn c11_a_free_lock_is_taken() {
     assert_eq!(found(&waits("").replace("20 b asks 1 shop", "20 b asks 1 all shop,barn")), NOTHING);
     let one_try = waits("").replace("20 b asks 1 shop", "90 b asks 1 shop wait 0\n 120 b cuts 1");
     assert_eq!(found(&one_try), NOTHING);
+    let soon = |at: &str| found_with(&waits(&taken(at)), |bounds| bounds.news = 20 * MS);
+    assert_eq!(soon("70"), NOTHING);
+    assert_eq!(soon("71"), ["C11 broken at 70 for 1"]);
     let slack = found_with(&waits(&taken("103")), |bounds| (bounds.rtt, bounds.slack) = (MS, MS));
     assert_eq!(slack, ["C11 broken at 102 for 1"]);
 }
@@ -431,6 +486,20 @@ fn c11_in_a_calm() {
     let asleep = "90 b sleeps\n 120 b wakes\n 121 b connects 9\n 121 b done 9";
     assert_eq!(found(&waits(&format!("{asleep}\n {}", taken("171")))), NOTHING);
     assert_eq!(found(&waits(&format!("{asleep}\n {}", taken("172")))), ["C11 broken at 171 for 1"]);
+}
+
+#[test]
+fn c11_who_is_not_polled_takes_nothing() {
+    let idle = |at: &str| found(&waits(&format!("60 b idles 1\n 120 b polls 1\n {}", taken(at))));
+    assert_eq!(idle("170"), NOTHING);
+    assert_eq!(idle("171"), ["C11 broken at 170 for 1"]);
+    // Those behind it get past it.
+    let other = |who: &str, at: &str| {
+        found(&waits(&format!("15 {who} asks 2 shop\n 16 {who} idles 2\n {}", taken(at))))
+    };
+    assert_eq!(other("b", "120"), NOTHING);
+    assert_eq!(other("b", "121"), ["C11 broken at 120 for 1"]);
+    assert_eq!(other("d", "121"), ["C11 broken at 100 for 21"]);
 }
 
 #[test]
@@ -495,6 +564,9 @@ fn c11_after_the_faults_everybody_has_a_turn() {
 
 #[test]
 fn c0_a_history_makes_sense() {
+    let idle = |at: &str| found_blindly(&format!("10 a connects 1\n 20 a done 1\n {at} a idles 1"));
+    assert_eq!(idle("15"), NOTHING);
+    assert_eq!(idle("25"), ["C0 broken at 25 for 0"]);
     let broken = |at: &str| vec![format!("C0 broken at {at} for 0")];
     let table = [
         ("10 a refused 1", "10"),

@@ -410,6 +410,98 @@ fn c6_nobody_stands_in_line_who_does_not_wait() {
     assert_eq!(found(&format!("0 a starts redisson\n {}", story(""))), NOTHING);
 }
 
+/// What the next master has in its data, from 40 on. The hold, or the place, had ended before.
+fn old_data(before: &str, after: &str) -> String {
+    format!(
+        "{before}\n 30 server ends\n 40 heir reigns\n {after}\n 400 c connects 9\n 400 c done 9"
+    )
+}
+
+#[test]
+fn c6_what_old_data_bring_back_lasts_for_its_lease() {
+    let hold =
+        "10 a asks 1 shop\n 11 server grants a:1\n 11 heir grants a:1\n 12 a has 1\n 20 a drops 1";
+    let freed = format!("{hold}\n 21 server releases a:1");
+    assert_eq!(found(&old_data(&freed, "")), NOTHING);
+    // Somebody prolongs what nobody knows of.
+    let renewed = "50 heir renews a:1 until 311.000001";
+    assert_eq!(found(&old_data(&freed, renewed)), ["C6 broken at 110 for 201.000001"]);
+    let clock = "50 nemesis begins f clock\n 50 nemesis heals f";
+    assert_eq!(found(&old_data(&freed, &format!("{clock}\n {renewed}"))), NOTHING);
+    // A lease that the data do not have.
+    let older = freed.replace("12 a has 1", "15 server renews a:1 until 350\n 12 a has 1");
+    let until = |until: &str| old_data(&older, &format!("45 heir renews a:1 until {until}"));
+    assert_eq!(found(&until("311")), NOTHING);
+    assert_eq!(found(&until("350")), ["C6 broken at 110 for 240"]);
+    // What had not ended is nothing that came back.
+    assert_eq!(found(&old_data(hold, "")), ["C6 broken at 90 for 221"]);
+    // Nor is what the next master has granted itself.
+    let late = freed.replace("11 heir grants a:1\n", "");
+    assert_eq!(
+        found(&old_data(&late, "45 a asks 2 shop\n 46 a cuts 2\n 45 heir grants a:2")),
+        ["C6 broken at 116 for 229"]
+    );
+}
+
+#[test]
+fn c6_who_has_closed_does_not_know_what_old_data_bring_back() {
+    let story = |freed: &str| {
+        old_data(
+            &format!(
+                "10 a asks 1 shop\n 11 server grants a:1\n 11 heir grants a:1\n 12 a has 1\n 20 a drops 1\n {freed}"
+            ),
+            "45 a closes 5\n 50 a done 5",
+        )
+    };
+    assert_eq!(found(&story("21 server releases a:1")), NOTHING);
+    assert_eq!(found(&story("")), ["C6 broken at 50 for 261"]);
+}
+
+#[test]
+fn c5_what_old_data_bring_back_is_released() {
+    let story = |heir: &str| {
+        old_data(
+            &format!(
+                "10 a asks 1 shop\n 11 server grants a:1\n {heir}\n 12 a has 1\n 20 server removes a:1"
+            ),
+            "50 a unlocks 1\n 52 a unlocked 1",
+        )
+    };
+    let back = story("11 heir grants a:1\n 51 heir releases a:1");
+    assert_eq!(found(&back), NOTHING);
+    assert_eq!(found(&story("")), ["C2 within L4 at 20 for 30", "C5 broken at 52 for 0"]);
+}
+
+#[test]
+fn c6_a_line_goes_on_on_the_next_master() {
+    let stands = "10 a asks 1 fair shop\n 11 server pushes a:1\n 11 heir pushes a:1";
+    let taken =
+        "50 heir pops a:1\n 50 heir grants a:1\n 51 a has 1\n 52 a drops 1\n 53 heir releases a:1";
+    assert_eq!(found(&old_data(stands, taken)), NOTHING);
+    // From then on, nobody has waited.
+    let left = format!("{stands}\n 20 a cuts 1");
+    assert_eq!(found(&old_data(&left, "110 heir drops a:1")), NOTHING);
+    assert_eq!(found(&old_data(&left, "111 heir drops a:1")), ["C6 broken at 110 for 1"]);
+    // It had left, and nobody knows that it is back.
+    let gone = format!("{left}\n 21 server gives_up a:1");
+    assert_eq!(found(&old_data(&gone, "300 heir drops a:1")), NOTHING);
+}
+
+#[test]
+fn c8_a_place_that_old_data_bring_back_is_dropped() {
+    let story = |left: &str| {
+        old_data(
+            &format!(
+                "10 a asks 1 fair shop\n 11 server pushes a:1\n 11 heir pushes a:1\n 12 a asks 2 fair shop\n {left}"
+            ),
+            "145 heir drops a:1\n 145 heir grants a:2\n 146 a has 2\n 147 a drops 2\n 148 heir releases a:2",
+        )
+    };
+    assert_eq!(found(&story("20 a cuts 1\n 21 server gives_up a:1")), NOTHING);
+    let waits = story("").replacen("400 c", "150 a cuts 1\n 400 c", 1);
+    assert_eq!(found(&waits), ["C8 broken at 145 for 0"]);
+}
+
 #[test]
 fn c6_the_end_leaves_nothing() {
     assert_eq!(
@@ -597,6 +689,8 @@ fn c8_who_waits_is_not_dropped() {
         found_dropped("22 b sleeps\n 34 b wakes\n 35.5 b connects 9\n 35.5 b done 9"),
         NOTHING
     );
+    assert_eq!(found_dropped("22 b idles 1\n 35 b polls 1"), broken);
+    assert_eq!(found_dropped("22 b idles 1\n 35.5 b polls 1"), NOTHING);
     assert_eq!(found_dropped("50 nemesis begins f delay\n 51 nemesis heals f"), NOTHING);
     assert_eq!(found_dropped("20 nemesis begins f delay\n 24.9 nemesis heals f"), broken);
     assert_eq!(found_dropped("5 nemesis begins f clock\n 5 nemesis heals f"), NOTHING);

@@ -33,6 +33,8 @@ pub(crate) fn bounds() -> Bounds {
         recovery: 10 * MS,
         courtesy: 0,
         poll: 50 * MS,
+        news: 50 * MS,
+        idle: 20 * MS,
         turn: None,
         failover: 20 * MS,
         follow: 10 * MS,
@@ -243,6 +245,8 @@ impl Story {
             }
             "refused" => What::Answer { op: words.number(), answer: Answer::Refused },
             "cuts" => What::Cut { op: words.number() },
+            "idles" => What::Idle { op: words.number() },
+            "polls" => What::Polled { op: words.number() },
             "fails" => {
                 let op = words.number();
                 let code = match words.next() {
