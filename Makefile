@@ -4,7 +4,7 @@
 export RUST_TEST_THREADS ?= $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick test interop servers mutants chaos bench
+.PHONY: help demo check quick test interop servers mutants planted chaos bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ chaos: ## two minutes of random faults on real processes and servers, recorded a
 
 mutants: ## each script of lua/ with one small mistake: which tests catch it, in a table (MUTANTS_OF=fair/release: of that script)
 	@.ci/setup rust redis java peers -- env MUTANTS=all cargo test --test schedules mutants:: -- --nocapture
+
+planted: ## bugs planted in src/ and lua/, one at a time: when the simulation finds each, in a table (ARGS: some of them; SIM_SECONDS)
+	@.ci/setup rust -- tests/planted/run $(ARGS)
 
 bench: ## all tables that README and docs quote, in one run: writes benches/results (ARGS: some of its tables, only printed)
 	@.ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)
