@@ -138,7 +138,6 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
     let server = rng.usize(0..options.servers);
     Operation {
         pause: match options.hurried {
-            _ if maybe(rng, 6) => ms(0),
             _ if options.crowd => spread(rng, 20),
             true => spread(rng, traffic / 4),
             false => ms(rng.u64(0..traffic / 3)),
