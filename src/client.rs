@@ -13,7 +13,7 @@ use crate::{
     protocol::Kind,
     read_write::ReadWriteLock,
     runtime::ClientRuntime,
-    wire::RedisTransport,
+    wire::{LazyTransport, RedisTransport, Transport},
 };
 
 /// A connection to Redis, and the source of its locks. Cheap to clone; one per process is enough.
@@ -47,7 +47,8 @@ impl Client {
     ///
     /// # Errors
     /// - [`Error::Config`] when a setting is out of its range or settings contradict each other.
-    /// - [`Error::Redis`] when the server cannot be reached, or refuses the connection.
+    /// - [`Error::Redis`] when the server cannot be reached, or refuses the connection. Not with
+    ///   [`Config::lazy_connect`].
     ///
     /// # Panics
     /// When it is not awaited on a tokio runtime.
@@ -73,11 +74,17 @@ impl Client {
         };
         let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
         let runtime = ClientRuntime::current();
+        let here = runtime.clone();
+        let transport: Result<Arc<dyn Transport>, _> = if settings.lazy_connect {
+            LazyTransport::start(deployment, timeout, sharded, sink, here)
+                .map(|it| Arc::new(it) as _)
+        } else {
+            let connecting = RedisTransport::connect(deployment, timeout, sharded, sink, here);
+            connecting.await.map(|it| Arc::new(it) as _)
+        };
         let transport =
-            RedisTransport::connect(deployment, timeout, sharded, sink, runtime.clone());
-        let transport =
-            transport.await.map_err(|error| error.about("connecting", None, &settings.server))?;
-        let engine = Engine::start(settings, Arc::new(transport), subscriptions, runtime);
+            transport.map_err(|error| error.about("connecting", None, &settings.server))?;
+        let engine = Engine::start(settings, transport, subscriptions, runtime);
         Ok(Self::on(engine))
     }
 

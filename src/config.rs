@@ -1,10 +1,12 @@
 //! [`Config`]: what a user sets.
 
+mod files;
 #[cfg(feature = "redisson-yaml")]
 mod redisson_yaml;
 mod settings;
+mod shown;
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +20,9 @@ use crate::{
 /// How a client connects and behaves.
 ///
 /// serde reads and writes it, with durations as text such as `30s`. The written form contains the
-/// passwords, but not the [`Tls`]. `{:?}` shows neither.
+/// passwords, but not the [`Tls`]. `{:?}` shows neither. A file that an administrator writes had
+/// better name the secrets' own files: `password_file`, `tls_authority_file`,
+/// `tls_certificate_file`, `tls_key_file`.
 ///
 /// All durations are cut to whole milliseconds, except the two timeouts of requests.
 /// [`Client::connect`](crate::Client::connect) refuses a value out of range with [`Error::Config`].
@@ -41,11 +45,19 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     password: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    password_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     sentinel_username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sentinel_password: Option<String>,
     #[serde(skip)]
     tls: Option<Tls>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_authority_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_certificate_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_key_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     nat_map: BTreeMap<String, String>,
     prefix: String,
@@ -64,6 +76,7 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     replica_timeout: Duration,
     pass_on: bool,
+    lazy_connect: bool,
 }
 
 impl Default for Config {
@@ -73,9 +86,13 @@ impl Default for Config {
             url: "redis://127.0.0.1:6379".into(),
             username: None,
             password: None,
+            password_file: None,
             sentinel_username: None,
             sentinel_password: None,
             tls: None,
+            tls_authority_file: None,
+            tls_certificate_file: None,
+            tls_key_file: None,
             nat_map: BTreeMap::new(),
             prefix: String::new(),
             watchdog: Duration::from_secs(30),
@@ -87,6 +104,7 @@ impl Default for Config {
             replicas: Replicas::None,
             replica_timeout: Duration::from_secs(1),
             pass_on: true,
+            lazy_connect: false,
         }
     }
 }
@@ -284,26 +302,18 @@ impl Config {
         self.pass_on = pass_on;
         self
     }
-}
 
-/// Shows the scheme and the server, but no user and no password.
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = self.deployment().map_or("(unusable URL)".into(), |it| it.shown());
-        f.debug_struct("Config")
-            .field("server", &server)
-            .field("nat_map", &self.nat_map)
-            .field("prefix", &self.prefix)
-            .field("watchdog", &self.watchdog)
-            .field("command_timeout", &self.command_timeout)
-            .field("retry_timeout", &self.retry_timeout)
-            .field("fair_wait", &self.fair_wait)
-            .field("redisson_fair_wait", &self.redisson_fair_wait)
-            .field("sharded_pubsub", &self.sharded_pubsub)
-            .field("replicas", &self.replicas)
-            .field("replica_timeout", &self.replica_timeout)
-            .field("pass_on", &self.pass_on)
-            .finish()
+    /// Sets whether [`Client::connect`](crate::Client::connect) may return before a server was
+    /// reached. Redisson: `lazyInitialization`. Default: no.
+    ///
+    /// The client then connects in the background, for as long as it takes. Until it has, a call
+    /// waits as when the connection is lost: an acquisition for up to
+    /// [`retry_timeout`](Config::retry_timeout). Its error says why there is no connection. A wrong
+    /// URL or password is therefore told by the first call. What no server can mend is still an
+    /// error of `connect`.
+    pub fn lazy_connect(mut self, lazy: bool) -> Self {
+        self.lazy_connect = lazy;
+        self
     }
 }
 

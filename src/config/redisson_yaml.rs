@@ -54,7 +54,6 @@ const UNUSED_AT_TOP: &[&str] = &[
     "eventLoopGroup",
     "executor",
     "keepPubSubOrder",
-    "lazyInitialization",
     "lockWatchdogBatchSize",
     "maxCleanUpDelay",
     "minCleanUpDelay",
@@ -123,6 +122,7 @@ impl Config {
     /// | `username`, `password`, at the top or in the section or in an address | [`username`](Self::username), [`password`](Self::password) |
     /// | `sentinelUsername`, `sentinelPassword` | [`sentinel_username`](Self::sentinel_username), [`sentinel_password`](Self::sentinel_password); without them, `password` |
     /// | `database` | the URL's path |
+    /// | `lazyInitialization` | [`lazy_connect`](Self::lazy_connect) |
     /// | `lockWatchdogTimeout` | [`watchdog`](Self::watchdog) |
     /// | `fairLockWaitTimeout` | [`redisson_fair_wait`](Self::redisson_fair_wait) |
     /// | `timeout` | [`command_timeout`](Self::command_timeout) |
@@ -200,6 +200,7 @@ fn read(
     config.sharded_pubsub = servers.sharded_pubsub;
     log_in(&mut config, &servers, &mut top, &mut section)?;
     read_times(&mut config, &servers, &mut top, &mut section)?;
+    config.lazy_connect = top.flag("lazyInitialization")?.unwrap_or(false);
     section.finish(&[UNUSED_ANYWHERE, UNUSED_OF_MODE].concat(), &mut unused)?;
     top.finish(&[UNUSED_ANYWHERE, UNUSED_AT_TOP].concat(), &mut unused)?;
     if !unused.is_empty() {
@@ -243,12 +244,12 @@ fn log_in(
             }
             text => text.map(|text| text.text),
         };
-        found = found.or(Credentials { username, password });
+        found = found.or(Credentials { username, password, password_file: None });
     }
     // Redisson logs nobody in without a password.
     config.username = found.username.filter(|_| found.password.is_some());
     config.password = found.password;
-    if let Some(Credentials { username, password }) = servers.sentinel_credentials.clone() {
+    if let Some(Credentials { username, password, .. }) = servers.sentinel_credentials.clone() {
         config.sentinel_username = username.filter(|_| password.is_some());
         // Without one of their own, sentinels are told that of the servers, but never its user.
         config.sentinel_password = password.or_else(|| config.password.clone());

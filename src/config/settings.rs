@@ -6,7 +6,7 @@ use super::Config;
 use crate::{
     error::Error,
     options::{Replicas, ShardedPubsub},
-    wire::{Credentials, Deployment, Nat, Servers, read_url},
+    wire::{Credentials, Deployment, Nat, PasswordFile, Servers, read_url},
 };
 
 /// The least and the greatest value of a setting.
@@ -51,6 +51,7 @@ pub(crate) struct Settings {
     pub(crate) replicas: Replicas,
     pub(crate) replica_timeout: Duration,
     pub(crate) pass_on: bool,
+    pub(crate) lazy_connect: bool,
 }
 
 impl Config {
@@ -58,10 +59,12 @@ impl Config {
     pub(super) fn deployment(&self) -> Result<Deployment, Error> {
         let mut deployment = read_url(&self.url)?;
         let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
-            let said = Credentials { username: username.clone(), password: password.clone() };
+            let (username, password) = (username.clone(), password.clone());
+            let said = Credentials { username, password, password_file: None };
             *url = said.or(std::mem::take(url)).complete();
         };
         or(&self.username, &self.password, &mut deployment.credentials);
+        deployment.credentials.password_file = self.password_file.clone().map(PasswordFile::new);
         match &mut deployment.servers {
             Servers::Sentinels(_, _, credentials) => {
                 or(&self.sentinel_username, &self.sentinel_password, credentials);
@@ -79,7 +82,8 @@ impl Config {
 
     pub(crate) fn into_settings(self) -> Result<(Deployment, Settings), Error> {
         let mut deployment = self.deployment()?;
-        deployment.tls = self.tls;
+        self.check_password_file()?;
+        deployment.tls = self.tls_of_files(deployment.uses_tls)?;
         deployment.nat = Nat::read(&self.nat_map)?;
         let within = |what, value, limits| {
             within(value, limits).map_err(|why| Error::Config(format!("{what} {why}")))
@@ -104,6 +108,7 @@ impl Config {
             replicas: self.replicas,
             replica_timeout: whole_ms(self.replica_timeout),
             pass_on: self.pass_on,
+            lazy_connect: self.lazy_connect,
         };
         Ok((deployment, settings))
     }

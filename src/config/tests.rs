@@ -72,6 +72,58 @@ fn credentials_beside_the_url_count_instead_of_its_own() {
 }
 
 #[test]
+fn a_password_file_is_checked_and_its_line_break_does_not_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("password");
+    let config = Config::from_url("redis://me:url@h:1").unwrap().password_file(&path);
+    let refusal = |config: Config| match config.into_settings() {
+        Err(Error::Config(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let why = refusal(config.clone());
+    assert!(why.contains("password file") && why.contains("cannot be read"), "{why}");
+    for (written, password) in
+        [("s3cret", "s3cret"), ("s3cret\n", "s3cret"), ("s3cret\r\n", "s3cret"), (" s\n\n", " s\n")]
+    {
+        std::fs::write(&path, written).unwrap();
+        let (deployment, _) = config.clone().into_settings().unwrap();
+        let file = deployment.credentials.password_file.unwrap();
+        assert_eq!(file.read().unwrap(), password, "{written:?}");
+        assert_eq!(deployment.credentials.username.as_deref(), Some("me"));
+    }
+    let why = refusal(config.clone().password("s3cret"));
+    assert!(why.contains("both set") && !why.contains("s3cret"), "{why}");
+    for unusable in ["", "\n"] {
+        std::fs::write(&path, unusable).unwrap();
+        assert!(refusal(config.clone()).contains("is empty"));
+    }
+}
+
+#[test]
+fn files_of_tls_are_refused_where_they_would_not_count() {
+    let plain = [
+        Config::default().tls_authority_file("ca.pem"),
+        Config::default().tls_client_files("client.pem", "client.key"),
+    ];
+    for config in plain {
+        let refused = config.into_settings();
+        assert!(
+            matches!(&refused, Err(Error::Config(why)) if why.contains("rediss")),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn what_was_set_can_be_read() {
+    let config = Config::from_url("redis-cluster://me:s3cret@h:1").unwrap();
+    assert_eq!(config.get_server(), "redis-cluster://h:1/0");
+    let config = config.prefix("a:").watchdog(Duration::from_secs(7)).pass_on(false);
+    assert_eq!((config.get_prefix(), config.get_pass_on()), ("a:", false));
+    assert_eq!(config.get_watchdog(), Duration::from_secs(7));
+}
+
+#[test]
 fn tls_is_not_configured_for_a_url_without_it() {
     let plain = Config::default().tls(Tls::system());
     assert!(matches!(plain, Err(Error::Config(_))), "{plain:?}");

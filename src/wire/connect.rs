@@ -70,7 +70,7 @@ pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
 }
 
 /// The driver for all connections of a client.
-fn driver(deployment: &Deployment) -> Result<FredDriver, Error> {
+pub(super) fn driver(deployment: &Deployment) -> Result<FredDriver, Error> {
     let tls = deployment.uses_tls.then(|| deployment.tls.clone().unwrap_or_else(Tls::system));
     FredDriver::new(tls.as_ref()).map_err(Error::Config)
 }

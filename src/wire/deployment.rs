@@ -3,7 +3,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, HashMap},
-    fmt,
+    fmt, fs,
     net::{IpAddr, Ipv6Addr},
     path::PathBuf,
 };
@@ -89,6 +89,8 @@ impl Ord for Address {
 pub(crate) struct Credentials {
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
+    /// What counts instead of the password.
+    pub(crate) password_file: Option<PasswordFile>,
 }
 
 impl Credentials {
@@ -97,6 +99,7 @@ impl Credentials {
         Self {
             username: self.username.or(other.username),
             password: self.password.or(other.password),
+            password_file: self.password_file.or(other.password_file),
         }
     }
 
@@ -106,6 +109,27 @@ impl Credentials {
         let is_user = self.username.as_ref().is_some_and(|name| !name.is_empty());
         let password = self.password.or_else(|| is_user.then(String::new));
         Self { password, ..self }
+    }
+}
+
+/// A file whose text is a password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct PasswordFile(PathBuf);
+
+impl PasswordFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// The password that it holds now. The error names the file.
+    pub(crate) fn read(&self) -> Result<String, String> {
+        let unusable = |why| format!("the password file {} {why}", self.0.display());
+        let text = fs::read_to_string(&self.0)
+            .map_err(|error| unusable(format!("cannot be read: {error}")))?;
+        match text.strip_suffix('\n').map_or(&*text, |text| text.trim_end_matches('\r')) {
+            "" => Err(unusable("is empty".into())),
+            password => Ok(password.into()),
+        }
     }
 }
 

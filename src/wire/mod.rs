@@ -12,6 +12,7 @@
 //! | [`replicas`], [`eviction`], [`clock`] | for one server: confirmation by replicas, the warning about evictions, the clock |
 //! | [`topology`] | which server serves a key, and how that is kept up to date |
 //! | [`transport`], [`connect`] | [`RedisTransport`]: all of it together, and how it is made |
+//! | [`lazy`] | [`LazyTransport`]: the same, for servers that may not be up yet |
 //!
 //! A transport sends one copy of a call and returns its result. It never repeats a call that may
 //! have run. The caller decides whether a second copy is safe, and until when.
@@ -24,6 +25,7 @@ mod deployment;
 mod error;
 mod eviction;
 mod fred;
+mod lazy;
 mod link;
 mod node;
 mod replicas;
@@ -49,8 +51,9 @@ pub(crate) use self::clock::ServerClock;
 pub(crate) use self::url::percent_decoded;
 pub(crate) use self::{
     connect::check_tls,
-    deployment::{Credentials, Deployment, Nat, Servers},
+    deployment::{Credentials, Deployment, Nat, PasswordFile, Servers},
     error::WireError,
+    lazy::LazyTransport,
     script::{Arg, Invocation, Reply, Script},
     transport::RedisTransport,
     url::read_url,

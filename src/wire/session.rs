@@ -83,9 +83,16 @@ impl Session {
         driver: &Arc<dyn Driver>,
         runtime: &ClientRuntime,
         endpoint: &Endpoint,
-        options: Options,
+        mut options: Options,
     ) -> Result<Arc<Self>, Failure> {
-        let connecting = driver.connect(endpoint.clone(), options);
+        let mut endpoint = endpoint.clone();
+        if let Some(file) = endpoint.credentials.password_file.take() {
+            let password = file.read().map_err(|why| Failure::not_sent(&why))?;
+            endpoint.credentials.password = Some(password);
+            // A driver would reconnect with the password of today.
+            options.on_break = OnBreak::End;
+        }
+        let connecting = driver.connect(endpoint, options);
         let (ended, has_ended) = watch::channel(false);
         let here = runtime.clone();
         // In a task of its own: a connection that the driver has begun must reach a state in which

@@ -80,8 +80,11 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
             let service = of("sentinelServiceName").ok_or_else(|| {
                 unusable("?sentinelServiceName=name must name the service".into())
             })?;
-            let credentials =
-                Credentials { username: of("sentinelUsername"), password: of("sentinelPassword") };
+            let credentials = Credentials {
+                username: of("sentinelUsername"),
+                password: of("sentinelPassword"),
+                password_file: None,
+            };
             Servers::Sentinels(hosts(&url, 26379)?, service, credentials)
         }
     };
@@ -122,7 +125,11 @@ fn credentials(url: &Url) -> Result<Credentials, Error> {
             .map_err(|_| unusable("its user or password is not UTF-8".into())),
     };
     let password = url.password().unwrap_or_default();
-    Ok(Credentials { username: read(url.username())?, password: read(password)? })
+    Ok(Credentials {
+        username: read(url.username())?,
+        password: read(password)?,
+        password_file: None,
+    })
 }
 
 fn database(path: &str) -> Result<Option<u8>, Error> {

@@ -36,6 +36,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/topology"],
     &["wire/transport"],
     &["wire/connect"],
+    &["wire/lazy"],
     &["config", "protocol"],
     &["engine"],
     &["locking/budget", "locking/request", "locking/line/fifo", "locking/line/answers"],

@@ -90,6 +90,87 @@ async fn a_server_that_wants_a_password_gets_it() {
     client.close().await.unwrap();
 }
 
+/// Each connection that is made anew reads it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_that_is_replaced_in_its_file_needs_no_restart() {
+    let server = RedisServer::start();
+    let redis = server.inspector();
+    let set_password = |password: &str| {
+        let user = &mut cmd("ACL");
+        user.arg("SETUSER").arg("app").arg("on").arg("resetpass").arg(format!(">{password}"));
+        let () = redis.query(user.arg("~*").arg("&*").arg("+@all"));
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("password");
+    set_password("first");
+    std::fs::write(&path, "first\n").unwrap();
+    // The file counts, not the password of the URL.
+    let url = format!("redis://app:wrong@127.0.0.1:{}", server.port());
+    let config = Config::from_url(url).unwrap().password_file(&path);
+    let client = Client::connect(config).await.unwrap();
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    for next in ["second", "third"] {
+        set_password(next);
+        std::fs::write(&path, next).unwrap();
+        let cut: u32 = redis.query(cmd("CLIENT").arg("KILL").arg("USER").arg("app"));
+        assert_eq!(cut, 2, "for commands and for messages");
+        let taken = async { client.lock("new").lock().await?.unlock().await };
+        // A driver that logs in with the old one is replaced after three timeouts of 3 s.
+        within(Duration::from_secs(6), "to get through", taken).await.unwrap();
+        guard.check().await.unwrap();
+        let both = || {
+            let list: String = redis.query(cmd("CLIENT").arg("LIST"));
+            (list.matches("user=app").count() == 2).then_some(())
+        };
+        eventually(PATIENCE, "both connections", both).await;
+    }
+    guard.unlock().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_may_be_there_before_its_server() {
+    let mut stage = Stage::new().await;
+    stage.server.kill();
+    let config = stage.config().lazy_connect(true).retry_timeout(Duration::from_millis(500));
+    let begun = Instant::now();
+    let (client, never) = (
+        Client::connect(config.clone()).await.unwrap(),
+        Client::connect(config.clone()).await.unwrap(),
+    );
+    assert!(begun.elapsed() < SOON, "it waits for no server");
+    let refused = client.lock(LOCK).try_lock().await;
+    let why = format!("{}", refused.unwrap_err());
+    assert!(why.contains("there is no connection yet: "), "{why}");
+    never.close().await.unwrap();
+
+    let patient = Client::connect(config.retry_timeout(PATIENCE)).await.unwrap();
+    let (lock, other) = (patient.lock(LOCK), client.lock(LOCK));
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    stage.restart_server();
+    let guard = within(PATIENCE, "the lock", waiting).await.unwrap().unwrap();
+    // Messages come, too.
+    let next = tokio::spawn(async move { other.lock().await });
+    stage.listening(LOCK, 1).await;
+    guard.unlock().await.unwrap();
+    let (guard, _) = gets_it(next).await;
+    guard.unlock().await.unwrap();
+    stage.end([client, patient]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_server_can_mend_is_told_by_connect_though_it_is_lazy() {
+    let server = RedisServer::builder().arg("--requirepass").arg("secret").start();
+    let config = Config::from_url(server.url()).unwrap().lazy_connect(true);
+    let short = Client::connect(config.clone().watchdog(Duration::ZERO)).await;
+    assert!(matches!(short, Err(Error::Config(_))), "{short:?}");
+    let client = Client::connect(config.retry_timeout(Duration::from_millis(100))).await.unwrap();
+    let refused = client.lock(LOCK).try_lock().await;
+    let why = format!("{}", refused.unwrap_err());
+    assert!(why.contains("NOAUTH"), "{why}");
+    client.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unix_socket_is_as_good_as_any() {
     let server = RedisServer::builder().unix_socket().start();

@@ -104,6 +104,7 @@ fn sentinel(at: At, fields: &mut Fields) -> Result<Servers, Error> {
     let sentinel_credentials = Some(Credentials {
         username: of(fields.text("sentinelUsername")?),
         password: of(fields.text("sentinelPassword")?),
+        password_file: None,
     });
     let nat = nat(fields)?;
     let credentials = seeds.credentials;
@@ -225,10 +226,11 @@ impl Address {
         let mut credentials = Credentials {
             username: read(url.username())?,
             password: read(url.password().unwrap_or_default())?,
+            password_file: None,
         };
         if url.password().is_none() {
             // Without a colon it is the password.
-            credentials = Credentials { username: None, password: credentials.username };
+            credentials = Credentials { password: credentials.username, ..Credentials::default() };
         }
         Ok(Self { tls, credentials, place: Place::Server { host: host.into(), port } })
     }

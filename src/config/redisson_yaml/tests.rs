@@ -141,6 +141,8 @@ fn sockets_json_aliases_and_old_fields_are_read() {
     );
     assert_eq!(good(r#"{"singleServerConfig": {"address": "valkey://h:1"}}"#).url, "redis://h:1/0");
     let _ = good(&format!("{ONE}valkeyCapabilities: [REDIRECT]"));
+    assert!(good(&format!("{ONE}lazyInitialization: true")).lazy_connect);
+    assert!(!good(ONE).lazy_connect);
     let _ = good(&format!("{ONE}threads: &n 4\nnettyThreads: *n"));
     let _ = good(
         "singleServerConfig: {address: 'redis://h:1', retryInterval: 1500, pingTimeout: 1000}",

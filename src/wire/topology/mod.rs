@@ -13,5 +13,5 @@ pub(super) use self::{
     discover::{Discovery, ServerMap},
     refresh::refresh,
     router::{Router, Routes, connect_all},
-    slots::ALL_SLOTS,
+    slots::{ALL_SLOTS, slot_of},
 };

@@ -71,6 +71,12 @@ impl Certificate {
     pub(crate) fn key_pem(&self) -> String {
         self.key.serialize_pem()
     }
+
+    /// Writes it and its key to files of a client.
+    pub(crate) fn write(&self, directory: &Path) -> (PathBuf, PathBuf) {
+        let certificate = write(directory, "client.pem", &self.pem());
+        (certificate, write(directory, "client.key", &self.key_pem()))
+    }
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> PathBuf {

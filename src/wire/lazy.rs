@@ -1,0 +1,245 @@
+//! [`LazyTransport`]: connections that are made in the background, for servers that may not be up
+//! yet.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{
+    Confirm, Event, EventSink, Flight, Transport,
+    connect::driver,
+    deployment::{Deployment, Servers},
+    error::WireError,
+    script::Invocation,
+    topology::slot_of,
+    transport::RedisTransport,
+};
+use crate::{
+    error::{Error, RedisError},
+    options::ShardedPubsub,
+    runtime::ClientRuntime,
+};
+
+/// The pauses between tries to connect double from the first to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The connections of one client, from before they are made. Until then each call waits for them,
+/// as long as a call may take.
+#[derive(Clone)]
+pub(crate) struct LazyTransport(Arc<Shared>);
+
+struct Shared {
+    deployment: Deployment,
+    command_timeout: Duration,
+    runtime: ClientRuntime,
+    state: watch::Sender<State>,
+}
+
+enum State {
+    /// With the last failure.
+    Connecting(Option<Error>),
+    Up(RedisTransport),
+    Closed,
+}
+
+impl LazyTransport {
+    /// Begins to connect. Fails only for what no server can mend.
+    pub(crate) fn start(
+        deployment: Deployment,
+        command_timeout: Duration,
+        sharding: ShardedPubsub,
+        sink: EventSink,
+        runtime: ClientRuntime,
+    ) -> Result<Self, Error> {
+        driver(&deployment)?;
+        let state = watch::Sender::new(State::Connecting(None));
+        let shared = Arc::new(Shared { deployment, command_timeout, runtime, state });
+        shared.runtime.spawn(connect(Arc::downgrade(&shared), sharding, sink));
+        Ok(Self(shared))
+    }
+
+    /// The connections, if there are any.
+    fn up(&self) -> Option<RedisTransport> {
+        match &*self.0.state.borrow() {
+            State::Up(transport) => Some(transport.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits for the connections, and goes on with them.
+    fn once_up<T: Send + 'static>(
+        &self,
+        by: Option<Instant>,
+        go_on: impl FnOnce(RedisTransport) -> BoxFuture<'static, Result<T, WireError>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, WireError>> {
+        if let Some(transport) = self.up() {
+            return go_on(transport);
+        }
+        let shared = self.0.clone();
+        let runtime = shared.runtime.clone();
+        async move { runtime.run(|| async { go_on(shared.wait(by).await?).await }).await }.boxed()
+    }
+}
+
+impl Shared {
+    async fn wait(&self, by: Option<Instant>) -> Result<RedisTransport, WireError> {
+        let by = by.unwrap_or_else(|| Instant::now() + self.command_timeout);
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, State::Connecting(_)));
+        if let Ok(settled) = timeout_at(by, settled).await {
+            return match settled.as_deref() {
+                Ok(State::Up(transport)) => Ok(transport.clone()),
+                _ => Err(WireError::NotNow(RedisError::new("the connection is gone"))),
+            };
+        }
+        Err(WireError::NotNow(RedisError::new(match &*self.state.borrow() {
+            State::Connecting(Some(why)) => format!("there is no connection yet: {why}"),
+            _ => "there is no connection yet".into(),
+        })))
+    }
+}
+
+/// Connects, as often as it takes.
+async fn connect(shared: Weak<Shared>, sharding: ShardedPubsub, sink: EventSink) {
+    let mut pause = FIRST_PAUSE;
+    while let Some(shared) = shared.upgrade() {
+        let mut closed = shared.state.subscribe();
+        let (deployment, timeout) = (shared.deployment.clone(), shared.command_timeout);
+        let runtime = shared.runtime.clone();
+        let connecting =
+            RedisTransport::connect(deployment, timeout, sharding, sink.clone(), runtime);
+        let connected = tokio::select! {
+            biased;
+            _ = closed.wait_for(|state| matches!(state, State::Closed)) => return,
+            connected = connecting => connected,
+        };
+        match connected {
+            Ok(transport) => {
+                let is_open = shared.state.send_if_modified(|state| {
+                    let is_open = !matches!(state, State::Closed);
+                    if is_open {
+                        *state = State::Up(transport.clone());
+                    }
+                    is_open
+                });
+                if !is_open {
+                    return transport.quit().await;
+                }
+                tracing::info!(server = shared.deployment.name(), "redis is connected to");
+                // Waiters that could not subscribe do so now.
+                return sink(Event::Gap);
+            }
+            Err(error) => {
+                let server = shared.deployment.name();
+                if pause == FIRST_PAUSE {
+                    tracing::warn!(server, %error, "redis cannot be connected to yet");
+                } else {
+                    tracing::debug!(server, %error, "redis cannot be connected to yet");
+                }
+                shared.state.send_if_modified(|state| {
+                    if let State::Connecting(why) = state {
+                        *why = Some(error);
+                    }
+                    // No caller waits for this change.
+                    false
+                });
+            }
+        }
+        drop(shared);
+        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+impl fmt::Debug for LazyTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LazyTransport").field(&self.up()).finish()
+    }
+}
+
+impl Transport for LazyTransport {
+    fn call(&self, call: Invocation) -> Flight {
+        self.once_up(None, |transport| transport.call(call))
+    }
+
+    fn call_by(&self, call: Invocation, by: Instant) -> Flight {
+        self.once_up(Some(by), move |transport| transport.call_by(call, by))
+    }
+
+    fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight {
+        self.once_up(None, move |transport| transport.call_confirmed(call, confirm))
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        if self.is_cluster() { slot_of(key) } else { 0 }
+    }
+
+    fn is_cluster(&self) -> bool {
+        matches!(self.0.deployment.servers, Servers::Cluster(_))
+    }
+
+    fn time_at(&self, key: &[u8], moment: Instant) -> u64 {
+        self.up().map_or(0, |transport| transport.time_at(key, moment))
+    }
+
+    fn observe(&self, key: &[u8], now: u64) {
+        if let Some(transport) = self.up() {
+            transport.observe(key, now);
+        }
+    }
+
+    fn server_time(&self, key: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
+        let key = key.to_vec();
+        self.once_up(None, move |transport| transport.server_time(&key))
+    }
+
+    fn keep_time(&self) -> BoxFuture<'static, ()> {
+        self.up().map_or_else(|| async {}.boxed(), |transport| transport.keep_time())
+    }
+
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+        self.once_up(None, |transport| transport.subscribe(channels))
+    }
+
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+        self.once_up(None, |transport| transport.unsubscribe(channels))
+    }
+
+    fn may_be_subscribed(&self, channel: &str) -> bool {
+        self.up().is_some_and(|transport| transport.may_be_subscribed(channel))
+    }
+
+    fn follows(&self) -> bool {
+        self.0.deployment.single().is_none()
+    }
+
+    fn place(&self, name: &str) -> u64 {
+        self.up().map_or(0, |transport| transport.place(name))
+    }
+
+    fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>> {
+        self.up().map_or_else(|| async { Ok(()) }.boxed(), |transport| transport.probe(place))
+    }
+
+    fn given_up(&self, key: &[u8]) {
+        if let Some(transport) = self.up() {
+            transport.given_up(key);
+        }
+    }
+
+    fn quit(&self) -> BoxFuture<'static, ()> {
+        match self.0.state.send_replace(State::Closed) {
+            State::Up(transport) => transport.quit(),
+            _ => async {}.boxed(),
+        }
+    }
+}
