@@ -88,4 +88,21 @@ mod tests {
         assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(500)));
         assert!(pauses[19] >= Duration::from_millis(250));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_repeated_that_would_end_too_late_or_cannot_succeed() {
+        let (runtime, now) = (ClientRuntime::current(), Instant::now());
+        let unanswered = || WireError::unanswered("late");
+        let refused = || WireError::refused("NOPERM");
+        let far = now + Duration::from_secs(60);
+        let mut backoff = Backoff::new();
+        assert!(backoff.may_retry(&runtime, unanswered(), far).await.is_ok());
+        assert!(Instant::now() > now, "after a pause");
+        assert!(backoff.may_retry(&runtime, refused(), far).await.is_err());
+        assert!(backoff.must_retry(&runtime, refused(), far).await.is_ok());
+        assert!(backoff.must_retry(&runtime, WireError::WrongType, far).await.is_err());
+        let soon = Instant::now() + Duration::from_nanos(1);
+        assert!(backoff.must_retry(&runtime, unanswered(), soon).await.is_err());
+        assert!(backoff.may_retry(&runtime, unanswered(), soon).await.is_err());
+    }
 }

@@ -285,3 +285,6 @@ fn each(reply: Answer, calls: usize) -> Vec<Option<Answer>> {
         Err(_) => vec![None; calls],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,3 +40,22 @@ impl CircuitBreaker {
         *self.until() = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_open_for_a_while_or_until_the_server_answers() {
+        let breaker = CircuitBreaker::default();
+        assert!(!breaker.is_open());
+        breaker.open();
+        tokio::time::advance(PAUSE - Duration::from_nanos(1)).await;
+        assert!(breaker.is_open());
+        tokio::time::advance(Duration::from_nanos(1)).await;
+        assert!(!breaker.is_open());
+        breaker.open();
+        breaker.close();
+        assert!(!breaker.is_open());
+    }
+}

@@ -170,3 +170,6 @@ impl<T: Send> Drop for Finish<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ mod lease;
 mod lifecycle;
 mod releases;
 mod renewal_schedule;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod subscriptions;
 mod watchdog;
 
@@ -216,3 +218,6 @@ async fn keep_time(life: Weak<Lifecycle>, transport: Weak<dyn Transport>) {
         transport.keep_time().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

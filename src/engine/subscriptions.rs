@@ -219,3 +219,6 @@ impl Drop for Subscription {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -274,3 +274,6 @@ async fn ask_each(
     let lives = timeout_at(give_up, transport.call(beside)).await.ok()?.ok()?;
     (lives == Reply::Int(1)).then_some(held)
 }
+
+#[cfg(test)]
+mod tests;

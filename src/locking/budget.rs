@@ -241,7 +241,9 @@ mod tests {
         assert_eq!(budget.plan(late), Plan::Release);
         budget.released(late, ms(1), 0, Some(0));
         assert_eq!(budget.yields_until(late, Some(1)), Some(late + GAP));
-        assert_eq!(budget.yields_until(late + GAP, Some(1)), None);
+        let meanwhile = late + GAP / 2;
+        assert_eq!(budget.yields_until(meanwhile, Some(9)), Some(late + GAP), "and no longer");
+        assert_eq!(budget.yields_until(late + GAP, Some(9)), None);
         // One long hold without a waiter behind it is no reason.
         budget.won(late);
         budget.released(late + UNBROKEN, ms(1), 0, Some(2));
@@ -293,5 +295,44 @@ mod tests {
         budget.won(begun + TIME);
         budget.released(begun + TIME, ms(1), 3, None);
         assert!(budget.yields_until(begun + TIME, None).is_some(), "both were one budget");
+    }
+
+    #[test]
+    fn a_budget_that_has_grown_lasts_longer_too() {
+        let begun = Instant::now();
+        let mut budget = Budget::default();
+        budget.won(begun);
+        passed(&mut budget, TURNS);
+        budget.released(begun, ms(1), 1, Some(0));
+        assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None, "nobody came");
+        budget.won(begun);
+        assert!(budget.asked(begun + TIME, 1));
+        assert!(!budget.asked(begun + 2 * TIME, 1));
+    }
+
+    #[test]
+    fn a_lock_that_is_left_to_others_is_theirs_until_the_very_end_of_that_time() {
+        let begun = Instant::now();
+        let mut budget = Budget::default();
+        assert!(!budget.is_yielding());
+        budget.won(begun);
+        passed(&mut budget, TURNS);
+        budget.released(begun, ms(1), 1, Some(0));
+        assert!(budget.is_yielding());
+        // As many messages as before: nobody came.
+        let late = begun + COURTESY - Duration::from_nanos(1);
+        assert_eq!(budget.yields_until(late, Some(1)), Some(begun + COURTESY));
+        assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
+        assert!(!budget.is_yielding());
+    }
+
+    #[test]
+    fn the_server_is_asked_only_while_the_lock_has_not_been_kept_too_long() {
+        let begun = Instant::now();
+        let mut budget = Budget::default();
+        budget.won(begun);
+        let last = begun + UNBROKEN - Duration::from_nanos(1);
+        assert_eq!(budget.plan(last), Plan::Ask);
+        assert_eq!(budget.plan(begun + UNBROKEN), Plan::Release);
     }
 }

@@ -217,3 +217,6 @@ impl Registry {
         owners
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -146,3 +146,6 @@ impl Bounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -261,3 +261,6 @@ async fn enough(
     let _ = timeout(grace, async { while parts.next().await.is_some() {} }).await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,3 +67,6 @@ impl Kind {
         !matches!(self, Self::NonReentrant | Self::NonReentrantFair)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! The scripts run on the real server when the simulated network delivers them. The test sets how long that takes, and what is
 //! lost. Only the time is simulated: TTLs do not run, and a not-after time is compared here, on the virtual clock.
 
+mod all;
 mod cancellation;
 mod combined;
 mod fuzz;

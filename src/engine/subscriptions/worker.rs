@@ -148,3 +148,6 @@ async fn settle(
     }
     refused
 }
+
+#[cfg(test)]
+mod tests;

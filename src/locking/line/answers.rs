@@ -157,3 +157,6 @@ impl Drop for Question<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

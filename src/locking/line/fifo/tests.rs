@@ -161,3 +161,61 @@ fn places_that_were_left_are_not_kept_for_ever() {
     assert!(!first.leave(&fifo, None));
     assert!(last_known.woken() > 0);
 }
+
+#[test]
+fn a_line_that_many_leave_in_its_middle_keeps_at_most_twice_those_who_stay() {
+    let fifo = Fifo::default();
+    let ones: [One; 100] = line_of(&fifo);
+    for (gone, one) in (1..).zip(&ones[1..=70]) {
+        assert!(!one.leave(&fifo, None));
+        let (kept, here) = (fifo.state().places.len(), 100 - gone);
+        assert!(kept <= 2 * here, "{kept} places for {here}");
+    }
+    assert!(!ones[0].leave(&fifo, Some(7)));
+    assert_eq!(ones[71].woken(), 1);
+}
+
+#[test]
+fn a_few_that_left_keep_their_places_for_a_while() {
+    let fifo = Fifo::default();
+    let ones: [One; 20] = line_of(&fifo);
+    for one in &ones[1..=16] {
+        assert!(!one.leave(&fifo, None));
+        assert_eq!(fifo.state().places.len(), 20, "to tidy so short a line is not worth it");
+    }
+    assert!(!ones[17].leave(&fifo, None));
+    assert_eq!(fifo.state().places.len(), 3);
+}
+
+#[test]
+fn what_was_left_to_the_next_stays_until_it_is_polled() {
+    let fifo = Fifo::default();
+    let [first, mut second, _third] = line_of(&fifo);
+    assert!(!first.leave(&fifo, Some(7)));
+    assert!(!fifo.tick(true).put_out);
+    assert_eq!(second.poll(&fifo), Poll::Ready(7));
+    // Nobody inherits from a line that is put out.
+    let fifo = Fifo::default();
+    let [first, _second] = line_of(&fifo);
+    assert!(!first.leave(&fifo, Some(7)));
+    assert!([fifo.tick(false), fifo.tick(false)][1].empty);
+    assert_eq!(One::default().poll(&fifo), Poll::Ready(0));
+}
+
+#[test]
+fn news_wake_the_first_once_until_it_is_polled() {
+    let fifo = Fifo::default();
+    let [first, second] = line_of(&fifo);
+    let nudged = |one: &One| {
+        let waker = Waker::from(one.woken.clone());
+        fifo.poll_nudged(one.ticket.unwrap(), &mut Context::from_waker(&waker))
+    };
+    assert!(nudged(&first).is_pending());
+    fifo.nudge();
+    fifo.nudge();
+    assert_eq!((first.woken(), second.woken()), (1, 0));
+    assert_eq!((nudged(&first), nudged(&first)), (Poll::Ready(true), Poll::Pending));
+    assert_eq!(nudged(&second), Poll::Ready(false));
+    fifo.nudge();
+    assert_eq!(first.woken(), 2);
+}

@@ -1,0 +1,96 @@
+//! [`Scripted`]: a transport for unit tests that gives prepared replies, and notes what was asked.
+
+use std::{collections::VecDeque, sync::Mutex};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, pending, ready},
+};
+use tokio::time::Instant;
+
+use crate::wire::{Flight, Invocation, Reply, Transport, WireError};
+
+/// Gives these replies, one after another, and then none.
+#[derive(Debug, Default)]
+pub(crate) struct Scripted {
+    pub(crate) replies: Mutex<VecDeque<Result<Reply, WireError>>>,
+    /// Each call, and by when its answer was wanted if that was said.
+    pub(crate) calls: Mutex<Vec<(Invocation, Option<Instant>)>>,
+    pub(crate) given_up: Mutex<usize>,
+    /// How often it was asked to keep the time.
+    pub(crate) times_kept: Mutex<usize>,
+    /// Channels that may not be subscribed.
+    pub(crate) refused: Vec<&'static str>,
+    /// How many channels each call was to subscribe.
+    pub(crate) subscribed: Mutex<Vec<usize>>,
+}
+
+impl Scripted {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Result<Reply, WireError>>) -> Self {
+        Self { replies: Mutex::new(replies.into_iter().collect()), ..Self::default() }
+    }
+
+    /// How many keys each call named.
+    pub(crate) fn keys(&self) -> Vec<usize> {
+        self.calls.lock().unwrap().iter().map(|(call, _)| call.keys).collect()
+    }
+
+    fn send(&self, call: Invocation, by: Option<Instant>) -> Flight {
+        self.calls.lock().unwrap().push((call, by));
+        let reply = self.replies.lock().unwrap().pop_front();
+        async move {
+            match reply {
+                Some(reply) => reply,
+                None => pending().await,
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Transport for Scripted {
+    fn call(&self, call: Invocation) -> Flight {
+        self.send(call, None)
+    }
+
+    fn call_by(&self, call: Invocation, by: Instant) -> Flight {
+        self.send(call, Some(by))
+    }
+
+    fn time_at(&self, _: &[u8], _: Instant) -> u64 {
+        0
+    }
+
+    fn observe(&self, _: &[u8], _: u64) {}
+
+    fn server_time(&self, _: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
+        pending().boxed()
+    }
+
+    fn keep_time(&self) -> BoxFuture<'static, ()> {
+        *self.times_kept.lock().unwrap() += 1;
+        ready(()).boxed()
+    }
+
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+        self.subscribed.lock().unwrap().push(channels.len());
+        let refused = channels.iter().any(|channel| self.refused.contains(&channel.as_str()));
+        ready(if refused { Err(WireError::refused("NOPERM")) } else { Ok(()) }).boxed()
+    }
+
+    fn unsubscribe(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+        pending().boxed()
+    }
+
+    fn probe(&self, _: u64) -> BoxFuture<'static, Result<(), WireError>> {
+        pending().boxed()
+    }
+
+    fn given_up(&self, _: &[u8]) {
+        *self.given_up.lock().unwrap() += 1;
+    }
+
+    fn quit(&self) -> BoxFuture<'static, ()> {
+        ready(()).boxed()
+    }
+}

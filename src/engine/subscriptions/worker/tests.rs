@@ -1,0 +1,23 @@
+use super::*;
+use crate::engine::scripted::Scripted;
+
+#[tokio::test(start_paused = true)]
+async fn the_refusal_of_one_channel_does_not_affect_the_others() {
+    let transport = Arc::new(Scripted { refused: vec!["c"], ..Scripted::default() });
+    let subscriptions = Subscriptions::new();
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut subscribed = names.map(|name| subscriptions.subscribe(name));
+    let touched = names.map(str::to_owned).to_vec();
+    let as_transport: Arc<dyn Transport> = transport.clone();
+    let settled = settle(&subscriptions, &as_transport, touched.clone(), 1).await;
+    assert!(matches!(settled, Err(WireError::Refused(_))));
+    for subscription in &mut subscribed {
+        assert_eq!(subscription.ready().await, subscription.name != "c", "{}", subscription.name);
+    }
+    assert_eq!(*transport.subscribed.lock().unwrap(), [8, 4, 2, 2, 1, 1, 4]);
+    assert_eq!(subscriptions.subscribed.len(), 7);
+    let again = settle(&subscriptions, &as_transport, vec!["a".to_owned()], 1).await;
+    assert!(again.is_ok() && transport.subscribed.lock().unwrap().len() == 7, "it is subscribed");
+    let by_another = settle(&subscriptions, &as_transport, vec!["a".to_owned()], 2).await;
+    assert!(by_another.is_ok() && transport.subscribed.lock().unwrap().len() == 8);
+}

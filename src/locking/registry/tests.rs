@@ -1,0 +1,24 @@
+use super::*;
+use crate::{config::Config, engine::scripted::Scripted, runtime::ClientRuntime};
+
+#[tokio::test]
+async fn a_lock_is_known_while_it_is_in_use_and_all_kinds_of_a_name_share_its_owners() {
+    let (_, settings) = Config::default().into_settings().unwrap();
+    let transport = Arc::new(Scripted::default());
+    let engine = Engine::start(settings, transport, Subscriptions::new(), ClientRuntime::current());
+    let registry = Arc::new(Registry::default());
+    let lock = |kind, name| registry.lock(&engine, kind, name).unwrap();
+    let known = || (registry.locks.len(), registry.owners.len());
+    let (one, again) = (lock(Kind::Reentrant, "a"), lock(Kind::Reentrant, "a"));
+    assert!(Arc::ptr_eq(&one, &again));
+    let (fair, other) = (lock(Kind::Fair, "a"), lock(Kind::Reentrant, "b"));
+    assert!(Arc::ptr_eq(&one.owners, &fair.owners) && !Arc::ptr_eq(&one.owners, &other.owners));
+    assert_eq!((one.name(), known()), ("a", (3, 2)));
+    drop(one);
+    assert_eq!(known(), (3, 2), "it is still in use");
+    drop(again);
+    assert_eq!(known(), (2, 2));
+    drop((fair, other));
+    assert_eq!(known(), (0, 0));
+    assert!(matches!(registry.lock(&engine, Kind::Fair, ""), Err(Error::Invalid(_))));
+}

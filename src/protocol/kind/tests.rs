@@ -1,0 +1,99 @@
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    config::Config,
+    owner::Identity,
+    protocol::{AcquireReply, Order, ScriptArgs, Timely, Wish, combine, combined, is_combinable},
+    wire::{Invocation, Reply, WireError},
+};
+
+fn on(kind: Kind) -> Box<dyn Protocol> {
+    let (_, settings) = Config::default().into_settings().unwrap();
+    kind.on("l", &settings)
+}
+
+#[test]
+fn waiters_listen_to_the_channels_of_redisson() {
+    let id = Identity::new().next();
+    let channel = |kind| on(kind).channel(&id).map(|channel| channel.into_owned());
+    let plain = Some("redisson_lock__channel:{l}".to_owned());
+    assert_eq!(channel(Kind::Reentrant), plain);
+    assert_eq!(channel(Kind::NonReentrant), plain);
+    assert_eq!(channel(Kind::Fenced), plain);
+    assert_eq!(channel(Kind::Spin), None);
+    let own = Some(format!("redisson_lock__channel:{{l}}:{}", id.as_str()));
+    assert_eq!(channel(Kind::Fair), own);
+    assert_eq!(channel(Kind::NonReentrantFair), own);
+    let both = Some("redisson_rwlock:{l}".to_owned());
+    assert_eq!([channel(Kind::Read), channel(Kind::Write)], [both.clone(), both]);
+}
+
+#[test]
+fn a_waiter_of_a_fair_lock_asks_three_times_before_its_place_is_lost() {
+    let (_, settings) = Config::default().into_settings().unwrap();
+    let Order::Server { heartbeat } = on(Kind::Fair).order() else { panic!("a line") };
+    assert_eq!(heartbeat, (settings.fair_wait * 3 / 10));
+    assert!(heartbeat > Duration::ZERO && 3 * heartbeat < settings.fair_wait);
+}
+
+#[test]
+fn acquisitions_and_releases_of_plain_locks_travel_together() {
+    let id = Identity::new().next();
+    let terms = ScriptArgs { lease: 1, not_after: 2 };
+    let calls = |kind| {
+        let on = on(kind);
+        [on.acquire(&id, terms, &Wish::default()), on.release(&id, 1), on.inspect()]
+    };
+    let may = |kind| calls(kind).each_ref().map(is_combinable);
+    assert_eq!(may(Kind::Reentrant), [true, true, false]);
+    assert_eq!(may(Kind::Spin), [true, true, false]);
+    assert_eq!(may(Kind::Fair), [false; 3]);
+    assert_eq!(may(Kind::Write), [false; 3]);
+    let [acquire, release, _] = calls(Kind::Reentrant);
+    let Invocation { keys, args, .. } = combine(&[acquire, release]);
+    assert_eq!((keys, args.len()), (2, 2 + 1 + 2 * 4));
+}
+
+#[test]
+fn each_call_that_travelled_with_others_has_its_answer() {
+    let text = |text: &str| Reply::Bytes(text.to_owned().into());
+    let reply = Reply::Array(vec![Reply::Nil, text("WRONGTYPE"), Reply::Int(5)]);
+    let answers = combined(reply.clone(), 3).unwrap();
+    assert_eq!(answers[0].as_ref().unwrap(), &Reply::Nil);
+    assert!(matches!(answers[1], Err(WireError::WrongType)));
+    assert_eq!(answers[2].as_ref().unwrap(), &Reply::Int(5));
+    for calls in [2, 4] {
+        assert!(matches!(combined(reply.clone(), calls), Err(WireError::Refused(_))));
+    }
+    assert!(combined(Reply::Int(1), 1).is_err());
+}
+
+#[test]
+fn kinds_differ_in_who_may_hold_them_again_and_beside_whom() {
+    let reentrant: Vec<_> = Kind::ALL.into_iter().filter(|kind| !kind.is_reentrant()).collect();
+    assert_eq!(reentrant, [Kind::NonReentrant, Kind::NonReentrantFair]);
+    let sides: Vec<_> = Kind::ALL.into_iter().filter(|kind| kind.side() != Side::Whole).collect();
+    assert_eq!(sides, [Kind::Read, Kind::Write]);
+    assert_eq!((Kind::Read.side(), Kind::Write.side()), (Side::Read, Side::Write));
+    let upheld: Vec<_> = Kind::ALL.into_iter().filter(|kind| on(*kind).is_upheld()).collect();
+    assert_eq!(upheld, [Kind::Read]);
+}
+
+#[test]
+fn a_grant_of_a_fenced_lock_comes_with_its_token() {
+    let text = |text: &str| Reply::Bytes(text.to_owned().into());
+    let fenced = |reply| on(Kind::Fenced).acquired(reply);
+    let granted = fenced(Reply::Array(vec![Reply::Nil, text("8")])).unwrap();
+    assert_eq!(granted, Timely::InTime(AcquireReply::Granted { token: Some(8) }));
+    let held = AcquireReply::Held(Some(Duration::from_millis(5)));
+    assert_eq!(fenced(Reply::Int(5)).unwrap(), Timely::InTime(held));
+    assert_eq!(fenced(Reply::Array(vec![Reply::Int(9)])).unwrap(), Timely::Late(9));
+    assert!(fenced(Reply::Array(vec![Reply::Nil, Reply::Nil])).is_err());
+    assert!(fenced(Reply::Array(vec![Reply::Nil, text("8"), Reply::Nil])).is_err());
+    assert!(fenced(Reply::Nil).is_err());
+    let plain = |reply| on(Kind::Reentrant).acquired(reply);
+    assert_eq!(plain(Reply::Nil).unwrap(), Timely::InTime(AcquireReply::Granted { token: None }));
+    assert_eq!(plain(Reply::Int(5)).unwrap(), Timely::InTime(held));
+    assert_eq!(plain(Reply::Array(vec![Reply::Int(9)])).unwrap(), Timely::Late(9));
+}

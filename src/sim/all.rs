@@ -1,0 +1,148 @@
+//! All of several locks: who loses one meanwhile, and whose servers fall silent.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Fault, KINDS, LOCK, Sim, World,
+    multi::{left, locks, ms, sims},
+};
+use crate::{Error, Lock, Loss, MultiLock};
+
+fn named(sim: &Sim, names: &[&str]) -> MultiLock {
+    MultiLock::all(names.iter().map(|name| sim.client.lock(name)).collect::<Vec<Lock>>())
+}
+
+/// Three servers, in the order in which their locks of one name are taken.
+fn worlds_in_order() -> [Arc<World>; 3] {
+    let mut worlds = super::multi::worlds();
+    worlds.sort_by_key(|world| world.server.url());
+    worlds
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_its_caller_slept_through_is_none() {
+    let sim = Sim::new(&World::new()).await;
+    for kind in KINDS {
+        let lock = (kind.lock)(&sim.client);
+        let mut asking = pin!(lock.try_lock().lease(ms(100)).into_future());
+        assert!((&mut asking).now_or_never().is_none());
+        sleep(ms(150)).await;
+        let late = asking.await;
+        let name = kind.name;
+        assert!(matches!(late, Err(Error::NotHeld { why: Loss::Expired })), "{name}: {late:?}");
+        assert_eq!(sim.left().await, [""; 0], "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_would_wait_for_the_first_lock_takes_no_other() {
+    let sim = Sim::new(&World::new()).await;
+    let multi = named(&sim, &["a", "b"]);
+    let begun = Instant::now();
+    let free = multi.lock().await.unwrap();
+    assert_eq!(begun.elapsed(), ms(6), "both at once");
+    free.unlock().await.unwrap();
+    sleep(ms(100)).await;
+
+    let first = sim.client.lock("a").lock().await.unwrap();
+    assert!(multi.try_lock().await.unwrap().is_none());
+    let mut waiting = pin!(multi.lock().into_future());
+    for _ in 0..200 {
+        assert!((&mut waiting).now_or_never().is_none());
+        assert!(sim.holder("b").is_none());
+        sleep(ms(1)).await;
+    }
+    first.unlock().await.unwrap();
+    waiting.await.unwrap().unlock().await.unwrap();
+    sleep(ms(100)).await;
+
+    let mut me = sim.client.owner();
+    let first = sim.client.lock("a").lock().by(&mut me).await.unwrap();
+    let begun = Instant::now();
+    let both = multi.lock().by(&mut me).await.unwrap();
+    assert_eq!(begun.elapsed(), ms(6), "it is its own");
+    both.unlock().await.unwrap();
+    first.unlock().await.unwrap();
+    assert_eq!(sim.left().await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_removed_while_another_is_waited_for_is_taken_anew() {
+    let world = World::new();
+    let sim = Sim::with(&world, |config| config.watchdog(ms(150))).await;
+    let other = Sim::new(&world).await;
+    for (lease, taken) in [(None, true), (Some(ms(2_000)), false)] {
+        let blocker = other.client.lock("b").lock().await.unwrap();
+        let multi = named(&sim, &["a", "b"]);
+        let wanted = async {
+            match lease {
+                None => multi.try_lock().wait(ms(5_000)).await,
+                Some(lease) => multi.try_lock().wait(ms(5_000)).lease(lease).await,
+            }
+        };
+        let meanwhile = async {
+            sleep(ms(20)).await;
+            assert!(other.client.lock("a").force_unlock().await.unwrap());
+            sleep(ms(60)).await;
+            blocker.unlock().await.unwrap();
+        };
+        let (guard, ()) = tokio::join!(wanted, meanwhile);
+        match taken {
+            true => {
+                let guard = guard.unwrap().unwrap();
+                assert!(guard.is_held() && sim.holder("a").is_some());
+                guard.unlock().await.unwrap();
+            }
+            false => assert!(matches!(guard, Err(Error::NotHeld { .. })), "{guard:?}"),
+        }
+        assert_eq!(sim.left().await, [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_for_a_moment_ends_no_wait_and_one_that_stays_silent_does() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    let wait = async |wait: Option<Duration>| match wait {
+        None => multi.lock().await.map(Some),
+        Some(wait) => multi.try_lock().wait(wait).await,
+    };
+    for (most, heals) in [(None, true), (Some(ms(5_000)), true), (None, false)] {
+        let blocker = others[2].client.lock(LOCK).lock().await.unwrap();
+        let meanwhile = async {
+            sleep(ms(20)).await;
+            let silent = (0..200).map(|_| Fault::Silent(ms(1_000)));
+            sims[2].network.fail("acquire", silent);
+            blocker.unlock().await.unwrap();
+            sleep(if heals { ms(500) } else { ms(60_000) }).await;
+            sims[2].network.heal();
+        };
+        let (guard, ()) = tokio::join!(wait(most), meanwhile);
+        match heals {
+            true => guard.unwrap().unwrap().unlock().await.unwrap(),
+            false => assert!(matches!(guard, Err(Error::Redis(_))), "{guard:?}"),
+        }
+        assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_released_at_the_last_moment_is_still_taken() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let blocker = other.client.lock("b").lock().await.unwrap();
+    let multi = named(&sim, &["a", "b"]);
+    let begun = Instant::now();
+    let release = async {
+        sleep(ms(96)).await;
+        blocker.unlock().await.unwrap();
+    };
+    let (guard, ()) = tokio::join!(multi.try_lock().wait(ms(100)).into_future(), release);
+    assert!(begun.elapsed() < ms(150));
+    guard.unwrap().expect("it was free by then").unlock().await.unwrap();
+    assert_eq!(sim.left().await, [""; 0]);
+}
