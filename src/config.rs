@@ -309,8 +309,8 @@ impl Config {
     /// The client then connects in the background, for as long as it takes. Until it has, a call
     /// waits as when the connection is lost: an acquisition for up to
     /// [`retry_timeout`](Config::retry_timeout). Its error says why there is no connection. A wrong
-    /// URL or password is therefore told by the first call. What no server can mend is still an
-    /// error of `connect`.
+    /// URL or password is therefore told by the first call, at the end of its time. What no server
+    /// can mend is still an error of `connect`.
     pub fn lazy_connect(mut self, lazy: bool) -> Self {
         self.lazy_connect = lazy;
         self

@@ -39,7 +39,6 @@ use crate::{
     wire::WireError,
 };
 
-#[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     lock: &'a Arc<LockState>,
     request: &'a Request,
@@ -135,6 +134,7 @@ impl<'a> Attempt<'a> {
         let mut backoff = Backoff::new();
         let begun = Instant::now();
         let mut sent = begun;
+        let mut why = "no answer in time".to_owned();
         loop {
             engine.check_open()?;
             let retry_until = self.request.bounds.retry_until(begun, &engine.settings);
@@ -145,7 +145,7 @@ impl<'a> Attempt<'a> {
                 false => timeout_at(retry_until, self.send(sent))
                     .boxed()
                     .await
-                    .unwrap_or_else(|_| Err(WireError::unanswered("no answer in time"))),
+                    .unwrap_or_else(|_| Err(WireError::unanswered(&why))),
             };
             if let Some(open) = open {
                 open.answered(answer.as_ref().err(), target.name(), self.request.replicas);
@@ -157,7 +157,9 @@ impl<'a> Attempt<'a> {
                 Ok(held @ AcquireReply::Held(_)) => return Ok(held),
                 Err(error) => error,
             };
-            engine.check_open()?; // Closing the client ends its calls.
+            // Closing the client ends its calls.
+            engine.check_open()?;
+            why = error.to_string();
             engine
                 .may_retry(error, &mut backoff, retry_until)
                 .boxed()
@@ -336,15 +338,5 @@ async fn undo(
     }
     if let Some(not_after) = unanswered {
         sweep(target.clone(), id, lease, not_after).await;
-    }
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Nothing => "Nothing",
-            Self::InFlight(_) => "InFlight",
-            Self::Granted { .. } => "Granted",
-        })
     }
 }

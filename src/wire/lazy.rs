@@ -75,24 +75,29 @@ impl LazyTransport {
         }
     }
 
-    /// Waits for the connections, and goes on with them.
+    /// Waits for the connections, and goes on with them, within one bound for both.
     fn once_up<T: Send + 'static>(
         &self,
         by: Option<Instant>,
-        go_on: impl FnOnce(RedisTransport) -> BoxFuture<'static, Result<T, WireError>> + Send + 'static,
+        go_on: impl FnOnce(RedisTransport, Option<Instant>) -> BoxFuture<'static, Result<T, WireError>>
+        + Send
+        + 'static,
     ) -> BoxFuture<'static, Result<T, WireError>> {
         if let Some(transport) = self.up() {
-            return go_on(transport);
+            return go_on(transport, by);
         }
         let shared = self.0.clone();
         let runtime = shared.runtime.clone();
-        async move { runtime.run(|| async { go_on(shared.wait(by).await?).await }).await }.boxed()
+        let go_on = move || async move {
+            let by = by.unwrap_or_else(|| Instant::now() + shared.command_timeout);
+            go_on(shared.wait(by).await?, Some(by)).await
+        };
+        async move { runtime.run(go_on).await }.boxed()
     }
 }
 
 impl Shared {
-    async fn wait(&self, by: Option<Instant>) -> Result<RedisTransport, WireError> {
-        let by = by.unwrap_or_else(|| Instant::now() + self.command_timeout);
+    async fn wait(&self, by: Instant) -> Result<RedisTransport, WireError> {
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Connecting(_)));
         if let Ok(settled) = timeout_at(by, settled).await {
@@ -168,15 +173,15 @@ impl fmt::Debug for LazyTransport {
 
 impl Transport for LazyTransport {
     fn call(&self, call: Invocation) -> Flight {
-        self.once_up(None, |transport| transport.call(call))
+        self.once_up(None, |transport, by| transport.send(call, None, by))
     }
 
     fn call_by(&self, call: Invocation, by: Instant) -> Flight {
-        self.once_up(Some(by), move |transport| transport.call_by(call, by))
+        self.once_up(Some(by), |transport, by| transport.send(call, None, by))
     }
 
     fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight {
-        self.once_up(None, move |transport| transport.call_confirmed(call, confirm))
+        self.once_up(None, move |transport, by| transport.send(call, Some(confirm), by))
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
@@ -199,7 +204,7 @@ impl Transport for LazyTransport {
 
     fn server_time(&self, key: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
         let key = key.to_vec();
-        self.once_up(None, move |transport| transport.server_time(&key))
+        self.once_up(None, move |transport, _| transport.server_time(&key))
     }
 
     fn keep_time(&self) -> BoxFuture<'static, ()> {
@@ -207,11 +212,11 @@ impl Transport for LazyTransport {
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        self.once_up(None, |transport| transport.subscribe(channels))
+        self.once_up(None, |transport, _| transport.subscribe(channels))
     }
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        self.once_up(None, |transport| transport.unsubscribe(channels))
+        self.once_up(None, |transport, _| transport.unsubscribe(channels))
     }
 
     fn may_be_subscribed(&self, channel: &str) -> bool {
@@ -219,7 +224,7 @@ impl Transport for LazyTransport {
     }
 
     fn follows(&self) -> bool {
-        self.0.deployment.single().is_none()
+        matches!(self.0.deployment.servers, Servers::Cluster(_) | Servers::Sentinels(..))
     }
 
     fn place(&self, name: &str) -> u64 {

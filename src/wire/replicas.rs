@@ -113,6 +113,7 @@ impl ReplicaPool {
         bound: Bound,
     ) -> Answer {
         select! {
+            biased;
             answer = self.ask(call, asking, confirm, bound) => answer,
             () = self.abandoned() => Err(Failure::gone()),
         }

@@ -9,14 +9,14 @@ use futures::{
 };
 use tokio::{
     sync::watch,
-    task::{AbortHandle, JoinHandle},
+    task::{AbortHandle, JoinHandle, spawn_blocking},
     time::{Instant, timeout},
 };
 
 use super::{
-    answers::{Answer, Failure},
+    answers::{Answer, Failure, NO_PASSWORD},
     connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
-    deployment::Endpoint,
+    deployment::{Credentials, Endpoint},
     script::{Arg, Invocation},
 };
 use crate::{
@@ -87,8 +87,13 @@ impl Session {
     ) -> Result<Arc<Self>, Failure> {
         let mut endpoint = endpoint.clone();
         if let Some(file) = endpoint.credentials.password_file.take() {
-            let password = file.read().map_err(|why| Failure::not_sent(&why))?;
-            endpoint.credentials.password = Some(password);
+            let reading = timeout(options.command_timeout, spawn_blocking(move || file.read()));
+            let password = match reading.await {
+                Ok(Ok(password)) => password,
+                _ => Err("the password file cannot be read in time".into()),
+            };
+            endpoint.credentials.password =
+                Some(password.map_err(|why: String| Failure::not_sent(&why))?);
             // A driver would reconnect with the password of today.
             options.on_break = OnBreak::End;
         }
@@ -107,6 +112,25 @@ impl Session {
             Ok(Arc::new(Self { connection, task, has_ended, on_break, since }))
         });
         finished(connecting).await?
+    }
+
+    /// Connects to a server that is asked for others only. If it has no password, it is told none:
+    /// sentinels often have none where their servers have one.
+    pub(super) async fn connect_to_source(
+        driver: &Arc<dyn Driver>,
+        runtime: &ClientRuntime,
+        mut endpoint: Endpoint,
+        command_timeout: Duration,
+    ) -> Result<Arc<Self>, Failure> {
+        let on_break = OnBreak::Reconnect;
+        let options = || Options { command_timeout, on_break, listener: None };
+        match Self::connect(driver, runtime, &endpoint, options()).await {
+            Err(error) if error.text == NO_PASSWORD => {
+                endpoint.credentials = Credentials::default();
+                Self::connect(driver, runtime, &endpoint, options()).await
+            }
+            connected => connected,
+        }
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -39,7 +39,12 @@ impl RedisTransport {
     }
 
     /// Sends one copy, at the first poll. It must be answered by `by`, or within the usual time.
-    fn send(&self, call: Invocation, confirm: Option<Confirm>, by: Option<Instant>) -> Flight {
+    pub(super) fn send(
+        &self,
+        call: Invocation,
+        confirm: Option<Confirm>,
+        by: Option<Instant>,
+    ) -> Flight {
         let router = self.router.clone();
         async move {
             let copy = || async {

@@ -169,6 +169,15 @@ async fn what_no_server_can_mend_is_told_by_connect_though_it_is_lazy() {
     let why = format!("{}", refused.unwrap_err());
     assert!(why.contains("NOAUTH"), "{why}");
     client.close().await.unwrap();
+
+    // Also when the time ends during a copy that is not the first.
+    let config = Config::from_url(server.url()).unwrap().lazy_connect(true);
+    let config = config.command_timeout(Duration::from_secs(1));
+    let client = Client::connect(config.retry_timeout(Duration::from_millis(1_500))).await.unwrap();
+    let refused = client.lock(LOCK).lock().await;
+    let why = format!("{}", refused.unwrap_err());
+    assert!(why.contains("NOAUTH"), "{why}");
+    client.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,7 +24,7 @@ pub(super) fn replaced(text: &str, value: impl Fn(&str) -> Option<String>) -> St
 pub(super) fn first_left<'a>(text: &'a str, file: &str) -> Option<&'a str> {
     let mut names =
         text.match_indices("${").filter_map(|(at, _)| Some(variable(&text[at..])?.name));
-    names.find(|name| file.contains(&format!("${{{name}")))
+    names.find(|name| ["}", ":"].iter().any(|end| file.contains(&format!("${{{name}{end}"))))
 }
 
 struct Variable<'a> {

@@ -196,6 +196,7 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// The server has granted the waiter's request.
     pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
+        self.state_mut().failed = None;
         match waiter.order {
             Order::Shared => self.state_mut().opened = Some(Instant::now()),
             _ if waiter.channel.is_none() => self.rest(waiter.first_pause),
@@ -206,6 +207,7 @@ impl<'a, A: Awaited> Head<'a, A> {
     /// The server has said that another holder has the lock, and for how long if known.
     pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) {
         waiter.seen_held = true;
+        self.state_mut().failed = None;
         if self.told_to_ask.is_none() {
             self.offer_failed = true;
             self.state_mut().ask_at = None;

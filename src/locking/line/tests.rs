@@ -267,3 +267,27 @@ async fn no_subscription_is_left_when_the_last_is_put_out() {
     assert!(lock.line.is_empty());
     assert!(!lock.subscriptions.is_subscribed("c"), "still subscribed, and nobody waits");
 }
+
+/// They need replicas, and one between them does not.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_an_answer_followed_fails_nobody_who_waited_meanwhile() {
+    let lock = Remote::new();
+    let [mut strict, other] =
+        [(); 2].map(|()| Waiter { replicas: Replicas::AtLeast(1), ..waiter(Order::Local) });
+    let Ok(Entered::Head(mut first)) = Head::enter(&lock, &strict).await else {
+        panic!("not the head")
+    };
+    assert!(matches!(first.next(&mut strict).await, Ok(Next::Ask)));
+    let (mut second, mut third) = (Box::pin(enter(&lock)), Box::pin(Head::enter(&lock, &other)));
+    assert!((&mut second).now_or_never().is_none());
+    assert!((&mut third).now_or_never().is_none());
+    tokio::time::advance(Duration::from_millis(1)).await;
+    first.failed(&Error::NotReplicated { acknowledged: 0, needed: 1 }, &strict);
+    drop(first);
+    let Ok(Entered::Head(mut second)) = second.await else { panic!("not the head") };
+    let mut asking = waiter(Order::Local);
+    assert!(matches!(second.next(&mut asking).await, Ok(Next::Ask)));
+    second.held(None, &mut asking);
+    drop(second);
+    assert!(matches!(third.await, Ok(Entered::Head(_))), "failed by what was before");
+}

@@ -21,7 +21,7 @@ use crate::{
     runtime::ClientRuntime,
     wire::{
         answers::{Answer, Failure, FailureKind},
-        connection::{ConnectionSettings, Driver, OnBreak, Options},
+        connection::{ConnectionSettings, Driver},
         deployment::{Address, Deployment, Servers},
         script::{Arg, Reply},
         session::{QUIT_TIMEOUT, Session, quit_all},
@@ -118,11 +118,12 @@ impl Discovery {
                 *unknown = Some(session);
             }
         }
-        let asked: Vec<_> = self.sources[..count].iter().map(|(at, _)| at.clone()).collect();
-        let mut asking: FuturesUnordered<_> = self
-            .sources
-            .drain(..count)
+        let mut silent: Vec<_> = self.sources[..count].iter().map(|(at, _)| at.clone()).collect();
+        // The addresses stay: this may be dropped.
+        let mut asking: FuturesUnordered<_> = self.sources[..count]
+            .iter_mut()
             .map(|(address, session)| {
+                let (address, session) = (address.clone(), session.take());
                 let (driver, runtime) = (self.driver.clone(), self.runtime.clone());
                 let (deployment, kind) = (self.deployment.clone(), self.kind.clone());
                 async move {
@@ -132,7 +133,6 @@ impl Discovery {
                 }
             })
             .collect();
-        let mut silent: Vec<Address> = asked;
         let (mut views, mut good) = (Vec::new(), Vec::new());
         let mut last = Failure::timed_out();
         let enough = count / 2 + 1;
@@ -160,7 +160,7 @@ impl Discovery {
         if !views.is_empty() {
             silent.retain(|address| is_known(address, &self.configured, &views));
         }
-        self.sources.splice(..0, good);
+        self.sources.splice(..count, good);
         self.sources.extend(silent.into_iter().map(|address| (address, None)));
         for address in views.iter().flat_map(|view| &view.nodes) {
             if !self.sources.iter().any(|(known, _)| address.is_called(known)) {
@@ -231,16 +231,11 @@ async fn ask_one(
     let session = match known {
         Some(session) => session,
         None => {
-            let options = Options {
-                command_timeout: ASK_TIMEOUT,
-                on_break: OnBreak::Reconnect,
-                listener: None,
-            };
             let endpoint = match kind {
                 Kind::Cluster => deployment.endpoint(address),
                 Kind::Sentinel { .. } => deployment.sentinel(address),
             };
-            Session::connect(driver, runtime, &endpoint, options).await?
+            Session::connect_to_source(driver, runtime, endpoint, ASK_TIMEOUT).await?
         }
     };
     let view = match kind {

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use harness::RedisServer;
+use futures::FutureExt;
+use harness::{RedisServer, Sentinel};
 use tokio::{sync::Notify, time::sleep};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
@@ -16,6 +17,7 @@ use crate::{
         fred::FredDriver,
         script::{Invocation, Script},
         session::Bound,
+        topology::Discovery,
         url::read_url,
     },
 };
@@ -92,6 +94,33 @@ async fn callers_of_a_replaced_server_that_hangs_are_let_go() {
         assert!(answer.is_err() && begun.elapsed() < Duration::from_secs(2), "{answer:?}");
         server.resume();
     }
+}
+
+/// As when the servers of an older answer are connected to in the meantime.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_is_dropped_can_be_asked_again() {
+    let sentinel = Sentinel::start();
+    let [one, other, _] = &sentinel.sentinels()[..] else { panic!("three sentinels") };
+    let service = Sentinel::MASTER;
+    let url = format!("redis-sentinel://{one}?sentinelServiceName={service}&node={other}");
+    let deployment = read_url(&url).unwrap();
+    let mut discovery = Discovery::new(&deployment, &router(0).settings);
+    let map = discovery.ask().await.unwrap();
+    for _ in 0..3 {
+        assert!(discovery.ask().now_or_never().is_none(), "it takes a while");
+    }
+    assert_eq!(discovery.ask().await.unwrap(), map);
+}
+
+/// Redisson tells a sentinel a password only if it asks for one, and a file may name that of the servers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_without_a_password_is_told_none() {
+    let sentinel = Sentinel::start();
+    let (one, service) = (&sentinel.sentinels()[0], Sentinel::MASTER);
+    let url =
+        format!("redis-sentinel://{one}?sentinelServiceName={service}&sentinelPassword=unasked");
+    let mut discovery = Discovery::new(&read_url(&url).unwrap(), &router(0).settings);
+    assert_eq!(discovery.ask().await.unwrap().len(), 1);
 }
 
 /// Counts warnings.
