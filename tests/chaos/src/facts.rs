@@ -16,6 +16,9 @@ pub(crate) struct Facts {
     pub(crate) lag: Nanos,
     /// How late a timer was at most.
     pub(crate) lateness: Nanos,
+    /// How often nothing ran at all.
+    #[serde(default)]
+    pub(crate) stops: usize,
     /// What went wrong with the processes themselves.
     pub(crate) troubles: Vec<String>,
 }

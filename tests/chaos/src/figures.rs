@@ -130,8 +130,12 @@ impl Figures {
         if !self.without_turn.is_empty() {
             lines.push(line("without turn", self.without_turn.join(", ")));
         }
-        let machine =
-            format!("log seen after {}, timers late by {}", ms(facts.lag), ms(facts.lateness));
+        let machine = format!(
+            "log seen after {}, timers late by {}, stopped {} times",
+            ms(facts.lag),
+            ms(facts.lateness),
+            facts.stops
+        );
         lines.push(line("machine", machine));
         lines
     }

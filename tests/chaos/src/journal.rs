@@ -1,6 +1,6 @@
 //! What the nemesis did, as a part of the history.
 
-use judge::{Event, Fault, What};
+use judge::{Event, Fault, Nanos, What};
 
 use crate::clock::now;
 
@@ -28,5 +28,21 @@ impl Journal {
 
     pub(crate) fn heal(&mut self, fault: String) {
         self.note(NEMESIS, What::Heal { fault });
+    }
+
+    /// Adds faults that are known only now.
+    pub(crate) fn add<'a>(
+        &mut self,
+        faults: impl IntoIterator<Item = (&'a str, Fault, (Nanos, Nanos))>,
+    ) {
+        for (fault, class, (from, to)) in faults {
+            self.faults += 1;
+            let fault = format!("{fault}#{}", self.faults);
+            let target = String::from("all");
+            let begin = What::Begin { fault: fault.clone(), class, target };
+            for (at, what) in [(from, begin), (to, What::Heal { fault })] {
+                self.events.push(Event { at, process: NEMESIS.to_owned(), what });
+            }
+        }
     }
 }

@@ -2,17 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
-use judge::{Nanos, Reign};
+use judge::{Fault, Reign};
 use tokio::time::sleep;
 
 use crate::clock::{Wall, now};
 use crate::facts::Facts;
+use crate::machine::{Machine, Watch};
 use crate::options::{LIVENESS, Options, Topology, WARM_UP};
 use crate::verdict::{self, Judged};
 use crate::witness::Server;
@@ -54,12 +52,16 @@ pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, S
         facts.troubles.extend(member.leave(&mut world.journal).await.err());
     }
     let left = left::behind(&world).await;
-    (facts.lateness, facts.ended) = (watch.stop(), now());
+    facts.ended = now();
+    let late = watch.stop();
     world.stage.keep(directory).map_err(told)?;
 
-    let World { tail, stage, options, journal, .. } = world;
-    let (pieces, lag) = tail.stop();
-    facts.lag = lag;
+    let World { tail, stage, options, mut journal, .. } = world;
+    let pieces = tail.stop();
+    let machine = Machine::of(&late, &pieces);
+    (facts.lateness, facts.lag) = (machine.lateness, machine.lag);
+    facts.stops = machine.stops.len();
+    journal.add(machine.stops.iter().map(|stop| ("machine-stops", Fault::Delay, *stop)));
     let nodes = stage.nodes();
     let servers: Vec<Server> = nodes
         .iter()
@@ -84,8 +86,8 @@ pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, S
 
     let history = history::collect(&processes, &journal)?;
     let locks = options.names.iter().map(|(name, _)| name.clone());
-    let witness = witness::testify(&servers, &history, wall, locks, left);
     let bounds = options.bounds(facts.lag, facts.lateness);
+    let witness = witness::testify(&servers, &history, wall, locks, left, &bounds);
     fs::write(directory.join("history.jsonl"), history.to_lines()).map_err(told)?;
     fs::write(directory.join("witness.jsonl"), witness.to_lines()).map_err(told)?;
     let write = |name: &str, text: serde_json::Result<String>| {
@@ -96,32 +98,4 @@ pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, S
     let judged = verdict::judge(directory)?;
     report::write(directory)?;
     Ok(judged)
-}
-
-/// A thread beside all others, which sees how late a timer may be on this machine.
-struct Watch {
-    over: Arc<AtomicBool>,
-    latest: Arc<AtomicU64>,
-}
-
-impl Watch {
-    fn start() -> Self {
-        let (over, latest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (ends, most) = (over.clone(), latest.clone());
-        thread::spawn(move || {
-            const BEAT: Duration = Duration::from_millis(2);
-            while !ends.load(Ordering::Relaxed) {
-                let before = now();
-                thread::sleep(BEAT);
-                let late = (now() - before).saturating_sub(BEAT.as_nanos() as u64);
-                most.fetch_max(late, Ordering::Relaxed);
-            }
-        });
-        Self { over, latest }
-    }
-
-    fn stop(self) -> Nanos {
-        self.over.store(true, Ordering::Relaxed);
-        self.latest.load(Ordering::Relaxed)
-    }
 }

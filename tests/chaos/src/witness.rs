@@ -1,11 +1,11 @@
 //! The witness of a round: what each server did while it was a master.
 
-use std::collections::BTreeMap;
-
-use judge::{Answer, Call, History, Kind, Left, Log, Nanos, Reign, What, Witness};
+use judge::{Bounds, History, Left, Log, Nanos, Reign, Witness};
 
 use crate::aof::{Chapter, Model, Names, Piece, chapters};
 use crate::clock::Wall;
+use crate::forced::Forced;
+use crate::moments::Answered;
 
 /// What is known of a server.
 #[derive(Debug)]
@@ -23,16 +23,24 @@ pub(crate) fn testify(
     wall: Wall,
     locks: impl IntoIterator<Item = String>,
     left: Vec<Left>,
+    bounds: &Bounds,
 ) -> Witness {
-    let names = Names::new(locks, forced(history));
+    let names = Names::new(locks);
+    let answered = Answered::read(history);
     let mut logs = Vec::new();
     for server in servers {
         let chapters = chapters(&server.pieces, Model::new(&names, wall));
         for reign in &server.reigns {
-            logs.extend(logs_of(server, reign, &chapters));
+            let mut of_reign = logs_of(server, reign, &chapters);
+            for log in &mut of_reign {
+                answered.sharpen(log, &server.pieces);
+            }
+            logs.extend(of_reign);
         }
     }
     logs.sort_by_key(|log| log.reign.from);
+    let on_its_way = bounds.retry_timeout + bounds.command_timeout;
+    Forced::read(history, on_its_way).settle(&mut logs, bounds.clock_error);
     Witness { logs, left }
 }
 
@@ -56,30 +64,4 @@ fn logs_of(server: &Server, reign: &Reign, chapters: &[Chapter]) -> Vec<Log> {
         });
     }
     logs
-}
-
-/// When writers may have been put out by force, by lock.
-fn forced(history: &History) -> BTreeMap<String, Vec<(Nanos, Nanos)>> {
-    let mut under_way = BTreeMap::new();
-    let mut forced: BTreeMap<String, Vec<(Nanos, Nanos)>> = BTreeMap::new();
-    for event in &history.events {
-        match &event.what {
-            // A release of a writer looks like a forced one; that of others does not.
-            What::Invoke { op, call: Call::Force { lock } } if lock.kind == Kind::Write => {
-                under_way.insert((&event.process, *op), (&lock.name, event.at));
-            }
-            What::Answer { op, answer } => {
-                if let Some((lock, from)) = under_way.remove(&(&event.process, *op))
-                    && *answer != (Answer::Freed { freed: false })
-                {
-                    forced.entry(lock.clone()).or_default().push((from, event.at));
-                }
-            }
-            _ => {}
-        }
-    }
-    for (lock, from) in under_way.into_values() {
-        forced.entry(lock.clone()).or_default().push((from, Nanos::MAX));
-    }
-    forced
 }

@@ -25,7 +25,7 @@
 //! | [C7](Check::Token) | a token that is not above one answered before; a storage that accepted a lower one, or another's | yes, but for the counter itself |
 //! | [C8](Check::Order) | a grant past the first in line; a place dropped of one who was there | – |
 //! | [C9](Check::Answer) | a refusal, a state, an error that was not true at any moment of the operation | – |
-//! | [C10](Check::Bound) | an answer that came late, or not at all | yes |
+//! | [C10](Check::Bound) | an answer to a client of this crate that came late, or not at all | yes |
 //! | [C11](Check::Liveness) | a free lock that someone waits for in a calm; a process without a turn after the faults | turns only |
 //! | [C13](Check::Majority) | C1 for majorities: a belief ends when fewer than a quorum of its tenures are left | beliefs only |
 //!

@@ -272,10 +272,15 @@ fn take_over<'a>(lock: &mut Lock<'a>, replay: Replay<'a>, until: Nanos, next: Op
     let mut seen;
     for raw in replay.ended {
         let inherited = raw.span.from < from;
-        // It was held when the master before it ended.
+        // It was held when the master before it ended; or both were masters for a while, and what was done to the
+        // hold was done on the next one, so that the one before saw its lease end.
         let before = lock.tenures.iter().rposition(|tenure| {
-            let is_lost = matches!(tenure.cause, Cause::GrantLost { .. });
-            inherited && is_lost && tenure.id == raw.id && tenure.last + 1 == number
+            let lasted = match tenure.cause {
+                Cause::GrantLost { .. } => true,
+                Cause::Expired { .. } => tenure.span.to >= from,
+                _ => false,
+            };
+            inherited && lasted && tenure.id == raw.id && tenure.last + 1 == number
         });
         let lost = (raw.span.to > until).then_some(());
         let to = raw.span.to.min(until);

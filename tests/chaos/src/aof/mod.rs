@@ -7,6 +7,8 @@ mod state;
 mod tail;
 
 pub(crate) use model::{Model, Names};
+#[cfg(test)]
+pub(crate) use tail::What;
 pub(crate) use tail::{Mark, Piece, Tail};
 
 use commands::Transactions;

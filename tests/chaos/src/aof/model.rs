@@ -10,17 +10,12 @@ use super::deeds;
 use super::state::{Marks, State};
 use crate::clock::Wall;
 
-/// How long after it was done something is seen.
-const SEEN: Nanos = 50 * judge::MS;
-
 /// The locks of a run, and what else has to be known to read the commands on them.
 #[derive(Debug)]
 pub(crate) struct Names {
     locks: Vec<String>,
     /// By key: of which lock it is, and what.
     keys: BTreeMap<String, (usize, Part)>,
-    /// When forced unlocks that freed a lock from its writer were under way.
-    forced: BTreeMap<String, Vec<(Nanos, Nanos)>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +34,8 @@ pub(crate) struct Model<'a> {
 }
 
 impl Names {
-    /// Of all locks of a run, and the times of forced unlocks by lock.
-    pub(crate) fn new(
-        locks: impl IntoIterator<Item = String>,
-        forced: BTreeMap<String, Vec<(Nanos, Nanos)>>,
-    ) -> Self {
+    /// Of all locks of a run.
+    pub(crate) fn new(locks: impl IntoIterator<Item = String>) -> Self {
         let locks: BTreeSet<String> = locks.into_iter().collect();
         let locks: Vec<String> = locks.into_iter().collect();
         let keys = locks.iter().enumerate().flat_map(|(at, name)| {
@@ -53,13 +45,7 @@ impl Names {
                 (token_key(name), (at, Part::Token)),
             ]
         });
-        Self { keys: keys.collect(), locks, forced }
-    }
-
-    /// Whether a forced unlock may have freed it then.
-    pub(crate) fn was_forced(&self, lock: &str, at: Nanos, slack: Nanos) -> bool {
-        let forced = self.forced.get(lock).into_iter().flatten();
-        forced.clone().any(|(from, to)| *from <= at && at <= to.saturating_add(slack))
+        Self { keys: keys.collect(), locks }
     }
 
     fn reader<'k>(&self, key: &'k str) -> Option<(usize, &'k str, &'k str)> {
@@ -124,10 +110,9 @@ impl<'a> Model<'a> {
     fn effects(&self, lock: usize, before: &State, marks: &Marks, at: Nanos) -> Vec<Effect> {
         let name = &self.names.locks[lock];
         let moment = |ms| self.wall.moment(ms);
-        let forced = self.names.was_forced(name, at, SEEN);
         let after = &self.states[lock];
         let outlived = deeds::outlived(before, after, marks, at, moment).into_iter();
-        let deeds = deeds::between(before, after, marks, at, forced, moment);
+        let deeds = deeds::between(before, after, marks, at, moment);
         outlived
             .chain(deeds.into_iter().map(|deed| (at, deed)))
             .map(|(at, deed)| Effect { at, server_ms: None, lock: name.clone(), deed })

@@ -11,6 +11,10 @@ use crate::{
 impl<'r, 'a> Court<'r, 'a> {
     pub(super) fn bound(&mut self) {
         for op in &self.run.ops {
+            // The bounds are those of this crate's settings.
+            if self.run.process(op.process).redisson {
+                continue;
+            }
             let over = op.over.unwrap_or(self.run.end);
             let span = Span { from: self.counted_from(op, over), to: over };
             let Some(bound) = self.allowed(op) else { continue };

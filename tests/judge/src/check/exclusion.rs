@@ -121,7 +121,10 @@ impl<'r, 'a> Court<'r, 'a> {
         let (Some(end), Some(other_end)) = (self.cover(first), self.cover(second)) else {
             return self.presume(servers, name, first, span);
         };
-        let gone = |end: &End<'_, '_>| end.by.is_none() || end.at <= span.from;
+        // The end of a hold is seen a little late, the answer to who has it next is not.
+        let error = self.bounds.clock_error;
+        let gone =
+            |end: &End<'_, '_>| end.by.is_none() || end.at <= span.from.saturating_add(error);
         match (gone(&end), gone(&other_end)) {
             (true, true) => {
                 let (one, other) = (self.excuse(first, &end)?, self.excuse(second, &other_end)?);
@@ -308,7 +311,12 @@ impl<'r, 'a> Court<'r, 'a> {
         let told = guard
             .told()
             .filter(|_| matches!(cause, Cause::Released | Cause::Expired { early: false }));
-        if let Some((at, _)) = told {
+        // Who sleeps when it is time is told when he wakes.
+        let awake = |at: Nanos| {
+            let then = Span { from: until.saturating_sub(self.bounds.wake), to: at.max(until) };
+            self.run.awake(guard.process, then) == [then]
+        };
+        if let Some((at, _)) = told.filter(|(at, _)| awake(*at)) {
             let lead = until as i64 - at as i64;
             let least = &mut self.verdict.figures.least_lead;
             *least = Some(least.map_or(lead, |least| least.min(lead)));

@@ -16,7 +16,7 @@ use crate::{
     bounds::Bounds,
     history::{History, Nanos, Place, Rule},
     run::{Guard, Run},
-    server::{Servers, Tenure},
+    server::{Lock, Servers, Tenure},
     spans::Span,
     verdict::{Check, Class, Finding, Line, Rating, Verdict},
     witness::Witness,
@@ -148,7 +148,7 @@ impl<'r, 'a> Court<'r, 'a> {
             let lock = servers.lock((&place.server, &place.name))?;
             // One that joined late may have begun late.
             let by = if guard.rule == Rule::Majority { guard.believed_until() } else { by };
-            if let Some(tenure) = lock.tenure(&hold.id, by) {
+            if let Some(tenure) = self.tenure_of(guard, lock, &hold.id, by) {
                 ends.push((tenure.span.to, tenure, place));
             }
         }
@@ -163,13 +163,30 @@ impl<'r, 'a> Court<'r, 'a> {
         })
     }
 
+    /// The last hold of the guard's id that began by then. An id of Redisson's has many: the first that began after the
+    /// guard was asked for, or the one that it had entered already.
+    fn tenure_of(
+        &self,
+        guard: &Guard<'a>,
+        lock: &'r Lock<'a>,
+        id: &str,
+        by: Nanos,
+    ) -> Option<&'r Tenure<'a>> {
+        let is_asked_for =
+            |tenure: &&Tenure<'a>| guard.invoked <= tenure.span.from && tenure.span.from <= by;
+        let redisson = self.run.process(guard.process).redisson;
+        let first = redisson.then(|| lock.all_of(id).find(is_asked_for)).flatten();
+        first.or_else(|| lock.tenure(id, by))
+    }
+
     /// When the user believes, as far as anyone may ask that of him.
     fn belief(&self, guard: &Guard<'a>) -> Span {
         let mut belief = guard.belief();
         if self.run.process(guard.process).redisson {
             // It tells nobody that a lease is over.
             let end = match self.cover(guard) {
-                Some(end) => end.at,
+                // That it was taken away is seen a little late.
+                Some(end) => end.at.saturating_sub(self.bounds.clock_error),
                 None => guard.lease.map_or(Nanos::MAX, |lease| guard.invoked.saturating_add(lease)),
             };
             belief.to = belief.to.min(end.max(belief.from));

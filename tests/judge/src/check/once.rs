@@ -29,7 +29,8 @@ impl<'r, 'a> Court<'r, 'a> {
                 let Some(lock) = servers.lock((&place.server, &place.name)) else { continue };
                 self.judged(Check::Once);
                 let by = if guard.is_multi() { guard.believed_until() } else { guard.granted };
-                let Some(tenure) = lock.tenure(&hold.id, by.saturating_add(error)) else {
+                let tenure = self.tenure_of(guard, lock, &hold.id, by.saturating_add(error));
+                let Some(tenure) = tenure else {
                     let what = format!(
                         "guard {} of {}: no server granted {}",
                         guard.number, guard.process, hold.id
@@ -102,6 +103,7 @@ impl<'r, 'a> Court<'r, 'a> {
         let tries = || self.run.tries(guard.process, place, during);
         let left = since && (tries() || self.is_doubtful(group, over));
         let fine = match tenure.cause {
+            _ if self.is_one_of_two(group, guard, during) => true,
             Cause::Released => since && by_then || left,
             Cause::GrantLost { .. } | Cause::RenewalLost => true,
             // To unlock a free fair lock is no error to Redisson.
@@ -127,6 +129,26 @@ impl<'r, 'a> Court<'r, 'a> {
             );
             self.violation(Check::Once, name_of(guard), over, 0, what, self.guard_story(guard));
         }
+    }
+
+    /// Two releases of one hold at the same time: this one has lowered the count, and the other one had to free the lock.
+    fn is_one_of_two(&self, group: &Group<'r, 'a>, guard: &Guard<'a>, during: Span) -> bool {
+        let error = self.bounds.clock_error;
+        let others = group.guards.iter().filter(|other| other.number != guard.number);
+        let mut begun = others.filter_map(|other| other.given_back);
+        let is_under_way = |(_, op): (Nanos, Option<usize>)| match op {
+            Some(op) => self.run.ops[op].over.is_none_or(|over| over >= during.from),
+            // In the background.
+            None => true,
+        };
+        let counts = &group.tenure.counts;
+        let lowered = counts.iter().enumerate().any(|(index, (at, count))| {
+            let before = index.checked_sub(1).map_or(1, |before| counts[before].1);
+            let then =
+                during.from <= at.saturating_add(error) && *at <= during.to.saturating_add(error);
+            then && *count < before
+        });
+        lowered && begun.any(is_under_way)
     }
 
     /// A reader whose lease is over is there to be released, as long as others hold the lock beside it.

@@ -401,6 +401,43 @@ fn the_last_of_two_masters_says_when_a_hold_ends() {
     );
 }
 
+/// Masters from the start to 150, and from 60 on. Both know of a hold up to 111.
+fn two_masters(events: &str) -> String {
+    let hold = "10 a asks 1 shop\n 11 server grants a:1 until 111\n 11 heir grants a:1 until 111\n 12 a has 1";
+    let story = handed_over(&format!("{hold}\n {events}"));
+    story.replace("60 server ends", "150 server ends")
+}
+
+#[test]
+fn of_two_masters_the_next_one_keeps_a_hold() {
+    let story = |renewed: &str| {
+        two_masters(&format!(
+            "70 {renewed} renews a:1 until 105\n 90 {renewed} renews a:1 until 205\n
+             199 a unlocks 1\n 200 {renewed} releases a:1\n 201 a unlocked 1"
+        ))
+    };
+    assert_eq!(found(&story("heir")), NOTHING);
+    // The next one was never asked, and its word counts.
+    assert_eq!(found(&story("server")), ["C2 within L2 at 150 for 49"]);
+    // Nobody renewed it.
+    let ended = two_masters("199 a unlocks 1\n 201 a finds 101 expired");
+    assert_eq!(found(&ended), ["C2 broken at 111 for 88"]);
+}
+
+#[test]
+fn of_two_masters_the_next_one_releases_a_hold() {
+    let released = |more: &str| {
+        two_masters(&format!("79 a unlocks 1\n 80 heir releases a:1\n 81 a unlocked 1\n {more}"))
+    };
+    assert_eq!(found(&released("")), NOTHING);
+    let again =
+        "82 b asks 1 shop\n 83 heir grants b:1\n 84 b has 1\n 85 b drops 1\n 86 heir releases b:1";
+    assert_eq!(found(&released(again)), NOTHING);
+    let early =
+        "75 b asks 1 shop\n 76 heir grants b:1\n 77 b has 1\n 85 b drops 1\n 86 heir releases b:1";
+    assert_eq!(found(&released(early)), ["C1 broken at 76 for 0", "C1 broken at 77 for 2"]);
+}
+
 #[test]
 fn the_next_master_renews_and_counts() {
     let story = |events: &str| {
@@ -604,6 +641,42 @@ fn c3_who_loses_is_told_by_the_end_of_the_lease() {
     // What is given back after it is lost is lost.
     assert_eq!(found(&hold("312 a loses 1 expired\n 313 a drops 1")), ["C3 broken at 311 for 1"]);
     assert_eq!(found(&hold("312 a drops 1\n 313 a loses 1 expired")), ["C2 broken at 311 for 1"]);
+}
+
+/// `a` is put out by force, as is seen at `seen`; `b` has it from 51 on.
+fn seen_late(seen: &str, more: &str) -> String {
+    format!(
+        "{more}\n 10 a asks 1 shop\n 11 server grants a:1\n 12 a has 1\n
+         40 b asks 2 shop\n {seen} server removes a:1 by force\n {seen} server grants b:2\n 51 b has 2\n
+         60 a loses 1 removed\n 70 b drops 2\n 71 server releases b:2"
+    )
+}
+
+#[test]
+fn c1_the_end_of_a_hold_may_be_seen_late() {
+    let found = |seen: &str, more: &str| {
+        found_with(&seen_late(seen, more), |bounds| bounds.clock_error = 3 * MS)
+    };
+    let within = ["C1 within L4 at 51 for 9", "C3 within L4 at 57 for 3"];
+    assert_eq!(found("54", ""), within);
+    assert_eq!(found("54.000001", "")[0], "C1 broken at 51 for 9");
+    // Nobody tells Redisson's users; what they believe ends with the hold.
+    assert_eq!(found("54", "0 a starts redisson"), NOTHING);
+    assert_eq!(found("54.000001", "0 a starts redisson")[0], "C1 broken at 51 for 0.000001");
+    // A hold that its user gave back is no excuse.
+    let released = seen_late("54", "").replace("removes a:1 by force", "releases a:1");
+    let released = found_with(&released, |bounds| bounds.clock_error = 3 * MS);
+    assert_eq!(released[0], "C1 broken at 51 for 9");
+}
+
+#[test]
+fn c3_the_lead_of_a_sleeper_is_none() {
+    let lead = |sleep: &str| {
+        let story = hold(&format!("{sleep}\n 330 a loses 1 expired"));
+        Story::told(&story).judged().figures.least_lead
+    };
+    assert_eq!(lead("310 a sleeps\n 328 a wakes"), None);
+    assert_eq!(lead("200 a sleeps\n 228 a wakes"), Some(-19 * MS as i64));
 }
 
 #[test]

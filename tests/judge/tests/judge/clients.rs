@@ -378,6 +378,13 @@ fn c10_what_has_no_bound() {
 }
 
 #[test]
+fn c10_redisson_has_bounds_of_its_own() {
+    let story = "10 a asks 1 shop wait 25\n 66 a refused 1";
+    assert_eq!(found_blindly(story), ["C10 broken at 65 for 1"]);
+    assert_eq!(found_blindly(&format!("0 a starts redisson\n {story}")), NOTHING);
+}
+
+#[test]
 fn c10_an_answer_that_never_comes() {
     let story =
         |end: &str| format!("10 a asks 1 shop wait 0\n {end} b connects 1\n {end} b done 1");

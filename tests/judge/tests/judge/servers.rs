@@ -275,6 +275,39 @@ fn c5_the_hold_count_is_the_number_of_guards() {
 }
 
 #[test]
+fn c5_two_releases_at_once() {
+    let story = |first: &str| {
+        format!(
+            "10 a asks 1 shop by ann lease 100\n 11 server grants a:1 until 111\n 12 a has 1\n
+             20 a asks 2 shop by ann lease 91\n 21 server counts a:1 2\n 22 a has 2 id a:1 count 2\n
+             {first}\n 108.1 a unlocks 2\n 110 a unlocked 2\n 120 a connects 9\n 120 a done 9"
+        )
+    };
+    // It ran first, and the lease was over before the other one.
+    assert_eq!(found(&story("108 a drops 1\n 109 server counts a:1 1")), NOTHING);
+    let both = "108 a unlocks 1\n 109 server counts a:1 1\n 112 a finds 101 expired";
+    assert_eq!(found(&story(both)), NOTHING);
+    let is_broken = |first| found(&story(first)).contains(&"C5 broken at 110 for 0".to_owned());
+    assert!(is_broken("108 a drops 1"));
+    assert!(is_broken("108 a drops 1\n 107 server counts a:1 1"));
+    assert!(is_broken("107 a unlocks 1\n 108 a unlocked 1\n 109 server counts a:1 1"));
+}
+
+#[test]
+fn c5_the_holds_of_one_redisson_thread() {
+    let story = |second: &str| {
+        let text = format!(
+            "0 j starts redisson\n 10 j asks 1 shop by t lease 100\n 11 server grants j:7 until 111\n 12 j has 1 id j:7
+             20 j unlocks 1\n 21 server releases j:7\n 22 j unlocked 1\n
+             23 j asks 2 shop by t\n 23.5 server grants j:7 until 60\n 24 j has 2 id j:7\n {second}"
+        );
+        found_with(&text, |bounds| bounds.clock_error = 20 * MS)
+    };
+    assert_eq!(story("40 j unlocks 2\n 41 server releases j:7\n 42 j unlocked 2"), NOTHING);
+    assert_eq!(story("90 j unlocks 2\n 92 j unlocked 2"), ["C5 broken at 92 for 0"]);
+}
+
+#[test]
 fn c5_a_count_is_judged_when_nothing_is_under_way() {
     let first = "61 server releases a:1";
     let dropped = |at: &str| {
