@@ -32,6 +32,12 @@ impl Wall {
         Self { ahead: readings.min().map_or(0, |(_, ahead)| ahead) }
     }
 
+    /// One that shows the same as the monotonic clock.
+    #[cfg(test)]
+    pub(crate) fn in_step() -> Self {
+        Self { ahead: 0 }
+    }
+
     /// The moment of so many milliseconds since the epoch.
     pub(crate) fn moment(self, ms: u64) -> Nanos {
         (i128::from(ms) * 1_000_000 - self.ahead).clamp(0, i128::from(u64::MAX)) as Nanos

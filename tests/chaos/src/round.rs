@@ -67,19 +67,19 @@ pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, S
         .iter()
         .zip(pieces)
         .enumerate()
-        .map(|(number, (node, pieces))| Server {
-            label: verdict::label(options.topology, number),
-            node: node.port().to_string(),
-            pieces,
-            reigns: match options.topology {
-                Topology::Single | Topology::Replicated => {
-                    let all = Reign { from: 0, until: None };
-                    (number == 0).then_some(all).into_iter().collect()
-                }
-                Topology::Sentinel => reigns::read(node.directory(), number == 0, wall, now()),
-                Topology::Cluster => reigns::read(node.directory(), number < 3, wall, now()),
-            },
-            synced: Vec::new(),
+        .map(|(number, (node, pieces))| {
+            let first = match options.topology {
+                Topology::Single | Topology::Replicated => None,
+                Topology::Sentinel => Some(1),
+                Topology::Cluster => Some(3),
+            };
+            let all = Reign { from: 0, until: None };
+            let (reigns, synced) = match first {
+                Some(masters) => reigns::read(node.directory(), number < masters, wall, now()),
+                None => ((number == 0).then_some(all).into_iter().collect(), Vec::new()),
+            };
+            let (label, node) = (verdict::label(options.topology, number), node.port().to_string());
+            Server { label, node, pieces, reigns, synced }
         })
         .collect();
     drop(stage);

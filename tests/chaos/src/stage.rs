@@ -55,7 +55,7 @@ impl Stage {
                 ))
             }
             Topology::Sentinel => {
-                let builder = Sentinel::builder().down_after(DOWN_AFTER);
+                let builder = Sentinel::builder().down_after(DOWN_AFTER).roles_are_kept();
                 Self::Sentinel(ARGUMENTS.iter().fold(builder, |it, word| it.arg(*word)).start())
             }
             Topology::Cluster => {

@@ -35,6 +35,7 @@ pub struct SentinelBuilder {
     down_after: Duration,
     tls: Option<TlsFiles>,
     arguments: Vec<String>,
+    roles_are_kept: bool,
 }
 
 impl Sentinel {
@@ -153,7 +154,8 @@ impl Sentinel {
 impl Default for SentinelBuilder {
     /// Two replicas, and a master that is silent for so long as a busy machine makes it at times is not taken for dead.
     fn default() -> Self {
-        Self { replicas: 2, down_after: Duration::from_secs(10), tls: None, arguments: Vec::new() }
+        let down_after = Duration::from_secs(10);
+        Self { replicas: 2, down_after, tls: None, arguments: Vec::new(), roles_are_kept: false }
     }
 }
 
@@ -161,6 +163,13 @@ impl SentinelBuilder {
     /// How many replicas the master has. Default: 2.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
+        self
+    }
+
+    /// A server that is restarted begins in the role that it had last, as one with a configuration file does. Without this it
+    /// begins in its first role: two that were restarted may each be the other's replica.
+    pub fn roles_are_kept(mut self) -> Self {
+        self.roles_are_kept = true;
         self
     }
 
@@ -215,6 +224,7 @@ impl SentinelBuilder {
     fn server(&self) -> RedisServerBuilder {
         // A replica is in step at once.
         let server = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
+        let server = if self.roles_are_kept { server.keeps_its_role(None) } else { server };
         let server = self.with_tls(server);
         self.arguments.iter().fold(server, |server, argument| server.arg(argument))
     }
@@ -227,7 +237,11 @@ impl SentinelBuilder {
     }
 
     fn replica(&self, master: &RedisServer) -> RedisServerBuilder {
-        self.server().arg("--replicaof").arg("127.0.0.1").arg(master.port_for_servers().to_string())
+        let port = master.port_for_servers();
+        match self.roles_are_kept {
+            true => self.server().keeps_its_role(Some(port)),
+            false => self.server().arg("--replicaof").arg("127.0.0.1").arg(port.to_string()),
+        }
     }
 
     fn watch(&self, all: &Sentinel) -> RedisResult<()> {
@@ -284,7 +298,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn sentinels_find_another_master() {
         let started = Instant::now();
-        let mut sentinel = Sentinel::builder().down_after(Duration::from_secs(1)).start();
+        let mut sentinel =
+            Sentinel::builder().down_after(Duration::from_secs(1)).roles_are_kept().start();
         eprintln!("sentinels start in {:?}", started.elapsed());
         let lost = sentinel.master();
         let mut master = sentinel.client_of("k");
@@ -299,5 +314,9 @@ mod tests {
         assert_eq!(sentinel.inspector().query::<String>(cmd("GET").arg("k")), "v");
         sentinel.inspector().query::<()>(cmd("DEL").arg("k"));
         assert_nothing_left(&sentinel).await;
+
+        // It is back before anybody misses it.
+        sentinel.restart(heir);
+        assert!(is_master(&replication(sentinel.node(heir)).unwrap()));
     }
 }

@@ -53,6 +53,8 @@ pub struct RedisServerBuilder {
     arguments: Vec<String>,
     variables: Vec<(String, OsString)>,
     files_may_be_limited: bool,
+    /// What the file says at first that it keeps its settings in.
+    settings: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -227,6 +229,14 @@ impl RedisServerBuilder {
         self
     }
 
+    /// A server that others set the role of. It keeps that over a restart, as a server with a configuration file does. At
+    /// first it is a master, or the replica of the one with this port.
+    pub(crate) fn keeps_its_role(mut self, master: Option<u16>) -> Self {
+        let role = master.map(|port| format!("replicaof 127.0.0.1 {port}\n"));
+        self.settings = Some(role.unwrap_or_default());
+        self
+    }
+
     /// One more argument, such as `--requirepass` and then `secret`.
     pub fn arg(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -288,6 +298,9 @@ fn launch(terms: &RedisServerBuilder, directory: &Path, ports: Ports) -> Result<
     if terms.mode == Mode::Sentinel {
         command.arg(sentinel_file(directory)).arg("--sentinel");
     } else {
+        if let Some(settings) = &terms.settings {
+            command.arg(settings_file(directory, settings));
+        }
         command.args(["--save", "", "--appendonly", "no"]);
     }
     command
@@ -381,9 +394,19 @@ fn free_port_with_bus() -> u16 {
 
 /// The file a sentinel keeps what it knows in; a new one knows nothing.
 fn sentinel_file(directory: &Path) -> PathBuf {
-    let file = directory.join(SENTINEL_FILE);
+    kept_file(directory, SENTINEL_FILE, "")
+}
+
+/// The file a server keeps its settings in.
+fn settings_file(directory: &Path, first: &str) -> PathBuf {
+    kept_file(directory, "redis.conf", first)
+}
+
+/// A file of this name, which says this as long as nobody has written it.
+fn kept_file(directory: &Path, name: &str, first: &str) -> PathBuf {
+    let file = directory.join(name);
     if !file.exists() {
-        File::create(&file).expect("a file for the sentinel");
+        fs::write(&file, first).expect("a file for the server");
     }
     file
 }

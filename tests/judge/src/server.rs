@@ -369,7 +369,10 @@ struct Replay<'a> {
 impl<'a> Replay<'a> {
     fn apply(&mut self, effect: &'a Effect) {
         let at = effect.at;
-        self.expire(at);
+        // What the master before did comes late, and says by itself what it had ended.
+        if at >= self.from {
+            self.expire(at);
+        }
         match &effect.deed {
             Deed::Granted { id, mode, until, token } => self.grant(at, id, *mode, *until, *token),
             Deed::Counted { id, count } => {

@@ -16,14 +16,17 @@ pub(crate) fn between(
 ) -> Vec<Deed> {
     let mut deeds = Vec::new();
     let until = |state: &State, id: &str| state.ends(id).map_or(Nanos::MAX, &moment);
-    let granted = |id: &str| after.holders.contains_key(id) && !before.holders.contains_key(id);
+    // Redisson's ids are used again, perhaps at the moment at which the lease before ends.
+    let stays = |id: &str| before.holders.contains_key(id) && !marks.gone.contains(id);
+    let granted = |id: &str| after.holders.contains_key(id) && !stays(id);
+    let is_over = |id: &str| !after.holders.contains_key(id) || !stays(id);
 
     for id in before.queue.iter().filter(|id| !after.queue.contains(id) && !granted(id)) {
         let gave_up = marks.gave_up.contains(id);
         let why = if gave_up { Leave::GaveUp } else { Leave::Dropped };
         deeds.push(Deed::Popped { id: id.clone(), why });
     }
-    for id in before.holders.keys().filter(|id| !after.holders.contains_key(*id)) {
+    for id in before.holders.keys().filter(|id| is_over(id)) {
         // A script that deletes the lock finds none whose lease is over, but readers.
         let by_hand = marks.deleted && !marks.ended && marks.let_go.is_empty();
         let over = match until(before, id) {
@@ -51,8 +54,10 @@ pub(crate) fn between(
         if before.holders[id] != *count {
             deeds.push(Deed::Counted { id: id.clone(), count: *count });
         }
-        if before.ends(id) != after.ends(id) {
-            deeds.push(Deed::Renewed { id: id.clone(), until: until(after, id) });
+        // A reader whose own key has ended stays for as long as the lock is there: see `outlived`.
+        let end = until(after, id);
+        if before.ends(id) != after.ends(id) && end > at {
+            deeds.push(Deed::Renewed { id: id.clone(), until: end });
         }
     }
     for id in after.queue.iter().filter(|id| !before.queue.contains(id)) {

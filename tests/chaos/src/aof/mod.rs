@@ -5,6 +5,8 @@ mod deeds;
 mod model;
 mod state;
 mod tail;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use model::{Model, Names};
 #[cfg(test)]

@@ -186,7 +186,7 @@ fn delete(
     }
     match names.keys.get(key).filter(|(of, _)| *of == lock) {
         Some((_, Part::Lock)) => {
-            state.holders.clear();
+            marks.gone.extend(std::mem::take(&mut state.holders).into_keys());
             state.readers.clear();
             (state.until, state.has_mode) = (None, false);
             if by_script { marks.deleted = true } else { marks.ended = true }

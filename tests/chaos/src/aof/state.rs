@@ -22,6 +22,8 @@ pub(crate) struct State {
 /// What happened to a lock besides what its states before and after say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
+    /// Holders whose lock was deleted; they may have it again.
+    pub(crate) gone: BTreeSet<String>,
     /// Holders who let go.
     pub(crate) let_go: BTreeSet<String>,
     /// Waiters who gave up.

@@ -29,7 +29,7 @@ impl<'r, 'a> Court<'r, 'a> {
     }
 
     /// Whether a hold that is said to have expired could be trusted.
-    fn still_trusted(&self, guard: &'r Guard<'a>, at: Nanos) -> bool {
+    pub(super) fn still_trusted(&self, guard: &Guard<'a>, at: Nanos) -> bool {
         // The trust in several locks is that of some of them, and may fall.
         if guard.is_multi() {
             return false;

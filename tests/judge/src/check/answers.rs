@@ -3,7 +3,7 @@
 use super::{Court, story::operation};
 use crate::{
     bounds::MS,
-    history::{Answer, Call, Code, Fault, Kind, Mode, Nanos, Place, Rule, Seen},
+    history::{Answer, Call, Code, Fault, Kind, Loss, Mode, Nanos, Place, Rule, Seen},
     run::{Guard, Op, Outcome},
     server::{Holder, Lock, State},
     spans::Span,
@@ -58,7 +58,14 @@ impl<'r, 'a> Court<'r, 'a> {
                 let id = self.id_of(op.process, *guard)?;
                 // At any moment since the grant.
                 let span = Span { from: self.granted(op.process, *guard)?, to: span.to };
-                (lock.ever(span, |state| !held(state, span, id)), "not held, but it was")
+                // The user's trust ends before the lease does.
+                let untrusted = || {
+                    let guard = self.run.guard(op.process, *guard);
+                    *answer == Answer::NotHeld { why: Loss::Expired }
+                        && guard.is_some_and(|guard| !self.still_trusted(guard, span.to))
+                };
+                let gone = lock.ever(span, |state| !held(state, span, id));
+                (gone || untrusted(), "not held, but it was")
             }
             (Call::Check { guard }, Answer::Done) => {
                 let id = self.id_of(op.process, *guard)?;

@@ -123,8 +123,8 @@ impl<'r, 'a> Court<'r, 'a> {
         };
         // The end of a hold is seen a little late, the answer to who has it next is not.
         let error = self.bounds.clock_error;
-        let gone =
-            |end: &End<'_, '_>| end.by.is_none() || end.at <= span.from.saturating_add(error);
+        let gone_by = |end: &End<'_, '_>, by: Nanos| end.by.is_none() || end.at <= by;
+        let gone = |end: &End<'_, '_>| gone_by(end, span.from);
         match (gone(&end), gone(&other_end)) {
             (true, true) => {
                 let (one, other) = (self.excuse(first, &end)?, self.excuse(second, &other_end)?);
@@ -132,7 +132,13 @@ impl<'r, 'a> Court<'r, 'a> {
             }
             (true, false) => self.excuse(first, &end),
             (false, true) => self.excuse(second, &other_end),
-            (false, false) => self.two_masters(&end, &other_end, span),
+            (false, false) => {
+                let by = span.from.saturating_add(error);
+                let both = [(first, &end), (second, &other_end)].into_iter();
+                let mut late = both.filter(|(_, end)| gone_by(end, by));
+                late.find_map(|(guard, end)| self.excuse(guard, end))
+                    .or_else(|| self.two_masters(&end, &other_end, span))
+            }
         }
     }
 

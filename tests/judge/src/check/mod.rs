@@ -163,8 +163,8 @@ impl<'r, 'a> Court<'r, 'a> {
         })
     }
 
-    /// The last hold of the guard's id that began by then. An id of Redisson's has many: the first that began after the
-    /// guard was asked for, or the one that it had entered already.
+    /// The last hold of the guard's id that began by then. An id of Redisson's has many: the last that began while the guard
+    /// was asked for, or was seen right after that, or else the one that it had entered already.
     fn tenure_of(
         &self,
         guard: &Guard<'a>,
@@ -172,11 +172,16 @@ impl<'r, 'a> Court<'r, 'a> {
         id: &str,
         by: Nanos,
     ) -> Option<&'r Tenure<'a>> {
-        let is_asked_for =
-            |tenure: &&Tenure<'a>| guard.invoked <= tenure.span.from && tenure.span.from <= by;
-        let redisson = self.run.process(guard.process).redisson;
-        let first = redisson.then(|| lock.all_of(id).find(is_asked_for)).flatten();
-        first.or_else(|| lock.tenure(id, by))
+        if !self.run.process(guard.process).redisson {
+            return lock.tenure(id, by);
+        }
+        let asked = lock.tenure(id, guard.granted).filter(|it| guard.invoked <= it.span.from);
+        let seen = || {
+            let after =
+                |tenure: &&Tenure<'a>| guard.granted < tenure.span.from && tenure.span.from <= by;
+            lock.all_of(id).find(after)
+        };
+        asked.or_else(seen).or_else(|| lock.tenure(id, by))
     }
 
     /// When the user believes, as far as anyone may ask that of him.

@@ -401,6 +401,17 @@ fn the_last_of_two_masters_says_when_a_hold_ends() {
     );
 }
 
+#[test]
+fn the_next_master_hears_late_of_what_was_done() {
+    let story = "10 a asks 1 shop\n 11 server grants a:1 until 41\n 11 heir grants a:1 until 41\n 12 a has 1\n
+        40 server renews a:1 until 340\n 45 heir renews a:1 until 340\n
+        99 a unlocks 1\n 100 heir releases a:1\n 101 a unlocked 1";
+    assert_eq!(found(&handed_over(story)), NOTHING);
+    // Not once it is the master.
+    let late = handed_over(&story.replace("45 heir", "61 heir"));
+    assert!(found(&late).contains(&"C0 broken at 61 for 0".to_owned()));
+}
+
 /// Masters from the start to 150, and from 60 on. Both know of a hold up to 111.
 fn two_masters(events: &str) -> String {
     let hold = "10 a asks 1 shop\n 11 server grants a:1 until 111\n 11 heir grants a:1 until 111\n 12 a has 1";
@@ -663,6 +674,10 @@ fn c1_the_end_of_a_hold_may_be_seen_late() {
     // Nobody tells Redisson's users; what they believe ends with the hold.
     assert_eq!(found("54", "0 a starts redisson"), NOTHING);
     assert_eq!(found("54.000001", "0 a starts redisson")[0], "C1 broken at 51 for 0.000001");
+    // The hold of the other one may end soon, too.
+    let short = seen_late("50", "").replace("70 b drops 2\n 71 server", "52 b drops 2\n 53 server");
+    let short = found_with(&short, |bounds| bounds.clock_error = 3 * MS);
+    assert_eq!(short, ["C1 within L4 at 51 for 1", "C3 within L4 at 53 for 7"]);
     // A hold that its user gave back is no excuse.
     let released = seen_late("54", "").replace("removes a:1 by force", "releases a:1");
     let released = found_with(&released, |bounds| bounds.clock_error = 3 * MS);

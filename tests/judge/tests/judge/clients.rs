@@ -378,6 +378,18 @@ fn c10_what_has_no_bound() {
 }
 
 #[test]
+fn c9_who_can_trust_it_no_longer_need_not_wait_for_its_end() {
+    let story = |at: &str, why: &str| {
+        found(&format!(
+            "10 a asks 1 shop\n 11 server grants a:1 until 311\n 12 a has 1\n 300 a unlocks 1\n {at} a finds 101 {why}"
+        ))
+    };
+    assert_eq!(story("306", "expired"), NOTHING);
+    assert_eq!(story("305.999999", "expired"), ["C9 broken at 305.999999 for 0"]);
+    assert_eq!(story("306", "removed"), ["C9 broken at 306 for 0"]);
+}
+
+#[test]
 fn c10_redisson_has_bounds_of_its_own() {
     let story = "10 a asks 1 shop wait 25\n 66 a refused 1";
     assert_eq!(found_blindly(story), ["C10 broken at 65 for 1"]);

@@ -305,6 +305,10 @@ fn c5_the_holds_of_one_redisson_thread() {
     };
     assert_eq!(story("40 j unlocks 2\n 41 server releases j:7\n 42 j unlocked 2"), NOTHING);
     assert_eq!(story("90 j unlocks 2\n 92 j unlocked 2"), ["C5 broken at 92 for 0"]);
+    // The first try was not answered, and its hold is over when the second one succeeds.
+    let twice = "0 j starts redisson\n 10 j asks 1 shop by t\n 11 server grants j:7 until 61\n 70 server grants j:7 until 370
+        72 j has 1 id j:7\n 80 j unlocks 1\n 81 server releases j:7\n 82 j unlocked 1";
+    assert_eq!(found(twice), NOTHING);
 }
 
 #[test]

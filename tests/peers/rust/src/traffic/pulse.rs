@@ -10,7 +10,7 @@ use super::recorder::{Recorder, now};
 
 const BEAT: Duration = Duration::from_millis(2);
 /// What a timer is late without anything being wrong.
-const USUAL: u64 = 5 * MS;
+const USUAL: u64 = 3 * MS;
 
 /// Writes down each time in which it should have run and did not: no user believed anything then.
 pub(crate) async fn watch(recorder: Arc<Recorder>) {
