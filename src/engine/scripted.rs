@@ -1,6 +1,9 @@
 //! [`Scripted`]: a transport for unit tests that gives prepared replies, and notes what was asked.
 
-use std::{collections::VecDeque, sync::Mutex};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
 
 use futures::{
     FutureExt,
@@ -8,7 +11,12 @@ use futures::{
 };
 use tokio::time::Instant;
 
-use crate::wire::{Flight, Invocation, Reply, Transport, WireError};
+use crate::{
+    config::Config,
+    engine::{Engine, Subscriptions},
+    runtime::ClientRuntime,
+    wire::{Flight, Invocation, Reply, Transport, WireError},
+};
 
 /// Gives these replies, one after another, and then none.
 #[derive(Debug, Default)]
@@ -46,6 +54,12 @@ impl Scripted {
         }
         .boxed()
     }
+}
+
+/// An engine of the usual settings on this transport.
+pub(crate) fn engine(transport: &Arc<Scripted>) -> Arc<Engine> {
+    let (_, settings) = Config::default().into_settings().unwrap();
+    Engine::start(settings, transport.clone(), Subscriptions::new(), ClientRuntime::current())
 }
 
 impl Transport for Scripted {

@@ -1,11 +1,8 @@
-use super::{scripted::Scripted, *};
-use crate::{config::Config, protocol::Kind};
-
-fn engine(transport: &Arc<Scripted>) -> Arc<Engine> {
-    let (_, settings) = Config::default().into_settings().unwrap();
-    let subscriptions = Subscriptions::new();
-    Engine::start(settings, transport.clone(), subscriptions, ClientRuntime::current())
-}
+use super::{
+    scripted::{Scripted, engine},
+    *,
+};
+use crate::protocol::Kind;
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_release_is_repeated_unless_that_is_useless() {

@@ -9,7 +9,7 @@
 //! If an attempt is dropped in any of these states, it undoes what it did and what it may still do.
 //! A copy in flight is awaited first: a release that overtook it would leave the lock held.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
@@ -134,7 +134,7 @@ impl<'a> Attempt<'a> {
         let mut backoff = Backoff::new();
         let begun = Instant::now();
         let mut sent = begun;
-        let mut why = "no answer in time".to_owned();
+        let mut why = Cow::Borrowed("no answer in time");
         loop {
             engine.check_open()?;
             let retry_until = self.request.bounds.retry_until(begun, &engine.settings);
@@ -159,7 +159,7 @@ impl<'a> Attempt<'a> {
             };
             // Closing the client ends its calls.
             engine.check_open()?;
-            why = error.to_string();
+            why = error.to_string().into();
             engine
                 .may_retry(error, &mut backoff, retry_until)
                 .boxed()

@@ -73,7 +73,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         awaited: &'a A,
         waiter: &Waiter<'_>,
     ) -> Result<Entered<'a, A>, Box<Error>> {
-        let mut entered = Instant::now();
+        let mut entered = None;
         let mut place = Place { awaited, ticket: None, lost: AtomicBool::new(false) };
         if waiter.stands_on_server() {
             return Ok(Entered::Head(Self::new(None, place)));
@@ -84,7 +84,7 @@ impl<'a, A: Awaited> Head<'a, A> {
             let first = fifo.poll_first(&mut place.ticket, context, || awaited.mind());
             if place.ticket != before {
                 // Anew, if others were let past it. What had happened by then is not its concern.
-                entered = Instant::now();
+                entered = Some(Instant::now());
             }
             match awaited.check_open() {
                 // In this order: all that are in line when the client is closed are woken.
@@ -96,11 +96,11 @@ impl<'a, A: Awaited> Head<'a, A> {
         // From here on it leaves behind what was left to it.
         let head = Self::new(first?, place);
         match head.state().failed.as_deref() {
-            Some((failed, why)) if *failed >= entered && why.concerns(waiter.replicas) => {
+            Some((failed, why)) if Some(*failed) >= entered && why.concerns(waiter.replicas) => {
                 sometimes!("line: fails with the one before");
                 return Err(why.error.clone().into());
             }
-            _ if head.state().opened.is_some_and(|opened| opened >= entered) => {
+            _ if head.state().opened.is_some_and(|opened| Some(opened) >= entered) => {
                 sometimes!("line: reads with the one before");
                 return Ok(Entered::Opened);
             }

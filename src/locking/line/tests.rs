@@ -176,30 +176,6 @@ async fn a_dead_server_is_found_out_once_for_all_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_has_answered_since_is_not_dead() {
-    let lock = Remote::new();
-    let mut first = head(&lock).await;
-    let mut asking = waiter(Order::Local);
-    assert!(matches!(first.next(&mut asking).await, Ok(Next::Ask)));
-    // It stands in line when the server is found dead, but is not polled, and is put out.
-    let mut unpolled = Box::pin(enter(&lock));
-    assert!((&mut unpolled).now_or_never().is_none());
-    tokio::time::advance(Duration::from_secs(10)).await;
-    first.failed(&Error::Redis(RedisError::new("gone")), &asking);
-    drop(first);
-    tokio::time::advance(Duration::from_secs(1)).await;
-    let between = Box::pin(enter(&lock));
-    while !lock.line.fifo.tick(false).put_out {}
-    let Ok(Entered::Head(mut between)) = between.await else { panic!("not the head") };
-    assert!((&mut unpolled).now_or_never().is_none(), "it stands in line anew");
-    let mut asking = waiter(Order::Local);
-    assert!(matches!(between.next(&mut asking).await, Ok(Next::Ask)));
-    between.granted(&asking);
-    drop(between);
-    assert!(matches!(unpolled.await, Ok(Entered::Head(_))), "failed by what was long ago");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_ttl_of_zero_is_no_reason_to_spin() {
     let lock = Remote::new();
     let mut head = head(&lock).await;
@@ -227,26 +203,34 @@ async fn once_the_line_is_open_all_who_waited_may_try_and_newcomers_wait() {
     assert!(matches!(enter(&lock).await, Ok(Entered::Head(_))));
 }
 
+/// Whether the server has answered since, or nobody has asked.
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_long_ago_fails_nobody_though_nobody_asked_since() {
-    let lock = Remote::new();
-    let mut first = head(&lock).await;
-    let mut asking = waiter(Order::Local);
-    assert!(matches!(first.next(&mut asking).await, Ok(Next::Ask)));
-    let mut unpolled = Box::pin(enter(&lock));
-    assert!((&mut unpolled).now_or_never().is_none());
-    tokio::time::advance(Duration::from_secs(10)).await;
-    first.failed(&Error::Redis(RedisError::new("gone")), &asking);
-    drop(first);
-    // It is put out, and another is the head: its caller goes away, or it is offered a hold.
-    tokio::time::advance(Duration::from_secs(3600)).await;
-    let between = Box::pin(enter(&lock));
-    while !lock.line.fifo.tick(false).put_out {}
-    let Ok(Entered::Head(between)) = between.await else { panic!("not the head") };
-    assert!((&mut unpolled).now_or_never().is_none(), "it stands in line anew");
-    drop(between);
-    let entered = unpolled.await;
-    assert!(matches!(entered, Ok(Entered::Head(_))), "failed by what was an hour ago");
+async fn a_failure_of_long_ago_fails_nobody() {
+    for (later, answers) in [(Duration::from_secs(1), true), (Duration::from_secs(3600), false)] {
+        let lock = Remote::new();
+        let mut first = head(&lock).await;
+        let mut asking = waiter(Order::Local);
+        assert!(matches!(first.next(&mut asking).await, Ok(Next::Ask)));
+        // It stands in line when the server is found dead, but is not polled, and is put out.
+        let mut unpolled = Box::pin(enter(&lock));
+        assert!((&mut unpolled).now_or_never().is_none());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        first.failed(&Error::Redis(RedisError::new("gone")), &asking);
+        drop(first);
+        tokio::time::advance(later).await;
+        let between = Box::pin(enter(&lock));
+        while !lock.line.fifo.tick(false).put_out {}
+        let Ok(Entered::Head(mut between)) = between.await else { panic!("not the head") };
+        assert!((&mut unpolled).now_or_never().is_none(), "it stands in line anew");
+        if answers {
+            let mut asking = waiter(Order::Local);
+            assert!(matches!(between.next(&mut asking).await, Ok(Next::Ask)));
+            between.granted(&asking);
+        }
+        drop(between);
+        let entered = unpolled.await;
+        assert!(matches!(entered, Ok(Entered::Head(_))), "failed by what was {later:?} ago");
+    }
 }
 
 #[tokio::test(start_paused = true)]

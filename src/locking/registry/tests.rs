@@ -1,11 +1,9 @@
 use super::*;
-use crate::{config::Config, engine::scripted::Scripted, runtime::ClientRuntime};
+use crate::engine::scripted::engine;
 
 #[tokio::test]
 async fn a_lock_is_known_while_it_is_in_use_and_all_kinds_of_a_name_share_its_owners() {
-    let (_, settings) = Config::default().into_settings().unwrap();
-    let transport = Arc::new(Scripted::default());
-    let engine = Engine::start(settings, transport, Subscriptions::new(), ClientRuntime::current());
+    let engine = engine(&Arc::default());
     let registry = Arc::new(Registry::default());
     let lock = |kind, name| registry.lock(&engine, kind, name).unwrap();
     let known = || (registry.locks.len(), registry.owners.len());
