@@ -13,7 +13,7 @@ use crate::{
     protocol::Kind,
     read_write::ReadWriteLock,
     runtime::ClientRuntime,
-    wire::{LazyTransport, RedisTransport, Transport},
+    wire::{ConnectOptions, LazyTransport, RedisTransport, Transport},
 };
 
 /// A connection to Redis, and the source of its locks. Cheap to clone; one per process is enough.
@@ -72,15 +72,18 @@ impl Client {
             let subscriptions = subscriptions.clone();
             Arc::new(move |event| subscriptions.on_event(event))
         };
-        let (timeout, sharded) = (settings.command_timeout, settings.sharded_pubsub);
         let runtime = ClientRuntime::current();
-        let here = runtime.clone();
+        let options = ConnectOptions {
+            deployment,
+            command_timeout: settings.command_timeout,
+            sharding: settings.sharded_pubsub,
+            sink,
+            runtime: runtime.clone(),
+        };
         let transport: Result<Arc<dyn Transport>, _> = if settings.lazy_connect {
-            LazyTransport::start(deployment, timeout, sharded, sink, here)
-                .map(|it| Arc::new(it) as _)
+            LazyTransport::start(options).map(|it| Arc::new(it) as _)
         } else {
-            let connecting = RedisTransport::connect(deployment, timeout, sharded, sink, here);
-            connecting.await.map(|it| Arc::new(it) as _)
+            RedisTransport::connect(options).await.map(|it| Arc::new(it) as _)
         };
         let transport =
             transport.map_err(|error| error.about("connecting", None, &settings.server))?;

@@ -12,8 +12,8 @@ impl Config {
     /// Sets the file whose text is the password to log in with. A line break at its end does not
     /// count. It replaces the URL's password. With [`password`](Self::password) it is refused.
     ///
-    /// The file must be a regular one. It is read for each connection that is made. A password that is replaced on the server
-    /// and in the file therefore needs no restart.
+    /// The file must be a regular one. It is read for each connection that is made. A password that
+    /// is replaced on the server and in the file therefore needs no restart.
     pub fn password_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.password_file = Some(path.into());
         self

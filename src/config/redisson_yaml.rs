@@ -244,12 +244,12 @@ fn log_in(
             }
             text => text.map(|text| text.text),
         };
-        found = found.or(Credentials { username, password, password_file: None });
+        found = found.or(Credentials { username, password });
     }
     // Redisson logs nobody in without a password.
     config.username = found.username.filter(|_| found.password.is_some());
     config.password = found.password;
-    if let Some(Credentials { username, password, .. }) = servers.sentinel_credentials.clone() {
+    if let Some(Credentials { username, password }) = servers.sentinel_credentials.clone() {
         config.sentinel_username = username.filter(|_| password.is_some());
         // Without one of their own, sentinels are told that of the servers, but never its user.
         config.sentinel_password = password.or_else(|| config.password.clone());

@@ -59,12 +59,11 @@ impl Config {
     pub(super) fn deployment(&self) -> Result<Deployment, Error> {
         let mut deployment = read_url(&self.url)?;
         let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
-            let (username, password) = (username.clone(), password.clone());
-            let said = Credentials { username, password, password_file: None };
+            let said = Credentials { username: username.clone(), password: password.clone() };
             *url = said.or(std::mem::take(url)).complete();
         };
         or(&self.username, &self.password, &mut deployment.credentials);
-        deployment.credentials.password_file = self.password_file.clone().map(PasswordFile::new);
+        deployment.password_file = self.password_file.clone().map(PasswordFile::new);
         match &mut deployment.servers {
             Servers::Sentinels(_, _, credentials) => {
                 or(&self.sentinel_username, &self.sentinel_password, credentials);

@@ -87,7 +87,7 @@ fn a_password_file_is_checked_and_its_line_break_does_not_count() {
     {
         std::fs::write(&path, written).unwrap();
         let (deployment, _) = config.clone().into_settings().unwrap();
-        let file = deployment.credentials.password_file.unwrap();
+        let file = deployment.password_file.unwrap();
         assert_eq!(file.read().unwrap(), password, "{written:?}");
         assert_eq!(deployment.credentials.username.as_deref(), Some("me"));
     }

@@ -18,15 +18,20 @@ use super::{
 };
 use crate::{error::Error, options::ShardedPubsub, runtime::ClientRuntime};
 
+/// What is needed to connect.
+#[derive(Clone)]
+pub(crate) struct ConnectOptions {
+    pub(crate) deployment: Deployment,
+    pub(crate) command_timeout: Duration,
+    pub(crate) sharding: ShardedPubsub,
+    /// Gets the events of subscribers until the transport is quit.
+    pub(crate) sink: EventSink,
+    pub(crate) runtime: ClientRuntime,
+}
+
 impl RedisTransport {
-    /// Connects. The events of subscribers go to `sink` until the transport is quit.
-    pub(crate) async fn connect(
-        deployment: Deployment,
-        command_timeout: Duration,
-        sharding: ShardedPubsub,
-        sink: EventSink,
-        runtime: ClientRuntime,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn connect(options: ConnectOptions) -> Result<Self, Error> {
+        let ConnectOptions { deployment, command_timeout, sharding, sink, runtime } = options;
         let mut settings = ConnectionSettings {
             driver: Arc::new(driver(&deployment)?),
             runtime,

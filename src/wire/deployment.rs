@@ -89,8 +89,6 @@ impl Ord for Address {
 pub(crate) struct Credentials {
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
-    /// What counts instead of the password.
-    pub(crate) password_file: Option<PasswordFile>,
 }
 
 impl Credentials {
@@ -99,7 +97,6 @@ impl Credentials {
         Self {
             username: self.username.or(other.username),
             password: self.password.or(other.password),
-            password_file: self.password_file.or(other.password_file),
         }
     }
 
@@ -150,6 +147,8 @@ pub(crate) struct Deployment {
     pub(crate) servers: Servers,
     /// The credentials for the servers that have the locks.
     pub(crate) credentials: Credentials,
+    /// What counts instead of their password.
+    pub(crate) password_file: Option<PasswordFile>,
     pub(crate) database: Option<u8>,
     /// Whether the URL asks for TLS.
     pub(crate) uses_tls: bool,
@@ -210,6 +209,8 @@ fn is_host(text: &str) -> bool {
 pub(super) struct Endpoint {
     pub(super) place: Place,
     pub(super) credentials: Credentials,
+    /// What counts instead of their password.
+    pub(super) password_file: Option<PasswordFile>,
     pub(super) database: Option<u8>,
     /// With TLS: the name that its certificate must have, if that is not its host.
     pub(super) certified_for: Option<String>,
@@ -267,12 +268,13 @@ impl Deployment {
             Servers::Sentinels(_, _, credentials) => credentials.clone(),
             _ => Credentials::default(),
         };
-        Endpoint { credentials, database: None, ..self.endpoint(address) }
+        Endpoint { credentials, password_file: None, database: None, ..self.endpoint(address) }
     }
 
     fn endpoint_of(&self, place: Place, certified_for: Option<String>) -> Endpoint {
         let (credentials, database) = (self.credentials.clone(), self.database);
-        Endpoint { place, credentials, database, certified_for }
+        let password_file = self.password_file.clone();
+        Endpoint { place, credentials, password_file, database, certified_for }
     }
 
     /// The first configured host that is a name.

@@ -14,19 +14,15 @@ use tokio::{
 };
 
 use super::{
-    Confirm, Event, EventSink, Flight, Transport,
-    connect::driver,
-    deployment::{Deployment, Servers},
+    Confirm, Event, Flight, Transport,
+    connect::{ConnectOptions, driver},
+    deployment::Servers,
     error::WireError,
     script::Invocation,
     topology::slot_of,
     transport::RedisTransport,
 };
-use crate::{
-    error::{Error, RedisError},
-    options::ShardedPubsub,
-    runtime::ClientRuntime,
-};
+use crate::error::{Error, RedisError};
 
 /// The pauses between tries to connect double from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -38,9 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct LazyTransport(Arc<Shared>);
 
 struct Shared {
-    deployment: Deployment,
-    command_timeout: Duration,
-    runtime: ClientRuntime,
+    options: ConnectOptions,
     state: watch::Sender<State>,
 }
 
@@ -53,17 +47,11 @@ enum State {
 
 impl LazyTransport {
     /// Begins to connect. Fails only for what no server can mend.
-    pub(crate) fn start(
-        deployment: Deployment,
-        command_timeout: Duration,
-        sharding: ShardedPubsub,
-        sink: EventSink,
-        runtime: ClientRuntime,
-    ) -> Result<Self, Error> {
-        driver(&deployment)?;
+    pub(crate) fn start(options: ConnectOptions) -> Result<Self, Error> {
+        driver(&options.deployment)?;
         let state = watch::Sender::new(State::Connecting(None));
-        let shared = Arc::new(Shared { deployment, command_timeout, runtime, state });
-        shared.runtime.spawn(connect(Arc::downgrade(&shared), sharding, sink));
+        let shared = Arc::new(Shared { options, state });
+        shared.options.runtime.spawn(connect(Arc::downgrade(&shared)));
         Ok(Self(shared))
     }
 
@@ -87,9 +75,9 @@ impl LazyTransport {
             return go_on(transport, by);
         }
         let shared = self.0.clone();
-        let runtime = shared.runtime.clone();
+        let runtime = shared.options.runtime.clone();
         let go_on = move || async move {
-            let by = by.unwrap_or_else(|| Instant::now() + shared.command_timeout);
+            let by = by.unwrap_or_else(|| Instant::now() + shared.options.command_timeout);
             go_on(shared.wait(by).await?, Some(by)).await
         };
         async move { runtime.run(go_on).await }.boxed()
@@ -114,14 +102,12 @@ impl Shared {
 }
 
 /// Connects, as often as it takes.
-async fn connect(shared: Weak<Shared>, sharding: ShardedPubsub, sink: EventSink) {
+async fn connect(shared: Weak<Shared>) {
     let mut pause = FIRST_PAUSE;
     while let Some(shared) = shared.upgrade() {
         let mut closed = shared.state.subscribe();
-        let (deployment, timeout) = (shared.deployment.clone(), shared.command_timeout);
-        let runtime = shared.runtime.clone();
-        let connecting =
-            RedisTransport::connect(deployment, timeout, sharding, sink.clone(), runtime);
+        let server = shared.options.deployment.name();
+        let connecting = RedisTransport::connect(shared.options.clone());
         let connected = tokio::select! {
             biased;
             _ = closed.wait_for(|state| matches!(state, State::Closed)) => return,
@@ -139,12 +125,11 @@ async fn connect(shared: Weak<Shared>, sharding: ShardedPubsub, sink: EventSink)
                 if !is_open {
                     return transport.quit().await;
                 }
-                tracing::info!(server = shared.deployment.name(), "redis is connected to");
+                tracing::info!(server, "redis is connected to");
                 // Waiters that could not subscribe do so now.
-                return sink(Event::Gap);
+                return (shared.options.sink)(Event::Gap);
             }
             Err(error) => {
-                let server = shared.deployment.name();
                 if pause == FIRST_PAUSE {
                     tracing::warn!(server, %error, "redis cannot be connected to yet");
                 } else {
@@ -189,7 +174,7 @@ impl Transport for LazyTransport {
     }
 
     fn is_cluster(&self) -> bool {
-        matches!(self.0.deployment.servers, Servers::Cluster(_))
+        matches!(self.0.options.deployment.servers, Servers::Cluster(_))
     }
 
     fn time_at(&self, key: &[u8], moment: Instant) -> u64 {
@@ -224,7 +209,7 @@ impl Transport for LazyTransport {
     }
 
     fn follows(&self) -> bool {
-        matches!(self.0.deployment.servers, Servers::Cluster(_) | Servers::Sentinels(..))
+        matches!(self.0.options.deployment.servers, Servers::Cluster(_) | Servers::Sentinels(..))
     }
 
     fn place(&self, name: &str) -> u64 {

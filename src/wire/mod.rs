@@ -50,7 +50,7 @@ pub(crate) use self::clock::ServerClock;
 #[cfg(feature = "redisson-yaml")]
 pub(crate) use self::url::percent_decoded;
 pub(crate) use self::{
-    connect::check_tls,
+    connect::{ConnectOptions, check_tls},
     deployment::{Credentials, Deployment, Nat, PasswordFile, Servers},
     error::WireError,
     lazy::LazyTransport,

@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     answers::{Answer, Failure, NO_PASSWORD},
     connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
-    deployment::{Credentials, Endpoint},
+    deployment::{Credentials, Endpoint, PasswordFile},
     script::{Arg, Invocation},
 };
 use crate::{
@@ -86,14 +86,8 @@ impl Session {
         mut options: Options,
     ) -> Result<Arc<Self>, Failure> {
         let mut endpoint = endpoint.clone();
-        if let Some(file) = endpoint.credentials.password_file.take() {
-            let reading = timeout(options.command_timeout, spawn_blocking(move || file.read()));
-            let password = match reading.await {
-                Ok(Ok(password)) => password,
-                _ => Err("the password file cannot be read in time".into()),
-            };
-            endpoint.credentials.password =
-                Some(password.map_err(|why: String| Failure::not_sent(&why))?);
+        if let Some(file) = endpoint.password_file.take() {
+            endpoint.credentials.password = Some(read(file, options.command_timeout).await?);
             // A driver would reconnect with the password of today.
             options.on_break = OnBreak::End;
         }
@@ -127,6 +121,7 @@ impl Session {
         match Self::connect(driver, runtime, &endpoint, options()).await {
             Err(error) if error.text == NO_PASSWORD => {
                 endpoint.credentials = Credentials::default();
+                endpoint.password_file = None;
                 Self::connect(driver, runtime, &endpoint, options()).await
             }
             connected => connected,
@@ -253,6 +248,13 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon();
+    }
+}
+
+async fn read(file: PasswordFile, within: Duration) -> Result<String, Failure> {
+    match timeout(within, spawn_blocking(move || file.read())).await {
+        Ok(Ok(password)) => password.map_err(|why| Failure::not_sent(&why)),
+        _ => Err(Failure::not_sent("the password file cannot be read in time")),
     }
 }
 

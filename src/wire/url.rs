@@ -80,17 +80,15 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
             let service = of("sentinelServiceName").ok_or_else(|| {
                 unusable("?sentinelServiceName=name must name the service".into())
             })?;
-            let credentials = Credentials {
-                username: of("sentinelUsername"),
-                password: of("sentinelPassword"),
-                password_file: None,
-            };
+            let credentials =
+                Credentials { username: of("sentinelUsername"), password: of("sentinelPassword") };
             Servers::Sentinels(hosts(&url, 26379)?, service, credentials)
         }
     };
     Ok(Deployment {
         servers,
         credentials: credentials(&url)?,
+        password_file: None,
         database: if *form == Form::UnixSocket { None } else { database(url.path())? },
         uses_tls,
         tls: None,
@@ -125,11 +123,7 @@ fn credentials(url: &Url) -> Result<Credentials, Error> {
             .map_err(|_| unusable("its user or password is not UTF-8".into())),
     };
     let password = url.password().unwrap_or_default();
-    Ok(Credentials {
-        username: read(url.username())?,
-        password: read(password)?,
-        password_file: None,
-    })
+    Ok(Credentials { username: read(url.username())?, password: read(password)? })
 }
 
 fn database(path: &str) -> Result<Option<u8>, Error> {

@@ -104,7 +104,6 @@ fn sentinel(at: At, fields: &mut Fields) -> Result<Servers, Error> {
     let sentinel_credentials = Some(Credentials {
         username: of(fields.text("sentinelUsername")?),
         password: of(fields.text("sentinelPassword")?),
-        password_file: None,
     });
     let nat = nat(fields)?;
     let credentials = seeds.credentials;
@@ -226,11 +225,10 @@ impl Address {
         let mut credentials = Credentials {
             username: read(url.username())?,
             password: read(url.password().unwrap_or_default())?,
-            password_file: None,
         };
         if url.password().is_none() {
             // Without a colon it is the password.
-            credentials = Credentials { password: credentials.username, ..Credentials::default() };
+            credentials = Credentials { username: None, password: credentials.username };
         }
         Ok(Self { tls, credentials, place: Place::Server { host: host.into(), port } })
     }

@@ -37,7 +37,7 @@ impl FredDriver {
 
     /// fred's configuration for one server.
     fn config(&self, endpoint: Endpoint) -> Config {
-        let Endpoint { place, credentials, database, certified_for: _name } = endpoint;
+        let Endpoint { place, credentials, database, certified_for: _name, .. } = endpoint;
         let server = match place {
             Place::UnixSocket(path) => ServerConfig::Unix { path },
             Place::Tcp(address) => ServerConfig::Centralized {

@@ -1,6 +1,7 @@
 //! The write side of a read/write lock.
 
 use super::example::examples;
+use super::read_release::ENORMOUS_COUNTS;
 use super::scene::Scene;
 
 examples! {
@@ -124,14 +125,7 @@ fn a_count_that_is_no_number_leaves_the_ttl(scene: &mut Scene) {
 }
 
 fn counts_that_are_enormous_are_not_counted_to(scene: &mut Scene) {
-    for (counts, ttl) in [
-        ("X 10000", 40),
-        ("X 10001", 30),
-        ("X 1000000000", 30),
-        ("X 10000 Y -1", 40),
-        ("X 4000 Y 6000", 40),
-        ("X 4000 Y 6001", 30),
-    ] {
+    for (counts, ttl) in ENORMOUS_COUNTS {
         scene.command("del lock");
         scene.command(&format!("hset lock mode write W:write 1 {counts}"));
         scene.command("pexpire lock 30");
