@@ -101,9 +101,6 @@ impl From<Failure> for WireError {
     }
 }
 
-/// A server refuses a password because it has none.
-pub(super) const NO_PASSWORD: &str = "ERR the server has no password";
-
 /// What a server means by refusing a login. Its own words may repeat the password.
 pub(super) fn refusal_of_login(said: &str) -> &'static str {
     let says = |words: &str| said.contains(words);
@@ -120,7 +117,9 @@ pub(super) fn refusal_of_login(said: &str) -> &'static str {
         "ERR" if says("cluster support disabled") => "ERR cluster support disabled",
         "ERR" if says("max number of clients") => "ERR max number of clients reached",
         "ERR" if says("unknown command") => "ERR the server does not know AUTH",
-        "ERR" if says("without any password") || says("no password is set") => NO_PASSWORD,
+        "ERR" if says("without any password") || says("no password is set") => {
+            "ERR the server has no password"
+        }
         _ => {
             "the server refuses the connection (its words may repeat the password, and are not shown)"
         }

@@ -233,3 +233,32 @@ impl Transport for LazyTransport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use harness::RedisServer;
+    use tokio::{sync::mpsc, time::timeout};
+
+    use super::*;
+    use crate::{options::ShardedPubsub, runtime::ClientRuntime, wire::read_url};
+
+    /// What was subscribed at no place yet would otherwise never be looked after.
+    #[tokio::test]
+    async fn a_gap_follows_when_the_servers_have_places() {
+        let server = RedisServer::start();
+        let (heard, mut events) = mpsc::unbounded_channel();
+        let transport = LazyTransport::start(ConnectOptions {
+            deployment: read_url(&server.url()).unwrap(),
+            command_timeout: Duration::from_secs(3),
+            sharding: ShardedPubsub::Auto,
+            sink: Arc::new(move |event| heard.send(event).unwrap()),
+            runtime: ClientRuntime::current(),
+        });
+        let transport = transport.unwrap();
+        assert_eq!(transport.place("l"), 0, "nobody is connected to yet");
+        let event = timeout(Duration::from_secs(30), events.recv()).await;
+        assert!(matches!(event, Ok(Some(Event::Gap))), "{event:?}");
+        assert_ne!(transport.place("l"), 0);
+        transport.quit().await;
+    }
+}

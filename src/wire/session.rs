@@ -14,9 +14,9 @@ use tokio::{
 };
 
 use super::{
-    answers::{Answer, Failure, NO_PASSWORD},
+    answers::{Answer, Failure},
     connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
-    deployment::{Credentials, Endpoint, PasswordFile},
+    deployment::{Endpoint, PasswordFile},
     script::{Arg, Invocation},
 };
 use crate::{
@@ -106,26 +106,6 @@ impl Session {
             Ok(Arc::new(Self { connection, task, has_ended, on_break, since }))
         });
         finished(connecting).await?
-    }
-
-    /// Connects to a server that is asked for others only. If it has no password, it is told none:
-    /// sentinels often have none where their servers have one.
-    pub(super) async fn connect_to_source(
-        driver: &Arc<dyn Driver>,
-        runtime: &ClientRuntime,
-        mut endpoint: Endpoint,
-        command_timeout: Duration,
-    ) -> Result<Arc<Self>, Failure> {
-        let on_break = OnBreak::Reconnect;
-        let options = || Options { command_timeout, on_break, listener: None };
-        match Self::connect(driver, runtime, &endpoint, options()).await {
-            Err(error) if error.text == NO_PASSWORD => {
-                endpoint.credentials = Credentials::default();
-                endpoint.password_file = None;
-                Self::connect(driver, runtime, &endpoint, options()).await
-            }
-            connected => connected,
-        }
     }
 
     pub(super) fn is_gone(&self) -> bool {

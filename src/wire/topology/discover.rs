@@ -21,7 +21,7 @@ use crate::{
     runtime::ClientRuntime,
     wire::{
         answers::{Answer, Failure, FailureKind},
-        connection::{ConnectionSettings, Driver},
+        connection::{ConnectionSettings, Driver, OnBreak, Options},
         deployment::{Address, Deployment, Servers},
         script::{Arg, Reply},
         session::{QUIT_TIMEOUT, Session, quit_all},
@@ -235,7 +235,12 @@ async fn ask_one(
                 Kind::Cluster => deployment.endpoint(address),
                 Kind::Sentinel { .. } => deployment.sentinel(address),
             };
-            Session::connect_to_source(driver, runtime, endpoint, ASK_TIMEOUT).await?
+            let options = Options {
+                command_timeout: ASK_TIMEOUT,
+                on_break: OnBreak::Reconnect,
+                listener: None,
+            };
+            Session::connect(driver, runtime, &endpoint, options).await?
         }
     };
     let view = match kind {

@@ -112,9 +112,10 @@ async fn a_question_that_is_dropped_can_be_asked_again() {
     assert_eq!(discovery.ask().await.unwrap(), map);
 }
 
-/// Redisson tells a sentinel a password only if it asks for one, and a file may name that of the servers.
+/// A file of Redisson may name that of the servers alone. The driver takes the refusal of a server without a password for an
+/// OK.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sentinel_without_a_password_is_told_none() {
+async fn a_password_that_a_sentinel_does_not_ask_for_is_no_error() {
     let sentinel = Sentinel::start();
     let (one, service) = (&sentinel.sentinels()[0], Sentinel::MASTER);
     let url =
