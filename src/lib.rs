@@ -233,6 +233,7 @@
 //! sent, passwords included.
 
 mod acquire;
+mod backoff;
 mod broken;
 mod client;
 mod config;

@@ -1,45 +1,14 @@
-//! [`Backoff`]: the pauses between two copies of a call, 5 ms to 2 s, and whether another copy is
-//! sent.
-
-use std::time::Duration;
+//! Whether another copy of a call is sent, after a pause of its [`Backoff`].
 
 use tokio::time::{Instant, sleep};
 
+pub(crate) use crate::backoff::Backoff;
 use crate::{
     runtime::{ClientRuntime, RuntimeEnded},
     wire::WireError,
 };
 
-/// Growing, random pauses between the tries of one operation.
-#[derive(Debug)]
-pub(crate) struct Backoff {
-    next: Duration,
-    most: Duration,
-}
-
 impl Backoff {
-    pub(crate) fn new() -> Self {
-        Self::between(Duration::from_millis(5), Duration::from_millis(500))
-    }
-
-    /// For an operation that has to succeed in the end. Each pause is about as long as the
-    /// operation has lasted, up to 2 s. A short failure is noticed soon, and a long one keeps no
-    /// server busy.
-    pub(crate) fn persistent() -> Self {
-        Self::between(Duration::from_millis(5), Duration::from_secs(2))
-    }
-
-    /// Doubles from `first` to `most`. Up to half of each pause is random.
-    pub(crate) fn between(first: Duration, most: Duration) -> Self {
-        Self { next: first, most }
-    }
-
-    pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
-        self.next = (self.next * 2).min(self.most);
-        pause
-    }
-
     /// Whether a call may be retried for its caller, after `error`. Completes after a pause.
     pub(crate) async fn may_retry(
         &mut self,
@@ -78,16 +47,9 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    #[test]
-    fn pauses_grow_and_end_growing() {
-        let mut backoff = Backoff::new();
-        let pauses: Vec<_> = (0..20).map(|_| backoff.next()).collect();
-        assert!(pauses[0] <= Duration::from_millis(5));
-        assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(500)));
-        assert!(pauses[19] >= Duration::from_millis(250));
-    }
+    use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_repeated_that_would_end_too_late_or_cannot_succeed() {

@@ -10,7 +10,7 @@
 //! | [`watchdog`], [`renewal_schedule`], [`lease`] | renewals; which hold is due; until when a hold is trusted |
 //! | [`subscriptions`] | channels, counted by their users |
 //! | [`batcher`], [`circuit_breaker`] | calls that travel together, unless the server is silent |
-//! | [`backoff`] | pauses between copies of a call |
+//! | [`backoff`] | whether another copy of a call is sent, after a pause |
 
 mod backoff;
 mod batcher;

@@ -22,7 +22,10 @@ use super::{
     topology::slot_of,
     transport::RedisTransport,
 };
-use crate::error::{Error, RedisError};
+use crate::{
+    backoff::Backoff,
+    error::{Error, RedisError},
+};
 
 /// The pauses between tries to connect double from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -103,7 +106,8 @@ impl Shared {
 
 /// Connects, as often as it takes.
 async fn connect(shared: Weak<Shared>) {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut told = false;
     while let Some(shared) = shared.upgrade() {
         let mut closed = shared.state.subscribe();
         let server = shared.options.deployment.name();
@@ -130,10 +134,10 @@ async fn connect(shared: Weak<Shared>) {
                 return (shared.options.sink)(Event::Gap);
             }
             Err(error) => {
-                if pause == FIRST_PAUSE {
-                    tracing::warn!(server, %error, "redis cannot be connected to yet");
-                } else {
+                if std::mem::replace(&mut told, true) {
                     tracing::debug!(server, %error, "redis cannot be connected to yet");
+                } else {
+                    tracing::warn!(server, %error, "redis cannot be connected to yet");
                 }
                 shared.state.send_if_modified(|state| {
                     if let State::Connecting(why) = state {
@@ -145,8 +149,7 @@ async fn connect(shared: Weak<Shared>) {
             }
         }
         drop(shared);
-        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        sleep(backoff.next()).await;
     }
 }
 

@@ -27,6 +27,7 @@ use super::{
     script::Arg,
     session::{QUIT_TIMEOUT, Session},
 };
+use crate::backoff::Backoff;
 
 /// The pauses between tries to reconnect double from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -200,7 +201,7 @@ fn keep_up(
             is_up
         });
         link.0.settings.refresh_requested.notify_one();
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         let mut link = Some(link);
         // Only this task reconnects it.
         while let Some(again) = link.filter(|link| !link.is_gone()) {
@@ -218,8 +219,7 @@ fn keep_up(
                 }
             }
             drop(again);
-            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(backoff.next()).await;
             link = slot.upgrade().map(Link);
         }
     }

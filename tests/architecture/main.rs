@@ -19,7 +19,7 @@ use known::KNOWN_CIRCLES;
 /// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
 const LAYERS: &[&[&str]] = &[
     &["broken", "determinism", "sometimes"],
-    &["names", "owner", "error", "options", "runtime"],
+    &["names", "owner", "error", "options", "runtime", "backoff"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/deployment"],
