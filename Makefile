@@ -23,15 +23,15 @@ quick: ## the tests on one server, without a JVM: about two minutes after the bu
 	@.ci/setup rust redis -- .ci/tier quick
 
 test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
-	@.ci/setup rust redis java faketime peers -- cargo test --workspace $(ARGS)
-	$(if $(ARGS),,@.ci/setup rust redis -- cargo test --package redisson-lock-tls-tests --features tls-rustls-ring)
+	@.ci/setup rust redis java faketime peers -- .ci/again cargo test --workspace $(ARGS)
+	$(if $(ARGS),,@.ci/setup rust redis -- .ci/again cargo test --package redisson-lock-tls-tests --features tls-rustls-ring)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix
 	@.ci/setup rust redis java peers -- cargo test --test conformance -- $(ARGS)
 
 servers: ## interop with Rust first and Redisson second, on each server of .ci/servers that can be had
-	@.ci/setup rust java peers -- .ci/servers -- cargo test --test conformance -- $(or $(ARGS),rust_java --skip sentinel/)
-	$(if $(ARGS),,@.ci/setup rust -- .ci/servers -- cargo test --test faults --test topology -- input:: the_least_rights_are a_user_with_the_least_rights_can)
+	@.ci/setup rust java peers -- .ci/servers -- .ci/again cargo test --test conformance -- $(or $(ARGS),rust_java --skip sentinel/)
+	$(if $(ARGS),,@.ci/setup rust -- .ci/servers -- .ci/again cargo test --test faults --test topology -- input:: the_least_rights_are a_user_with_the_least_rights_can)
 
 chaos: ## two minutes of random faults on real processes and servers, recorded and judged (ARGS: options of one run)
 	@.ci/setup rust redis java peers -- .ci/chaos $(ARGS)

@@ -51,7 +51,7 @@ async fn a_watchdog_keeps_a_hold_alive(pair: &Pair) {
     let before = pair.holder();
     let end = std::time::Instant::now() + SHORT_WATCHDOG.mul_f32(2.5);
     while std::time::Instant::now() < end {
-        assert_ttl(pair.redis(), pair.name(), 1..=1_500);
+        assert_ttl(pair.redis(), pair.name(), 1..=SHORT_WATCHDOG.as_millis() as i64);
         assert!(
             !other
                 .start_try_lock(Duration::from_millis(200))
@@ -70,7 +70,7 @@ async fn a_watchdog_keeps_a_hold_alive(pair: &Pair) {
 async fn a_lease_ends_by_itself_and_its_unlock_is_refused(pair: &Pair) {
     let pair = pair.with(|args| args.watchdog(SHORT_WATCHDOG)).await;
     let (holder, heir) = (pair.a("holder"), pair.b("heir"));
-    let lease = Duration::from_millis(1_200);
+    let lease = SHORT_WATCHDOG.mul_f32(0.8);
     let asked = epoch_micros();
     holder.lock_for(lease).await;
     let inherited = heir.start_lock().granted_within(lease + SLACK).await;
@@ -89,7 +89,7 @@ async fn a_lease_ends_by_itself_and_its_unlock_is_refused(pair: &Pair) {
 async fn a_re_entry_without_a_lease_keeps_a_leased_hold_alive(pair: &Pair) {
     let pair = pair.with(|args| args.watchdog(SHORT_WATCHDOG)).await;
     let (holder, other) = (pair.a("holder"), pair.b("other"));
-    holder.lock_for(Duration::from_millis(1_200)).await;
+    holder.lock_for(SHORT_WATCHDOG.mul_f32(0.8)).await;
     holder.lock().await;
     let refusal = other.start_try_lock(2 * SHORT_WATCHDOG).answer().await.expect("an answer");
     assert!(!refusal.is_granted());

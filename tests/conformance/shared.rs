@@ -9,8 +9,9 @@ use tokio::runtime::Runtime;
 
 use crate::topology::Topology;
 
-/// The watchdog of a peer that has to be seen renewing, or seen no more.
-pub(crate) const SHORT_WATCHDOG: Duration = Duration::from_millis(1_500);
+/// The watchdog of a peer that has to be seen renewing, or seen no more. A machine that stands still for two seconds ends
+/// no hold.
+pub(crate) const SHORT_WATCHDOG: Duration = Duration::from_secs(3);
 /// The watchdog of all others: nobody waits for that.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 /// What a message takes at most. Who looks every 3 s, as this crate does in case a message is lost, is not so quick.
