@@ -232,6 +232,9 @@
 //! If any crate of the program enables fred's feature `network-logs`, fred logs everything that is
 //! sent, passwords included.
 
+// docs.rs says which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod acquire;
 mod backoff;
 mod broken;
