@@ -146,7 +146,7 @@ async fn a_waiter_whose_messages_are_too_many_for_the_server_costs_seconds_not_t
 async fn a_server_with_too_many_clients_is_tried_again_and_not_too_often() {
     const FULL: Duration = Duration::from_secs(3);
     let stage = Stage::new().await;
-    let client = connect(stage.config().watchdog(4 * SHORT)).await;
+    let client = connect(stage.config().watchdog(8 * SHORT)).await;
     let held = one_of_each(&client, "held").await;
     stage.proxy.refuse(true);
     stage.proxy.cut_all();
