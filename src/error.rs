@@ -58,6 +58,13 @@ pub enum Error {
     /// The client is closed.
     #[error("the client is closed")]
     Closed,
+    /// A blocking call in async code. It would stop every other task of the thread. No request was
+    /// sent. See [`blocking`](crate::blocking#async-code).
+    #[cfg(feature = "blocking")]
+    #[error(
+        "a blocking call in async code: await the async API, or call this in tokio::task::spawn_blocking"
+    )]
+    InAsyncCode,
 }
 
 impl Error {

@@ -126,11 +126,16 @@ impl LockGuard {
             biased;
             why = self.lost() => Err(Error::NotHeld { why }),
             // The work may have blocked this task, so that it has not noticed the loss.
-            done = work => match self.share.hold().lease.loss() {
+            done = work => match self.loss() {
                 None => Ok(done),
                 Some(why) => Err(Error::NotHeld { why }),
             },
         }
+    }
+
+    /// Why the hold is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.share.hold().lease.loss()
     }
 
     /// Returns how long the hold can be trusted if no further renewal succeeds. Zero when it is
@@ -223,6 +228,11 @@ impl FencedGuard {
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn into_parts(self) -> (LockGuard, FencingToken) {
+        (self.guard, self.token)
     }
 
     /// As [`LockGuard::unlock`].

@@ -120,6 +120,7 @@
 //! | `tls-rustls-ring` | TLS by rustls with ring | a C compiler |
 //! | `tls-native` | TLS by the system's library (OpenSSL on Linux) | on Linux, OpenSSL's headers and `pkg-config` |
 //! | `redisson-yaml` | `Config::from_redisson_yaml`: the file of the Java services | |
+//! | `blocking` | `blocking`: the same locks for code that is not async | |
 //!
 //! # Examples
 //! | task | example | program in `examples/` |
@@ -133,6 +134,7 @@
 //! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
 //! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
 //! | use TLS | [`Tls`](Tls#examples) | |
+//! | lock without async code (feature `blocking`) | `blocking` | `blocking.rs` |
 //!
 //! `cargo run --example quickstart` in the repository runs the first program. It needs a Redis server
 //! on this machine, or its URL in `REDIS_URL`.
@@ -237,6 +239,8 @@
 
 mod acquire;
 mod backoff;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod broken;
 mod client;
 mod config;

@@ -44,6 +44,16 @@ impl Owner {
         Self { key: OwnerId(NEXT.fetch_add(1, Ordering::Relaxed)) }
     }
 
+    /// The owner that the calling OS thread is, for all clients. No thread that comes later gets the
+    /// same.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn of_this_thread() -> Self {
+        thread_local! {
+            static KEY: OwnerId = Owner::new().key;
+        }
+        Self { key: KEY.with(|key| *key) }
+    }
+
     pub(crate) fn key(&self) -> OwnerId {
         self.key
     }

@@ -135,11 +135,16 @@ impl MultiGuard {
             biased;
             why = self.lost() => Err(Error::NotHeld { why }),
             // The work may have blocked this task, so that it has not noticed the loss.
-            done = work => match self.members.loss(&self.members.leases()) {
+            done = work => match self.loss() {
                 None => Ok(done),
                 Some(why) => Err(Error::NotHeld { why }),
             },
         }
+    }
+
+    /// Why the guard is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.members.loss(&self.members.leases())
     }
 
     /// Returns how long the guard can be trusted if no further renewal succeeds. Zero when it is

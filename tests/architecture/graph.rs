@@ -219,9 +219,9 @@ impl Graph {
 /// Whether `file` is the root of a crate.
 fn is_root(file: &Path) -> bool {
     let name = file.file_name().is_some_and(|name| name == "lib.rs" || name == "main.rs");
+    let roots = ["tests", "benches", "examples", "bin"];
     let folder = file.parent().and_then(Path::file_name);
-    name || folder
-        .is_some_and(|folder| folder == "tests" || folder == "benches" || folder == "examples")
+    name || folder.is_some_and(|folder| roots.iter().any(|root| folder == *root))
 }
 
 /// The largest sets of files that use each other in a circle.

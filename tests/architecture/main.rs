@@ -53,6 +53,9 @@ const LAYERS: &[&[&str]] = &[
     &["lock"],
     &["read_write", "multi"],
     &["client"],
+    &["blocking/park"],
+    &["blocking/background"],
+    &["blocking"],
 ];
 
 /// Files outside of the layers: the root of the crate, and the folder of its unit tests.
@@ -196,6 +199,15 @@ fn handles_and_guards_go_anywhere() {
     anywhere::<redisson_lock::FencedGuard>();
     anywhere::<redisson_lock::Owner>();
     anywhere::<redisson_lock::Error>();
+    anywhere::<redisson_lock::blocking::Client>();
+    anywhere::<redisson_lock::blocking::Lock>();
+    anywhere::<redisson_lock::blocking::FencedLock>();
+    anywhere::<redisson_lock::blocking::ReadWriteLock>();
+    anywhere::<redisson_lock::blocking::MultiLock>();
+    fn shareable<T: Sync + 'static>() {}
+    shareable::<redisson_lock::blocking::LockGuard>();
+    shareable::<redisson_lock::blocking::FencedGuard>();
+    shareable::<redisson_lock::blocking::MultiGuard>();
     fn sendable<T: Send>(_: T) {}
     // It compiles: that is the test.
     let _ = |lock: &redisson_lock::Lock, guard: redisson_lock::LockGuard| {

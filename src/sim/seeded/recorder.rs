@@ -181,6 +181,8 @@ pub(super) fn code(error: &Error) -> Code {
         Error::Closed => Code::Closed,
         // An acquisition whose grant came too late has no code of its own.
         Error::NotHeld { .. } | Error::Invalid(_) | Error::Config(_) => Code::Invalid,
+        #[cfg(feature = "blocking")]
+        Error::InAsyncCode => unreachable!("no call here blocks"),
     }
 }
 

@@ -1,0 +1,97 @@
+//! What goes on while no call is under way: renewals and losses.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use harness::PATIENCE;
+use redisson_lock::Loss;
+
+use crate::stage::{LEASE, LOCK, Stage, connect, why_not_held};
+
+/// The machine may stand still for 3 s.
+const WATCHDOG: Duration = Duration::from_secs(6);
+
+/// How many watchdog periods a thread sleeps: `WATCHDOG_PERIODS=3` takes fewer than the default.
+fn periods() -> u32 {
+    std::env::var("WATCHDOG_PERIODS").map_or(10, |periods| periods.parse().expect("a number"))
+}
+
+#[test]
+fn a_hold_survives_ten_watchdog_periods_while_its_thread_sleeps() {
+    let stage = Stage::new();
+    let client = connect(&stage.config().watchdog(WATCHDOG));
+    let other = stage.client();
+    let guard = client.lock(LOCK).lock().run().unwrap();
+    let holder = guard.holder().to_owned();
+    let sleep = WATCHDOG * periods();
+    thread::scope(|scope| {
+        // Would get the lock in any gap.
+        let rival =
+            scope.spawn(|| other.lock(LOCK).try_lock().wait(sleep).run().unwrap().is_some());
+        thread::sleep(sleep);
+        assert!(!rival.join().unwrap(), "the lock was free meanwhile");
+    });
+    assert!(guard.is_held());
+    guard.check().unwrap();
+    let seen = stage.redis.holder(LOCK).unwrap();
+    assert_eq!((seen.id(), seen.count), (holder, 1));
+    guard.unlock().unwrap();
+    stage.end([client, other]);
+}
+
+#[test]
+fn the_end_of_a_lease_is_told() {
+    let stage = Stage::new();
+    let client = stage.client();
+    let lock = client.lock(LOCK);
+    let guard = lock.lock().lease(WATCHDOG).run().unwrap();
+    assert_eq!(guard.lost_within(PATIENCE).unwrap(), Some(Loss::Expired));
+    assert_eq!(guard.loss(), Some(Loss::Expired));
+    assert!(!guard.is_held() && guard.remaining().is_zero());
+    let mut ran = false;
+    assert_eq!(why_not_held(guard.while_held(|| ran = true)), Loss::Expired);
+    assert!(!ran, "work under a lost lock");
+    assert_eq!(why_not_held(guard.unlock()), Loss::Expired);
+    lock.lock().run().unwrap().unlock().unwrap();
+    stage.end([client]);
+}
+
+#[test]
+fn a_loss_during_the_work_is_told_after_it() {
+    let stage = Stage::new();
+    let client = connect(&stage.config().watchdog(WATCHDOG));
+    let lock = client.lock(LOCK);
+    let guard = lock.lock().run().unwrap();
+    let outcome = guard.while_held(|| {
+        assert!(lock.force_unlock().unwrap());
+        // The next renewal tells.
+        guard.lost_within(PATIENCE).unwrap()
+    });
+    assert_eq!(why_not_held(outcome), Loss::Removed);
+    assert_eq!(why_not_held(guard.unlock()), Loss::Removed);
+    let guard = lock.lock().run().unwrap();
+    assert_eq!(guard.while_held(|| 42).unwrap(), 42);
+    guard.unlock().unwrap();
+    stage.end([client]);
+}
+
+#[test]
+fn waiting_for_a_loss_is_bounded() {
+    const MOST: Duration = Duration::from_millis(300);
+    let stage = Stage::new();
+    let client = stage.client();
+    let guard = client.lock(LOCK).lock().lease(LEASE).run().unwrap();
+    let begun = Instant::now();
+    assert_eq!(guard.lost_within(MOST).unwrap(), None);
+    assert!(begun.elapsed() >= MOST);
+    assert_eq!(guard.loss(), None);
+    // A guard may be looked at, and waited for, from other threads.
+    thread::scope(|scope| {
+        let seen = scope.spawn(|| (guard.is_held(), guard.lost_within(MOST).unwrap()));
+        assert_eq!(seen.join().unwrap(), (true, None));
+    });
+    guard.unlock().unwrap();
+    stage.end([client]);
+}
