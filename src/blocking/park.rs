@@ -1,7 +1,7 @@
 //! [`block_on`]: polls a future on a thread that sleeps until it is woken.
 //!
-//! tokio's `block_on` does the same, but panics where it must not be called. Waking a thread costs
-//! it more, because it uses a mutex and a condition variable.
+//! tokio's `block_on` does the same, as fast, but panics where it must not be called. Some of these
+//! places cannot be recognised beforehand.
 
 use std::{
     pin::pin,
