@@ -4,7 +4,7 @@ use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     error::Error,
-    guard::{Guard, LockGuard},
+    guard::{LockGuard, SingleGuard},
     locking::{
         acquire,
         registry::LockState,
@@ -18,17 +18,18 @@ use crate::{
 /// The future of an acquisition.
 pub(crate) type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// The lock to acquire, and the options of its handle.
-pub(crate) struct Wanted<'a, G> {
-    pub(crate) state: &'a Result<Arc<LockState>, Error>,
+/// The lock to acquire, and the options of its handle. It borrows nothing, so that an acquisition
+/// may be spawned.
+pub(crate) struct Wanted<G> {
+    pub(crate) state: Result<Arc<LockState>, Error>,
     pub(crate) options: LockOptions,
-    pub(crate) guard: PhantomData<&'a fn() -> G>,
+    pub(crate) guard: PhantomData<fn() -> G>,
 }
 
-impl<G> fmt::Debug for Wanted<'_, G> {
+impl<G> fmt::Debug for Wanted<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lock = f.debug_struct("Lock");
-        match self.state {
+        match &self.state {
             Ok(state) => lock.field("kind", &state.kind).field("name", &state.name()),
             Err(error) => lock.field("error", error),
         }
@@ -36,7 +37,7 @@ impl<G> fmt::Debug for Wanted<'_, G> {
     }
 }
 
-impl<G: Guard> Wanted<'_, G> {
+impl<G: SingleGuard> Wanted<G> {
     pub(crate) async fn acquire(
         &self,
         owner: Option<OwnerId>,
@@ -69,7 +70,7 @@ impl<G: Guard> Wanted<'_, G> {
         bounds: Bounds,
     ) -> Result<Option<G>, Error> {
         let owner = owner.map(|owner| owner.key());
-        match (self.share(owner, lease, bounds).await, self.state) {
+        match (self.share(owner, lease, bounds).await, &self.state) {
             (Ok(share), _) => Ok(share.map(G::from_share)),
             (Err(error), Ok(state)) => Err(state.target.told("acquiring")(*error)),
             (Err(error), Err(_)) => Err(*error),
@@ -79,23 +80,27 @@ impl<G: Guard> Wanted<'_, G> {
 
 /// An acquisition that waits for the lock. Awaiting it begins it. See
 /// [`Lock::lock`](crate::Lock::lock).
+///
+/// It borrows nothing but its [owner](Acquire::by), so it may be spawned:
+/// `tokio::spawn(lock.lock().into_future())`.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct Acquire<'a, G = LockGuard> {
-    lock: Wanted<'a, G>,
+    lock: Wanted<G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
 }
 
-impl<'a, G> Acquire<'a, G> {
-    pub(crate) fn new(lock: Wanted<'a, G>) -> Self {
+impl<G> Acquire<'_, G> {
+    pub(crate) fn new(lock: Wanted<G>) -> Self {
         Self { lock, owner: None, lease: None }
     }
 
     /// Acquires the lock for this owner. If the owner already holds the lock, it re-enters.
-    pub fn by(mut self, owner: &'a mut Owner) -> Self {
-        self.owner = Some(owner);
-        self
+    ///
+    /// The acquisition then borrows the owner. Without an owner it is `'static`.
+    pub fn by(self, owner: &mut Owner) -> Acquire<'_, G> {
+        Acquire { lock: self.lock, owner: Some(owner), lease: self.lease }
     }
 
     /// Holds the lock for this long at most. The hold is never renewed. From 10 ms to 3650 days, in
@@ -109,7 +114,7 @@ impl<'a, G> Acquire<'a, G> {
     }
 }
 
-impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
+impl<'a, G: SingleGuard> IntoFuture for Acquire<'a, G> {
     type Output = Result<G, Error>;
     type IntoFuture = Acquiring<'a, G>;
 
@@ -124,24 +129,26 @@ impl<'a, G: Guard> IntoFuture for Acquire<'a, G> {
 
 /// An acquisition that waits for a limited time, or not at all. Awaiting it begins it. See
 /// [`Lock::try_lock`](crate::Lock::try_lock).
+///
+/// As an [`Acquire`], it borrows nothing but its owner.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct TryAcquire<'a, G = LockGuard> {
-    lock: Wanted<'a, G>,
+    lock: Wanted<G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     wait: Duration,
 }
 
-impl<'a, G> TryAcquire<'a, G> {
-    pub(crate) fn new(lock: Wanted<'a, G>) -> Self {
+impl<G> TryAcquire<'_, G> {
+    pub(crate) fn new(lock: Wanted<G>) -> Self {
         Self { lock, owner: None, lease: None, wait: Duration::ZERO }
     }
 
     /// As [`Acquire::by`].
-    pub fn by(mut self, owner: &'a mut Owner) -> Self {
-        self.owner = Some(owner);
-        self
+    pub fn by(self, owner: &mut Owner) -> TryAcquire<'_, G> {
+        let Self { lock, lease, wait, .. } = self;
+        TryAcquire { lock, owner: Some(owner), lease, wait }
     }
 
     /// As [`Acquire::lease`].
@@ -161,7 +168,7 @@ impl<'a, G> TryAcquire<'a, G> {
     }
 }
 
-impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
+impl<'a, G: SingleGuard> IntoFuture for TryAcquire<'a, G> {
     type Output = Result<Option<G>, Error>;
     type IntoFuture = Acquiring<'a, Option<G>>;
 
@@ -175,7 +182,7 @@ impl<'a, G: Guard> IntoFuture for TryAcquire<'a, G> {
 mod tests {
     use super::*;
 
-    type Lock = Wanted<'static, LockGuard>;
+    type Lock = Wanted<LockGuard>;
 
     fn size_of_future<F: Future>(_: impl FnOnce(&'static Lock) -> F) -> usize {
         size_of::<F>()

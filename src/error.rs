@@ -1,8 +1,8 @@
 //! [`Error`] and [`Loss`]: why an operation failed, and why a hold ended.
 
-use std::{fmt, io, sync::Arc};
+use std::fmt;
 
-use crate::options::Acknowledged;
+use crate::{options::Acknowledged, redis_error::RedisError};
 
 /// Why an operation on a lock failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -34,6 +34,7 @@ pub enum Error {
     #[error("invalid configuration: {0}")]
     Config(String),
     /// Redis could not be reached, did not answer in time, or answered with an error.
+    /// [`RedisError::kind`] says which of them.
     ///
     /// After a failed acquisition, what it may still do on the server is undone in the background.
     /// After a failed release, the release goes on in the background.
@@ -71,10 +72,7 @@ impl Error {
     /// Adds which server the error came from.
     pub(crate) fn said_by(self, server: &impl fmt::Display) -> Self {
         match self {
-            Self::Redis(error) => Self::Redis(RedisError {
-                text: format!("{server}: {}", error.text).into(),
-                ..error
-            }),
+            Self::Redis(error) => Self::Redis(error.said_by(server)),
             other => other,
         }
     }
@@ -82,14 +80,7 @@ impl Error {
     /// Adds what was being done, to which lock, on which server.
     pub(crate) fn about(self, doing: &'static str, lock: Option<&str>, server: &str) -> Self {
         match self {
-            Self::Redis(error) if error.about.is_none() => {
-                let lock = lock.map(Into::into);
-                // Database 0 is the default, and is not shown.
-                let server =
-                    server.strip_suffix("/0").unwrap_or(server).replacen("/0?", "?", 1).into();
-                let about = Some(Arc::new(About { doing, lock, server }));
-                Self::Redis(RedisError { about, ..error })
-            }
+            Self::Redis(error) => Self::Redis(error.about(doing, lock, server)),
             other => other,
         }
     }
@@ -133,112 +124,5 @@ impl fmt::Display for Loss {
                 "the answer to its release was lost, so it is unknown whether it was lost before"
             }
         })
-    }
-}
-
-/// An error of Redis or of the connection to it, with the operation, the lock and the server.
-///
-/// It is opaque: log it, do not match on it. Its [source](std::error::Error::source) is the
-/// operating system's error, if there was one.
-#[derive(Clone)]
-pub struct RedisError {
-    text: Arc<str>,
-    about: Option<Arc<About>>,
-    source: Option<Arc<io::Error>>,
-}
-
-/// The operation during which the error occurred.
-struct About {
-    doing: &'static str,
-    lock: Option<Box<str>>,
-    server: Box<str>,
-}
-
-impl RedisError {
-    pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
-        let text = text.into();
-        // A server that does not know a command repeats its arguments, which may be secret.
-        if let Some((words, _)) = text.split_once(", with args beginning with") {
-            return Self { text: words.into(), about: None, source: None };
-        }
-        let source = of_the_system(&text).map(Arc::new);
-        let text = match &source {
-            Some(error) => error.to_string().into(),
-            None => text,
-        };
-        Self { text, about: None, source }
-    }
-
-    /// The error's own text, without the operation.
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-}
-
-/// The operating system's error, which a driver has written as `{:?}` does.
-fn of_the_system(text: &str) -> Option<io::Error> {
-    if let Some(rest) = text.strip_prefix("Os { code: ") {
-        let (code, _) = rest.split_once(',')?;
-        return Some(io::Error::from_raw_os_error(code.parse().ok()?));
-    }
-    // An example is the error for an unknown host.
-    let (_, error) = text.strip_prefix("Custom { kind: ")?.split_once(", error: \"")?;
-    Some(io::Error::other(error.strip_suffix("\" }")?))
-}
-
-impl fmt::Display for RedisError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(about) = &self.about else { return write!(f, "redis: {}", self.text) };
-        f.write_str(about.doing)?;
-        if let Some(lock) = &about.lock {
-            write!(f, " lock {lock:?}")?;
-        }
-        write!(f, ": redis at {}: {}", about.server, self.text)
-    }
-}
-
-impl fmt::Debug for RedisError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedisError({:?})", self.to_string())
-    }
-}
-
-impl std::error::Error for RedisError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|error| error as _)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::error::Error as _;
-
-    use super::*;
-
-    #[test]
-    fn an_error_says_what_was_done_to_which_lock_and_where() {
-        let error = || Error::Redis(RedisError::new("no answer in time"));
-        let about = error().about("acquiring", Some("order:42"), "h:1/0");
-        let text = "acquiring lock \"order:42\": redis at h:1: no answer in time";
-        assert_eq!(about.to_string(), text);
-        // The first context wins.
-        assert_eq!(about.about("closing", None, "h:1/0").to_string(), text);
-        let connecting = error().said_by(&"i:2").about("connecting", None, "h:1,i:2/3");
-        assert_eq!(
-            connecting.to_string(),
-            "connecting: redis at h:1,i:2/3: i:2: no answer in time"
-        );
-    }
-
-    #[test]
-    fn an_error_of_the_system_is_told_in_its_words_and_is_the_source() {
-        let refused = io::Error::from_raw_os_error(111);
-        let error = Error::Redis(RedisError::new(format!("{refused:?}")));
-        assert_eq!(error.to_string(), format!("redis: {refused}"));
-        assert_eq!(error.source().unwrap().to_string(), refused.to_string());
-        let unknown = io::Error::other("no such host");
-        let error = RedisError::new(format!("{unknown:?}"));
-        assert_eq!(error.to_string(), "redis: no such host");
-        assert!(RedisError::new("BUSY Os { code: 111").source().is_none());
     }
 }

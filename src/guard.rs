@@ -1,10 +1,11 @@
 //! [`LockGuard`]: a hold in the hands of its caller, and how it ends.
 
-use std::{fmt, ops::Deref, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
     error::{Error, Loss},
     locking::share::Share,
+    run::{self, Guard, RunError},
 };
 
 /// A hold on a lock. The lock is released when the guard is [unlocked](LockGuard::unlock) or
@@ -45,6 +46,10 @@ impl fmt::Debug for LockGuard {
 }
 
 impl LockGuard {
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
+    }
+
     /// Releases the lock. If an owner has re-entered it, this undoes one entry.
     ///
     /// If a local waiter exists, the hold may be handed to it instead. See
@@ -65,10 +70,22 @@ impl LockGuard {
     /// [`Loss::Unknown`] is not returned for a hold that the watchdog renews, if the server
     /// confirmed it less than half of [`Config::watchdog`](crate::Config::watchdog) before: that
     /// counts as released. A hold with a lease gets no confirmation after its grant. A storage that
-    /// must be certain checks a [token](FencedGuard::token).
+    /// must be certain checks a [token](crate::FencedGuard::token).
     ///
     /// # Cancel safety
-    /// If it is dropped before its end, the release goes on in the background.
+    /// If it is dropped before its end, the release goes on in the background. For a shorter bound
+    /// than [`Config::retry_timeout`](crate::Config::retry_timeout), drop it when the time is over:
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn f(guard: redisson_lock::LockGuard) -> Result<(), redisson_lock::Error> {
+    /// match tokio::time::timeout(Duration::from_secs(1), guard.unlock()).await {
+    ///     Ok(unlocked) => unlocked?,
+    ///     Err(_) => eprintln!("not confirmed yet"), // it goes on
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn unlock(self) -> Result<(), Error> {
         let target = self.share.hold().target.clone();
         self.share.into_baton().pass_or_release().await.map_err(target.told("releasing"))
@@ -120,22 +137,55 @@ impl LockGuard {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        tokio::select! {
-            // The loss first: work that completes at the same moment came too late.
-            biased;
-            why = self.lost() => Err(Error::NotHeld { why }),
-            // The work may have blocked this task, so that it has not noticed the loss.
-            done = work => match self.loss() {
-                None => Ok(done),
-                Some(why) => Err(Error::NotHeld { why }),
-            },
-        }
+    pub fn while_held<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = Result<T, Error>> {
+        run::while_held(self, work)
     }
 
-    /// Why the hold is lost, if it is.
-    pub(crate) fn loss(&self) -> Option<Loss> {
-        self.share.hold().lease.loss()
+    /// Runs fallible work under the hold, and releases the lock. The error says how far it came.
+    ///
+    /// The work is a future. It begins when this is awaited, if the hold is still held. It is
+    /// dropped at its current await if the hold is lost. In each case the lock is released when the
+    /// work is over, also when the work fails.
+    ///
+    /// # Errors
+    /// - [`RunError::NotBegun`] when the hold was lost before.
+    /// - [`RunError::Lost`] when the hold was lost on the way, or the release finds that it was.
+    /// - [`RunError::Failed`] with the error of the work.
+    /// - [`RunError::NotReleased`] when the work ended, but the release is not confirmed: see the
+    ///   errors of [`unlock`](LockGuard::unlock).
+    ///
+    /// Work that ended keeps its result in these errors: see
+    /// [`into_output`](RunError::into_output). [`into_error`](RunError::into_error) makes one error
+    /// of them.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the work, and then releases the lock as a dropped guard does. So does a
+    /// panic of the work.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use redisson_lock::{Error, RunError};
+    /// # async fn pay() -> Result<u64, std::io::Error> { Ok(1) }
+    /// # async fn f(lock: redisson_lock::Lock) -> Result<(), Error> {
+    /// let guard = lock.lock().await?;
+    /// match guard.run(pay()).await {
+    ///     Ok(receipt) => println!("paid: {receipt}"),
+    ///     Err(RunError::NotBegun { .. }) => println!("not paid, try again"),
+    ///     Err(RunError::Failed(error)) => println!("not paid: {error}"),
+    ///     Err(RunError::NotReleased { output: Ok(receipt), .. }) => println!("paid: {receipt}"),
+    ///     Err(error) => println!("look whether it was paid: {error}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run<T, E>(
+        self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> impl Future<Output = Result<T, RunError<T, E>>> {
+        run::run(self, work)
     }
 
     /// Returns how long the hold can be trusted if no further renewal succeeds. Zero when it is
@@ -189,99 +239,41 @@ impl LockGuard {
     }
 }
 
-/// A hold on a [`FencedLock`](crate::FencedLock): a [`LockGuard`] with a token.
-#[must_use = "the lock is released as soon as the guard is dropped: keep it, `let guard = …` (not `let _ = …`)"]
-pub struct FencedGuard {
-    guard: LockGuard,
-    token: FencingToken,
-}
-
-/// Shows the same as [`LockGuard`], and the token.
-impl fmt::Debug for FencedGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FencedGuard")
-            .field("lock", &self.guard.share.hold().target.name())
-            .field("holder", &self.holder())
-            .field("remaining", &self.remaining())
-            .field("token", &self.token.value())
-            .finish_non_exhaustive()
+impl AsRef<LockGuard> for LockGuard {
+    fn as_ref(&self) -> &LockGuard {
+        self
     }
 }
 
-impl FencedGuard {
-    /// Returns the token of this hold. It is greater than the tokens of all holds before it, as
-    /// long as the server keeps its counter.
-    ///
-    /// Pass the token to the storage with every write. The storage is safe from holders that slept
-    /// past their leases if it refuses
-    /// - a token that is smaller than the last one it has seen,
-    /// - and a token that is equal to it, but comes from another [holder](LockGuard::holder).
-    ///
-    /// A failover may forget the last tokens. The next holder then gets a token that another holder
-    /// has.
-    ///
-    /// A server that evicts the counter (`maxmemory-policy allkeys-*`), is flushed, or comes back
-    /// without its data starts again at 1. The storage then refuses every writer until the counter
-    /// has passed its last token. An operator may set the counter there.
-    ///
-    /// All guards of one owner's hold have the same token.
-    #[must_use]
-    pub fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    #[cfg(feature = "blocking")]
-    pub(crate) fn into_parts(self) -> (LockGuard, FencingToken) {
-        (self.guard, self.token)
-    }
-
-    /// As [`LockGuard::unlock`].
-    ///
-    /// # Errors
-    /// As [`LockGuard::unlock`].
-    ///
-    /// # Cancel safety
-    /// As [`LockGuard::unlock`].
-    pub async fn unlock(self) -> Result<(), Error> {
-        self.guard.unlock().await
+impl run::sealed::Held for LockGuard {
+    fn known_loss(&self) -> Option<Loss> {
+        self.share.hold().lease.loss()
     }
 }
 
-impl Deref for FencedGuard {
-    type Target = LockGuard;
+impl Guard for LockGuard {
+    fn unlock(self) -> impl Future<Output = Result<(), Error>> + Send {
+        self.unlock()
+    }
 
-    fn deref(&self) -> &LockGuard {
-        &self.guard
+    fn lost(&self) -> impl Future<Output = Loss> + Send {
+        self.lost()
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        self.check()
+    }
+
+    fn remaining(&self) -> Duration {
+        self.remaining()
     }
 }
 
-/// The token of a fenced hold. See [`FencedGuard::token`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
+/// A guard of one lock: [`LockGuard`] or [`FencedGuard`](crate::FencedGuard). It is the `G` of a
+/// [`Lock<G>`](crate::Lock). Sealed.
+pub trait SingleGuard: Guard + AsRef<LockGuard> + sealed::FromShare {}
 
-impl FencingToken {
-    pub(crate) fn new(value: u64) -> Self {
-        Self(value)
-    }
-
-    /// Returns the token as an integer, for a storage.
-    pub fn value(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// A guard of a lock: [`LockGuard`] or [`FencedGuard`]. Sealed.
-pub trait Guard: sealed::FromShare + Send {}
-
-impl Guard for LockGuard {}
-
-impl Guard for FencedGuard {}
+impl SingleGuard for LockGuard {}
 
 impl sealed::FromShare for LockGuard {
     const HAS_TOKEN: bool = false;
@@ -291,20 +283,33 @@ impl sealed::FromShare for LockGuard {
     }
 }
 
-impl sealed::FromShare for FencedGuard {
-    const HAS_TOKEN: bool = true;
-
-    fn from_share(share: Share) -> Self {
-        let token = share.hold().token().expect("a hold without one is not entered again");
-        Self { guard: LockGuard { share }, token: FencingToken(token) }
-    }
-}
-
 pub(crate) mod sealed {
     pub trait FromShare: Sized {
         /// Whether the hold must have a fencing token.
         const HAS_TOKEN: bool;
 
         fn from_share(share: crate::locking::share::Share) -> Self;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: impl FnOnce(LockGuard) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// The work is moved into the future once, and once within it.
+    #[test]
+    fn a_run_is_not_much_larger_than_twice_its_work() {
+        const WORK: usize = 4096;
+        let work = async || {
+            let large = [0_u8; WORK];
+            std::future::pending::<()>().await;
+            Ok::<_, Error>(large[0])
+        };
+        let size = size_of_future(|guard| guard.run(work()));
+        assert!(size < 2 * WORK + 1024, "{size} bytes");
     }
 }

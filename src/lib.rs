@@ -129,6 +129,7 @@
 //! | wait for a limited time | [`Lock::try_lock`] | `try_lock.rs` |
 //! | re-enter a lock | [`Client::owner`] | `reentry.rs` |
 //! | react to a loss | [`LockGuard::lost`] | `lost_lock.rs` |
+//! | run work that may fail, tell errors apart | [`LockGuard::run`], [`RedisError::kind`] | `work.rs` |
 //! | shut down cleanly | [`Client::close`] | `shutdown.rs` |
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
 //! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
@@ -155,7 +156,8 @@
 //! Trust therefore ends before the key does: by 302 ms or more with the default watchdog of 30 s. (A
 //! server clock that is [set forward](#what-this-does-not-promise) ends keys early.)
 //!
-//! When trust ends, [`LockGuard::lost`] completes and [`LockGuard::while_held`] stops the work.
+//! When trust ends, [`LockGuard::lost`] completes, and [`LockGuard::while_held`] and
+//! [`LockGuard::run`] stop the work.
 //!
 //! A hold without a lease is renewed in batches of up to 100 holds. A hold with a lease is never
 //! extended.
@@ -247,6 +249,7 @@ mod config;
 mod determinism;
 mod engine;
 mod error;
+mod fenced_guard;
 mod guard;
 mod inspection;
 mod lock;
@@ -257,6 +260,8 @@ mod options;
 mod owner;
 mod protocol;
 mod read_write;
+mod redis_error;
+mod run;
 mod runtime;
 #[cfg(test)]
 mod sim;
@@ -277,13 +282,16 @@ pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,
     config::Config,
-    error::{Error, Loss, RedisError},
-    guard::{FencedGuard, FencingToken, Guard, LockGuard},
+    error::{Error, Loss},
+    fenced_guard::{FencedGuard, FencingToken},
+    guard::{LockGuard, SingleGuard},
     inspection::{Access, Holder, Inspection, Remaining, Waiter},
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     options::{Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
     read_write::ReadWriteLock,
+    redis_error::{RedisError, RedisErrorKind},
+    run::{Guard, RunError},
     wire::Tls,
 };

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use crate::{
     acquire::{Acquire, TryAcquire, Wanted},
     error::Error,
-    guard::{FencedGuard, FencingToken, LockGuard},
+    fenced_guard::{FencedGuard, FencingToken},
+    guard::LockGuard,
     inspection::{Access, Inspection, Remaining},
     locking::registry::LockState,
     options::{LockOptions, Replicas, SpinBackoff},
@@ -65,8 +66,8 @@ impl<G> Lock<G> {
     }
 
     /// What an acquisition needs of this handle.
-    pub(crate) fn wanted(&self) -> Wanted<'_, G> {
-        Wanted { state: &self.state, options: self.options, guard: PhantomData }
+    pub(crate) fn wanted(&self) -> Wanted<G> {
+        Wanted { state: self.state.clone(), options: self.options, guard: PhantomData }
     }
 
     /// The same lock, with holds that this many replicas must confirm. It overrides
@@ -130,7 +131,7 @@ impl<G> Lock<G> {
     /// # drop(guard); Ok(())
     /// # }
     /// ```
-    pub fn lock(&self) -> Acquire<'_, G> {
+    pub fn lock(&self) -> Acquire<'static, G> {
         Acquire::new(self.wanted())
     }
 
@@ -159,7 +160,7 @@ impl<G> Lock<G> {
     /// # drop(guard); Ok(())
     /// # }
     /// ```
-    pub fn try_lock(&self) -> TryAcquire<'_, G> {
+    pub fn try_lock(&self) -> TryAcquire<'static, G> {
         TryAcquire::new(self.wanted())
     }
 

@@ -63,22 +63,22 @@ impl ReadWriteLock {
     }
 
     /// Acquires the lock for reading: [`Lock::lock`] on the read side.
-    pub fn read(&self) -> Acquire<'_> {
+    pub fn read(&self) -> Acquire<'static> {
         self.read.lock()
     }
 
     /// Acquires the lock for reading if no writer holds it: [`Lock::try_lock`] on the read side.
-    pub fn try_read(&self) -> TryAcquire<'_> {
+    pub fn try_read(&self) -> TryAcquire<'static> {
         self.read.try_lock()
     }
 
     /// Acquires the lock for writing: [`Lock::lock`] on the write side.
-    pub fn write(&self) -> Acquire<'_> {
+    pub fn write(&self) -> Acquire<'static> {
         self.write.lock()
     }
 
     /// Acquires the lock for writing if it is free: [`Lock::try_lock`] on the write side.
-    pub fn try_write(&self) -> TryAcquire<'_> {
+    pub fn try_write(&self) -> TryAcquire<'static> {
         self.write.try_lock()
     }
 

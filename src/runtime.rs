@@ -21,7 +21,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::error::{Error, RedisError};
+use crate::{
+    error::Error,
+    redis_error::{RedisError, RedisErrorKind},
+};
 
 /// The tokio runtime on which a client was connected.
 #[derive(Clone, Debug)]
@@ -44,7 +47,8 @@ pub(crate) struct RuntimeEnded;
 
 impl From<RuntimeEnded> for RedisError {
     fn from(_: RuntimeEnded) -> Self {
-        Self::new("the tokio runtime this client was connected on has ended")
+        let text = "the tokio runtime this client was connected on has ended";
+        Self::new(RedisErrorKind::RuntimeEnded, text)
     }
 }
 

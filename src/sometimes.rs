@@ -41,6 +41,7 @@ mod counters {
         "release: goes on in the background",
         "release: an earlier copy did it",
         "release: unknown who did it",
+        "release: waits for the hold count in the background",
         "releases: repeated at another server",
         "releases: answered by another server",
         "batch: one is sent by itself",

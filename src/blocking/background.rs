@@ -17,7 +17,8 @@ use crate::{
     blocking::park,
     client::Client,
     config::Config,
-    error::{Error, RedisError},
+    error::Error,
+    redis_error::{RedisError, RedisErrorKind},
 };
 
 /// A client, and the thread that runs its background tasks. The thread ends after this is dropped.
@@ -81,7 +82,8 @@ fn serve(runtime: Runtime, ended: oneshot::Receiver<Client>) {
 }
 
 fn not_started(error: io::Error) -> Error {
-    RedisError::new(format!("the background thread could not be started: {error}")).into()
+    let text = format!("the background thread could not be started: {error}");
+    RedisError::new(RedisErrorKind::RuntimeEnded, text).into()
 }
 
 fn refuse_async_code() -> Result<(), Error> {

@@ -13,7 +13,9 @@ use tokio::time::timeout;
 use crate::{
     blocking::background::Background,
     error::{Error, Loss},
-    guard::{self, FencingToken},
+    fenced_guard::{self, FencingToken},
+    guard,
+    run::sealed::Held,
 };
 
 /// Makes a guard stay on its thread. It may be shared by reference.
@@ -81,7 +83,7 @@ impl LockGuard {
     /// Returns why the hold is lost. `None` while it is held. Does no I/O.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
-        self.guard.loss()
+        self.guard.known_loss()
     }
 
     /// Sleeps until the hold is lost, and returns the reason. Returns `None` if it is still held
@@ -207,9 +209,9 @@ impl sealed::OverAsync for LockGuard {
 }
 
 impl sealed::OverAsync for FencedGuard {
-    type Async = guard::FencedGuard;
+    type Async = fenced_guard::FencedGuard;
 
-    fn new(guard: guard::FencedGuard, background: &Arc<Background>) -> Self {
+    fn new(guard: fenced_guard::FencedGuard, background: &Arc<Background>) -> Self {
         let (guard, token) = guard.into_parts();
         Self { guard: sealed::OverAsync::new(guard, background), token }
     }
@@ -220,7 +222,7 @@ mod sealed {
 
     pub trait OverAsync: Sized {
         /// The guard of the async API.
-        type Async: crate::guard::Guard;
+        type Async: crate::guard::SingleGuard;
 
         fn new(guard: Self::Async, background: &Arc<super::Background>) -> Self;
     }

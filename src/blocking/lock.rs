@@ -9,7 +9,7 @@ use crate::{
         guard::{FencedGuard, Guard, LockGuard},
     },
     error::Error,
-    guard::FencingToken,
+    fenced_guard::FencingToken,
     inspection::{Inspection, Remaining},
     lock,
     options::Replicas,

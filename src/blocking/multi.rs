@@ -14,6 +14,7 @@ use crate::{
     error::{Error, Loss},
     multi,
     owner::Owner,
+    run::sealed::Held,
 };
 
 /// Several locks acquired as one. They may be of any kind, client and server. Cheap to clone, and
@@ -221,7 +222,7 @@ impl MultiGuard {
     /// Does no I/O.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
-        self.guard.loss()
+        self.guard.known_loss()
     }
 
     /// Sleeps until the guard is lost, and returns the reason of one of its lost locks. Returns

@@ -276,7 +276,7 @@ fn each(reply: Answer, calls: usize) -> Vec<Option<Answer>> {
             answers.into_iter().map(|answer| (!may_do_alone(&answer)).then_some(answer)).collect()
         }
         // The batch ran, and its result is unknown.
-        Ok(Err(error)) => vec![Some(Err(WireError::unanswered(&error.to_string()))); calls],
+        Ok(Err(error)) => vec![Some(Err(error.into_unanswered())); calls],
         Err(error @ WireError::Unanswered(_)) => vec![Some(Err(error)); calls],
         Err(error @ WireError::NotNow(_)) if !error.is_of_keys_apart() => {
             vec![Some(Err(error)); calls]

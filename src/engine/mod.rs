@@ -47,11 +47,12 @@ use self::{
 use crate::{
     config::Settings,
     determinism::select,
-    error::{Error, RedisError},
+    error::Error,
     names,
     options::Replicas,
     owner::Identity,
     protocol::Protocol,
+    redis_error::{RedisError, RedisErrorKind},
     runtime::{ClientRuntime, RuntimeEnded},
     wire::{Confirm, Invocation, Reply, Transport, WireError},
 };
@@ -203,7 +204,8 @@ impl Engine {
         }
         self.transport.quit().await;
         drained.map_err(|_| {
-            Error::Redis(RedisError::new("closed, but some locks could not be released in time"))
+            let text = "closed, but some locks could not be released in time";
+            Error::Redis(RedisError::new(RedisErrorKind::Timeout, text))
         })
     }
 }

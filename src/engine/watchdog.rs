@@ -255,7 +255,7 @@ async fn ask(
         answers = vec![ask_each(transport, calls, give_up).await.unwrap_or(Err(error))];
     }
     if answers.len() != batch.len() {
-        return Err(WireError::refused("renewals were answered in part"));
+        return Err(WireError::unreadable("renewals were answered in part"));
     }
     Ok(answers)
 }

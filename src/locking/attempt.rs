@@ -9,15 +9,16 @@
 //! If an attempt is dropped in any of these states, it undoes what it did and what it may still do.
 //! A copy in flight is awaited first: a release that overtook it would leave the lock held.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::{
-    engine::{Backoff, Busy, Lease, Underway, trust},
+    engine::{Busy, Lease, Underway, trust},
     error::{Error, Loss},
     locking::{
+        copies::Copies,
         hold::{
             Grant, Hold,
             cleanup::{sweep, take_back},
@@ -131,22 +132,13 @@ impl<'a> Attempt<'a> {
     pub(crate) async fn ask(&mut self, answers: Option<&Answers>) -> Result<AcquireReply, Error> {
         let target = &*self.lock.target;
         let engine = &target.engine;
-        let mut backoff = Backoff::new();
-        let begun = Instant::now();
-        let mut sent = begun;
-        let mut why = Cow::Borrowed("no answer in time");
+        let bounds = self.request.bounds;
+        let mut copies = Copies::new(bounds.retry_until(Instant::now(), &engine.settings));
         loop {
             engine.check_open()?;
-            let retry_until = self.request.bounds.retry_until(begun, &engine.settings);
             let open = answers.map(Answers::ask);
-            let answer = match sent == begun {
-                true => self.send(sent).await,
-                // The first copy had its own bound. This one has the rest of the time.
-                false => timeout_at(retry_until, self.send(sent))
-                    .boxed()
-                    .await
-                    .unwrap_or_else(|_| Err(WireError::unanswered(&why))),
-            };
+            let sent = copies.sent();
+            let answer = copies.send(|| self.send(sent)).await;
             if let Some(open) = open {
                 open.answered(answer.as_ref().err(), target.name(), self.request.replicas);
             }
@@ -159,13 +151,11 @@ impl<'a> Attempt<'a> {
             };
             // Closing the client ends its calls.
             engine.check_open()?;
-            why = error.to_string().into();
-            engine
-                .may_retry(error, &mut backoff, retry_until)
+            copies
+                .again(error, engine)
                 .boxed()
                 .await
                 .map_err(|error| error.into_error(target.name()))?;
-            sent = Instant::now();
         }
     }
 

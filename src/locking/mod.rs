@@ -20,12 +20,14 @@
 //! | [`request`], [`registry`] | the options of an acquisition; the locks and owners of a client |
 //! | [`owned`] | an owner that has the lock already |
 //! | [`attempt`] | one try: send, ask again, undo |
+//! | [`copies`] | the copies of one request, and how long each may take |
 //! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
 //! | [`share`], [`hold`] | what guards have; the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
 
 pub(crate) mod attempt;
 pub(crate) mod budget;
+pub(crate) mod copies;
 pub(crate) mod handoff;
 pub(crate) mod hold;
 pub(crate) mod line;

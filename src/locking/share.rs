@@ -24,6 +24,7 @@ use crate::{
         hold::{Hold, release::Released, target::Target},
         request::{Bounds, Request},
     },
+    redis_error::RedisError,
     sometimes::sometimes,
 };
 
@@ -40,6 +41,31 @@ struct Stake {
     hold: Arc<Hold>,
     /// Whether the watchdog renews the hold for this value.
     watched: bool,
+}
+
+impl Stake {
+    /// Releases the hold on the server, or one entry of it. To be run to its end. `since`: when the
+    /// call began, if it has waited for something else.
+    ///
+    /// If another change of the hold count has no answer in time, the release goes on in the
+    /// background.
+    async fn release(self, since: Option<Instant>) -> Result<(), Error> {
+        let Self { home, hold, watched } = self;
+        if let Some(released) = hold.release(watched, since).await {
+            return home.settle(&hold, released);
+        }
+        sometimes!("release: waits for the hold count in the background");
+        let janitor = hold.target.engine.janitor.clone();
+        janitor.spawn(async move {
+            loop {
+                if let Some(released) = hold.release(watched, None).await {
+                    let _ = home.settle(&hold, released);
+                    return;
+                }
+            }
+        });
+        Err(Error::Redis(RedisError::timed_out()))
+    }
 }
 
 /// One entry of a hold: what a guard has. Dropping it releases it.
@@ -187,9 +213,9 @@ impl Baton {
             }
             Plan::Release => self,
         };
-        let Stake { home, hold, watched } = *baton.into_stake();
-        let (target, is_owned) = (hold.target.clone(), hold.is_owned());
-        let release = async move { home.settle(&hold, hold.release(watched).await) };
+        let stake = *baton.into_stake();
+        let (target, is_owned) = (stake.hold.target.clone(), stake.hold.is_owned());
+        let release = stake.release(None);
         let janitor = &target.engine.janitor;
         match is_owned {
             // Later releases of the hold wait for this one, and the caller may not be polled.
@@ -200,8 +226,7 @@ impl Baton {
 
     /// Releases the hold on the server, whoever waits. To be run to its end.
     pub(crate) async fn release(self) -> Result<(), Error> {
-        let Stake { home, hold, watched } = *self.into_stake();
-        home.settle(&hold, hold.release(watched).await)
+        self.into_stake().release(None).await
     }
 
     fn plan(&self) -> Plan {
@@ -216,13 +241,14 @@ impl Baton {
     /// allowed. To be run to its end.
     async fn ask_and_pass(self) -> Result<(), Error> {
         sometimes!("baton: asks whether to pass");
+        let begun = Instant::now();
         let Stake { home, hold, watched } = self.stake();
         // If there is no answer, or the hold is gone, the release finds out.
         let others = hold.extend(*watched).await;
         let may_pass = others.is_some_and(|others| home.handoff().asked(others));
         match if may_pass { self.leave() } else { Err(self) } {
             Ok(()) => Ok(()),
-            Err(baton) => baton.release().await,
+            Err(baton) => baton.into_stake().release(Some(begun)).await,
         }
     }
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     engine::Backoff,
-    error::{Error, RedisError},
+    error::Error,
     locking::{
         attempt::Attempt,
         hold::target::Target,
@@ -22,6 +22,7 @@ use crate::{
     },
     owner::HoldId,
     protocol::AcquireReply::{Granted, Held},
+    redis_error::RedisError,
     sometimes::sometimes,
 };
 
@@ -148,7 +149,7 @@ async fn was_held(
         }
         let now = Instant::now();
         if now >= until {
-            return Err(Error::Redis(RedisError::new("no answer in time")));
+            return Err(Error::Redis(RedisError::timed_out()));
         }
         let _ = timeout_at(until.min(now + GLIMPSE), next).await;
     }

@@ -22,6 +22,7 @@ use crate::{
     engine::Lease,
     error::{Error, Loss},
     locking::share::Share,
+    run::{self, Guard, RunError},
     sometimes::sometimes,
 };
 
@@ -129,22 +130,26 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     /// Dropping it drops the work. The guard stays.
-    pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        select! {
-            // The loss first: work that completes at the same moment came too late.
-            biased;
-            why = self.lost() => Err(Error::NotHeld { why }),
-            // The work may have blocked this task, so that it has not noticed the loss.
-            done = work => match self.loss() {
-                None => Ok(done),
-                Some(why) => Err(Error::NotHeld { why }),
-            },
-        }
+    pub fn while_held<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = Result<T, Error>> {
+        run::while_held(self, work)
     }
 
-    /// Why the guard is lost, if it is.
-    pub(crate) fn loss(&self) -> Option<Loss> {
-        self.members.loss(&self.members.leases())
+    /// Runs fallible work under the guard, and releases the locks. See
+    /// [`LockGuard::run`](crate::LockGuard::run).
+    ///
+    /// # Errors
+    /// As [`LockGuard::run`](crate::LockGuard::run), for the guard as a whole.
+    ///
+    /// # Cancel safety
+    /// As [`LockGuard::run`](crate::LockGuard::run).
+    pub fn run<T, E>(
+        self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> impl Future<Output = Result<T, RunError<T, E>>> {
+        run::run(self, work)
     }
 
     /// Returns how long the guard can be trusted if no further renewal succeeds. Zero when it is
@@ -192,6 +197,30 @@ impl MultiGuard {
         let checks =
             holds.iter().map(async |hold| hold.check().await.map_err(hold.target.told("checking")));
         enough(checks, self.members.need).await
+    }
+}
+
+impl run::sealed::Held for MultiGuard {
+    fn known_loss(&self) -> Option<Loss> {
+        self.members.loss(&self.members.leases())
+    }
+}
+
+impl Guard for MultiGuard {
+    fn unlock(self) -> impl Future<Output = Result<(), Error>> + Send {
+        self.unlock()
+    }
+
+    fn lost(&self) -> impl Future<Output = Loss> + Send {
+        self.lost()
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        self.check()
+    }
+
+    fn remaining(&self) -> Duration {
+        self.remaining()
     }
 }
 

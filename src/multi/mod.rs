@@ -94,7 +94,7 @@ use crate::{
 /// # use redisson_lock::{Client, Error, MultiLock};
 /// # async fn f(orders: Client, stock: Client, masters: Vec<Client>) -> Result<(), Error> {
 /// let (order, item) = (orders.lock("order:42"), stock.lock("item:7"));
-/// let both = MultiLock::all([order, item]);
+/// let both = MultiLock::all([order, item]).and(orders.fenced_lock("ledger"));
 /// let guard = both.lock().await?;
 /// guard.unlock().await?;
 ///
@@ -121,8 +121,8 @@ enum Rule {
 }
 
 impl MultiLock {
-    /// Makes a lock that acquires all of these locks, or none. Does no I/O. A
-    /// [`FencedLock`](crate::FencedLock) goes in by `.into()`, without its tokens.
+    /// Makes a lock that acquires all of these locks, or none. Does no I/O. [`and`](MultiLock::and)
+    /// adds locks of other types.
     ///
     /// The first acquisition fails with [`Error::Invalid`] when there is no lock, when one name on
     /// one server is listed twice, or when a name cannot be used. No request is sent then.
@@ -135,6 +135,24 @@ impl MultiLock {
     /// [`all`](MultiLock::all).
     pub fn majority(locks: impl IntoIterator<Item = impl Into<Lock>>) -> Self {
         Self::new(locks, Rule::Majority)
+    }
+
+    /// The same, with one more lock. It may be of another type than those before:
+    ///
+    /// ```no_run
+    /// # use redisson_lock::{Client, Error, MultiLock};
+    /// # async fn f(client: Client) -> Result<(), Error> {
+    /// let all = MultiLock::all([client.lock("order:42")])
+    ///     .and(client.fenced_lock("ledger"))
+    ///     .and(client.read_write_lock("catalog").read_lock());
+    /// # drop(all.lock().await?); Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A fenced lock goes in without its tokens. Of a majority, the lock counts as one more server.
+    pub fn and(self, lock: impl Into<Lock>) -> Self {
+        let locks = self.locks.iter().cloned().chain([lock.into()]).collect();
+        Self { locks, ..self }
     }
 
     fn new(locks: impl IntoIterator<Item = impl Into<Lock>>, rule: Rule) -> Self {
@@ -153,7 +171,7 @@ impl MultiLock {
     /// # Cancel safety
     /// May be dropped at any time. What was acquired, or may still be acquired, is released in the
     /// background.
-    pub fn lock(&self) -> MultiAcquire<'_> {
+    pub fn lock(&self) -> MultiAcquire<'static> {
         MultiAcquire { lock: self.clone(), owner: None, lease: None }
     }
 
@@ -165,7 +183,7 @@ impl MultiLock {
     ///
     /// # Cancel safety
     /// As [`lock`](MultiLock::lock).
-    pub fn try_lock(&self) -> MultiTryAcquire<'_> {
+    pub fn try_lock(&self) -> MultiTryAcquire<'static> {
         MultiTryAcquire { lock: self.clone(), owner: None, lease: None, wait: Duration::ZERO }
     }
 
@@ -203,6 +221,8 @@ impl MultiLock {
 }
 
 /// An acquisition that waits for the locks. Awaiting it begins it. See [`MultiLock::lock`].
+///
+/// It borrows nothing but its [owner](MultiAcquire::by), so it may be spawned.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct MultiAcquire<'a> {
@@ -211,7 +231,7 @@ pub struct MultiAcquire<'a> {
     lease: Option<Duration>,
 }
 
-impl<'a> MultiAcquire<'a> {
+impl MultiAcquire<'_> {
     /// Acquires the locks for this owner. It re-enters those that it already holds.
     ///
     /// A majority for an owner waits a moment for the slower servers, because none can join it
@@ -246,6 +266,8 @@ impl<'a> IntoFuture for MultiAcquire<'a> {
 
 /// An acquisition that waits for a limited time, or not at all. Awaiting it begins it. See
 /// [`MultiLock::try_lock`].
+///
+/// As a [`MultiAcquire`], it borrows nothing but its owner.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct MultiTryAcquire<'a> {
@@ -255,7 +277,7 @@ pub struct MultiTryAcquire<'a> {
     wait: Duration,
 }
 
-impl<'a> MultiTryAcquire<'a> {
+impl MultiTryAcquire<'_> {
     /// As [`MultiAcquire::by`].
     pub fn by(self, owner: &mut Owner) -> MultiTryAcquire<'_> {
         let Self { lock, lease, wait, .. } = self;

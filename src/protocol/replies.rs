@@ -210,7 +210,7 @@ pub(super) fn late<T>(reply: &Reply) -> Result<Timely<T>, WireError> {
 }
 
 pub(super) fn unexpected(reply: &Reply) -> WireError {
-    WireError::refused(format!("a reply that no script of ours gives: {reply:?}"))
+    WireError::unreadable(format!("a reply that no script of ours gives: {reply:?}"))
 }
 
 #[cfg(test)]

@@ -2,8 +2,14 @@
 
 use std::{borrow::Cow, fmt};
 
-use super::{error::WireError, script::Reply};
-use crate::error::{Error, RedisError};
+use super::{
+    error::{WireError, kind_of},
+    script::Reply,
+};
+use crate::{
+    error::Error,
+    redis_error::{RedisError, RedisErrorKind},
+};
 
 /// The result of one command.
 pub(super) type Answer = Result<Reply, Failure>;
@@ -13,6 +19,8 @@ pub(super) type Answer = Result<Reply, Failure>;
 pub(super) struct Failure {
     pub(super) kind: FailureKind,
     pub(super) text: Cow<'static, str>,
+    /// What the caller is told, where `kind` and `text` do not say it.
+    because: Option<RedisErrorKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +44,48 @@ pub(super) enum FailureKind {
 
 impl Failure {
     pub(super) fn new(kind: FailureKind, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, text: text.into() }
+        Self { kind, text: text.into(), because: None }
     }
 
     /// A failure without anything sent, for this reason.
-    pub(super) fn not_sent(why: &str) -> Self {
-        Self::new(FailureKind::NotSent, format!("Failed to route command: {why}"))
+    pub(super) fn not_sent(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(FailureKind::NotSent, why)
+    }
+
+    /// A reply that cannot be read.
+    pub(super) fn unreadable(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::refused(text).because(RedisErrorKind::Protocol)
+    }
+
+    /// A handshake of TLS that failed.
+    #[cfg(feature = "_tls")]
+    pub(super) fn of_tls(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::refused(text).because(RedisErrorKind::Tls)
+    }
+
+    /// No source names a master that can be used.
+    pub(super) fn no_master(text: &'static str) -> Self {
+        Self::refused(text).because(RedisErrorKind::NoMaster)
+    }
+
+    /// The same failure, of which the caller is told this.
+    pub(super) fn because(self, kind: RedisErrorKind) -> Self {
+        Self { because: Some(kind), ..self }
+    }
+
+    /// A failure of a session that could not be made.
+    pub(super) fn while_connecting(self) -> Self {
+        match self.kind {
+            FailureKind::Gone if self.because.is_none() => {
+                // So rustls says that a handshake failed.
+                let is_of_tls = self.text.starts_with("Custom { kind: InvalidData");
+                self.because(match is_of_tls {
+                    true => RedisErrorKind::Tls,
+                    false => RedisErrorKind::Unreachable,
+                })
+            }
+            _ => self,
+        }
     }
 
     pub(super) fn timed_out() -> Self {
@@ -66,8 +110,21 @@ impl Failure {
         matches!(self.kind, FailureKind::NotSent | FailureKind::TimedOut | FailureKind::Gone)
     }
 
+    /// What the caller is told.
+    pub(super) fn error_kind(&self) -> RedisErrorKind {
+        self.because.unwrap_or_else(|| match self.kind {
+            FailureKind::NotSent => RedisErrorKind::Unreachable,
+            FailureKind::Full => RedisErrorKind::Overloaded,
+            FailureKind::TimedOut => RedisErrorKind::Timeout,
+            FailureKind::Gone => RedisErrorKind::Disconnected,
+            FailureKind::Redirected | FailureKind::Refused | FailureKind::Config => {
+                kind_of(&self.text)
+            }
+        })
+    }
+
     pub(super) fn error(&self) -> RedisError {
-        RedisError::new(self.text.clone().into_owned())
+        RedisError::new(self.error_kind(), &*self.text)
     }
 
     /// The error that a caller gets when a first connection fails.
@@ -77,7 +134,7 @@ impl Failure {
                 Error::Config("the server is not a Redis Cluster: use a redis:// URL".into())
             }
             FailureKind::Config => Error::Config(self.text.into_owned()),
-            _ => Error::Redis(self.error()),
+            _ => Error::Redis(self.while_connecting().error()),
         }
     }
 }
@@ -95,7 +152,7 @@ impl From<Failure> for WireError {
             FailureKind::NotSent | FailureKind::Full => Self::NotNow(failure.error()),
             FailureKind::TimedOut | FailureKind::Gone => Self::Unanswered(failure.error()),
             FailureKind::Redirected | FailureKind::Refused | FailureKind::Config => {
-                Self::said(&failure.text)
+                Self::answered(failure.error_kind(), &failure.text)
             }
         }
     }

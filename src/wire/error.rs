@@ -32,7 +32,10 @@
 
 use std::fmt;
 
-use crate::{error::RedisError, runtime::RuntimeEnded};
+use crate::{
+    redis_error::{RedisError, RedisErrorKind},
+    runtime::RuntimeEnded,
+};
 
 /// Why a call has no reply.
 #[derive(Clone, Debug)]
@@ -49,36 +52,58 @@ pub(crate) enum WireError {
 }
 
 impl WireError {
+    /// No answer came in time, for this reason.
     pub(crate) fn unanswered(text: &str) -> Self {
-        Self::Unanswered(RedisError::new(text))
+        Self::Unanswered(RedisError::new(RedisErrorKind::Timeout, text))
     }
 
-    pub(crate) fn refused(text: impl Into<String>) -> Self {
-        Self::Refused(RedisError::new(text.into()))
+    /// The answer cannot be read.
+    pub(crate) fn unreadable(text: impl Into<String>) -> Self {
+        Self::Refused(RedisError::new(RedisErrorKind::Protocol, text))
     }
 
     /// Classifies an error of a server. See [the table](self#errors-of-redis).
     pub(crate) fn said(text: &str) -> Self {
-        let error = || RedisError::new(text);
-        if text.starts_with("ERR max number of clients") || is_of_keys_apart(text) {
-            return Self::NotNow(error());
-        }
-        match code(text) {
-            "WRONGTYPE" => Self::WrongType,
-            "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY"
-            | "MOVED" | "ASK" | "NOREPLICAS" | "MISCONF" | "OOM" => Self::NotNow(error()),
+        Self::answered(kind_of(text), text)
+    }
+
+    /// The same for an error of this kind.
+    pub(super) fn answered(kind: RedisErrorKind, text: &str) -> Self {
+        use RedisErrorKind as Kind;
+
+        let error = || RedisError::new(kind, text);
+        match kind {
+            Kind::Loading
+            | Kind::ReadOnly
+            | Kind::NoMaster
+            | Kind::ClusterDown
+            | Kind::Busy
+            | Kind::Moved
+            | Kind::NoReplicas
+            | Kind::CannotSave
+            | Kind::OutOfMemory
+            | Kind::TooManyClients => Self::NotNow(error()),
+            _ if code(text) == "WRONGTYPE" => Self::WrongType,
             _ => Self::Refused(error()),
+        }
+    }
+
+    /// The same error of a call that may have run.
+    pub(crate) fn into_unanswered(self) -> Self {
+        match self {
+            Self::NotNow(error) | Self::Refused(error) => Self::Unanswered(error),
+            Self::Unanswered(_) | Self::WrongType => self,
         }
     }
 
     /// Whether the call has certainly changed nothing, and never will.
     pub(crate) fn did_nothing(&self) -> bool {
         match self {
-            Self::NotNow(error) => !error.to_string().contains(NON_LOCAL_KEY),
+            Self::NotNow(error) => !error.text().contains(NON_LOCAL_KEY),
             // An error in the middle of a script names the script. Before the script, it concerns
             // the user.
             Self::Refused(error) => {
-                let text = error.to_string();
+                let text = error.text();
                 let codes = ["NOPERM", "NOAUTH", "WRONGPASS"];
                 codes.iter().any(|code| text.contains(code)) && !text.contains("user_script")
             }
@@ -97,7 +122,7 @@ impl WireError {
 
     /// Whether the call did not run because its slot moves and its keys are on two servers.
     pub(crate) fn is_of_keys_apart(&self) -> bool {
-        matches!(self, Self::NotNow(error) if is_of_keys_apart(&error.to_string()))
+        matches!(self, Self::NotNow(error) if is_of_keys_apart(error.text()))
     }
 
     /// The error for the caller.
@@ -123,6 +148,35 @@ const NON_LOCAL_KEY: &str = "a non local key";
 
 pub(super) fn is_of_keys_apart(error: &str) -> bool {
     error.contains("TRYAGAIN") || error.contains(NON_LOCAL_KEY)
+}
+
+/// What an error of a server says, by its code.
+pub(super) fn kind_of(text: &str) -> RedisErrorKind {
+    use RedisErrorKind as Kind;
+
+    if is_of_keys_apart(text) {
+        return Kind::Moved;
+    }
+    match code(text) {
+        "NOAUTH" | "WRONGPASS" | "DENIED" => Kind::Auth,
+        "NOPERM" => Kind::NoPermission,
+        "READONLY" => Kind::ReadOnly,
+        "LOADING" => Kind::Loading,
+        "BUSY" => Kind::Busy,
+        "OOM" => Kind::OutOfMemory,
+        "MISCONF" => Kind::CannotSave,
+        "NOREPLICAS" => Kind::NoReplicas,
+        "MASTERDOWN" => Kind::NoMaster,
+        "CLUSTERDOWN" => Kind::ClusterDown,
+        "MOVED" | "ASK" => Kind::Moved,
+        "ERR" if text.starts_with("ERR max number of clients") => Kind::TooManyClients,
+        // A sentinel's.
+        "ERR" if text.starts_with("ERR No such master") => Kind::NoMaster,
+        // The server has no password, or does not know AUTH.
+        "ERR" if text.contains("AUTH") || text.contains("password") => Kind::Auth,
+        _ if text.contains("executing the script can't run this command") => Kind::NoPermission,
+        _ => Kind::Refused,
+    }
 }
 
 /// The code of an error: its first word. Redis 6 puts the number of a line before it, perhaps
@@ -181,6 +235,40 @@ mod tests {
         }
         let refused = WireError::said(&format!("{words}:1: ERR unknown"));
         assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
+    }
+
+    #[test]
+    fn the_kind_of_an_error_is_that_of_its_code() {
+        use RedisErrorKind as Kind;
+
+        let by_6 = "ERR Error running script (call to f_d4): @user_script:1: @user_script: 1:";
+        for (kind, text) in [
+            (Kind::Auth, "NOAUTH Authentication required."),
+            (Kind::Auth, "WRONGPASS invalid username-password pair or user is disabled."),
+            (Kind::Auth, "ERR AUTH <password> called without any password configured"),
+            (Kind::Auth, "DENIED Redis is running in protected mode"),
+            (Kind::NoPermission, "NOPERM this user has no permissions to run 'evalsha'"),
+            (Kind::NoPermission, "ERR The user executing the script can't run this command"),
+            (Kind::ReadOnly, "READONLY You can't write against a read only replica."),
+            (Kind::ReadOnly, &format!("{by_6} -READONLY You can't write")),
+            (Kind::Loading, "LOADING Redis is loading the dataset in memory"),
+            (Kind::Busy, "BUSY Redis is busy running a script."),
+            (Kind::OutOfMemory, "OOM command not allowed when used memory > 'maxmemory'."),
+            (Kind::CannotSave, "MISCONF Errors writing to the AOF file"),
+            (Kind::NoReplicas, "NOREPLICAS Not enough good replicas to write."),
+            (Kind::NoMaster, "MASTERDOWN Link with MASTER is down"),
+            (Kind::NoMaster, "ERR No such master with that name"),
+            (Kind::ClusterDown, "CLUSTERDOWN Hash slot not served"),
+            (Kind::Moved, "MOVED 866 127.0.0.1:7001"),
+            (Kind::Moved, "ASK 866 127.0.0.1:7001"),
+            (Kind::Moved, "TRYAGAIN Multiple keys request during rehashing of slot"),
+            (Kind::Moved, "ERR Script attempted to access a non local key in a cluster node"),
+            (Kind::TooManyClients, "ERR max number of clients reached"),
+            (Kind::Refused, "ERR unknown command 'EVALSHA'"),
+            (Kind::Refused, "CROSSSLOT Keys in request don't hash to the same slot"),
+        ] {
+            assert_eq!(kind_of(text), kind, "{text}");
+        }
     }
 
     /// The texts are those of real servers of these versions.

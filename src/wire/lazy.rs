@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     backoff::Backoff,
-    error::{Error, RedisError},
+    error::Error,
+    redis_error::{RedisError, RedisErrorKind},
 };
 
 /// The pauses between tries to connect double from the first to the longest.
@@ -94,14 +95,24 @@ impl Shared {
         if let Ok(settled) = timeout_at(by, settled).await {
             return match settled.as_deref() {
                 Ok(State::Up(transport)) => Ok(transport.clone()),
-                _ => Err(WireError::NotNow(RedisError::new("the connection is gone"))),
+                _ => Err(unreachable("the connection is gone")),
             };
         }
-        Err(WireError::NotNow(RedisError::new(match &*self.state.borrow() {
-            State::Connecting(Some(why)) => format!("there is no connection yet: {why}"),
-            _ => "there is no connection yet".into(),
-        })))
+        Err(match &*self.state.borrow() {
+            State::Connecting(Some(Error::Redis(why))) => {
+                let text = format!("there is no connection yet: {why}");
+                WireError::NotNow(RedisError::new(why.kind(), text))
+            }
+            State::Connecting(Some(why)) => {
+                unreachable(format!("there is no connection yet: {why}"))
+            }
+            _ => unreachable("there is no connection yet"),
+        })
     }
+}
+
+fn unreachable(text: impl Into<String>) -> WireError {
+    WireError::NotNow(RedisError::new(RedisErrorKind::Unreachable, text))
 }
 
 /// Connects, as often as it takes.

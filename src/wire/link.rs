@@ -117,7 +117,9 @@ impl Link {
         }
         Err(match &*self.0.state.borrow() {
             State::Pending(Some(why)) => {
-                Failure::not_sent(&format!("there is no connection: {}", why.error().text()))
+                let why = why.clone().while_connecting().error();
+                Failure::not_sent(format!("there is no connection: {}", why.text()))
+                    .because(why.kind())
             }
             _ => Failure::not_sent("there is no connection"),
         })

@@ -171,7 +171,7 @@ impl Node {
     pub(super) async fn time(self: &Arc<Self>) -> Result<u64, WireError> {
         let answer = self.commands.command("TIME", &[]).await;
         self.note(&answer);
-        let now = in_ms(&answer?).ok_or_else(|| WireError::refused("TIME tells no time"))?;
+        let now = in_ms(&answer?).ok_or_else(|| WireError::unreadable("TIME tells no time"))?;
         self.clock.observe(now);
         Ok(now)
     }

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     determinism::select,
     options::{Acknowledged, Replicas},
+    redis_error::RedisErrorKind,
 };
 
 /// How many calls to one server may wait for replicas at the same time. Further calls wait for
@@ -70,7 +71,7 @@ impl ReplicaPool {
         let now = Instant::now();
         let half = now + by.saturating_duration_since(now) / 2;
         let place = timeout_at(half, self.places.acquire()).await;
-        let place = place.map_err(|_| Failure::not_sent("too many wait for replicas"))?;
+        let place = place.map_err(|_| too_many())?;
         let _place = place.expect("never closed");
         let next = || match &mut *self.idle() {
             Some(idle) => Ok(idle.pop()),
@@ -200,14 +201,22 @@ impl Checkout<'_> {
 /// A failure after the call had run, as one that says that it may have run.
 fn after_all(error: Failure) -> Failure {
     match WireError::from(error.clone()) {
-        WireError::NotNow(_) => Failure { kind: FailureKind::Gone, ..error },
+        WireError::NotNow(_) => {
+            let kind = error.error_kind();
+            Failure::new(FailureKind::Gone, error.text).because(kind)
+        }
         WireError::Refused(_) => {
             // The error's code would say that nothing has run.
             let words = error.text.split_once(' ').map_or("", |(_, words)| words);
             Failure::refused(format!("how many replicas there are is not told: {words}"))
+                .because(error.error_kind())
         }
         _ => error,
     }
+}
+
+fn too_many() -> Failure {
+    Failure::not_sent("too many wait for replicas").because(RedisErrorKind::Overloaded)
 }
 
 /// How many replicas a master has, by its ROLE: `master`, an offset, and a list of them.

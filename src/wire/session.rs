@@ -14,13 +14,13 @@ use tokio::{
 };
 
 use super::{
-    answers::{Answer, Failure},
+    answers::{Answer, Failure, FailureKind},
     connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
     deployment::{Endpoint, PasswordFile},
     script::{Arg, Invocation},
 };
 use crate::{
-    error::RedisError,
+    redis_error::{RedisError, RedisErrorKind},
     runtime::{ClientRuntime, RuntimeEnded},
 };
 
@@ -61,7 +61,7 @@ impl Bound {
         let left = self.by.saturating_duration_since(Instant::now());
         // Some drivers take zero for no bound.
         if left < Duration::from_millis(1) {
-            return Err(Failure::not_sent("no time is left"));
+            return Err(Failure::not_sent("no time is left").because(RedisErrorKind::Timeout));
         }
         Ok(Some(left))
     }
@@ -233,8 +233,11 @@ impl Drop for Session {
 
 async fn read(file: PasswordFile, within: Duration) -> Result<String, Failure> {
     match timeout(within, spawn_blocking(move || file.read())).await {
-        Ok(Ok(password)) => password.map_err(|why| Failure::not_sent(&why)),
-        _ => Err(Failure::not_sent("the password file cannot be read in time")),
+        Ok(Ok(password)) => {
+            password.map_err(|why| Failure::not_sent(why).because(RedisErrorKind::Auth))
+        }
+        _ => Err(Failure::not_sent("the password file cannot be read in time")
+            .because(RedisErrorKind::Auth)),
     }
 }
 
@@ -248,7 +251,8 @@ pub(super) async fn finished<T>(task: JoinHandle<T>) -> Result<T, Failure> {
     task.await.map_err(|error| match error.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
         Err(_) => {
-            Failure { text: RedisError::from(RuntimeEnded).to_string().into(), ..Failure::gone() }
+            let ended = RedisError::from(RuntimeEnded);
+            Failure::new(FailureKind::Gone, ended.text().to_owned()).because(ended.kind())
         }
     })
 }

@@ -18,7 +18,10 @@ use super::{
     session::Bound,
     topology::{Router, group_by_node},
 };
-use crate::{error::RedisError, runtime::ClientRuntime};
+use crate::{
+    redis_error::{RedisError, RedisErrorKind},
+    runtime::ClientRuntime,
+};
 
 /// How many servers one call is sent to, one after another, by redirections.
 const MOST_SERVERS: usize = 4;
@@ -139,6 +142,7 @@ impl Router {
         answer.map_err(|error| match WireError::from(error) {
             WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
                 WireError::Refused(RedisError::new(
+                    RedisErrorKind::Moved,
                     "this server is one of a Redis Cluster: use a redis-cluster:// URL",
                 ))
             }
@@ -148,7 +152,7 @@ impl Router {
 }
 
 fn is_redirect(error: &RedisError) -> bool {
-    let text = error.to_string();
+    let text = error.text();
     text.contains("MOVED ") || text.contains("ASK ")
 }
 

@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use graph::{Edges, Graph, circles};
@@ -19,7 +20,7 @@ use known::KNOWN_CIRCLES;
 /// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
 const LAYERS: &[&[&str]] = &[
     &["broken", "determinism", "sometimes"],
-    &["names", "owner", "error", "options", "runtime", "backoff"],
+    &["names", "owner", "error", "redis_error", "options", "runtime", "backoff"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/deployment"],
@@ -39,7 +40,13 @@ const LAYERS: &[&[&str]] = &[
     &["wire/lazy"],
     &["config", "protocol"],
     &["engine"],
-    &["locking/budget", "locking/request", "locking/line/fifo", "locking/line/answers"],
+    &[
+        "locking/budget",
+        "locking/copies",
+        "locking/request",
+        "locking/line/fifo",
+        "locking/line/answers",
+    ],
     &["locking/line"],
     &["locking/hold"],
     &["locking/handoff"],
@@ -48,7 +55,9 @@ const LAYERS: &[&[&str]] = &[
     &["locking/owned", "locking/attempt"],
     &["locking/wait"],
     &["locking"],
-    &["inspection", "guard"],
+    &["inspection", "run"],
+    &["guard"],
+    &["fenced_guard"],
     &["acquire"],
     &["lock"],
     &["read_write", "multi"],
@@ -209,11 +218,27 @@ fn handles_and_guards_go_anywhere() {
     shareable::<redisson_lock::blocking::FencedGuard>();
     shareable::<redisson_lock::blocking::MultiGuard>();
     fn sendable<T: Send>(_: T) {}
+    fn spawnable<T: Send + 'static>(_: T) {}
     // It compiles: that is the test.
     let _ = |lock: &redisson_lock::Lock, guard: redisson_lock::LockGuard| {
         sendable(lock.lock().into_future());
         sendable(lock.try_lock().into_future());
         sendable(guard.unlock());
+    };
+    let _ = |lock: &redisson_lock::Lock, fenced: &redisson_lock::FencedLock| {
+        spawnable(lock.lock().into_future());
+        spawnable(lock.try_lock().wait(Duration::from_secs(1)).into_future());
+        spawnable(fenced.lock().lease(Duration::from_secs(1)).into_future());
+    };
+    let _ = |both: &redisson_lock::ReadWriteLock, locks: &redisson_lock::MultiLock| {
+        spawnable(both.read().into_future());
+        spawnable(both.try_write().into_future());
+        spawnable(locks.lock().into_future());
+        spawnable(locks.try_lock().into_future());
+    };
+    let _ = |guard: redisson_lock::LockGuard, several: redisson_lock::MultiGuard| {
+        spawnable(guard.run(async { Ok::<_, std::io::Error>(()) }));
+        spawnable(several.run(async { Ok::<_, std::io::Error>(()) }));
     };
     let _ = |lock: &redisson_lock::MultiLock, guard: redisson_lock::MultiGuard| {
         sendable(lock.lock().into_future());

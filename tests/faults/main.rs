@@ -18,6 +18,7 @@ mod connections;
 mod demoted;
 #[cfg(target_os = "linux")]
 mod disk;
+mod error_kinds;
 mod fair;
 mod held;
 mod input;
@@ -44,3 +45,4 @@ mod turmoil;
 mod waiters;
 mod warnings;
 mod words;
+mod work;

@@ -142,7 +142,7 @@ async fn each_hold_of_a_batch_has_its_own_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_refused_is_sent_hold_by_hold() {
-    let refused = || Err(WireError::refused("NOPERM"));
+    let refused = || Err(WireError::said("NOPERM"));
     let replies = [refused(), answers([1]), refused(), answers([1])];
     let (became, calls) = renew_with(Kind::Reentrant, replies).await;
     assert_eq!(became, [Became::Renewed, Became::PutOff, Became::Renewed]);

@@ -18,12 +18,16 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::{Instant, timeout_at},
+};
 
 use self::{registration::Registration, target::Target};
 use crate::{
     engine::Lease,
     error::{Error, Loss},
+    locking::copies::Copies,
     options::Replicas,
     owner::HoldId,
     protocol,
@@ -127,6 +131,16 @@ impl Hold {
 
     pub(crate) fn count(&self) -> u32 {
         self.shown.load(Ordering::Relaxed)
+    }
+
+    /// Waits while another change of the count has no answer yet. Returns the count, and the copies
+    /// of the change that comes next. `None`: the time is over.
+    async fn counting(&self, copies: Copies) -> Option<(MutexGuard<'_, u32>, Copies)> {
+        if let Ok(count) = self.count.try_lock() {
+            return Some((count, copies));
+        }
+        let count = timeout_at(copies.retry_until(), self.count.lock()).await.ok()?;
+        Some((count, copies.after_a_wait()))
     }
 
     fn set_count(&self, count: &mut u32, to: u32) {

@@ -5,20 +5,17 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::MutexGuard,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::MutexGuard, time::Instant};
 
 use super::Hold;
 use crate::{
     broken::broken,
-    engine::Backoff,
     error::Error,
+    locking::copies::Copies,
     options::Replicas,
     protocol::{self, Reentry, ScriptArgs},
+    redis_error::RedisError,
     sometimes::sometimes,
-    wire::WireError,
 };
 
 impl Hold {
@@ -33,7 +30,7 @@ impl Hold {
         retry_until: Instant,
         replicas: Replicas,
     ) -> Result<Option<Instant>, Error> {
-        let mut count = self.counting(retry_until).await?;
+        let (mut count, copies) = self.counting_until(retry_until).await?;
         if *count == 0 {
             return Ok(None);
         }
@@ -41,7 +38,7 @@ impl Hold {
         let raised = match self.lease.loss() {
             None if broken("no-counts") => return Ok(Some(Instant::now())),
             Some(why) => Err(Error::NotHeld { why }),
-            None => self.raise(to, lease_time, retry_until, replicas).await,
+            None => self.raise(to, lease_time, copies, replicas).await,
         };
         let sent = match raised {
             // Its owner released it, although it was lost.
@@ -66,20 +63,23 @@ impl Hold {
         let prolonging = Prolonging::begin(self);
         async move {
             let hold = &prolonging.0;
-            let count = hold.counting(retry_until).await?;
+            let (count, copies) = hold.counting_until(retry_until).await?;
             // It was released meanwhile, so no one wants it.
             if *count == 0 {
                 return Ok(());
             }
-            hold.raise(*count, lease, retry_until, Replicas::None).await.map(drop)
+            hold.raise(*count, lease, copies, Replicas::None).await.map(drop)
         }
     }
 
-    /// Waits while a release has no answer yet.
-    async fn counting(&self, retry_until: Instant) -> Result<MutexGuard<'_, u32>, Error> {
-        timeout_at(retry_until, self.count.lock())
+    /// Waits for the count. Returns the copies of the change that comes next.
+    async fn counting_until(
+        &self,
+        retry_until: Instant,
+    ) -> Result<(MutexGuard<'_, u32>, Copies), Error> {
+        self.counting(Copies::new(retry_until))
             .await
-            .map_err(|_| WireError::unanswered("no answer in time").into_error(self.target.name()))
+            .ok_or_else(|| Error::Redis(RedisError::timed_out()))
     }
 
     /// Raises the count. Returns when the granted request was sent.
@@ -87,16 +87,15 @@ impl Hold {
         &self,
         to: u32,
         lease: Duration,
-        retry_until: Instant,
+        mut copies: Copies,
         replicas: Replicas,
     ) -> Result<Instant, Error> {
         let engine = &self.target.engine;
-        let mut backoff = Backoff::new();
         loop {
             if engine.is_closed() {
                 return Err(Error::Closed);
             }
-            let sent = Instant::now();
+            let sent = copies.sent();
             self.lease.asked(sent, lease);
             let terms = ScriptArgs {
                 lease: lease.as_millis() as u64,
@@ -104,14 +103,12 @@ impl Hold {
             };
             let call = self.target.protocol.reenter(self.id(), terms, to);
             let mut acknowledged = None;
-            let answer = engine
-                .call_confirmed(call, replicas, Reentry::is_to_be_confirmed)
-                .await
-                .and_then(|reply| {
-                    let (reply, by) = reply.split();
-                    acknowledged = by;
-                    protocol::reentered(reply)
-                });
+            let send = || engine.call_confirmed(call, replicas, Reentry::is_to_be_confirmed);
+            let answer = copies.send(send).await.and_then(|reply| {
+                let (reply, by) = reply.split();
+                acknowledged = by;
+                protocol::reentered(reply)
+            });
             let error = match answer.and_then(|answer| self.target.in_time(answer)) {
                 Ok(Reentry::Granted) => {
                     self.lease.confirm(sent, lease);
@@ -131,8 +128,8 @@ impl Hold {
                 }
                 Err(error) => error,
             };
-            engine
-                .may_retry(error, &mut backoff, retry_until)
+            copies
+                .again(error, engine)
                 .await
                 .map_err(|error| error.into_error(self.target.name()))?;
         }

@@ -12,6 +12,7 @@ use super::{Hold, cleanup::sweep};
 use crate::{
     engine::Backoff,
     error::{Error, Loss},
+    locking::copies::Copies,
     protocol,
     sometimes::sometimes,
     wire::WireError,
@@ -34,13 +35,26 @@ pub(crate) struct Released {
 
 impl Hold {
     /// Releases one share. The last one frees the lock. If the server does not answer in time, the
-    /// release is repeated in the background.
-    pub(crate) async fn release(self: &Arc<Self>, watched: bool) -> Released {
-        let mut count = self.count.lock().await;
+    /// release is repeated in the background. `since`: when the call began, if it has waited for
+    /// something else.
+    ///
+    /// `None`: another change of the hold count has no answer yet, and the time is over. Nothing was
+    /// done.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        watched: bool,
+        since: Option<Instant>,
+    ) -> Option<Released> {
+        let give_up = self.target.engine.settings.retry_timeout.min(self.lease.outlives());
+        let copies = match since {
+            None => Copies::new(Instant::now() + give_up),
+            Some(since) => Copies::new(since + give_up).after_a_wait(),
+        };
+        let (mut count, mut copies) = self.counting(copies).await?;
         let to = count.saturating_sub(1);
         let ended = to == 0;
         let (target, engine) = (&self.target, &self.target.engine);
-        let begun = Instant::now();
+        let begun = copies.sent();
         // Whether a renewal would have noticed a loss.
         let was_renewed = self.lease.was_renewed(begun, engine.settings.watchdog);
         if watched {
@@ -53,17 +67,16 @@ impl Hold {
         }
         self.set_count(&mut count, to);
         let outlives = self.lease.outlives();
-        let give_up = begun + engine.settings.retry_timeout.min(outlives);
         let heard = if ended && target.hands_off { target.heard(self.id()) } else { None };
         let ours = u64::from(heard.is_some());
-        let (mut sent, mut backoff) = (begun, Backoff::new());
         let mut may_be_done = false;
         let released = loop {
             if engine.is_closed() {
                 break Err(Error::Closed);
             }
+            let sent = copies.sent();
             let trusted = self.lease.is_trusted(sent);
-            let error = match self.send_release(to, sent).await {
+            let error = match copies.send(|| self.send_release(to, sent)).await {
                 Ok(Some(told)) => match lost {
                     // The server had said that it was gone, and has it back: from a database that was
                     // swapped, or from an old master. Another holder may have had the lock since.
@@ -92,10 +105,9 @@ impl Hold {
                 Err(error) => error,
             };
             may_be_done |= trusted && error.is_unclear();
-            if let Err(error) = engine.may_retry(error, &mut backoff, give_up).boxed().await {
+            if let Err(error) = copies.again(error, engine).boxed().await {
                 break Err(error.into_error(target.name()));
             }
-            sent = Instant::now();
         };
         // A count that is too high corrects itself. A lock that stays held does not.
         if ended && matches!(released, Err(Error::Redis(_))) {
@@ -106,7 +118,7 @@ impl Hold {
             engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
         }
         let told = released.as_ref().ok().copied();
-        Released { result: released.map(drop), ended, told, heard }
+        Some(Released { result: released.map(drop), ended, told, heard })
     }
 
     /// Sends one copy of a release now. Returns how many clients got the message, or `None` if there

@@ -1,7 +1,7 @@
 use tokio::time::sleep;
 
 use super::*;
-use crate::error::RedisError;
+use crate::redis_error::{RedisError, RedisErrorKind};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -25,7 +25,7 @@ fn lost() -> Option<Error> {
 }
 
 fn silent(text: &str) -> Option<Error> {
-    Some(Error::Redis(RedisError::new(text)))
+    Some(Error::Redis(RedisError::new(RedisErrorKind::Timeout, text)))
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use super::{
     server::Listener,
 };
 use crate::{
-    error::RedisError,
+    redis_error::{RedisError, RedisErrorKind},
     wire::{Event, WireError},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
 fn not_sent(why: &str) -> WireError {
-    WireError::NotNow(RedisError::new(format!("Failed to route command: {why}")))
+    WireError::NotNow(RedisError::new(RedisErrorKind::Unreachable, why))
 }
 
 impl Link {

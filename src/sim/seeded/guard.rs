@@ -8,7 +8,7 @@ use std::sync::{
 use judge::{Answer, Call, Held};
 
 use super::{judgement::nanos, world::World};
-use crate::{Error, LockGuard, Loss, MultiGuard, guard::FencedGuard};
+use crate::{Error, FencedGuard, LockGuard, Loss, MultiGuard};
 
 /// A guard of any kind.
 pub(super) enum Guard {

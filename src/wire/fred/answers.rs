@@ -28,36 +28,37 @@ fn reply_within(depth: usize, value: Value) -> Answer {
         Value::String(text) => Reply::Bytes(text.into_inner()),
         Value::Bytes(bytes) => Reply::Bytes(bytes),
         Value::Array(_) if depth == 0 => {
-            return Err(Failure::refused("a reply with too many levels of arrays"));
+            return Err(Failure::unreadable("a reply with too many levels of arrays"));
         }
         Value::Array(values) => {
             let parts = values.into_iter().map(|part| reply_within(depth - 1, part));
             Reply::Array(parts.collect::<Result<_, _>>()?)
         }
-        other => return Err(Failure::refused(format!("a reply of kind {}", other.kind()))),
+        other => return Err(Failure::unreadable(format!("a reply of kind {}", other.kind()))),
     })
 }
+
+/// What fred says of a command without a connection, or after its task had been aborted.
+const NOT_SENT: [&str; 3] =
+    ["Failed to route command.", "Failed to send command to router.", "Client is not initialized."];
 
 /// Converts an error: did the command run?
 pub(super) fn failure(error: Error) -> Failure {
     let text = error.details();
     let kind = match error.kind() {
         ErrorKind::Timeout => return Failure::timed_out(),
+        ErrorKind::Protocol | ErrorKind::Parse => return Failure::unreadable(text.to_owned()),
+        #[cfg(feature = "_tls")]
+        ErrorKind::Tls => return Failure::of_tls(text.to_owned()),
         // It never left fred's queue.
         ErrorKind::Backpressure => FailureKind::Full,
         ErrorKind::IO | ErrorKind::Canceled => FailureKind::Gone,
-        // There was no connection, so it was not sent. Or fred's task had been aborted before.
-        _ if text.starts_with("Failed to route command")
-            || text == "Failed to send command to router."
-            || text == "Client is not initialized." =>
-        {
-            FailureKind::NotSent
-        }
+        _ if NOT_SENT.contains(&text) => return Failure::not_sent("there is no connection"),
         // fred's task was aborted while it had the command.
         ErrorKind::Unknown if text == "channel closed" => return Failure::gone(),
         // A command of a lost connection may have run.
-        _ if text.contains("Too many failed write attempts") => FailureKind::Gone,
         ErrorKind::Routing => FailureKind::Gone,
+        _ if text.contains("Too many failed write attempts") => FailureKind::Gone,
         ErrorKind::Cluster => FailureKind::Redirected,
         ErrorKind::Config | ErrorKind::Url => FailureKind::Config,
         _ => FailureKind::Refused,
@@ -68,7 +69,6 @@ pub(super) fn failure(error: Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::error::WireError;
 
     #[test]
     fn a_reply_has_a_bounded_number_of_levels() {
@@ -77,8 +77,7 @@ mod tests {
         };
         assert!(reply(nested(DEEPEST_REPLY)).is_ok());
         for levels in [DEEPEST_REPLY + 1, 1_000] {
-            let failure = reply(nested(levels)).unwrap_err();
-            assert!(matches!(WireError::from(failure), WireError::Refused(_)));
+            assert_eq!(reply(nested(levels)).unwrap_err().kind, FailureKind::Refused);
         }
     }
 }

@@ -270,7 +270,7 @@ fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
     let is_leaving = map.iter().any(|(_, address)| leaving.contains(address));
     if is_leaving || (map.is_empty() && !leaving.is_empty()) {
-        return Err(Failure::refused("another master is being chosen"));
+        return Err(Failure::no_master("another master is being chosen"));
     }
     Ok(map)
 }
@@ -284,10 +284,10 @@ fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
     };
     let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok());
     let (Some(epoch), Some(at)) = (epoch, address(&master)) else {
-        return Err(Failure::refused("no master is known"));
+        return Err(Failure::no_master("no master is known"));
     };
     let Reply::Array(others) = others else {
-        return Err(Failure::refused("no sentinels are told"));
+        return Err(Failure::unreadable("no sentinels are told"));
     };
     let nodes = others.iter().filter_map(|other| address(&fields(other))).collect();
     // Until all replicas follow the new master, this is the old one. The epoch may already be new.

@@ -23,7 +23,7 @@ impl News {
         let Some(told) = claims.map(|claim| claim.epoch).max() else { return Ok(()) };
         match self.0 {
             Some((known, since)) if told < known && now < since + CATCH_UP => {
-                Err(Failure::refused("those who answer have not heard of the last failover yet"))
+                Err(Failure::no_master("those who answer have not heard of the last failover yet"))
             }
             _ => {
                 self.0 = Some((told, now));

@@ -18,7 +18,8 @@ use tokio::{
 
 use super::{channels::SubscriptionMap, discover::ServerMap, slots::slot_of};
 use crate::{
-    error::{Error, RedisError},
+    error::Error,
+    redis_error::{RedisError, RedisErrorKind},
     wire::{
         connection::{ConnectionSettings, OnBreak},
         deployment::{Address, Deployment, Endpoint},
@@ -86,7 +87,10 @@ impl Router {
     pub(in crate::wire) fn node_for(&self, key: &[u8]) -> Result<Arc<Node>, WireError> {
         self.node_of(key).ok_or_else(|| {
             self.settings.refresh_requested.notify_one();
-            WireError::NotNow(RedisError::new("no server is known that serves this key"))
+            WireError::NotNow(RedisError::new(
+                RedisErrorKind::ClusterDown,
+                "no server is known that serves this key",
+            ))
         })
     }
 
@@ -229,7 +233,7 @@ async fn connect_one(
 ) -> Result<Arc<Node>, Error> {
     timeout(settings.command_timeout, Node::connect(endpoint, settings.clone()))
         .await
-        .unwrap_or_else(|_| Err(Error::Redis(RedisError::new("no answer in time"))))
+        .unwrap_or_else(|_| Err(Error::Redis(RedisError::timed_out())))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::{env, io};
 use harness::{
     PATIENCE, RedisServer, RedisServerBuilder, assert_nothing_left, eventually, lock_channel, soon,
 };
-use redisson_lock::{Client, Config, Error, Tls};
+use redisson_lock::{Client, Config, Error, RedisErrorKind, Tls};
 use tempfile::TempDir;
 
 use certificates::Authority;
@@ -155,6 +155,9 @@ async fn assert_refused(config: Config, why: &str) {
     let Err(Error::Redis(error)) = refused else { panic!("not refused by Redis: {refused:?}") };
     println!("refused after {:?}: {error}", begun.elapsed());
     assert!(error.to_string().contains(why), "{error}");
+    if !why.is_empty() {
+        assert_eq!(error.kind(), RedisErrorKind::Tls, "{error}");
+    }
 }
 
 async fn connect(config: Config) -> Client {

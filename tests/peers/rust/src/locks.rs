@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redisson_lock::{
-    Client, Error, FencedGuard, FencedLock, Guard, Inspection, Lock, LockGuard, Loss, MultiGuard,
-    MultiLock, Owner, Remaining,
+    Client, Error, FencedGuard, FencedLock, Inspection, Lock, LockGuard, Loss, MultiGuard,
+    MultiLock, Owner, Remaining, SingleGuard,
 };
 use serde_json::Value;
 
@@ -220,7 +220,7 @@ macro_rules! take {
     }};
 }
 
-async fn take<G: Guard>(
+async fn take<G: SingleGuard>(
     lock: &Lock<G>,
     owner: Option<&mut Owner>,
     terms: Terms,

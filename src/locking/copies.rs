@@ -1,0 +1,76 @@
+//! [`Copies`]: the copies of one request, sent one after the other until one is answered.
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    engine::{Backoff, Engine},
+    wire::WireError,
+};
+
+/// The copies of one request, and the bound of each.
+///
+/// A copy that is sent at the beginning of a call has its own bound, the command timeout. Any other
+/// copy has what is left of the time for retries. A call ends at the later of these bounds.
+pub(crate) struct Copies {
+    sent: Instant,
+    retry_until: Instant,
+    /// Whether the current copy is sent at the beginning of the call.
+    is_prompt: bool,
+    backoff: Backoff,
+    /// Why the copy before had no answer.
+    failed: Option<WireError>,
+}
+
+impl Copies {
+    /// For a call that begins now.
+    pub(crate) fn new(retry_until: Instant) -> Self {
+        let (sent, backoff) = (Instant::now(), Backoff::new());
+        Self { sent, retry_until, is_prompt: true, backoff, failed: None }
+    }
+
+    /// For the same call, which has waited for something else.
+    pub(crate) fn after_a_wait(self) -> Self {
+        Self { sent: Instant::now(), is_prompt: false, ..self }
+    }
+
+    /// Until when the request may be repeated.
+    pub(crate) fn retry_until(&self) -> Instant {
+        self.retry_until
+    }
+
+    /// When the current copy is sent.
+    pub(crate) fn sent(&self) -> Instant {
+        self.sent
+    }
+
+    /// Sends the current copy, and waits for its answer within its bound. If the time is over, the
+    /// copy may have run, and the error is that of the copy before.
+    pub(crate) async fn send<T, F: Future<Output = Result<T, WireError>>>(
+        &self,
+        copy: impl FnOnce() -> F,
+    ) -> Result<T, WireError> {
+        if self.is_prompt {
+            return copy().await;
+        }
+        match Box::pin(timeout_at(self.retry_until, copy())).await {
+            Ok(answer) => answer,
+            Err(_) => Err(match &self.failed {
+                Some(why) => why.clone().into_unanswered(),
+                None => WireError::unanswered("no answer in time"),
+            }),
+        }
+    }
+
+    /// Prepares the next copy, after a pause. Fails if the error is final, or no time is left.
+    pub(crate) async fn again(
+        &mut self,
+        error: WireError,
+        engine: &Engine,
+    ) -> Result<(), WireError> {
+        self.failed = Some(error.clone());
+        engine.may_retry(error, &mut self.backoff, self.retry_until).await?;
+        self.sent = Instant::now();
+        self.is_prompt = false;
+        Ok(())
+    }
+}
