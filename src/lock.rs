@@ -12,7 +12,9 @@ use crate::{
     inspection::{Access, Inspection, Remaining},
     locking::registry::LockState,
     options::{LockOptions, Replicas, SpinBackoff},
-    protocol::{self, Forced, Kind},
+    owner::HoldId,
+    protocol::{self, Forced, Kind, Side},
+    wire::WireError,
 };
 
 /// A handle to one lock, of any kind. The methods of [`Client`](crate::Client) make it, without any
@@ -266,6 +268,48 @@ impl<G> Lock<G> {
                 Err(_) => {}
             }
         }
+    }
+
+    /// Frees the lock if this holder has it, and wakes a waiter. Returns `false` when the holder
+    /// does not hold the lock, or no longer: the hold of a successor stays.
+    ///
+    /// `holder` is the id that [`inspect`](Lock::inspect) shows. All entries of the hold are
+    /// released. Other readers of a read/write lock stay, as do the reads under a writer's hold.
+    /// The holder learns of it as with [`force_unlock`](Lock::force_unlock).
+    ///
+    /// An id may stand for several holds in turn. A hold that is [handed
+    /// off](crate::Config::pass_on) within a process keeps its id. A Redisson thread has the same
+    /// id each time it holds the lock.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] as for [`force_unlock`](Lock::force_unlock). The request is not repeated.
+    /// - [`Error::Invalid`] when `holder` is not a holder id, or the name cannot be used.
+    /// - [`Error::WrongKind`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// If it is dropped before its end, the lock may or may not have been freed.
+    pub async fn force_unlock_if(&self, holder: impl AsRef<str>) -> Result<bool, Error> {
+        let (state, holder) = (self.state()?, holder.as_ref());
+        let target = &state.target;
+        let wrong = || Error::Invalid(format!("{holder:?} is not the id of a holder"));
+        let id = HoldId::read(holder).ok_or_else(wrong)?;
+        let told = target.told("force-unlocking");
+        let in_words = |error: WireError| told(error.into_error(target.name()));
+        let seen = target.ask(target.protocol.inspect()).await.map_err(&told)?;
+        let seen = protocol::inspected(seen).map_err(in_words)?;
+        if !seen.has(&id) {
+            return Ok(false);
+        }
+        if seen.has_sides() != (state.kind.side() != Side::Whole) {
+            return Err(Error::WrongKind { key: target.name().to_owned() });
+        }
+        if id.is_writer() != (state.kind == Kind::Write) && seen.has_sides() {
+            return Ok(false);
+        }
+        let by = Instant::now() + target.engine.settings.command_timeout;
+        let reply = target.ask_by(target.protocol.release(&id, 0), by).await.map_err(&told)?;
+        let released = protocol::released(reply).map_err(in_words)?;
+        Ok(released.is_some())
     }
 
     /// Returns the lock's key on the server, prefix included. Does no I/O.

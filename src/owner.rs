@@ -69,6 +69,20 @@ pub(crate) struct HoldId {
 }
 
 impl HoldId {
+    /// Reads the id of a hold of any client, as the server has it: `<client>:<n>`, a writer's with
+    /// `:write` at its end.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (client, n) = text.strip_suffix(WRITER).unwrap_or(text).rsplit_once(':')?;
+        let is_number = !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit());
+        let is_id = is_number && !client.is_empty();
+        is_id.then(|| Self { text: text.to_owned().into(), number: NOT_OURS })
+    }
+
+    /// Whether it is the id of a writer of a read/write lock.
+    pub(crate) fn is_writer(&self) -> bool {
+        self.as_str().ends_with(WRITER)
+    }
+
     pub(crate) fn as_bytes(&self) -> &Bytes {
         &self.text
     }
@@ -79,7 +93,7 @@ impl HoldId {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.text).expect("made of ASCII")
+        std::str::from_utf8(&self.text).expect("made of text")
     }
 }
 
@@ -88,6 +102,12 @@ impl fmt::Debug for HoldId {
         f.write_str(self.as_str())
     }
 }
+
+/// The end of a writer's id.
+const WRITER: &str = ":write";
+
+/// The number of a hold that another client made. Its own holds count from 1.
+const NOT_OURS: u64 = 0;
 
 /// Java's thread ids stay below this number. Scripts tell this crate's waiters from Redisson's by
 /// it.
@@ -125,7 +145,7 @@ impl Identity {
 
     /// A new id for a writer.
     pub(crate) fn next_writer(&self) -> HoldId {
-        self.write(0, ":write")
+        self.write(0, WRITER)
     }
 
     fn write(&self, above: u64, ending: &str) -> HoldId {
@@ -174,5 +194,17 @@ mod tests {
         let (_, n) = waiter.as_str().rsplit_once(':').unwrap();
         assert!(n.parse::<i64>().unwrap() > 1 << 62);
         assert!(identity.next_writer().as_str().ends_with(":write"));
+    }
+
+    #[test]
+    fn the_id_of_another_client_is_read() {
+        let id = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:17";
+        assert_eq!(HoldId::read(id).unwrap().as_str(), id);
+        let writer = format!("{id}:write");
+        assert!(HoldId::read(&writer).unwrap().is_writer());
+        assert!(!HoldId::read(id).unwrap().is_writer());
+        for wrong in ["", "mode", "u", "u:", ":1", "u:x", "u:1x", "u:-1", ":write", "u:write"] {
+            assert!(HoldId::read(wrong).is_none(), "{wrong:?}");
+        }
     }
 }

@@ -160,6 +160,11 @@ impl Snapshot {
         self.fields.iter().any(|(id, _)| id == holder.as_str())
     }
 
+    /// Whether it is a lock with two sides.
+    pub(crate) fn has_sides(&self) -> bool {
+        self.fields.iter().any(|(id, _)| id == "mode")
+    }
+
     /// The holders of the lock. The hash of a lock with two sides also has a field `mode`, and the
     /// ids of its writers end in `:write`.
     pub(crate) fn holders(&self, has_sides: bool) -> Vec<SeenHolder> {

@@ -20,6 +20,7 @@ mod demoted;
 mod disk;
 mod error_kinds;
 mod fair;
+mod forced;
 mod held;
 mod input;
 mod kinds;

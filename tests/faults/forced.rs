@@ -1,0 +1,121 @@
+//! A lock is freed from one holder by its id, while others take it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use redisson_lock::{Client, Error, Lock};
+use tokio::task::JoinHandle;
+
+use crate::stage::{LOCK, Stage, gets_it, waiter};
+
+/// Takes the lock and gives it back until it is told to end. Returns the ids of the holds that were
+/// gone when they were to be given back.
+fn worker(lock: Lock, ended: Arc<AtomicBool>) -> JoinHandle<BTreeSet<String>> {
+    tokio::spawn(async move {
+        let mut lost = BTreeSet::new();
+        while !ended.load(Ordering::Relaxed) {
+            let guard = lock.lock().await.unwrap();
+            tokio::task::yield_now().await;
+            let holder = guard.holder().to_owned();
+            match guard.unlock().await {
+                Ok(()) => {}
+                Err(Error::NotHeld { .. }) => assert!(lost.insert(holder), "one id, two holds"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        lost
+    })
+}
+
+/// Looks who holds the lock and frees it from that holder, who has often given it back by then.
+async fn races(lock_of: fn(&Client) -> Lock, looks: usize) {
+    let stage = Stage::new().await;
+    let ended = Arc::new(AtomicBool::new(false));
+    let mut clients = Vec::new();
+    let mut workers = Vec::new();
+    for _ in 0..3 {
+        let client = stage.far_client().await;
+        workers.push(worker(lock_of(&client), ended.clone()));
+        clients.push(client);
+    }
+    let operator = stage.far_client().await;
+    let lock = lock_of(&operator);
+    let (mut freed, mut late, mut looked) = (BTreeSet::new(), 0, 0);
+    while looked < looks {
+        for holder in lock.inspect().await.unwrap().holders {
+            looked += 1;
+            match lock.force_unlock_if(&holder.id).await.unwrap() {
+                true => assert!(freed.insert(holder.id), "freed twice"),
+                false => late += 1,
+            }
+        }
+    }
+    ended.store(true, Ordering::Relaxed);
+    let mut lost = BTreeSet::new();
+    for worker in workers {
+        lost.extend(worker.await.unwrap());
+    }
+    println!("{looked} looks: {} freed, {late} too late", freed.len());
+    assert!(!freed.is_empty());
+    assert_eq!(freed, lost, "the freed holds are the lost ones, and no others");
+    clients.push(operator);
+    stage.end(clients).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_freed_from_one_holder_is_never_freed_from_the_next() {
+    races(|client| client.lock(LOCK), 10_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_is_a_fair_lock() {
+    races(|client| client.fair_lock(LOCK), 500).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_are_the_sides_of_a_read_write_lock() {
+    races(|client| client.read_write_lock(LOCK).read_lock().clone(), 1_000).await;
+    races(|client| client.read_write_lock(LOCK).write_lock().clone(), 1_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_is_freed_and_the_others_stay() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let lock = client.read_write_lock(LOCK);
+    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    assert!(lock.read_lock().force_unlock_if(one.holder()).await.unwrap());
+    assert!(!lock.read_lock().force_unlock_if(one.holder()).await.unwrap(), "it is gone");
+    one.check().await.unwrap_err();
+    other.check().await.unwrap();
+    assert!(!lock.write_lock().force_unlock_if(other.holder()).await.unwrap(), "it only reads");
+    let plain = client.lock(LOCK).force_unlock_if(other.holder()).await;
+    assert!(matches!(plain, Err(Error::WrongKind { .. })), "{plain:?}");
+    other.check().await.unwrap();
+    let field = client.lock(LOCK).force_unlock_if("mode").await;
+    assert!(matches!(field, Err(Error::Invalid(_))), "{field:?}");
+    other.unlock().await.unwrap();
+    one.unlock().await.unwrap_err();
+    stage.end([client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_gets_what_was_freed_from_its_holder() {
+    let stage = Stage::new().await;
+    let (client, other) = (stage.client().await, stage.far_client().await);
+    let held = client.lock(LOCK).lock().await.unwrap();
+    let waiter = waiter(&other, LOCK);
+    stage.listening(LOCK, 1).await;
+    assert!(other.lock(LOCK).force_unlock_if(held.holder()).await.unwrap());
+    let (guard, _) = gets_it(waiter).await;
+    assert!(!other.lock(LOCK).force_unlock_if(held.holder()).await.unwrap());
+    guard.check().await.unwrap();
+    guard.unlock().await.unwrap();
+    held.unlock().await.unwrap_err();
+    stage.end([client, other]).await;
+}
