@@ -95,7 +95,7 @@ impl Client {
         Self { engine, registry: Arc::default() }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "_servers"))]
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -263,6 +263,9 @@ mod read_write;
 mod redis_error;
 mod run;
 mod runtime;
+#[cfg(feature = "_servers")]
+#[doc(hidden)]
+pub mod servers;
 #[cfg(test)]
 mod sim;
 mod sometimes;

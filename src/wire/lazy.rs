@@ -13,6 +13,8 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
+#[cfg(feature = "_servers")]
+use super::RawServer;
 use super::{
     Confirm, Event, Flight, Transport,
     connect::{ConnectOptions, driver},
@@ -238,6 +240,16 @@ impl Transport for LazyTransport {
         if let Some(transport) = self.up() {
             transport.given_up(key);
         }
+    }
+
+    #[cfg(feature = "_servers")]
+    fn servers(&self) -> Vec<Arc<dyn RawServer>> {
+        self.up().map_or_else(Vec::new, |transport| transport.servers())
+    }
+
+    #[cfg(feature = "_servers")]
+    fn server_of(&self, key: &[u8]) -> Option<Arc<dyn RawServer>> {
+        self.up()?.server_of(key)
     }
 
     fn quit(&self) -> BoxFuture<'static, ()> {

@@ -12,6 +12,7 @@
 //! | [`replicas`], [`eviction`], [`clock`] | for one server: confirmation by replicas, the warning about evictions, the clock |
 //! | [`topology`] | which server serves a key, and how that is kept up to date |
 //! | [`transport`], [`connect`] | [`RedisTransport`]: all of it together, and how it is made |
+//! | `raw` | with the feature `_servers`: commands that are no scripts |
 //! | [`lazy`] | [`LazyTransport`]: the same, for servers that may not be up yet |
 //!
 //! A transport sends one copy of a call and returns its result. It never repeats a call that may
@@ -28,6 +29,8 @@ mod fred;
 mod lazy;
 mod link;
 mod node;
+#[cfg(feature = "_servers")]
+mod raw;
 mod replicas;
 mod script;
 mod session;
@@ -70,6 +73,19 @@ pub(crate) struct Confirm {
     pub(crate) timeout: Duration,
     /// Whether the call had an effect to confirm, judged by its reply.
     pub(crate) is_due: fn(&Reply) -> bool,
+}
+
+/// Commands to one server that are no scripts.
+#[cfg(feature = "_servers")]
+pub(crate) trait RawServer: fmt::Debug + Send + Sync + 'static {
+    /// The address.
+    fn name(&self) -> &str;
+
+    /// Whether messages use channels of slots.
+    fn is_sharded(&self) -> bool;
+
+    /// Sends one copy of a command.
+    fn command(&self, name: &'static str, args: Vec<bytes::Bytes>) -> Flight;
 }
 
 /// The connections of one client.
@@ -139,6 +155,18 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// A call for this key was given up before the transport's own bound.
     fn given_up(&self, _key: &[u8]) {}
+
+    /// The servers that have locks.
+    #[cfg(feature = "_servers")]
+    fn servers(&self) -> Vec<Arc<dyn RawServer>> {
+        Vec::new()
+    }
+
+    /// The server that has this key.
+    #[cfg(feature = "_servers")]
+    fn server_of(&self, _key: &[u8]) -> Option<Arc<dyn RawServer>> {
+        None
+    }
 
     /// Closes all connections.
     fn quit(&self) -> BoxFuture<'static, ()>;

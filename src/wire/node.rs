@@ -10,6 +10,8 @@ use std::{
 
 use futures::FutureExt;
 
+#[cfg(feature = "_servers")]
+use super::script::Arg;
 use super::{
     Confirm,
     answers::{Answer, Failure, FailureKind},
@@ -174,6 +176,21 @@ impl Node {
         let now = in_ms(&answer?).ok_or_else(|| WireError::unreadable("TIME tells no time"))?;
         self.clock.observe(now);
         Ok(now)
+    }
+
+    /// Sends one copy of a command that is no call of a script.
+    #[cfg(feature = "_servers")]
+    pub(super) async fn command(&self, name: &'static str, args: &[Arg]) -> Answer {
+        self.commands.command(name, args).await
+    }
+
+    /// Its address.
+    #[cfg(feature = "_servers")]
+    pub(super) fn name(&self) -> String {
+        match &self.server {
+            Place::Tcp(address) => address.to_string(),
+            Place::UnixSocket(path) => path.display().to_string(),
+        }
     }
 
     fn note(&self, answer: &Answer) {

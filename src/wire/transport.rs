@@ -18,6 +18,8 @@ use super::{
     session::Bound,
     topology::{Router, group_by_node},
 };
+#[cfg(feature = "_servers")]
+use super::{RawServer, node::Node, raw::RawNode};
 use crate::{
     redis_error::{RedisError, RedisErrorKind},
     runtime::ClientRuntime,
@@ -267,6 +269,19 @@ impl Transport for RedisTransport {
         if let Some(node) = self.router.node_of(key) {
             node.timed_out();
         }
+    }
+
+    #[cfg(feature = "_servers")]
+    fn servers(&self) -> Vec<Arc<dyn RawServer>> {
+        let routes = self.router.routes();
+        let serving = |node: &Arc<Node>| routes.slots.iter().any(|(_, of)| Arc::ptr_eq(of, node));
+        let nodes = routes.nodes.iter().filter(|(_, node)| serving(node));
+        nodes.map(|(_, node)| RawNode::of(node, &self.router)).collect()
+    }
+
+    #[cfg(feature = "_servers")]
+    fn server_of(&self, key: &[u8]) -> Option<Arc<dyn RawServer>> {
+        self.router.node_of(key).map(|node| RawNode::of(&node, &self.router))
     }
 
     fn quit(&self) -> BoxFuture<'static, ()> {

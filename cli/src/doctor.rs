@@ -1,0 +1,322 @@
+//! `doctor`: whether the servers suit locks, and what to change.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use redisson_lock::{
+    Client, Config, Error,
+    servers::{Names, Server},
+};
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    args::Servers,
+    connection::{config, connect},
+    duration::shown,
+    outcome::{Failure, Outcome, print},
+    table::{row, table},
+};
+
+/// A check has failed.
+const UNWELL: u8 = 1;
+
+/// A clock that is further off deserves a look, in ms.
+const CLOCK_OFFSET: i64 = 1_000;
+
+/// A message that takes longer deserves a look.
+const ROUND_TRIP: Duration = Duration::from_millis(500);
+
+/// How long a message may take. Waiters look by themselves every 3 s.
+const MESSAGE: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    Warning,
+    Bad,
+}
+
+#[derive(Debug)]
+struct Finding {
+    /// A server, or all of them.
+    server: String,
+    check: &'static str,
+    verdict: Verdict,
+    value: String,
+    advice: &'static str,
+}
+
+impl Finding {
+    fn new(server: &str, check: &'static str, value: impl Into<String>) -> Self {
+        let verdict = Verdict::Good;
+        Self { server: server.to_owned(), check, verdict, value: value.into(), advice: "" }
+    }
+
+    fn warn_if(self, it_is: bool, advice: &'static str) -> Self {
+        self.judged(it_is, Verdict::Warning, advice)
+    }
+
+    fn bad_if(self, it_is: bool, advice: &'static str) -> Self {
+        self.judged(it_is, Verdict::Bad, advice)
+    }
+
+    fn judged(self, it_is: bool, verdict: Verdict, advice: &'static str) -> Self {
+        if it_is { Self { verdict, advice, ..self } } else { self }
+    }
+
+    /// What cannot be asked.
+    fn unknown(server: &str, check: &'static str, error: &Error) -> Self {
+        let advice = "the user may not ask this, which locks do not need: check it by hand";
+        Self::new(server, check, error.to_string()).warn_if(true, advice)
+    }
+}
+
+pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Failure> {
+    let config = config(&servers)?;
+    let client = connect(&config).await?;
+    let mut findings = Vec::new();
+    for server in client.servers() {
+        findings.extend(look_at(&server).await);
+    }
+    findings.push(rights(&client).await);
+    findings.push(round_trip(&client, &config).await?);
+    let _ = timeout(Duration::from_secs(2), client.close()).await;
+    print(&if json { in_json(&findings) } else { told(&findings) });
+    let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
+    Ok(Outcome::new(if bad { UNWELL } else { 0 }))
+}
+
+async fn look_at(server: &Server) -> Vec<Finding> {
+    let at = server.address();
+    let mut findings = Vec::new();
+    match info(server, "server").await {
+        Ok(info) => findings.push(version(at, &info)),
+        Err(error) => findings.push(Finding::unknown(at, "version", &error)),
+    }
+    match info(server, "memory").await {
+        Ok(info) => findings.push(eviction(at, &info)),
+        Err(error) => findings.push(Finding::unknown(at, "eviction", &error)),
+    }
+    match clock(server).await {
+        Ok(offset) => findings.push(Finding::new(at, "clock", format!("{offset:+} ms")).warn_if(
+            offset.abs() > CLOCK_OFFSET,
+            "keep the clocks by NTP, and slew them: a step of the server's clock ends leases early",
+        )),
+        Err(error) => findings.push(Finding::unknown(at, "clock", &error)),
+    }
+    match info(server, "replication").await {
+        Ok(info) => findings.push(replicas(at, &info)),
+        Err(error) => findings.push(Finding::unknown(at, "replicas", &error)),
+    }
+    findings
+}
+
+type Info = HashMap<String, String>;
+
+async fn info(server: &Server, section: &str) -> Result<Info, Error> {
+    let reply = server.command("INFO", &[section.as_bytes()]).await?;
+    let text = reply.text().unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+fn of<'a>(info: &'a Info, name: &str) -> &'a str {
+    info.get(name).map_or("", String::as_str)
+}
+
+fn version(at: &str, info: &Info) -> Finding {
+    // Valkey names the version of Redis that it stands for.
+    let version = of(info, "redis_version");
+    let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
+    let number = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    Finding::new(at, "version", version)
+        .bad_if(number < (6, 2), "use Redis 6.2 or later, or Valkey")
+}
+
+fn eviction(at: &str, info: &Info) -> Finding {
+    let policy = of(info, "maxmemory_policy");
+    let bounded = of(info, "maxmemory") != "0";
+    let value = if bounded { policy.to_owned() } else { format!("{policy}, no maxmemory") };
+    let evicts = policy != "noeviction";
+    Finding::new(at, "eviction", value)
+        .warn_if(evicts, "set maxmemory-policy noeviction before maxmemory is ever set")
+        .bad_if(evicts && bounded, "set maxmemory-policy noeviction: this server may evict locks")
+}
+
+fn replicas(at: &str, info: &Info) -> Finding {
+    let (role, count) = (of(info, "role"), of(info, "connected_slaves"));
+    let lag = (0..16).filter_map(|n| {
+        let replica = info.get(&format!("slave{n}"))?;
+        replica.split(',').find_map(|pair| pair.strip_prefix("lag="))?.parse::<i64>().ok()
+    });
+    let lag = lag.max();
+    let value = match lag {
+        Some(lag) => format!("{role}, {count} replicas, lag {lag} s"),
+        None => format!("{role}, {count} replicas"),
+    };
+    Finding::new(at, "replicas", value)
+        .warn_if(count == "0", "without a replica a crash of the server may lose all locks")
+        .warn_if(lag.is_some_and(|lag| lag > 5), "a replica is behind: a failover would lose locks")
+        .bad_if(role == "slave", "this is a replica, which takes no writes: name the master")
+}
+
+/// How far the server's clock is ahead of this machine's, in ms.
+async fn clock(server: &Server) -> Result<i64, Error> {
+    let begun = Instant::now();
+    let reply = server.command("TIME", &[]).await?;
+    let half = begun.elapsed() / 2;
+    let here =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(half);
+    let part = |n: usize| reply.parts().get(n).and_then(|part| part.int()).unwrap_or(0);
+    Ok(part(0) * 1_000 + part(1) / 1_000 - here.as_millis() as i64)
+}
+
+/// A name that nobody else uses.
+fn name_for(client: &Client, what: &str) -> String {
+    format!("redisson-lock-doctor:{}:{what}", client.id())
+}
+
+/// Tries what the kinds of lock need.
+async fn rights(client: &Client) -> Finding {
+    let advice = "grant the rights that docs/operations.md lists for this kind of lock";
+    let (plain, fair) =
+        (client.lock(name_for(client, "lock")), client.fair_lock(name_for(client, "fair")));
+    let sides = client.read_write_lock(name_for(client, "sides"));
+    let (read, write) = (sides.read_lock().clone(), sides.write_lock().clone());
+    let mut able = Vec::new();
+    for (kind, lock) in [("lock", plain), ("fair", fair), ("read", read), ("write", write)] {
+        let tried = async {
+            let guard = lock.lock().lease(MESSAGE).await?;
+            guard.unlock().await
+        };
+        match tried.await {
+            Ok(()) => able.push(kind),
+            Err(error) => {
+                let failed = format!("{kind}: {error}");
+                return Finding::new("all", "rights", failed).bad_if(true, advice);
+            }
+        }
+    }
+    Finding::new("all", "rights", able.join(", "))
+}
+
+/// How long a release takes to wake a waiter of another process.
+async fn round_trip(client: &Client, config: &Config) -> Result<Finding, Failure> {
+    let (check, name) = ("messages", name_for(client, "messages"));
+    let advice = "waiters are woken late, or only by their own looks: check the rights for channels (docs/operations.md) and the network";
+    let held = match client.lock(&name).lock().lease(3 * MESSAGE).await {
+        Ok(held) => held,
+        Err(error) => return Ok(Finding::new("all", check, error.to_string()).bad_if(true, advice)),
+    };
+    let other = connect(config).await?;
+    let lock = other.lock(&name);
+    let waiter = tokio::spawn(async move {
+        let guard = lock.try_lock().wait(MESSAGE).await;
+        (Instant::now(), guard)
+    });
+    listens(client, config, &name).await;
+    let freed = Instant::now();
+    let released = held.unlock().await;
+    let finding = match (released, waiter.await) {
+        (Ok(()), Ok((at, Ok(Some(guard))))) => {
+            let _ = guard.unlock().await;
+            let took = at - freed;
+            Finding::new("all", check, shown(took)).warn_if(took > ROUND_TRIP, advice)
+        }
+        (Err(error), _) | (_, Ok((_, Err(error)))) => {
+            Finding::new("all", check, error.to_string()).bad_if(true, advice)
+        }
+        _ => Finding::new("all", check, "none came").bad_if(true, advice),
+    };
+    let _ = timeout(Duration::from_secs(2), other.close()).await;
+    Ok(finding)
+}
+
+/// Waits until the waiter has subscribed, for a while.
+async fn listens(client: &Client, config: &Config, name: &str) {
+    let key = format!("{}{name}", config.get_prefix());
+    let channel = Names::of(&key).channel;
+    for _ in 0..100 {
+        let Some(server) = client.server_of(&key) else { return };
+        let count: &[u8] = if server.is_sharded() { b"SHARDNUMSUB" } else { b"NUMSUB" };
+        match server.command("PUBSUB", &[count, channel.as_bytes()]).await {
+            Ok(reply) if reply.parts().get(1).and_then(|n| n.int()) == Some(1) => return,
+            Ok(_) => sleep(Duration::from_millis(20)).await,
+            // It may not ask: the waiter has had its time by then.
+            Err(_) => return sleep(Duration::from_millis(500)).await,
+        }
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "ok",
+        Verdict::Warning => "warning",
+        Verdict::Bad => "BAD",
+    }
+}
+
+fn told(findings: &[Finding]) -> String {
+    let mut rows = vec![row(["SERVER", "CHECK", "", "VALUE", "ADVICE"])];
+    rows.extend(
+        findings
+            .iter()
+            .map(|it| row([&it.server, it.check, word(it.verdict), &it.value, it.advice])),
+    );
+    table(&rows)
+}
+
+fn in_json(findings: &[Finding]) -> String {
+    let lines = findings.iter().map(|it| {
+        let line = json!({
+            "server": it.server,
+            "check": it.check,
+            "verdict": word(it.verdict).to_lowercase(),
+            "value": it.value,
+            "advice": it.advice,
+        });
+        format!("{line}\n")
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(pairs: &[(&str, &str)]) -> Info {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let verdict = |text| version("s", &info(&[("redis_version", text)])).verdict;
+        assert_eq!(verdict("10.0.1"), Verdict::Good);
+        assert_eq!(verdict("6.2.0"), Verdict::Good);
+        assert_eq!(verdict("6.0.16"), Verdict::Bad);
+    }
+
+    #[test]
+    fn a_server_that_may_evict_locks_is_unwell() {
+        let verdict = |max, policy| {
+            eviction("s", &info(&[("maxmemory", max), ("maxmemory_policy", policy)])).verdict
+        };
+        assert_eq!(verdict("0", "noeviction"), Verdict::Good);
+        assert_eq!(verdict("100", "noeviction"), Verdict::Good);
+        assert_eq!(verdict("0", "allkeys-lru"), Verdict::Warning);
+        assert_eq!(verdict("100", "volatile-ttl"), Verdict::Bad);
+    }
+
+    #[test]
+    fn a_replica_is_no_server_for_locks() {
+        let judged = |role, count| {
+            replicas("s", &info(&[("role", role), ("connected_slaves", count)])).verdict
+        };
+        assert_eq!(judged("master", "0"), Verdict::Warning);
+        assert_eq!(judged("master", "2"), Verdict::Good);
+        assert_eq!(judged("slave", "0"), Verdict::Bad);
+    }
+}

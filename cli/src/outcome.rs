@@ -1,0 +1,122 @@
+//! [`Outcome`]: how the program ends: its exit code, and its words on stderr.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use redisson_lock::Error;
+use serde_json::json;
+
+/// The command line makes no sense. (EX_USAGE of sysexits.h, as those below.)
+pub(crate) const USAGE: u8 = 64;
+/// Redis cannot be reached, or refuses.
+pub(crate) const NO_REDIS: u8 = 69;
+/// Something that should not happen.
+pub(crate) const INTERNAL: u8 = 70;
+/// The lock was lost while the command ran.
+pub(crate) const LOST: u8 = 74;
+/// The lock was not got in time.
+pub(crate) const NOT_GOT: u8 = 75;
+/// The configuration cannot be used.
+pub(crate) const CONFIG: u8 = 78;
+
+/// How long writing to stderr may take.
+const TELLING: Duration = Duration::from_secs(3);
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    pub(crate) fn internal(text: impl Into<String>) -> Self {
+        Self::new(INTERNAL, text)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match error {
+            Error::Config(_) => CONFIG,
+            Error::Invalid(_) | Error::WrongKind { .. } => USAGE,
+            Error::NotHeld { .. } => LOST,
+            Error::NotReplicated { .. } => NOT_GOT,
+            Error::Redis(_) => NO_REDIS,
+            _ => INTERNAL,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// How the program ends.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) code: u8,
+    /// Sentences for stderr.
+    pub(crate) words: Vec<String>,
+    json: bool,
+}
+
+impl Outcome {
+    pub(crate) fn new(code: u8) -> Self {
+        Self { code, ..Self::default() }
+    }
+
+    pub(crate) fn with(mut self, words: impl Into<String>) -> Self {
+        self.words.push(words.into());
+        self
+    }
+
+    pub(crate) fn in_json(self, json: bool) -> Self {
+        Self { json, ..self }
+    }
+
+    /// Tells it. What nobody reads is no failure.
+    pub(crate) fn end(self) -> ExitCode {
+        let mut lines = String::new();
+        for words in &self.words {
+            lines.push_str(&if self.json {
+                json!({ "message": words, "code": self.code }).to_string()
+            } else {
+                format!("redisson-lock: {words}")
+            });
+            lines.push('\n');
+        }
+        if !lines.is_empty() {
+            say(lines);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.code).with(failure.text)
+    }
+}
+
+/// Writes to stderr, for a while: perhaps nobody reads it.
+fn say(lines: String) {
+    let (done, told) = mpsc::channel();
+    thread::spawn(move || {
+        let _ = io::stderr().write_all(lines.as_bytes());
+        let _ = done.send(());
+    });
+    let _ = told.recv_timeout(TELLING);
+}
+
+/// Writes to stdout. `false`: nobody reads it any more.
+pub(crate) fn print(text: &str) -> bool {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}

@@ -1,0 +1,123 @@
+//! [`Guardian`]: what `run` knows of its standby.
+
+use std::{io, process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time::{Instant, timeout},
+};
+
+use super::{
+    group::Group,
+    launch::program,
+    standby::{KILLED, monotonic_ms},
+};
+use crate::outcome::Failure;
+
+/// How long a standby may take to answer on a busy machine.
+const ANSWERS: Duration = Duration::from_secs(20);
+
+/// How long one line may take.
+const WRITES: Duration = Duration::from_millis(200);
+
+/// A change of the end of trust that the standby need not know, in ms.
+const SAME: i64 = 20;
+
+/// A running standby.
+#[derive(Debug)]
+pub(crate) struct Guardian {
+    child: Child,
+    lines: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    until: i64,
+}
+
+/// Why a standby has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It has ended the command.
+    HasKilled,
+    /// It was killed.
+    Died,
+}
+
+impl Guardian {
+    /// Starts it, and waits until it listens.
+    pub(crate) async fn start() -> Result<Self, Failure> {
+        let start = async {
+            let mut child = Command::new(program()?)
+                .arg0("redisson-lock")
+                .arg("__standby")
+                .arg(std::process::id().to_string())
+                .process_group(0)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()?;
+            let (lines, out) =
+                child.stdin.take().zip(child.stdout.take()).ok_or(io::ErrorKind::Other)?;
+            let answers = BufReader::new(out).lines();
+            let mut new = Self { child, lines, answers, until: 0 };
+            new.expect("ready").await?;
+            Ok(new)
+        };
+        start.await.map_err(failed)
+    }
+
+    /// Tells it the group that it has to end, and waits until it knows.
+    pub(crate) async fn watch_over(&mut self, group: Group) -> Result<(), Failure> {
+        let tell = async {
+            self.write(&format!("group {}\n", group.id())).await?;
+            self.expect("known").await
+        };
+        tell.await.map_err(failed)
+    }
+
+    async fn expect(&mut self, word: &str) -> io::Result<()> {
+        let line = timeout(ANSWERS, self.answers.next_line()).await;
+        match line.map_err(|_| io::ErrorKind::TimedOut)?? {
+            Some(line) if line == word => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Tells it until when the command may run, if that has changed.
+    pub(crate) async fn until(&mut self, until: Instant) {
+        let until = monotonic_ms() + (until - Instant::now()).as_millis() as i64;
+        if (until - self.until).abs() > SAME
+            && self.write(&format!("until {until}\n")).await.is_ok()
+        {
+            self.until = until;
+        }
+    }
+
+    async fn write(&mut self, line: &str) -> io::Result<()> {
+        // A line is written whole or not at all: it is shorter than what a pipe takes at once.
+        timeout(WRITES, self.lines.write_all(line.as_bytes()))
+            .await
+            .map_err(|_| io::ErrorKind::TimedOut)?
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn gone(&mut self) -> Gone {
+        match self.child.wait().await {
+            Ok(status) if status.code() == Some(KILLED) => Gone::HasKilled,
+            _ => Gone::Died,
+        }
+    }
+
+    /// Ends it. The command has ended.
+    pub(crate) async fn dismiss(mut self) {
+        let _ = self.write("done\n").await;
+        drop(self.lines);
+        if timeout(WRITES, self.child.wait()).await.is_err() {
+            // It may be stopped.
+            let _ = self.child.start_kill();
+        }
+    }
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::internal(format!("the standby process cannot be started: {error}"))
+}

@@ -1,0 +1,103 @@
+//! The command is started in two steps: a process with a group of its own is made, which waits at a
+//! gate. When the standby knows the group, the gate is opened, and that process becomes the command.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    process::{Command, ExitCode, Stdio},
+};
+
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    unistd::{close, pipe},
+};
+use tokio::process::Child;
+
+use super::{group::Group, holding::Holding};
+use crate::{args::Run, outcome::Failure};
+
+/// As in shells.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// The program itself, also when its file was replaced.
+pub(crate) fn program() -> io::Result<std::path::PathBuf> {
+    let own = std::path::PathBuf::from("/proc/self/exe");
+    if own.exists() { Ok(own) } else { std::env::current_exe() }
+}
+
+/// A command that waits to be started. When it is dropped, it never is.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) child: Child,
+    pub(crate) group: Group,
+    gate: File,
+}
+
+impl Launch {
+    pub(crate) fn prepare(args: &Run, holding: &Holding, grace: u128) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::internal(format!("the command cannot be started: {error}"))
+        };
+        let (gate, opener) = gate().map_err(|error| failed(&error))?;
+        let program = program().map_err(|error| failed(&error))?;
+        let mut command = tokio::process::Command::new(program);
+        command
+            .arg0("redisson-lock")
+            .arg("__launch")
+            .arg(gate.as_raw_fd().to_string())
+            .arg("--")
+            .args(&args.command)
+            .env("REDISSON_LOCK_NAME", &args.name)
+            .env("REDISSON_LOCK_HOLDER", holding.guard().holder())
+            .env("REDISSON_LOCK_GRACE_MS", grace.to_string())
+            .env_remove("REDISSON_LOCK_TOKEN")
+            .stdin(Stdio::inherit())
+            .process_group(0);
+        if let Some(token) = holding.token() {
+            command.env("REDISSON_LOCK_TOKEN", token.to_string());
+        }
+        let child = command.spawn().map_err(|error| failed(&error))?;
+        let group = Group::led_by(child.id().unwrap_or_default() as i32);
+        Ok(Self { child, group, gate: opener.into() })
+    }
+
+    /// Starts the command.
+    pub(crate) fn go(mut self) -> (Child, Group) {
+        // If it has ended already, its exit code tells.
+        let _ = self.gate.write_all(b"g");
+        (self.child, self.group)
+    }
+}
+
+/// A pipe of which children inherit the end to read from.
+fn gate() -> nix::Result<(OwnedFd, OwnedFd)> {
+    let (gate, opener) = pipe()?;
+    fcntl(&opener, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    Ok((gate, opener))
+}
+
+/// Becomes the command when the gate opens.
+pub(crate) fn exec_when_told(gate: i32, command: &[OsString]) -> ExitCode {
+    let mut told = [0];
+    // It is opened anew, because the number alone is no safe handle.
+    let open = File::open(format!("/dev/fd/{gate}"));
+    let _ = close(gate);
+    match open.and_then(|mut gate| gate.read_exact(&mut told)) {
+        Ok(()) => {}
+        // `run` has ended, or has lost the lock.
+        Err(_) => return ExitCode::from(NOT_EXECUTABLE),
+    }
+    let [program, arguments @ ..] = command else { return ExitCode::from(NOT_FOUND) };
+    let error = Command::new(program).args(arguments).exec();
+    let _ = writeln!(io::stderr(), "redisson-lock: {}: {error}", program.to_string_lossy());
+    ExitCode::from(match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    })
+}

@@ -1,0 +1,119 @@
+//! `run`: a command under a lock.
+//!
+//! ```text
+//! run ----- holds the lock, and ends the command when the lock is or may be lost
+//!  |-- standby   ends the command when `run` is killed or stopped
+//!  `-- command   leads a process group of its own
+//! ```
+//! The lock is released when nothing of the group is left.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`holding`] | the lock: acquired, trusted until, released |
+//! | [`group`] | the process group of the command |
+//! | [`launch`] | the command is started when all else is ready |
+//! | [`standby`], [`guardian`] | the standby process; what `run` knows of it |
+//! | [`signals`] | the signals that `run` hands on |
+//! | [`supervise`] | the command, from its start to the end of its group |
+//! | [`terminal`] | a command of a terminal reads from it |
+
+mod group;
+mod guardian;
+mod holding;
+pub(crate) mod launch;
+mod signals;
+pub(crate) mod standby;
+mod supervise;
+mod terminal;
+
+use redisson_lock::Client;
+use tokio::time::{Duration, timeout};
+
+use self::{
+    holding::Holding,
+    signals::Signals,
+    supervise::{Ended, supervise},
+};
+use crate::{
+    args::{Run, Servers},
+    connection::{config, connect},
+    outcome::{Failure, LOST, NOT_GOT, Outcome},
+};
+
+/// How long to wait for the end of the connections.
+const CLOSING: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(args: Run, servers: Servers) -> Result<Outcome, Failure> {
+    let mut config = config(&servers)?;
+    if let Some(watchdog) = args.watchdog {
+        config = config.watchdog(watchdog);
+    }
+    let mut signals = Signals::listen()?;
+    let client = tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(ended_by(signal, &args.name)),
+        client = connect(&config) => client?,
+    };
+    let outcome = under_lock(&args, config.get_watchdog(), &client, &mut signals).await;
+    // What was acquired and is not wanted any more is released meanwhile.
+    let _ = timeout(CLOSING, client.close()).await;
+    outcome
+}
+
+fn ended_by(signal: signals::Signal, name: &str) -> Outcome {
+    let text = format!("{signal} came before the lock {name:?} was got: nothing was started");
+    Outcome::new(signals::code_of(signal)).with(text)
+}
+
+async fn under_lock(
+    args: &Run,
+    watchdog: Duration,
+    client: &Client,
+    signals: &mut Signals,
+) -> Result<Outcome, Failure> {
+    let got = tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(ended_by(signal, &args.name)),
+        got = Holding::acquire(client, args, watchdog) => got?,
+    };
+    let Some(holding) = got else {
+        let text = format!("the lock {:?} is held by another: nothing was started", args.name);
+        return Ok(Outcome::new(NOT_GOT).with(text));
+    };
+    let ended = supervise(args, &holding, signals).await;
+    let mut outcome = match ended {
+        Ok(Ended::NotStarted(signal)) => {
+            let _ = holding.release().await;
+            return Ok(ended_by(signal, &args.name));
+        }
+        Ok(Ended::LostBefore(why)) => {
+            let _ = holding.release().await;
+            let text = format!("the lock {:?} was lost ({why}): nothing was started", args.name);
+            return Ok(Outcome::new(LOST).with(text));
+        }
+        Ok(Ended::Lost(why)) => {
+            // It may be held still, where only the trust was over.
+            holding.abandon();
+            let text = format!("the lock {:?} was lost ({why}): the command was ended", args.name);
+            return Ok(Outcome::new(LOST).with(text));
+        }
+        Ok(Ended::Stopped) => {
+            let text = format!(
+                "run was stopped and the lock {:?} could have been lost: the command was ended",
+                args.name
+            );
+            Outcome::new(LOST).with(text)
+        }
+        Ok(Ended::Done { code, words }) => {
+            words.into_iter().fold(Outcome::new(code), Outcome::with)
+        }
+        Err(failure) => {
+            let _ = holding.release().await;
+            return Err(failure);
+        }
+    };
+    if let Err(error) = holding.release().await {
+        outcome = outcome.with(format!("the command has ended, but releasing failed: {error}"));
+    }
+    Ok(outcome)
+}

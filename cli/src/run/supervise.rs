@@ -1,0 +1,244 @@
+//! The command, from its start to the end of its process group.
+
+use std::{env, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+
+use redisson_lock::{Error, Loss};
+use tokio::time::{Instant, interval, sleep_until, timeout};
+
+use super::{
+    group::Group,
+    guardian::{Gone, Guardian},
+    holding::Holding,
+    launch::Launch,
+    signals::{Signal, Signals},
+    terminal::Lent,
+};
+use crate::{args::Run, outcome::Failure};
+
+/// How often the standby is told until when the lock is trusted.
+const TELLING: Duration = Duration::from_millis(250);
+
+/// How long a killed group of a lost lock is waited for.
+const KILLED: Duration = Duration::from_secs(10);
+
+/// How long a standby that has killed the command takes to say so.
+const STANDBY_ENDS: Duration = Duration::from_secs(2);
+
+/// How the command ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// A signal came before it was started.
+    NotStarted(Signal),
+    /// The lock was lost before it was started.
+    LostBefore(Loss),
+    /// By itself, or by a signal, under its lock.
+    Done { code: u8, words: Vec<String> },
+    /// Because the lock was lost.
+    Lost(Loss),
+    /// By the standby, because `run` was stopped.
+    Stopped,
+}
+
+/// What ends a command.
+enum Cause {
+    Exited(ExitStatus),
+    Signal(Signal),
+    Lost(Loss),
+    /// The trust is about to end.
+    NoRenewal,
+    Stopped,
+}
+
+/// Runs the command. When it returns, nothing of its group is left.
+pub(crate) async fn supervise(
+    args: &Run,
+    holding: &Holding,
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
+    let grace = grace(args.grace);
+    let mut standby = Guardian::start().await?;
+    // A command that is a `run` itself has to be done before it is killed.
+    let inner = grace.min(holding.last_grace()) / 2;
+    let launch = Launch::prepare(args, holding, inner.as_millis())?;
+    standby.watch_over(launch.group).await?;
+    standby.until(trusted_until(holding)).await;
+    if let Some(early) = ended_early(holding, signals).await {
+        standby.dismiss().await;
+        return Ok(early);
+    }
+    let lent = Lent::to(launch.group);
+    let (mut child, group) = launch.go();
+    let mut words = Vec::new();
+    let mut ticks = interval(TELLING);
+    let cause = loop {
+        tokio::select! {
+            biased;
+            exited = child.wait() => break Cause::Exited(
+                exited.map_err(|error| Failure::internal(format!("waiting failed: {error}")))?,
+            ),
+            why = holding.lost() => break Cause::Lost(why),
+            () = sleep_until(holding.ends_at()) => if holding.ends_at() <= Instant::now() {
+                break Cause::NoRenewal;
+            },
+            signal = signals.next() => break Cause::Signal(signal),
+            gone = standby.gone() => match gone {
+                Gone::HasKilled => break Cause::Stopped,
+                Gone::Died => {
+                    words.push("the standby process was killed: there is a new one".to_owned());
+                    standby = match stand_in(group).await {
+                        Ok(standby) => standby,
+                        Err(failure) => {
+                            group.kill(Instant::now() + KILLED).await;
+                            return Err(failure);
+                        }
+                    };
+                }
+            },
+            _ = ticks.tick() => standby.until(trusted_until(holding)).await,
+        }
+    };
+    let cause = match cause {
+        Cause::Exited(status) if status.signal() == Some(Signal::SIGKILL as i32) => {
+            match timeout(STANDBY_ENDS, standby.gone()).await {
+                Ok(Gone::HasKilled) => Cause::Stopped,
+                _ => Cause::Exited(status),
+            }
+        }
+        // It is unknown whether the command ended before.
+        Cause::Exited(_) if !holding.guard().is_held() => Cause::Lost(holding.lost().await),
+        cause => cause,
+    };
+    let ended = end(cause, group, holding, grace, &mut standby).await;
+    let status = child.wait().await.ok();
+    drop(lent);
+    standby.dismiss().await;
+    Ok(match ended {
+        End::By(cause) => by(cause, status, words),
+        End::LostMeanwhile(why) => Ended::Lost(why),
+    })
+}
+
+/// Another standby, in the place of one that was killed.
+async fn stand_in(group: Group) -> Result<Guardian, Failure> {
+    let mut standby = Guardian::start().await?;
+    standby.watch_over(group).await?;
+    Ok(standby)
+}
+
+/// Until when the standby need not do anything.
+fn trusted_until(holding: &Holding) -> Instant {
+    let trusted = holding.guard().remaining().saturating_sub(holding.standby_margin());
+    Instant::now() + trusted
+}
+
+/// How long the command may take to end. Within another `run`, less than that has.
+fn grace(wanted: Duration) -> Duration {
+    let outer = env::var("REDISSON_LOCK_GRACE_MS").ok().and_then(|ms| ms.parse().ok());
+    outer.map_or(wanted, |ms| wanted.min(Duration::from_millis(ms)))
+}
+
+/// Whether the command must not be started any more.
+async fn ended_early(holding: &Holding, signals: &mut Signals) -> Option<Ended> {
+    let checked = tokio::select! {
+        biased;
+        signal = signals.next() => return Some(Ended::NotStarted(signal)),
+        checked = holding.guard().check() => checked,
+    };
+    match checked {
+        Err(Error::NotHeld { why }) => Some(Ended::LostBefore(why)),
+        // Without an answer the trust decides.
+        _ if holding.ends_at() <= Instant::now() => Some(Ended::LostBefore(Loss::Expired)),
+        _ => None,
+    }
+}
+
+enum End {
+    By(Cause),
+    LostMeanwhile(Loss),
+}
+
+/// Ends what is left of the group.
+async fn end(
+    cause: Cause,
+    group: Group,
+    holding: &Holding,
+    grace: Duration,
+    standby: &mut Guardian,
+) -> End {
+    match cause {
+        // The lock may be another's already.
+        Cause::Lost(_) | Cause::Stopped => {
+            group.kill(Instant::now() + KILLED).await;
+            return End::By(cause);
+        }
+        Cause::NoRenewal => {
+            group.signal(Signal::SIGTERM);
+            let limit = Instant::now() + holding.last_grace();
+            if !group.ended_by(limit).await {
+                group.kill(Instant::now() + KILLED).await;
+            }
+            return End::By(cause);
+        }
+        Cause::Signal(signal) => group.signal(signal),
+        Cause::Exited(_) => {
+            if !group.is_alive() {
+                return End::By(cause);
+            }
+            group.signal(Signal::SIGTERM);
+        }
+    }
+    let limit = Instant::now() + grace;
+    let mut ticks = interval(TELLING);
+    let gently = async {
+        if !group.ended_by(limit).await {
+            // As long as anything lives, the lock is held.
+            while !group.kill(Instant::now() + KILLED).await {}
+        }
+    };
+    tokio::pin!(gently);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut gently => return End::By(cause),
+            why = holding.lost() => {
+                group.kill(Instant::now() + KILLED).await;
+                return match cause {
+                    // It has ended under its lock.
+                    Cause::Exited(_) => End::By(cause),
+                    _ => End::LostMeanwhile(why),
+                };
+            }
+            () = sleep_until(holding.ends_at()) => if holding.ends_at() <= Instant::now() {
+                group.kill(Instant::now() + KILLED).await;
+                return match cause {
+                    Cause::Exited(_) => End::By(cause),
+                    _ => End::LostMeanwhile(Loss::Expired),
+                };
+            },
+            _ = ticks.tick() => standby.until(trusted_until(holding)).await,
+        }
+    }
+}
+
+fn by(cause: Cause, status: Option<ExitStatus>, words: Vec<String>) -> Ended {
+    match cause {
+        Cause::Lost(why) => Ended::Lost(why),
+        Cause::NoRenewal => Ended::Lost(Loss::Expired),
+        Cause::Stopped => Ended::Stopped,
+        Cause::Exited(status) => Ended::Done { code: code(status), words },
+        Cause::Signal(signal) => {
+            let killed = status.is_none_or(|it| it.signal() == Some(Signal::SIGKILL as i32));
+            let by_signal = 128 + signal as u8;
+            Ended::Done {
+                code: if killed { by_signal } else { status.map_or(by_signal, code) },
+                words,
+            }
+        }
+    }
+}
+
+/// The exit code that shells give.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| code.try_into().ok()).unwrap_or(255)
+}

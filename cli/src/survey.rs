@@ -1,0 +1,293 @@
+//! Which locks there are: `ls`, and what the other subcommands look at.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures::{StreamExt, TryStreamExt, stream, try_join};
+use redisson_lock::{
+    Client, Error,
+    servers::{Names, Server, Value},
+};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    args::{Pattern, Servers},
+    connection::{config, connect},
+    duration::shown,
+    outcome::{Failure, Outcome, print},
+    table::{row, table},
+};
+
+/// A hash with more fields is no lock, and is not read.
+const MOST_HOLDERS: i64 = 10_000;
+
+/// How many keys are looked at, at the same time.
+const AT_ONCE: usize = 32;
+
+/// A lock as it was seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) key: String,
+    pub(crate) kind: Sort,
+    /// Ids and hold counts.
+    pub(crate) holders: Vec<(String, u64)>,
+    /// `None`: the key has no TTL.
+    pub(crate) ttl: Option<Duration>,
+    /// The length of a fair lock's line. For other kinds how many processes listen.
+    pub(crate) waiters: u64,
+}
+
+/// What the server shows of a lock's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Lock,
+    Fenced,
+    /// A line of waiters is there.
+    Fair,
+    Read,
+    Write,
+}
+
+impl Sort {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Fenced => "fenced",
+            Self::Fair => "fair",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// `ls`: the locks that are held.
+pub(crate) async fn ls(pattern: Pattern, servers: Servers, json: bool) -> Result<Outcome, Failure> {
+    let config = config(&servers)?;
+    let client = connect(&config).await?;
+    let prefix = config.get_prefix();
+    let locks = locks(&client, prefix, &pattern.pattern).await?;
+    if json {
+        locks.iter().all(|lock| print(&format!("{}\n", lock.json(prefix))));
+    } else {
+        print(&listing(&locks, prefix));
+    }
+    Ok(Outcome::new(0))
+}
+
+pub(crate) fn listing(locks: &[Seen], prefix: &str) -> String {
+    let mut rows = vec![row(["NAME", "KIND", "TTL", "WAITERS", "HOLDERS"])];
+    rows.extend(locks.iter().map(|lock| {
+        let waiters = lock.waiters.to_string();
+        row([
+            lock.name(prefix),
+            lock.kind.name(),
+            &lock.ttl_shown(),
+            &waiters,
+            &lock.holders_shown(),
+        ])
+    }));
+    table(&rows)
+}
+
+/// All locks whose names match, in the order of their names.
+pub(crate) async fn locks(
+    client: &Client,
+    prefix: &str,
+    pattern: &str,
+) -> Result<Vec<Seen>, Failure> {
+    let pattern = format!("{}{pattern}", literally(prefix));
+    let mut found = Vec::new();
+    for server in client.servers() {
+        let keys = keys(&server, &pattern).await?;
+        let looks = keys.into_iter().map(|key| {
+            let server = server.clone();
+            async move { look(&server, &key).await }
+        });
+        let seen: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).try_collect().await?;
+        found.extend(seen.into_iter().flatten());
+    }
+    found.sort_by(|one, other| one.key.cmp(&other.key));
+    found.dedup_by(|one, other| one.key == other.key);
+    Ok(found)
+}
+
+/// The keys of hashes. SCAN may name a key twice.
+async fn keys(server: &Server, pattern: &str) -> Result<BTreeSet<String>, Error> {
+    let mut keys = BTreeSet::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let args: [&[u8]; 7] =
+            [cursor.as_bytes(), b"MATCH", pattern.as_bytes(), b"COUNT", b"1000", b"TYPE", b"hash"];
+        let reply = server.command("SCAN", &args).await?;
+        let [next, found] = reply.parts() else { return Ok(keys) };
+        // A name that is no UTF-8 is not one of a lock.
+        keys.extend(found.parts().iter().filter_map(|key| match key {
+            Value::Bytes(key) => String::from_utf8(key.to_vec()).ok(),
+            _ => None,
+        }));
+        cursor = next.text().unwrap_or_default();
+        if cursor == "0" || cursor.is_empty() {
+            return Ok(keys);
+        }
+    }
+}
+
+/// Looks at one key. `None`: it is no lock, or it is gone.
+pub(crate) async fn look(server: &Server, key: &str) -> Result<Option<Seen>, Failure> {
+    match look_at(server, key).await {
+        // Another type by now; or its slot moves to another server, which is asked, too.
+        Err(Error::WrongKind { .. }) => Ok(None),
+        Err(Error::Redis(error)) if is_elsewhere(&error.to_string()) => Ok(None),
+        seen => Ok(seen?),
+    }
+}
+
+async fn look_at(server: &Server, key: &str) -> Result<Option<Seen>, Error> {
+    let names = Names::of(key);
+    let bytes = key.as_bytes();
+    let length = server.command("HLEN", &[bytes]).await?.int().unwrap_or(0);
+    if !(1..=MOST_HOLDERS).contains(&length) {
+        return Ok(None);
+    }
+    let count: &[u8] = if server.is_sharded() { b"SHARDNUMSUB" } else { b"NUMSUB" };
+    let (channel, sides) = (names.channel.as_bytes(), names.read_write_channel.as_bytes());
+    let (key_only, channels) = ([bytes], [count, channel, sides]);
+    let (queue, token) = ([names.queue.as_bytes()], [names.token.as_bytes()]);
+    let (hash, pttl, line, token, listeners) = try_join!(
+        server.command("HGETALL", &key_only),
+        server.command("PTTL", &key_only),
+        server.command("LLEN", &queue),
+        server.command("EXISTS", &token),
+        server.command("PUBSUB", &channels),
+    )?;
+    let Some((mode, holders)) = read_hash(&hash) else { return Ok(None) };
+    let number = |value: &Value| value.int().and_then(|n| u64::try_from(n).ok());
+    let (line, listeners) = (number(&line).unwrap_or(0), listeners.parts());
+    let heard = |at: usize| listeners.get(at).and_then(number).unwrap_or(0);
+    let (kind, waiters) = match mode.as_deref() {
+        Some("write") => (Sort::Write, heard(3)),
+        Some(_) => (Sort::Read, heard(3)),
+        None if line > 0 => (Sort::Fair, line),
+        None if number(&token) == Some(1) => (Sort::Fenced, heard(1)),
+        None => (Sort::Lock, heard(1)),
+    };
+    let ttl = match pttl.int() {
+        Some(-2) => return Ok(None),
+        pttl => pttl.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
+    };
+    Ok(Some(Seen { key: key.to_owned(), kind, holders, ttl, waiters }))
+}
+
+fn is_elsewhere(error: &str) -> bool {
+    ["MOVED ", "ASK ", "TRYAGAIN", "WRONGTYPE"].iter().any(|word| error.contains(word))
+}
+
+type Holders = Vec<(String, u64)>;
+
+/// Reads the fields of a hash, if they are those of a lock: its mode and its holders.
+fn read_hash(hash: &Value) -> Option<(Option<String>, Holders)> {
+    let (mut mode, mut holders) = (None, Vec::new());
+    for pair in hash.parts().chunks(2) {
+        let (field, value) = (pair[0].text()?, pair.get(1)?.text()?);
+        if field == "mode" && ["read", "write"].contains(&&*value) {
+            mode = Some(value);
+        } else if is_holder(&field) {
+            holders.push((field, value.parse().ok()?));
+        } else {
+            return None;
+        }
+    }
+    (!holders.is_empty()).then(|| {
+        holders.sort();
+        (mode, holders)
+    })
+}
+
+/// Whether it has the form of a holder id: a UUID and a number, and perhaps `:write`.
+pub(crate) fn is_holder(text: &str) -> bool {
+    let Some((client, n)) = text.strip_suffix(":write").unwrap_or(text).rsplit_once(':') else {
+        return false;
+    };
+    let is_uuid = client.len() == 36
+        && client.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    is_uuid && !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A pattern that only this text matches.
+fn literally(text: &str) -> String {
+    let escaped = |c: char| match c {
+        '*' | '?' | '[' | ']' | '\\' | '^' => vec!['\\', c],
+        c => vec![c],
+    };
+    text.chars().flat_map(escaped).collect()
+}
+
+impl Seen {
+    /// The name for which a client with this prefix has the lock.
+    pub(crate) fn name<'a>(&'a self, prefix: &str) -> &'a str {
+        self.key.strip_prefix(prefix).unwrap_or(&self.key)
+    }
+
+    pub(crate) fn ttl_shown(&self) -> String {
+        self.ttl.map_or_else(|| "none".to_owned(), shown)
+    }
+
+    /// The holders, with their counts where they are not 1.
+    pub(crate) fn holders_shown(&self) -> String {
+        let shown = self.holders.iter().map(|(id, count)| match count {
+            1 => id.clone(),
+            count => format!("{id} x{count}"),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn json(&self, prefix: &str) -> Json {
+        let holders = self.holders.iter().map(|(id, count)| json!({ "id": id, "count": count }));
+        json!({
+            "name": self.name(prefix),
+            "key": self.key,
+            "kind": self.kind.name(),
+            "ttl_ms": self.ttl.map(|ttl| ttl.as_millis() as u64),
+            "waiters": self.waiters,
+            "holders": holders.collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:17";
+
+    fn hash(pairs: &[(&str, &str)]) -> Value {
+        let text = |text: &str| Value::Bytes(text.to_owned().into());
+        let fields = pairs.iter().flat_map(|(field, value)| [text(field), text(value)]);
+        Value::Array(fields.collect())
+    }
+
+    #[test]
+    fn only_the_hash_of_a_lock_is_read_as_one() {
+        let writer = format!("{ID}:write");
+        let (mode, holders) = read_hash(&hash(&[(ID, "2")])).unwrap();
+        assert_eq!((mode, holders), (None, vec![(ID.to_owned(), 2)]));
+        let (mode, holders) = read_hash(&hash(&[("mode", "write"), (&writer, "1")])).unwrap();
+        assert_eq!((mode.as_deref(), holders.len()), (Some("write"), 1));
+        for other in [
+            hash(&[]),
+            hash(&[("mode", "read")]),
+            hash(&[("name", "x"), (ID, "1")]),
+            hash(&[(ID, "x")]),
+            hash(&[("a:1", "1")]),
+        ] {
+            assert!(read_hash(&other).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_no_pattern() {
+        assert_eq!(literally("a*[b]?\\"), "a\\*\\[b\\]\\?\\\\");
+    }
+}

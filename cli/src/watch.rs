@@ -1,0 +1,114 @@
+//! `watch`: the locks that are held, again and again.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    io::{self, IsTerminal},
+};
+
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{
+    args::{Servers, Watch},
+    connection::{config, connect},
+    outcome::{Failure, Outcome, print},
+    survey::{Seen, locks},
+    table::{row, table},
+};
+
+/// Moves to the upper left corner and clears the screen.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+pub(crate) async fn watch(args: Watch, servers: Servers, json: bool) -> Result<Outcome, Failure> {
+    let config = config(&servers)?;
+    let client = connect(&config).await?;
+    let prefix = config.get_prefix();
+    let screen = io::stdout().is_terminal() && !json;
+    let mut ticks = interval(args.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut rates = Rates::default();
+    let mut looks = 0;
+    loop {
+        ticks.tick().await;
+        let seen = locks(&client, prefix, &args.pattern.pattern).await?;
+        let rates = rates.of(&seen);
+        let text = if json {
+            in_json(&seen, &rates, prefix)
+        } else {
+            format!("{}{}\n", if screen { CLEAR } else { "" }, shown(&seen, &rates, prefix))
+        };
+        looks += 1;
+        if !print(&text) || args.count == Some(looks) {
+            return Ok(Outcome::new(0));
+        }
+    }
+}
+
+/// New holders a second, as far as they were seen.
+#[derive(Debug, Default)]
+struct Rates {
+    before: HashMap<String, BTreeSet<String>>,
+    at: Option<Instant>,
+}
+
+impl Rates {
+    /// One rate for each lock. `None` at the first look.
+    fn of(&mut self, seen: &[Seen]) -> Vec<Option<f64>> {
+        let now = Instant::now();
+        let passed = self.at.replace(now).map(|at| (now - at).as_secs_f64());
+        let ids = |lock: &Seen| lock.holders.iter().map(|(id, _)| id.clone()).collect();
+        let holders: HashMap<String, BTreeSet<String>> =
+            seen.iter().map(|lock| (lock.key.clone(), ids(lock))).collect();
+        let before = std::mem::replace(&mut self.before, holders);
+        let none = BTreeSet::new();
+        let rate = |lock: &Seen| {
+            let known = before.get(&lock.key).unwrap_or(&none);
+            let new = lock.holders.iter().filter(|(id, _)| !known.contains(id)).count();
+            passed.map(|passed| new as f64 / passed.max(0.001))
+        };
+        seen.iter().map(rate).collect()
+    }
+}
+
+fn shown(seen: &[Seen], rates: &[Option<f64>], prefix: &str) -> String {
+    let mut rows = vec![row(["NAME", "KIND", "TTL", "WAITERS", "NEW/S", "HOLDERS"])];
+    rows.extend(seen.iter().zip(rates).map(|(lock, rate)| {
+        let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+        let (waiters, ttl) = (lock.waiters.to_string(), lock.ttl_shown());
+        let holders = lock.holders_shown();
+        row([lock.name(prefix), lock.kind.name(), &ttl, &waiters, &rate, &holders])
+    }));
+    table(&rows)
+}
+
+fn in_json(seen: &[Seen], rates: &[Option<f64>], prefix: &str) -> String {
+    let locks = seen.iter().zip(rates).map(|(lock, rate)| {
+        let mut lock = lock.json(prefix);
+        lock["new_holders_per_s"] = json!(rate);
+        lock
+    });
+    format!("{}\n", json!({ "locks": locks.collect::<Vec<_>>() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::Sort;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_counts_new_holders() {
+        let seen = |id: &str| Seen {
+            key: "l".into(),
+            kind: Sort::Lock,
+            holders: vec![(id.to_owned(), 1)],
+            ttl: None,
+            waiters: 0,
+        };
+        let mut rates = Rates::default();
+        assert_eq!(rates.of(&[seen("a")]), [None]);
+        tokio::time::advance(std::time::Duration::from_secs(2)).await;
+        assert_eq!(rates.of(&[seen("b")]), [Some(0.5)]);
+        tokio::time::advance(std::time::Duration::from_secs(2)).await;
+        assert_eq!(rates.of(&[seen("b")]), [Some(0.0)]);
+    }
+}

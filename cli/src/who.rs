@@ -1,0 +1,104 @@
+//! `who`: the holders and the waiters of one lock.
+
+use redisson_lock::{Access, Client, Config, Inspection, Remaining};
+use serde_json::json;
+
+use crate::{
+    args::Name,
+    args::Servers,
+    connection::{config, connect},
+    duration::shown,
+    outcome::{Failure, Outcome, print},
+    survey::{Seen, Sort, look},
+    table::{row, table},
+};
+
+pub(crate) async fn who(
+    Name { name }: Name,
+    servers: Servers,
+    json: bool,
+) -> Result<Outcome, Failure> {
+    let config = config(&servers)?;
+    let client = connect(&config).await?;
+    let seen = seen(&client, &config, &name).await?;
+    let kind = seen.as_ref().map_or(Sort::Lock, |seen| seen.kind);
+    let lock = match kind {
+        Sort::Read | Sort::Write => client.read_write_lock(&name).inspect().await?,
+        // Also the line of a lock that is free.
+        _ => client.fair_lock(&name).inspect().await?,
+    };
+    let waiters = seen.as_ref().map_or(0, |seen| seen.waiters);
+    print(&if json {
+        in_json(&name, kind, &lock, waiters)
+    } else {
+        told(&name, kind, &lock, waiters)
+    });
+    Ok(Outcome::new(0))
+}
+
+/// The lock of this name, if it is held.
+pub(crate) async fn seen(
+    client: &Client,
+    config: &Config,
+    name: &str,
+) -> Result<Option<Seen>, Failure> {
+    let key = format!("{}{name}", config.get_prefix());
+    match client.server_of(&key) {
+        Some(server) => look(&server, &key).await,
+        None => Ok(None),
+    }
+}
+
+fn word(access: Access) -> &'static str {
+    match access {
+        Access::Shared => "shared",
+        Access::Exclusive => "exclusive",
+    }
+}
+
+fn told(name: &str, kind: Sort, lock: &Inspection, listeners: u64) -> String {
+    let left = match lock.remaining {
+        Remaining::Free => "free".to_owned(),
+        Remaining::Held(ttl) => format!("held, for {} if it is not renewed", shown(ttl)),
+        Remaining::WithoutExpiry => "held, without an end".to_owned(),
+    };
+    let name = crate::table::printable(name);
+    let mut text = format!("{name}: {} ({})\n", left, kind.name());
+    let mut rows = Vec::new();
+    for holder in &lock.holders {
+        rows.push(row(["holder", &holder.id, word(holder.access), &format!("x{}", holder.count)]));
+    }
+    for (place, waiter) in (1..).zip(&lock.queue) {
+        let kept = waiter.kept_for.map_or_else(|| "no end".to_owned(), shown);
+        rows.push(row([&format!("waiter {place}"), &waiter.id, "place kept for", &kept]));
+    }
+    text.push_str(&table(&rows));
+    if lock.queue.is_empty() && listeners > 0 {
+        text.push_str(&format!("processes that wait: {listeners}\n"));
+    }
+    text
+}
+
+fn in_json(name: &str, kind: Sort, lock: &Inspection, waiters: u64) -> String {
+    let holders = lock.holders.iter().map(
+        |holder| json!({ "id": holder.id, "count": holder.count, "access": word(holder.access) }),
+    );
+    let queue = lock.queue.iter().map(|waiter| {
+        let kept = waiter.kept_for.map(|kept| kept.as_millis() as u64);
+        json!({ "id": waiter.id, "kept_for_ms": kept })
+    });
+    let ttl = match lock.remaining {
+        Remaining::Held(ttl) => Some(ttl.as_millis() as u64),
+        _ => None,
+    };
+    let value = json!({
+        "name": name,
+        "kind": kind.name(),
+        "held": lock.is_locked(),
+        "ttl_ms": ttl,
+        "waiters": waiters,
+        "holders": holders.collect::<Vec<_>>(),
+        "queue": queue.collect::<Vec<_>>(),
+    });
+    format!("{value}\n")
+}

@@ -1,0 +1,12 @@
+//! The command line on real servers.
+
+#[cfg(target_os = "linux")]
+mod losses;
+#[cfg(target_os = "linux")]
+mod queries;
+#[cfg(target_os = "linux")]
+mod running;
+#[cfg(target_os = "linux")]
+mod signals;
+#[cfg(target_os = "linux")]
+mod stage;
