@@ -145,6 +145,8 @@ pub(crate) struct Whom {
 pub(crate) struct Standby {
     /// The process id of `run`
     pub(crate) run: i32,
+    /// The process group to end, where it is known already
+    pub(crate) group: Option<i32>,
 }
 
 #[derive(Args, Debug)]

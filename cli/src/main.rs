@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let json = cli.json;
     let outcome = match cli.task {
         // These two are processes that `run` starts. They need no runtime.
-        Task::Standby(args) => return run::standby::watch_over(args.run),
+        Task::Standby(args) => return run::standby::watch_over(args.run, args.group),
         Task::Launch(args) => return run::launch::exec_when_told(args.gate, &args.command),
         Task::Run(args) => on_runtime(run::run(args, cli.servers)),
         Task::Who(args) => on_runtime(who::who(args, cli.servers, json)),

@@ -1,10 +1,11 @@
 //! [`Guardian`]: what `run` knows of its standby.
 
-use std::{io, process::Stdio, time::Duration};
+use std::{future::pending, io, process::Stdio, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
+    task::JoinHandle,
     time::{Instant, timeout},
 };
 
@@ -35,7 +36,7 @@ pub(crate) struct Guardian {
 
 /// Why a standby has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+enum Gone {
     /// It has ended the command.
     HasKilled,
     /// It was killed.
@@ -44,12 +45,15 @@ pub(crate) enum Gone {
 
 impl Guardian {
     /// Starts it, and waits until it listens.
-    pub(crate) async fn start() -> Result<Self, Failure> {
+    ///
+    /// With a group it knows that from its first moment on.
+    pub(crate) async fn start(group: Option<Group>) -> Result<Self, Failure> {
         let start = async {
             let mut child = Command::new(program()?)
                 .arg0("redisson-lock")
                 .arg("__standby")
                 .arg(std::process::id().to_string())
+                .args(group.map(|group| group.id().to_string()))
                 .process_group(0)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -100,7 +104,7 @@ impl Guardian {
     }
 
     /// Waits for its end.
-    pub(crate) async fn gone(&mut self) -> Gone {
+    async fn gone(&mut self) -> Gone {
         match self.child.wait().await {
             Ok(status) if status.code() == Some(KILLED) => Gone::HasKilled,
             _ => Gone::Died,
@@ -114,6 +118,72 @@ impl Guardian {
         if timeout(WRITES, self.child.wait()).await.is_err() {
             // It may be stopped.
             let _ = self.child.start_kill();
+        }
+    }
+}
+
+/// The standby of a running command, which is replaced when it dies.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    group: Group,
+    now: Option<Guardian>,
+    next: Option<JoinHandle<Result<Guardian, Failure>>>,
+}
+
+/// What became of a standby.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// It has ended the command.
+    HasKilled,
+    Died,
+    Replaced,
+    /// It died, and there is no other one.
+    Failed(Failure),
+}
+
+impl Watched {
+    pub(crate) fn new(group: Group, standby: Guardian) -> Self {
+        Self { group, now: Some(standby), next: None }
+    }
+
+    /// Waits for the next change. May be dropped at any time.
+    pub(crate) async fn changed(&mut self) -> Change {
+        if let Some(standby) = &mut self.now {
+            if standby.gone().await == Gone::HasKilled {
+                return Change::HasKilled;
+            }
+            self.now = None;
+            self.next = Some(tokio::spawn(Guardian::start(Some(self.group))));
+            return Change::Died;
+        }
+        let Some(next) = &mut self.next else { return pending().await };
+        let started = next.await;
+        self.next = None;
+        match started {
+            Ok(Ok(standby)) => {
+                self.now = Some(standby);
+                Change::Replaced
+            }
+            Ok(Err(failure)) => Change::Failed(failure),
+            Err(error) => Change::Failed(Failure::internal(error.to_string())),
+        }
+    }
+
+    /// See [`Guardian::until`].
+    pub(crate) async fn until(&mut self, until: Instant) {
+        if let Some(standby) = &mut self.now {
+            standby.until(until).await;
+        }
+    }
+
+    /// Ends it. The command has ended.
+    pub(crate) async fn dismiss(mut self) {
+        if let Some(next) = self.next.take() {
+            // When its task ends, so does the standby.
+            next.abort();
+        }
+        if let Some(standby) = self.now.take() {
+            standby.dismiss().await;
         }
     }
 }

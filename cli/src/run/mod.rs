@@ -99,7 +99,7 @@ async fn under_lock(
         }
         Ok(Ended::Stopped) => {
             let text = format!(
-                "run was stopped and the lock {:?} could have been lost: the command was ended",
+                "run was stopped or too slow, and the lock {:?} could have been lost: the command was ended",
                 args.name
             );
             Outcome::new(LOST).with(text)

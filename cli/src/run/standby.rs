@@ -31,13 +31,13 @@ pub(crate) fn monotonic_ms() -> i64 {
     now.map_or(0, |now| now.tv_sec() * 1_000 + now.tv_nsec() / 1_000_000)
 }
 
-pub(crate) fn watch_over(run: i32) -> ExitCode {
+pub(crate) fn watch_over(run: i32, group: Option<i32>) -> ExitCode {
     // What ends others must not end it. What cannot be blocked, `run` notices.
     let _ = SigSet::all().thread_block();
     let (told, lines) = channel();
     thread::spawn(move || read_lines(&told));
     say("ready");
-    let (mut group, mut until) = (None::<Group>, i64::MAX);
+    let (mut group, mut until) = (group.map(Group::led_by), i64::MAX);
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) => match line.split_once(' ') {

@@ -7,7 +7,7 @@ use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use super::{
     group::Group,
-    guardian::{Gone, Guardian},
+    guardian::{Change, Guardian, Watched},
     holding::Holding,
     launch::Launch,
     signals::{Signal, Signals},
@@ -56,7 +56,7 @@ pub(crate) async fn supervise(
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
     let grace = grace(args.grace);
-    let mut standby = Guardian::start().await?;
+    let mut standby = Guardian::start(None).await?;
     // A command that is a `run` itself has to be done before it is killed.
     let inner = grace.min(holding.last_grace()) / 2;
     let launch = Launch::prepare(args, holding, inner.as_millis())?;
@@ -68,6 +68,7 @@ pub(crate) async fn supervise(
     }
     let lent = Lent::to(launch.group);
     let (mut child, group) = launch.go();
+    let mut standby = Watched::new(group, standby);
     let mut words = Vec::new();
     let mut ticks = interval(TELLING);
     let cause = loop {
@@ -81,17 +82,13 @@ pub(crate) async fn supervise(
                 break Cause::NoRenewal;
             },
             signal = signals.next() => break Cause::Signal(signal),
-            gone = standby.gone() => match gone {
-                Gone::HasKilled => break Cause::Stopped,
-                Gone::Died => {
-                    words.push("the standby process was killed: there is a new one".to_owned());
-                    standby = match stand_in(group).await {
-                        Ok(standby) => standby,
-                        Err(failure) => {
-                            group.kill(Instant::now() + KILLED).await;
-                            return Err(failure);
-                        }
-                    };
+            change = standby.changed() => match change {
+                Change::HasKilled => break Cause::Stopped,
+                Change::Died => words.push("the standby process died: there is a new one".to_owned()),
+                Change::Replaced => standby.until(trusted_until(holding)).await,
+                Change::Failed(failure) => {
+                    group.kill(Instant::now() + KILLED).await;
+                    return Err(failure);
                 }
             },
             _ = ticks.tick() => standby.until(trusted_until(holding)).await,
@@ -99,8 +96,8 @@ pub(crate) async fn supervise(
     };
     let cause = match cause {
         Cause::Exited(status) if status.signal() == Some(Signal::SIGKILL as i32) => {
-            match timeout(STANDBY_ENDS, standby.gone()).await {
-                Ok(Gone::HasKilled) => Cause::Stopped,
+            match timeout(STANDBY_ENDS, standby.changed()).await {
+                Ok(Change::HasKilled) => Cause::Stopped,
                 _ => Cause::Exited(status),
             }
         }
@@ -116,13 +113,6 @@ pub(crate) async fn supervise(
         End::By(cause) => by(cause, status, words),
         End::LostMeanwhile(why) => Ended::Lost(why),
     })
-}
-
-/// Another standby, in the place of one that was killed.
-async fn stand_in(group: Group) -> Result<Guardian, Failure> {
-    let mut standby = Guardian::start().await?;
-    standby.watch_over(group).await?;
-    Ok(standby)
 }
 
 /// Until when the standby need not do anything.
@@ -163,7 +153,7 @@ async fn end(
     group: Group,
     holding: &Holding,
     grace: Duration,
-    standby: &mut Guardian,
+    standby: &mut Watched,
 ) -> End {
     match cause {
         // The lock may be another's already.

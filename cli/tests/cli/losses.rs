@@ -15,7 +15,7 @@ use crate::stage::{
 /// How many losses are tried at the same time.
 const AT_ONCE: usize = 10;
 
-/// While the machine stands still for so long, nothing can be ended in time. Such a round is tried again.
+/// When the machine stands still for so long, nothing may be ended in time. Such a round is tried again.
 const STANDSTILL: Duration = Duration::from_millis(300);
 
 /// One loss: the network between `run` and the server is cut. `None`: the machine stood still.
@@ -32,7 +32,7 @@ async fn lost_by_a_cut(round: usize) -> Option<()> {
     let seen = watch_the_end(&redis, LOCK, &members).await;
     println!("round {round}: longest pause {:?}, violated {}", seen.pause, seen.violated);
     let done = one.end().await;
-    if seen.pause > STANDSTILL {
+    if seen.violated && seen.pause > STANDSTILL {
         return None;
     }
     assert!(!seen.violated, "round {round}: the lock was free while the command ran");
@@ -54,7 +54,7 @@ async fn the_group_ends_before_a_lock_that_cannot_be_renewed_is_free() {
                 None => stood_still += 1,
             }
         }
-        assert!(stood_still <= 10 * losses, "the machine stands still too often for this test");
+        assert!(stood_still <= losses, "the machine stands still too often for this test");
     }
     println!("{done} losses, {stood_still} more while the machine stood still");
 }
