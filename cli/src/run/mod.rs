@@ -14,7 +14,7 @@
 //! | [`launch`] | the command is started when all else is ready |
 //! | [`standby`], [`guardian`] | the standby process; what `run` knows of it |
 //! | [`signals`] | the signals that `run` hands on |
-//! | [`supervise`] | the command, from its start to the end of its group |
+//! | [`mod@supervise`] | the command, from its start to the end of its group |
 //! | [`terminal`] | a command of a terminal reads from it |
 
 mod group;
