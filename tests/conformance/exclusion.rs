@@ -93,7 +93,7 @@ async fn locks_of_other_names_are_free(pair: &Pair) {
     here.unlock().await;
     there.unlock().await;
 
-    let load = Load::new(8, TIME / 4).each();
+    let load = Load::new(8, TIME / 2).each();
     let report = pair.a("many").run(&load).await;
     assert!(report.min_per_owner > 0, "{report:#?}");
     assert_eq!((report.errors, report.refused), (0, 0), "{report:#?}");

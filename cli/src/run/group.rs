@@ -1,6 +1,6 @@
 //! [`Group`]: the process group of a command.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, io, thread, time::Duration};
 
 use nix::{
     errno::Errno,
@@ -39,7 +39,21 @@ impl Group {
     }
 
     /// Whether a member is alive. A process that has ended and that nobody waits for is not.
+    ///
+    /// A process that forks and ends while this looks may hide its child. A group that is seen to
+    /// have ended twice is therefore killed, which no child escapes, and looked at again.
     pub(crate) fn is_alive(self) -> bool {
+        if self.is_seen_alive() || self.is_seen_alive() {
+            return true;
+        }
+        match killpg(self.0, Signal::SIGKILL) {
+            Err(Errno::ESRCH) => false,
+            _ => self.is_seen_alive(),
+        }
+    }
+
+    /// One look.
+    fn is_seen_alive(self) -> bool {
         match killpg(self.0, None) {
             Err(Errno::ESRCH) => false,
             _ => living_member(self.0).unwrap_or(true),
@@ -83,27 +97,58 @@ impl Group {
 /// Whether the group has a member that has not ended. `None`: the system does not show it.
 fn living_member(group: Pid) -> Option<bool> {
     let processes = fs::read_dir("/proc").ok()?;
-    let mut seen_any = false;
+    let (mut is_any_seen, mut is_any_hidden) = (false, false);
     for process in processes.flatten() {
         let name = process.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let Some((state, its_group)) = stat(pid) else { continue };
-        seen_any = true;
-        if its_group == group.as_raw() && !matches!(state, 'Z' | 'X') {
-            return Some(true);
+        match stat(pid) {
+            Ok(stat) if stat.group == group.as_raw() && !stat.has_ended() => return Some(true),
+            Ok(_) => is_any_seen = true,
+            Err(error) if is_gone(&error) => {}
+            Err(_) => is_any_hidden = true,
         }
     }
-    seen_any.then_some(false)
+    (is_any_seen && !is_any_hidden).then_some(false)
 }
 
-/// The state of a process and its process group, where the system shows them.
-pub(crate) fn stat(pid: i32) -> Option<(char, i32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may have spaces and brackets.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?.chars().next()?;
-    let group = fields.nth(1)?.parse().ok()?;
-    Some((state, group))
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
+}
+
+/// What the system shows of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    state: char,
+    group: i32,
+    threads: u32,
+}
+
+impl Stat {
+    /// Whether it waits for its parent, or is gone. While it has other threads they run on.
+    fn has_ended(self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
+    }
+
+    /// Whether it was stopped, by SIGSTOP or the like.
+    pub(crate) fn is_stopped(self) -> bool {
+        self.state == 'T'
+    }
+}
+
+/// Reads what the system shows of a process.
+pub(crate) fn stat(pid: i32) -> io::Result<Stat> {
+    parse(&fs::read(format!("/proc/{pid}/stat"))?).ok_or(io::ErrorKind::InvalidData.into())
+}
+
+/// The name, in brackets, is any bytes, brackets too. Fields are counted from behind it.
+fn parse(stat: &[u8]) -> Option<Stat> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let fields: Vec<_> = str::from_utf8(&stat[end + 1..]).ok()?.split_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        group: fields.get(2)?.parse().ok()?,
+        threads: fields.get(17)?.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -122,6 +167,21 @@ mod tests {
         assert!(group.is_alive(), "the member lives on");
         group.kill_and_wait();
         assert!(!group.is_alive());
+    }
+
+    #[test]
+    fn a_name_may_be_any_bytes() {
+        let stat = b"12 (a b) Z 1 \xc3) S 1 34 34 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 5 0 99";
+        assert_eq!(parse(stat), Some(Stat { state: 'S', group: 34, threads: 5 }));
+        assert_eq!(parse(b"12 (a"), None);
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_alive_while_others_run() {
+        let stat = |state, threads| Stat { state, group: 34, threads };
+        assert!(!stat('Z', 2).has_ended());
+        assert!(stat('Z', 1).has_ended());
+        assert!(!stat('T', 1).has_ended());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use nix::{
     time::{ClockId, clock_gettime},
 };
 
-use super::group::{Group, stat};
+use super::group::{Group, Stat, stat};
 
 /// How often it looks at `run` and at the clock.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,7 +52,7 @@ pub(crate) fn watch_over(run: i32, group: Option<i32>) -> ExitCode {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        let is_stopped = stat(run).is_some_and(|(state, _)| state == 'T');
+        let is_stopped = stat(run).is_ok_and(Stat::is_stopped);
         if is_stopped || monotonic_ms() >= until {
             break;
         }
