@@ -26,7 +26,7 @@ pub(crate) struct Cli {
     pub(crate) task: Task,
 }
 
-const EXIT_CODES: &str = "Exit codes: 64 usage, 69 no Redis, 70 internal, 74 lock lost, 75 lock not \
+const EXIT_CODES: &str = "Exit codes: 64 usage, 65 not such a lock, 69 no Redis, 70 internal, 74 lock lost, 75 lock not \
                           got, 78 configuration; `run` hands on that of its command";
 
 /// Where the locks are.
@@ -83,6 +83,9 @@ pub(crate) struct Run {
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+    /// Whether stderr is JSON.
+    #[arg(skip)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -163,8 +166,8 @@ impl Cli {
         let json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
         Self::try_parse().map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                crate::outcome::print(&error.render().to_string());
-                Ending(Outcome::new(0))
+                let printed = crate::outcome::print(&error.render().to_string());
+                Ending(printed.map_or_else(Outcome::from, |_| Outcome::new(0)))
             }
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending(
                 Outcome::new(USAGE)

@@ -84,7 +84,7 @@ pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Fail
     findings.push(rights(&client).await);
     findings.push(round_trip(&client, &config).await?);
     let _ = timeout(Duration::from_secs(2), client.close()).await;
-    print(&if json { in_json(&findings) } else { told(&findings) });
+    print(&if json { in_json(&findings) } else { told(&findings) })?;
     let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
     Ok(Outcome::new(if bad { UNWELL } else { 0 }))
 }

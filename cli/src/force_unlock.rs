@@ -41,9 +41,9 @@ pub(crate) async fn force_unlock(
     };
     let _ = client.close().await;
     if json {
-        print(&format!("{}\n", json!({ "name": args.name, "freed": freed })));
+        print(&format!("{}\n", json!({ "name": args.name, "freed": freed })))?;
     } else if freed {
-        print("freed\n");
+        print("freed\n")?;
     }
     Ok(match (freed, holder) {
         (true, _) => Outcome::new(0),

@@ -13,6 +13,8 @@ use serde_json::json;
 
 /// The command line makes no sense. (EX_USAGE of sysexits.h, as those below.)
 pub(crate) const USAGE: u8 = 64;
+/// The key is not a lock of this kind.
+pub(crate) const WRONG_KIND: u8 = 65;
 /// Redis cannot be reached, or refuses.
 pub(crate) const NO_REDIS: u8 = 69;
 /// Something that should not happen.
@@ -48,7 +50,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match error {
             Error::Config(_) => CONFIG,
-            Error::Invalid(_) | Error::WrongKind { .. } => USAGE,
+            Error::Invalid(_) => USAGE,
+            Error::WrongKind { .. } => WRONG_KIND,
             Error::NotHeld { .. } => LOST,
             Error::NotReplicated { .. } => NOT_GOT,
             Error::Redis(_) => NO_REDIS,
@@ -115,8 +118,12 @@ fn say(lines: String) {
     let _ = told.recv_timeout(TELLING);
 }
 
-/// Writes to stdout. `false`: nobody reads it any more.
-pub(crate) fn print(text: &str) -> bool {
+/// Writes to stdout. `false`: nobody reads it any more, which is no failure.
+pub(crate) fn print(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::internal(format!("stdout cannot be written: {error}"))),
+    }
 }

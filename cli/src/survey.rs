@@ -66,9 +66,10 @@ pub(crate) async fn ls(pattern: Pattern, servers: Servers, json: bool) -> Result
     let prefix = config.get_prefix();
     let locks = locks(&client, prefix, &pattern.pattern).await?;
     if json {
-        locks.iter().all(|lock| print(&format!("{}\n", lock.json(prefix))));
+        let lines: String = locks.iter().map(|lock| format!("{}\n", lock.json(prefix))).collect();
+        print(&lines)?;
     } else {
-        print(&listing(&locks, prefix));
+        print(&listing(&locks, prefix))?;
     }
     Ok(Outcome::new(0))
 }

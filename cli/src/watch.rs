@@ -38,7 +38,7 @@ pub(crate) async fn watch(args: Watch, servers: Servers, json: bool) -> Result<O
             format!("{}{}\n", if screen { CLEAR } else { "" }, shown(&seen, &rates, prefix))
         };
         looks += 1;
-        if !print(&text) || args.count == Some(looks) {
+        if !print(&text)? || args.count == Some(looks) {
             return Ok(Outcome::new(0));
         }
     }

@@ -32,7 +32,7 @@ pub(crate) async fn who(
         in_json(&name, kind, &lock, waiters)
     } else {
         told(&name, kind, &lock, waiters)
-    });
+    })?;
     Ok(Outcome::new(0))
 }
 

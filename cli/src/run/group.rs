@@ -52,6 +52,12 @@ impl Group {
         }
     }
 
+    /// Whether its leader was stopped: by SIGSTOP, by Ctrl-Z, or because it uses a terminal that is
+    /// not its own.
+    pub(crate) fn is_stopped(self) -> bool {
+        stat(self.id()).is_ok_and(Stat::is_stopped)
+    }
+
     /// One look.
     fn is_seen_alive(self) -> bool {
         match killpg(self.0, None) {

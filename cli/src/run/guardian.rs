@@ -103,6 +103,15 @@ impl Guardian {
             .map_err(|_| io::ErrorKind::TimedOut)?
     }
 
+    /// Whether it has ended the command, or is about to.
+    async fn has_killed(&mut self) -> bool {
+        let asked = self.write("asked\n").await;
+        if asked.is_ok() && self.expect("no").await.is_ok() {
+            return false;
+        }
+        self.gone().await == Gone::HasKilled
+    }
+
     /// Waits for its end.
     async fn gone(&mut self) -> Gone {
         match self.child.wait().await {
@@ -167,6 +176,12 @@ impl Watched {
             Ok(Err(failure)) => Change::Failed(failure),
             Err(error) => Change::Failed(Failure::internal(error.to_string())),
         }
+    }
+
+    /// Whether it has ended the command. Asks for this long at most.
+    pub(crate) async fn has_killed(&mut self, most: Duration) -> bool {
+        let Some(standby) = &mut self.now else { return false };
+        timeout(most, standby.has_killed()).await.unwrap_or(false)
     }
 
     /// See [`Guardian::until`].

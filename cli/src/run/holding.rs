@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redisson_lock::{Client, Error, FencedGuard, LockGuard, Loss};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     args::{Kind, Run},
@@ -18,6 +18,8 @@ const LONGEST_MARGIN: Duration = Duration::from_secs(2);
 pub(crate) struct Holding {
     guard: Guard,
     margin: Duration,
+    /// How often to ask for a hold that no renewal asks for.
+    looks: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,8 @@ impl Holding {
             }
         };
         let margin = margin(args.lease.unwrap_or(watchdog));
-        Ok(guard.map(|guard| Self { guard, margin }))
+        let looks = args.lease.map(|lease| (lease / 3).min(watchdog / 3));
+        Ok(guard.map(|guard| Self { guard, margin, looks }))
     }
 
     pub(crate) fn guard(&self) -> &LockGuard {
@@ -84,8 +87,22 @@ impl Holding {
         self.margin / 3
     }
 
+    /// Waits for the loss.
     pub(crate) async fn lost(&self) -> Loss {
-        self.guard().lost().await
+        let Some(pause) = self.looks else { return self.guard().lost().await };
+        tokio::select! {
+            why = self.guard().lost() => why,
+            why = self.found_lost(pause) => why,
+        }
+    }
+
+    async fn found_lost(&self, pause: Duration) -> Loss {
+        loop {
+            sleep(pause).await;
+            if let Err(Error::NotHeld { why }) = self.guard().check().await {
+                return why;
+            }
+        }
     }
 
     pub(crate) async fn release(self) -> Result<(), Error> {

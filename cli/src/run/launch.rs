@@ -9,7 +9,7 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::process::CommandExt,
     },
-    process::{Command, ExitCode, Stdio},
+    process::{Command, Stdio},
 };
 
 use nix::{
@@ -19,7 +19,10 @@ use nix::{
 use tokio::process::Child;
 
 use super::{group::Group, holding::Holding};
-use crate::{args::Run, outcome::Failure};
+use crate::{
+    args::Run,
+    outcome::{Failure, Outcome},
+};
 
 /// As in shells.
 const NOT_FOUND: u8 = 127;
@@ -51,6 +54,7 @@ impl Launch {
             .arg0("redisson-lock")
             .arg("__launch")
             .arg(gate.as_raw_fd().to_string())
+            .args(args.json.then_some("--json"))
             .arg("--")
             .args(&args.command)
             .env("REDISSON_LOCK_NAME", &args.name)
@@ -82,8 +86,8 @@ fn gate() -> nix::Result<(OwnedFd, OwnedFd)> {
     Ok((gate, opener))
 }
 
-/// Becomes the command when the gate opens.
-pub(crate) fn exec_when_told(gate: i32, command: &[OsString]) -> ExitCode {
+/// Becomes the command when the gate opens. Returns why it could not.
+pub(crate) fn exec_when_told(gate: i32, command: &[OsString]) -> Outcome {
     let mut told = [0];
     // It is opened anew, because the number alone is no safe handle.
     let open = File::open(format!("/dev/fd/{gate}"));
@@ -91,13 +95,13 @@ pub(crate) fn exec_when_told(gate: i32, command: &[OsString]) -> ExitCode {
     match open.and_then(|mut gate| gate.read_exact(&mut told)) {
         Ok(()) => {}
         // `run` has ended, or has lost the lock.
-        Err(_) => return ExitCode::from(NOT_EXECUTABLE),
+        Err(_) => return Outcome::new(NOT_EXECUTABLE),
     }
-    let [program, arguments @ ..] = command else { return ExitCode::from(NOT_FOUND) };
+    let [program, arguments @ ..] = command else { return Outcome::new(NOT_FOUND) };
     let error = Command::new(program).args(arguments).exec();
-    let _ = writeln!(io::stderr(), "redisson-lock: {}: {error}", program.to_string_lossy());
-    ExitCode::from(match error.kind() {
+    let code = match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
-    })
+    };
+    Outcome::new(code).with(format!("{}: {error}", program.to_string_lossy()))
 }

@@ -1,8 +1,8 @@
 //! The standby: a process that ends the command when `run` cannot: when it is killed or stopped, or
 //! so slow that the lock would be lost.
 //!
-//! It reads lines from `run`: `group <id>`, `until <ms of the monotonic clock>`, `done`. Its own end,
-//! and that of the pipe, is noticed on the other side.
+//! It reads lines from `run`: `group <id>`, `until <ms of the monotonic clock>`, `done`, and `asked`,
+//! whether it has killed the group. Its own end, and that of the pipe, is noticed on the other side.
 
 use std::{
     io::{self, BufRead, Write},
@@ -47,6 +47,7 @@ pub(crate) fn watch_over(run: i32, group: Option<i32>) -> ExitCode {
                 }
                 Some(("until", ms)) => until = ms.parse().unwrap_or(until),
                 _ if line == "done" => return ExitCode::SUCCESS,
+                _ if line == "asked" => say("no"),
                 _ => {}
             },
             Err(RecvTimeoutError::Timeout) => {}

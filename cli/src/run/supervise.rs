@@ -3,7 +3,10 @@
 use std::{env, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use redisson_lock::{Error, Loss};
-use tokio::time::{Instant, interval, sleep_until, timeout};
+use tokio::{
+    process::Child,
+    time::{Instant, interval, sleep_until},
+};
 
 use super::{
     group::Group,
@@ -21,8 +24,11 @@ const TELLING: Duration = Duration::from_millis(250);
 /// How long a killed group of a lost lock is waited for.
 const KILLED: Duration = Duration::from_secs(10);
 
-/// How long a standby that has killed the command takes to say so.
+/// How long a standby may take to say whether it has killed the command.
 const STANDBY_ENDS: Duration = Duration::from_secs(2);
+
+/// So many times in a row the command has to be seen stopped.
+const HALTED: u32 = 2;
 
 /// How the command ended.
 #[derive(Debug)]
@@ -46,7 +52,10 @@ enum Cause {
     Lost(Loss),
     /// The trust is about to end.
     NoRenewal,
+    /// The standby has ended it.
     Stopped,
+    /// The command was stopped, and would keep the lock for ever.
+    Halted,
 }
 
 /// Runs the command. When it returns, nothing of its group is left.
@@ -71,13 +80,15 @@ pub(crate) async fn supervise(
     let mut standby = Watched::new(group, standby);
     let mut words = Vec::new();
     let mut ticks = interval(TELLING);
+    let mut halts = 0;
+    let mut lost = Box::pin(holding.lost());
     let cause = loop {
         tokio::select! {
             biased;
             exited = child.wait() => break Cause::Exited(
                 exited.map_err(|error| Failure::internal(format!("waiting failed: {error}")))?,
             ),
-            why = holding.lost() => break Cause::Lost(why),
+            why = &mut lost => break Cause::Lost(why),
             () = sleep_until(holding.ends_at()) => if holding.ends_at() <= Instant::now() {
                 break Cause::NoRenewal;
             },
@@ -91,21 +102,28 @@ pub(crate) async fn supervise(
                     return Err(failure);
                 }
             },
-            _ = ticks.tick() => standby.until(trusted_until(holding)).await,
+            _ = ticks.tick() => {
+                standby.until(trusted_until(holding)).await;
+                halts = if group.is_stopped() { halts + 1 } else { 0 };
+                if halts == HALTED {
+                    break Cause::Halted;
+                }
+            }
         }
     };
+    drop(lost);
     let cause = match cause {
         Cause::Exited(status) if status.signal() == Some(Signal::SIGKILL as i32) => {
-            match timeout(STANDBY_ENDS, standby.changed()).await {
-                Ok(Change::HasKilled) => Cause::Stopped,
-                _ => Cause::Exited(status),
+            match standby.has_killed(STANDBY_ENDS).await {
+                true => Cause::Stopped,
+                false => Cause::Exited(status),
             }
         }
         // It is unknown whether the command ended before.
         Cause::Exited(_) if !holding.guard().is_held() => Cause::Lost(holding.lost().await),
         cause => cause,
     };
-    let ended = end(cause, group, holding, grace, &mut standby).await;
+    let ended = end(cause, group, &mut child, holding, grace, &mut standby).await;
     let status = child.wait().await.ok();
     drop(lent);
     standby.dismiss().await;
@@ -151,6 +169,7 @@ enum End {
 async fn end(
     cause: Cause,
     group: Group,
+    child: &mut Child,
     holding: &Holding,
     grace: Duration,
     standby: &mut Watched,
@@ -170,6 +189,7 @@ async fn end(
             return End::By(cause);
         }
         Cause::Signal(signal) => group.signal(signal),
+        Cause::Halted => group.signal(Signal::SIGTERM),
         Cause::Exited(_) => {
             if !group.is_alive() {
                 return End::By(cause);
@@ -186,11 +206,15 @@ async fn end(
         }
     };
     tokio::pin!(gently);
+    let mut lost = Box::pin(holding.lost());
+    let mut is_reaped = false;
     loop {
         tokio::select! {
             biased;
             () = &mut gently => return End::By(cause),
-            why = holding.lost() => {
+            // Where a system shows no processes, one that nobody waits for would seem to live.
+            _ = child.wait(), if !is_reaped => is_reaped = true,
+            why = &mut lost => {
                 group.kill(Instant::now() + KILLED).await;
                 return match cause {
                     // It has ended under its lock.
@@ -215,6 +239,10 @@ fn by(cause: Cause, status: Option<ExitStatus>, words: Vec<String>) -> Ended {
         Cause::Lost(why) => Ended::Lost(why),
         Cause::NoRenewal => Ended::Lost(Loss::Expired),
         Cause::Stopped => Ended::Stopped,
+        Cause::Halted => {
+            let text = "the command was stopped, and would have kept the lock: it was ended";
+            Ended::Done { code: 128 + Signal::SIGTSTP as u8, words: vec![text.to_owned()] }
+        }
         Cause::Exited(status) => Ended::Done { code: code(status), words },
         Cause::Signal(signal) => {
             let killed = status.is_none_or(|it| it.signal() == Some(Signal::SIGKILL as i32));

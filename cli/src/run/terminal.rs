@@ -1,11 +1,15 @@
 //! A command that is started from a terminal becomes its foreground group, so that it can read from
-//! it, and gets the signals of its keys.
+//! it, and gets the signals of its keys. Not so in a pipe or a script: other programs of the
+//! terminal's foreground would then be in the background.
 
-use std::{io, thread};
+use std::{
+    io::{self, IsTerminal},
+    thread,
+};
 
 use nix::{
     sys::signal::{SigSet, Signal},
-    unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp},
+    unistd::{Pid, getpgrp, getpid, tcgetpgrp, tcsetpgrp},
 };
 
 use super::group::Group;
@@ -18,7 +22,8 @@ impl Lent {
     /// `None`: there is no terminal, or it is not ours to lend.
     pub(crate) fn to(group: Group) -> Option<Self> {
         let ours = tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp());
-        (ours && set_foreground(Pid::from_raw(group.id()))).then_some(Self)
+        let alone = getpgrp() == getpid() && io::stdout().is_terminal();
+        (ours && alone && set_foreground(Pid::from_raw(group.id()))).then_some(Self)
     }
 }
 

@@ -57,7 +57,7 @@ async fn who_shows_holders_and_waiters() {
     // What is no lock is told to be none.
     let _: Value = stage.redis().query(cmd("SET").arg("text").arg("x"));
     let wrong = stage.done(&["who", "text"]);
-    assert_eq!((code(&wrong), err(&wrong).lines().count()), (64, 1), "{wrong:?}");
+    assert_eq!((code(&wrong), err(&wrong).lines().count()), (65, 1), "{wrong:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

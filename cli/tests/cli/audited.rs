@@ -1,0 +1,107 @@
+//! What an audit found: members of a group that were not seen, a lock with a lease that was gone, commands that were
+//! stopped, words that were wrong.
+
+use std::{ffi::OsString, fs, fs::File, os::unix::ffi::OsStringExt, thread::sleep, time::Duration};
+
+use harness::redis::cmd;
+
+use crate::stage::{LOCK, Running, Stage, any_runs, code, err, members, numbers};
+
+/// The system cuts names after 15 bytes, also within a character.
+#[test]
+fn a_member_is_ended_whatever_its_name() {
+    let stage = Stage::new();
+    let name = OsString::from_vec(b"aaaaaaaaaaaaaa\xc3\xa9".to_vec());
+    let program = stage.file("").join(&name);
+    fs::copy("/bin/sleep", &program).unwrap();
+    let file = stage.file("member");
+    let script = format!("'{}' 600 & echo $! >{}; sleep 0.3", program.display(), file.display());
+    let done = stage.done(&["run", "--grace", "1s", LOCK, "--", "sh", "-c", &script]);
+    assert_eq!(code(&done), 0, "{done:?}");
+    assert!(!any_runs(&numbers(&file).unwrap()));
+}
+
+/// Each process starts the next and ends: one that lists processes and then looks at each may see none of them.
+#[test]
+fn a_group_that_forks_all_the_time_is_ended_before_the_lock_is_free() {
+    let stage = Stage::new();
+    let (steps, script) = (stage.file("steps"), stage.file("chain"));
+    let text = format!(
+        "printf x >>{}\n[ $1 -eq 0 ] || sh {} $(($1 - 1)) &\n",
+        steps.display(),
+        script.display()
+    );
+    fs::write(&script, text).unwrap();
+    for _ in 0..5 {
+        let script = format!("trap '' TERM; sh {} 3000 & exit 0", script.display());
+        let done = stage.done(&["run", "--grace", "200ms", LOCK, "--", "sh", "-c", &script]);
+        assert_eq!(code(&done), 0, "{done:?}");
+        let size = || fs::metadata(&steps).unwrap().len();
+        let at_its_end = size();
+        sleep(Duration::from_millis(200));
+        assert_eq!(size(), at_its_end, "it works on");
+    }
+}
+
+/// No renewal notices it.
+#[tokio::test]
+async fn a_lock_with_a_lease_that_is_gone_ends_the_command() {
+    let stage = Stage::new();
+    let (script, file) = stage.family("member", true);
+    let running =
+        Running::start(stage.cli(&["run", "--lease", "30s", LOCK, "--", "sh", "-c", &script]));
+    let members = members(&file).await;
+    let _: u64 = stage.redis().query(cmd("DEL").arg(LOCK));
+    let done = running.end().await;
+    assert_eq!(code(&done), 74, "{done:?}");
+    assert!(err(&done).contains("was removed"), "{done:?}");
+    assert!(!any_runs(&members));
+}
+
+/// It would hold the lock for ever.
+#[test]
+fn a_command_that_is_stopped_is_ended() {
+    let stage = Stage::new();
+    let file = stage.file("went on");
+    let script = format!("kill -TSTP $$; touch {}", file.display());
+    let done = stage.done(&["run", LOCK, "--", "sh", "-c", &script]);
+    assert_eq!(code(&done), 148, "{done:?}");
+    assert!(err(&done).contains("was stopped"), "{done:?}");
+    assert!(!file.exists());
+    assert!(!stage.redis().exists(LOCK));
+}
+
+#[test]
+fn a_command_that_was_killed_by_another_is_not_said_to_be_too_slow() {
+    let stage = Stage::new();
+    let done = stage.done(&["run", "--watchdog", "6s", LOCK, "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!((code(&done), err(&done)), (137, String::new()), "{done:?}");
+}
+
+#[test]
+fn all_that_is_said_on_stderr_is_json() {
+    let stage = Stage::new();
+    let done = stage.done(&["--json", "run", LOCK, "--", "no-such-command"]);
+    assert_eq!(code(&done), 127, "{done:?}");
+    let said: serde_json::Value = serde_json::from_str(err(&done).trim()).unwrap();
+    assert_eq!(said["code"], 127);
+}
+
+#[test]
+fn what_cannot_be_printed_is_a_failure() {
+    let stage = Stage::new();
+    for line in [&["ls"][..], &["who", LOCK], &["doctor"], &["watch"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let done = stage.cli(line).stdout(full).output().unwrap();
+        assert_eq!(code(&done), 70, "{line:?}: {done:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_no_such_lock_has_a_code_of_its_own() {
+    let stage = Stage::new();
+    let _: () = stage.redis().query(cmd("SET").arg(LOCK).arg("x"));
+    let done = stage.done(&["run", LOCK, "--", "true"]);
+    assert_eq!(code(&done), 65, "{done:?}");
+    assert!(err(&done).contains("is not a lock of this kind"), "{done:?}");
+}
