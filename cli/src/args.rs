@@ -169,11 +169,15 @@ impl Cli {
                 let printed = crate::outcome::print(&error.render().to_string());
                 Ending(printed.map_or_else(Outcome::from, |_| Outcome::new(0)))
             }
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending(
-                Outcome::new(USAGE)
-                    .with("no subcommand: run, who, ls, watch, force-unlock or doctor is needed")
-                    .in_json(json),
-            ),
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+                Ending(
+                    Outcome::new(USAGE)
+                        .with(
+                            "no subcommand: run, who, ls, watch, force-unlock or doctor is needed",
+                        )
+                        .in_json(json),
+                )
+            }
             _ => Ending(Outcome::new(USAGE).with(sentence(&error)).in_json(json)),
         })
     }
@@ -197,7 +201,10 @@ fn sentence(error: &Error) -> String {
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
         .filter(|line| !line.is_empty())
         .collect();
-    let said = said.join(" ");
+    let mut said = said.join(" ");
+    if error.kind() == ErrorKind::UnknownArgument && text.contains("redisson-lock run") {
+        said.push_str("; the command of `run` and all of its arguments follow `--`");
+    }
     said.strip_prefix("error: ").unwrap_or(&said).to_owned()
 }
 
@@ -219,12 +226,13 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_one_sentence_with_its_place() {
-        let cases: [(&[&str], &str); 9] = [
+        let cases: [(&[&str], &str); 10] = [
             (&["run", "--wait", "x", "l", "--", "true"], "--wait"),
             (&["run", "--lease", "10ms", "l", "--", "true"], "--lease"),
             (&["run", "--lease", "9s", "--watchdog", "9s", "l", "--", "true"], "--watchdog"),
             (&["run", "--kind", "cow", "l", "--", "true"], "cow"),
             (&["run", "l"], "CMD"),
+            (&["run", "l", "./report.sh"], "follow `--`"),
             (&["run", "", "--", "true"], "name"),
             (&["force-unlock", "l"], "--if-holder"),
             (&["watch", "--interval", "0"], "--interval"),

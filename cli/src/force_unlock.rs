@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     args::{ForceUnlock, Servers},
     connection::{config, connect},
-    outcome::{Failure, Outcome, USAGE, print},
+    outcome::{Failure, Outcome, USAGE, WRONG_KIND, print},
     survey::{Sort, is_holder},
     who::seen,
 };
@@ -25,7 +25,15 @@ pub(crate) async fn force_unlock(
     }
     let config = config(&servers)?;
     let client = connect(&config).await?;
-    let kind = seen(&client, &config, &args.name).await?.map(|seen| seen.kind);
+    let kind = match seen(&client, &config, &args.name).await? {
+        Some(seen) => Some(seen.kind),
+        // Freeing it would delete what somebody else keeps there.
+        None if client.lock(&args.name).is_locked().await? => {
+            let text = format!("the key {:?} is there, but is no lock: it stays", args.name);
+            return Err(Failure::new(WRONG_KIND, text));
+        }
+        None => None,
+    };
     let sides = client.read_write_lock(&args.name);
     let lock = match kind {
         Some(Sort::Write) if holder.is_none_or(|holder| holder.ends_with(":write")) => {

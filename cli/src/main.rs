@@ -38,7 +38,10 @@ fn main() -> ExitCode {
         Task::Launch(args) => {
             return run::launch::exec_when_told(args.gate, &args.command).in_json(json).end();
         }
-        Task::Run(args) => on_runtime(run::run(args::Run { json, ..args }, cli.servers)),
+        Task::Run(args) => {
+            run::signals::unblock();
+            on_runtime(run::run(args::Run { json, ..args }, cli.servers))
+        }
         Task::Who(args) => on_runtime(who::who(args, cli.servers, json)),
         Task::Ls(args) => on_runtime(survey::ls(args, cli.servers, json)),
         Task::Watch(args) => on_runtime(watch::watch(args, cli.servers, json)),

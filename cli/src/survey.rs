@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A hash with more fields is no lock, and is not read.
-const MOST_HOLDERS: i64 = 10_000;
+const MOST_HOLDERS: i64 = 100_000;
 
 /// How many keys are looked at, at the same time.
 const AT_ONCE: usize = 32;

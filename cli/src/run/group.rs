@@ -60,9 +60,12 @@ impl Group {
 
     /// One look.
     fn is_seen_alive(self) -> bool {
-        match killpg(self.0, None) {
-            Err(Errno::ESRCH) => false,
-            _ => living_member(self.0).unwrap_or(true),
+        match (killpg(self.0, None), members(self.0)) {
+            (Err(Errno::ESRCH), _) | (_, Members::Ended) => false,
+            // Of another user, whom the system may hide.
+            (Err(Errno::EPERM), Members::Unseen) => true,
+            (_, Members::Unseen) => false,
+            (_, Members::Alive | Members::Hidden) => true,
         }
     }
 
@@ -100,21 +103,43 @@ impl Group {
     }
 }
 
-/// Whether the group has a member that has not ended. `None`: the system does not show it.
-fn living_member(group: Pid) -> Option<bool> {
-    let processes = fs::read_dir("/proc").ok()?;
-    let (mut is_any_seen, mut is_any_hidden) = (false, false);
+/// What the system shows of the members of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Members {
+    /// At least one has not ended.
+    Alive,
+    /// All that are seen have ended.
+    Ended,
+    /// None is seen.
+    Unseen,
+    /// Some processes are not shown.
+    Hidden,
+}
+
+fn members(group: Pid) -> Members {
+    let Ok(processes) = fs::read_dir("/proc") else { return Members::Hidden };
+    let mut seen = Members::Unseen;
+    let mut is_any_shown = false;
     for process in processes.flatten() {
         let name = process.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
         match stat(pid) {
-            Ok(stat) if stat.group == group.as_raw() && !stat.has_ended() => return Some(true),
-            Ok(_) => is_any_seen = true,
+            Ok(stat) => {
+                is_any_shown = true;
+                if stat.group == group.as_raw() {
+                    if !stat.has_ended() {
+                        return Members::Alive;
+                    }
+                    if seen == Members::Unseen {
+                        seen = Members::Ended;
+                    }
+                }
+            }
             Err(error) if is_gone(&error) => {}
-            Err(_) => is_any_hidden = true,
+            Err(_) => seen = Members::Hidden,
         }
     }
-    (is_any_seen && !is_any_hidden).then_some(false)
+    if is_any_shown { seen } else { Members::Hidden }
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -6,7 +6,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
     task::JoinHandle,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -21,6 +21,10 @@ const ANSWERS: Duration = Duration::from_secs(20);
 
 /// How long one line may take.
 const WRITES: Duration = Duration::from_millis(200);
+
+/// How often to try to start another standby, and the pause in between.
+const AGAIN: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// A change of the end of trust that the standby need not know, in ms.
 const SAME: i64 = 20;
@@ -158,11 +162,12 @@ impl Watched {
     /// Waits for the next change. May be dropped at any time.
     pub(crate) async fn changed(&mut self) -> Change {
         if let Some(standby) = &mut self.now {
-            if standby.gone().await == Gone::HasKilled {
+            let gone = standby.gone().await;
+            self.now = None;
+            if gone == Gone::HasKilled {
                 return Change::HasKilled;
             }
-            self.now = None;
-            self.next = Some(tokio::spawn(Guardian::start(Some(self.group))));
+            self.next = Some(tokio::spawn(start_again(self.group)));
             return Change::Died;
         }
         let Some(next) = &mut self.next else { return pending().await };
@@ -201,6 +206,17 @@ impl Watched {
             standby.dismiss().await;
         }
     }
+}
+
+/// Starts another one, and tries again for a while: what killed the last may be short of memory.
+async fn start_again(group: Group) -> Result<Guardian, Failure> {
+    for _ in 0..AGAIN {
+        match Guardian::start(Some(group)).await {
+            Ok(standby) => return Ok(standby),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+    Guardian::start(Some(group)).await
 }
 
 fn failed(error: io::Error) -> Failure {

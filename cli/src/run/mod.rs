@@ -21,7 +21,7 @@ mod group;
 mod guardian;
 mod holding;
 pub(crate) mod launch;
-mod signals;
+pub(crate) mod signals;
 pub(crate) mod standby;
 mod supervise;
 mod terminal;
@@ -37,8 +37,11 @@ use self::{
 use crate::{
     args::{Run, Servers},
     connection::{config, connect},
-    outcome::{Failure, LOST, NOT_GOT, Outcome},
+    outcome::{CONFIG, Failure, LOST, NOT_GOT, Outcome},
 };
+
+/// A command could not be ended within less.
+const LEAST_WATCHDOG: Duration = Duration::from_secs(1);
 
 /// How long to wait for the end of the connections.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -47,6 +50,10 @@ pub(crate) async fn run(args: Run, servers: Servers) -> Result<Outcome, Failure>
     let mut config = config(&servers)?;
     if let Some(watchdog) = args.watchdog {
         config = config.watchdog(watchdog);
+    }
+    if args.lease.is_none() && config.get_watchdog() < LEAST_WATCHDOG {
+        let text = "the watchdog timeout of the configuration is too short for `run`: 1 s or more is needed";
+        return Err(Failure::new(CONFIG, text));
     }
     let mut signals = Signals::listen()?;
     let client = tokio::select! {

@@ -1,5 +1,6 @@
 //! [`Signals`]: those that end `run`, and are handed on to the command.
 
+use nix::sys::signal::SigSet;
 pub(crate) use nix::sys::signal::Signal;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -22,6 +23,11 @@ pub(crate) struct Signals {
     came: mpsc::UnboundedReceiver<Signal>,
     // Keeps the channel open when all signals are ignored.
     _open: mpsc::UnboundedSender<Signal>,
+}
+
+/// Lets them come, whatever this process inherited. Before other threads are started.
+pub(crate) fn unblock() {
+    let _ = ENDING.into_iter().collect::<SigSet>().thread_unblock();
 }
 
 impl Signals {

@@ -123,7 +123,9 @@ pub(crate) async fn supervise(
         Cause::Exited(_) if !holding.guard().is_held() => Cause::Lost(holding.lost().await),
         cause => cause,
     };
-    let ended = end(cause, group, &mut child, holding, grace, &mut standby).await;
+    let ended = end(cause, group, &mut child, holding, grace, &mut standby, signals).await;
+    // It is not of the group any more, or has ended.
+    let _ = child.start_kill();
     let status = child.wait().await.ok();
     drop(lent);
     standby.dismiss().await;
@@ -173,6 +175,7 @@ async fn end(
     holding: &Holding,
     grace: Duration,
     standby: &mut Watched,
+    signals: &mut Signals,
 ) -> End {
     match cause {
         // The lock may be another's already.
@@ -184,7 +187,8 @@ async fn end(
             group.signal(Signal::SIGTERM);
             let limit = Instant::now() + holding.last_grace();
             if !group.ended_by(limit).await {
-                group.kill(Instant::now() + KILLED).await;
+                // A member that cannot be killed keeps the lock, as long as it can be kept.
+                while !group.kill(Instant::now() + KILLED).await && holding.guard().is_held() {}
             }
             return End::By(cause);
         }
@@ -214,6 +218,10 @@ async fn end(
             () = &mut gently => return End::By(cause),
             // Where a system shows no processes, one that nobody waits for would seem to live.
             _ = child.wait(), if !is_reaped => is_reaped = true,
+            signal = signals.next() => group.signal(signal),
+            change = standby.changed() => if matches!(change, Change::Replaced) {
+                standby.until(trusted_until(holding)).await;
+            },
             why = &mut lost => {
                 group.kill(Instant::now() + KILLED).await;
                 return match cause {

@@ -16,20 +16,24 @@ use super::group::Group;
 
 /// The terminal, lent to a command. It is given back on drop.
 #[derive(Debug)]
-pub(crate) struct Lent;
+pub(crate) struct Lent(Pid);
 
 impl Lent {
     /// `None`: there is no terminal, or it is not ours to lend.
     pub(crate) fn to(group: Group) -> Option<Self> {
         let ours = tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp());
         let alone = getpgrp() == getpid() && io::stdout().is_terminal();
-        (ours && alone && set_foreground(Pid::from_raw(group.id()))).then_some(Self)
+        let group = Pid::from_raw(group.id());
+        (ours && alone && set_foreground(group)).then_some(Self(group))
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        set_foreground(getpgrp());
+        // A shell may have taken it meanwhile.
+        if tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == self.0) {
+            set_foreground(getpgrp());
+        }
     }
 }
 

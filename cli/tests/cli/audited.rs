@@ -3,9 +3,12 @@
 
 use std::{ffi::OsString, fs, fs::File, os::unix::ffi::OsStringExt, thread::sleep, time::Duration};
 
-use harness::redis::cmd;
+use harness::{PATIENCE, eventually, redis::cmd};
+use nix::sys::signal::Signal;
 
-use crate::stage::{LOCK, Running, Stage, any_runs, code, err, members, numbers};
+use crate::stage::{
+    LOCK, Running, Stage, all_ended, any_runs, code, err, members, numbers, send, standby_of,
+};
 
 /// The system cuts names after 15 bytes, also within a character.
 #[test]
@@ -104,4 +107,76 @@ fn a_key_that_is_no_such_lock_has_a_code_of_its_own() {
     let done = stage.done(&["run", LOCK, "--", "true"]);
     assert_eq!(code(&done), 65, "{done:?}");
     assert!(err(&done).contains("is not a lock of this kind"), "{done:?}");
+}
+
+#[test]
+fn a_key_that_is_no_lock_is_not_freed() {
+    let stage = Stage::new();
+    let _: u64 = stage.redis().query(cmd("HSET").arg("user:42").arg(&["name", "Ann"]));
+    for whom in [&["--any"][..], &["--if-holder", "54f8b167-e33e-4f87-bd17-57477bb749e1:1"]] {
+        let done = stage.done(&[&["force-unlock", "user:42"], whom].concat());
+        assert_eq!(code(&done), 65, "{done:?}");
+    }
+    assert!(stage.redis().exists("user:42"));
+}
+
+/// The first is one that the command does not end on.
+#[tokio::test]
+async fn each_signal_is_handed_on() {
+    let stage = Stage::new();
+    let file = stage.file("ready");
+    let script = format!(
+        "trap 'touch {0}' INT; trap 'exit 9' TERM; touch {0}.0; while :; do sleep 0.1; done",
+        file.display()
+    );
+    let running =
+        Running::start(stage.cli(&["run", "--grace", "600s", LOCK, "--", "sh", "-c", &script]));
+    let ready = stage.file("ready.0");
+    eventually(PATIENCE, "the command", || ready.exists().then_some(())).await;
+    running.signal(Signal::SIGINT);
+    eventually(PATIENCE, "the first signal", || file.exists().then_some(())).await;
+    running.signal(Signal::SIGTERM);
+    assert_eq!(code(&running.end().await), 9);
+}
+
+#[tokio::test]
+async fn a_standby_that_dies_while_the_command_ends_is_replaced() {
+    let stage = Stage::new();
+    let (script, file) = stage.family("member", true);
+    let running = Running::start(stage.cli(&[
+        "run",
+        "--watchdog",
+        "6s",
+        "--grace",
+        "600s",
+        LOCK,
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]));
+    let members = members(&file).await;
+    running.signal(Signal::SIGTERM);
+    let first = standby_of(running.pid()).await;
+    send(first, Signal::SIGKILL);
+    let next = || async { standby_of(running.pid()).await };
+    while next().await == first {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    running.signal(Signal::SIGKILL);
+    all_ended(&members).await;
+    running.end().await;
+}
+
+#[test]
+fn a_watchdog_of_a_file_that_is_too_short_is_refused() {
+    let stage = Stage::new();
+    let file = stage.file("redisson.yaml");
+    let text = format!(
+        "lockWatchdogTimeout: 100\nsingleServerConfig:\n  address: {}\n",
+        stage.server.url()
+    );
+    fs::write(&file, text).unwrap();
+    let done = stage.done(&["--config", file.to_str().unwrap(), "run", LOCK, "--", "true"]);
+    assert_eq!(code(&done), 78, "{done:?}");
 }
