@@ -2,11 +2,13 @@
 
 use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
+use futures::FutureExt;
+
 use crate::{
     error::Error,
     guard::{LockGuard, SingleGuard},
     locking::{
-        acquire,
+        acquire_anew, acquire_by,
         registry::LockState,
         request::{Bounds, Request},
         share::Share,
@@ -59,7 +61,10 @@ impl<G: SingleGuard> Wanted<G> {
         let needs_token = G::HAS_TOKEN;
         let settings = &engine.settings;
         let request = Request::checked(settings, self.options, owner, lease, bounds, needs_token)?;
-        acquire(state, &request).await
+        match owner {
+            Some(owner) => acquire_by(state, owner, &request).boxed().await,
+            None => acquire_anew(state, &request, None).await,
+        }
     }
 
     /// As [`acquire`](Self::acquire), and adds to an error what was being done to which lock.

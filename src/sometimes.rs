@@ -24,6 +24,7 @@ mod counters {
         "swept: it was too early",
         "attempt: parts with unanswered copies",
         "a copy came too late",
+        "owner: waits for the release of its own hold",
         "attempt: granted, but not trusted any more",
         "undo: it had been granted",
         "a hold is swapped",

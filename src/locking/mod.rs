@@ -40,30 +40,48 @@ pub(crate) mod wait;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use tokio::time::timeout_at;
 
-use self::{attempt::Attempt, registry::LockState, request::Request, share::Share};
+use self::{attempt::Attempt, owned::Way, registry::LockState, request::Request, share::Share};
 use crate::{
+    engine::Lease,
     error::Error,
+    owner::OwnerId,
     protocol::{
         AcquireReply::{Granted, Held},
         Order,
     },
+    redis_error::RedisError,
 };
 
-/// Acquires the lock. `None`: other holders kept it until the bounds were over.
-///
-/// The error is boxed here and in the wait loop: results go through several callers, and are small.
-pub(crate) async fn acquire(
+/// Acquires the lock for an owner, who may hold it already. `None`: other holders kept it until the
+/// bounds were over.
+pub(crate) async fn acquire_by(
     lock: &Arc<LockState>,
+    owner: OwnerId,
     request: &Request,
 ) -> Result<Option<Share>, Box<Error>> {
-    let mut under = None;
-    if let Some(owner) = request.owner {
-        if let Some(share) = owned::reenter(lock, owner, request).boxed().await? {
-            return Ok(Some(share));
+    match owned::begin(lock, owner, request).boxed().await? {
+        Way::Reentered(share) => Ok(Some(share)),
+        Way::Anew { under, due: None } => acquire_anew(lock, request, under).await,
+        Way::Anew { under, due: Some(due) } => {
+            match timeout_at(due, acquire_anew(lock, request, under)).boxed().await {
+                Ok(acquired) => acquired,
+                Err(_) => Err(Error::Redis(RedisError::timed_out()).into()),
+            }
         }
-        under = owned::beside(lock, owner).boxed().await?;
     }
+}
+
+/// Acquires a new outermost hold. `under`: the owner's write hold, under which it wants to read.
+/// `None`: as above.
+///
+/// The error is boxed here and in the wait loop: results go through several callers, and are small.
+pub(crate) async fn acquire_anew(
+    lock: &Arc<LockState>,
+    request: &Request,
+    under: Option<Arc<Lease>>,
+) -> Result<Option<Share>, Box<Error>> {
     let one_answer = request.bounds.is_one_answer();
     // Where the server keeps the line, every waiter stands in it. Local waiters may be waiting for
     // the very hold under which this caller wants to read.

@@ -1,5 +1,8 @@
 //! Acquisitions by an owner that already holds the lock, or the other side of a read/write lock: which
 //! are re-entries, and which are refused.
+//!
+//! A hold that no guard is left of is being released. Its owner waits for the release, and then
+//! acquires as a newcomer: a re-entry would pass the callers in line.
 
 use std::sync::Arc;
 
@@ -11,73 +14,139 @@ use crate::{
     locking::{hold::Hold, registry::LockState, request::Request, share::Share},
     owner::OwnerId,
     protocol::Side,
+    redis_error::RedisError,
+    sometimes::sometimes,
 };
 
-/// Re-enters the lock for an owner that holds it. `None`: the owner does not hold it.
-pub(crate) async fn reenter(
+/// How an owner acquires the lock.
+pub(crate) enum Way {
+    Reentered(Share),
+    /// As a newcomer.
+    Anew {
+        /// The owner's write hold, under which it wants to read.
+        under: Option<Arc<Lease>>,
+        /// By when its one answer is due, if it has waited for the release of a hold of its own.
+        due: Option<Instant>,
+    },
+}
+
+/// Re-enters the lock for an owner that holds it, and waits for the holds that it has dropped.
+pub(crate) async fn begin(
     lock: &Arc<LockState>,
     owner: OwnerId,
     request: &Request,
-) -> Result<Option<Share>, Error> {
-    let Some(hold) = lock.hold_of(owner) else { return Ok(None) };
-    let lacks_token = request.needs_token && hold.token().is_none();
-    if lacks_token && hold.is_wanted() {
-        return Err(Error::Invalid(
-            "the owner's hold was taken by a kind of lock that has no tokens".into(),
-        ));
+) -> Result<Way, Error> {
+    let mut own = Own { lock, owner, request, begun: Instant::now(), has_waited: false };
+    if let Some(share) = own.reenter().await? {
+        return Ok(Way::Reentered(share));
     }
-    if !lock.kind.is_reentrant() {
-        must_not_wait_for(&hold, lock).await?;
-        return Ok(None);
-    }
-    if lacks_token {
-        return Ok(None);
-    }
-    let (home, request) = (lock.home_of(&hold), *request);
-    let engine = lock.target.engine.clone();
-    let Request { lease, watched, replicas, .. } = request;
-    let reenter = async move {
-        let begun = Instant::now();
-        let retry_until = request.bounds.retry_until(begun, &home.target.engine.settings);
-        let sent = hold.reenter(lease, retry_until, replicas).await?;
-        Ok(sent.map(|sent| (Share::new(home, hold, false), sent)))
-    };
-    // Releases of the hold wait for it, and the caller may not be polled.
-    let Some((mut share, sent)) = engine.janitor.run(reenter).await? else { return Ok(None) };
-    if let Some(why) = share.hold().lease.loss() {
-        return Err(Error::NotHeld { why });
-    }
-    if watched {
-        share.watch(sent + lease / 3);
-    }
-    Ok(Some(share))
+    let under = own.beside().await?;
+    let settings = &lock.target.engine.settings;
+    let due = request.bounds.answer_due(own.begun, settings).filter(|_| own.has_waited);
+    Ok(Way::Anew { under, due })
 }
 
-/// Returns the owner's hold on the other side of a read/write lock. An owner that writes may read.
-/// An owner that reads must not wait to write.
-pub(crate) async fn beside(lock: &LockState, owner: OwnerId) -> Result<Option<Arc<Lease>>, Error> {
-    match lock.kind.side() {
-        Side::Whole => Ok(None),
-        Side::Read => Ok(lock.hold_on(Side::Write, owner).map(|hold| hold.lease.clone())),
-        Side::Write => {
-            if let Some(reads) = lock.hold_on(Side::Read, owner) {
-                must_not_wait_for(&reads, lock).await?;
-            }
-            Ok(None)
+/// An acquisition by an owner.
+struct Own<'a> {
+    lock: &'a Arc<LockState>,
+    owner: OwnerId,
+    request: &'a Request,
+    begun: Instant,
+    /// Whether it has waited for the release of a hold of its own.
+    has_waited: bool,
+}
+
+impl Own<'_> {
+    /// `None`: the owner does not hold the lock, or no longer.
+    async fn reenter(&mut self) -> Result<Option<Share>, Error> {
+        let Some(hold) = self.lock.hold_of(self.owner) else { return Ok(None) };
+        if !hold.is_wanted() {
+            self.wait_for_release(hold).await?;
+            return Ok(None);
         }
+        if self.request.needs_token && hold.token().is_none() {
+            return Err(Error::Invalid(
+                "the owner's hold was taken by a kind of lock that has no tokens".into(),
+            ));
+        }
+        if !self.lock.kind.is_reentrant() {
+            self.must_not_wait_for(hold).await?;
+            return Ok(None);
+        }
+        let (home, again, request) = (self.lock.home_of(&hold), hold.clone(), *self.request);
+        let engine = self.lock.target.engine.clone();
+        let Request { lease, watched, replicas, .. } = request;
+        let reenter = async move {
+            let begun = Instant::now();
+            let retry_until = request.bounds.retry_until(begun, &home.target.engine.settings);
+            let sent = again.reenter(lease, retry_until, replicas).await?;
+            Ok(sent.map(|sent| (Share::new(home, again, false), sent)))
+        };
+        // Releases of the hold wait for it, and the caller may not be polled.
+        let Some((mut share, sent)) = engine.janitor.run(reenter).await? else {
+            self.wait_for_release(hold).await?;
+            return Ok(None);
+        };
+        if let Some(why) = share.hold().lease.loss() {
+            return Err(Error::NotHeld { why });
+        }
+        if watched {
+            share.watch(sent + lease / 3);
+        }
+        Ok(Some(share))
     }
-}
 
-/// Refuses an owner that would wait for a hold of its own. It may wait for a hold that is being
-/// released, and need not wait for a lost one. The server is asked, because the loss may not be
-/// known here.
-async fn must_not_wait_for(hold: &Hold, lock: &LockState) -> Result<(), Error> {
-    if !hold.is_wanted() {
-        return Ok(());
+    /// Returns the owner's hold on the other side of a read/write lock. An owner that writes may
+    /// read. An owner that reads must not wait to write.
+    async fn beside(&mut self) -> Result<Option<Arc<Lease>>, Error> {
+        match self.lock.kind.side() {
+            Side::Whole => {}
+            Side::Read => match self.lock.hold_on(Side::Write, self.owner) {
+                Some(write) if write.is_wanted() => return Ok(Some(write.lease.clone())),
+                Some(write) => self.wait_for_release(write).await?,
+                None => {}
+            },
+            Side::Write => {
+                if let Some(reads) = self.lock.hold_on(Side::Read, self.owner) {
+                    self.must_not_wait_for(reads).await?;
+                }
+            }
+        }
+        Ok(None)
     }
-    match hold.check().await {
-        Ok(()) if hold.is_wanted() => Err(Error::WouldDeadlock { key: lock.name().into() }),
-        Ok(()) | Err(Error::NotHeld { .. }) => Ok(()),
-        Err(error) => Err(error),
+
+    /// Refuses an owner that would wait for a hold of its own. It waits for a hold that is being
+    /// released, and need not wait for a lost one. The server is asked, because the loss may not be
+    /// known here.
+    async fn must_not_wait_for(&mut self, hold: Arc<Hold>) -> Result<(), Error> {
+        if hold.is_wanted() {
+            let checked = hold.check().await;
+            match checked {
+                Ok(()) if hold.is_wanted() => {
+                    return Err(Error::WouldDeadlock { key: self.lock.name().into() });
+                }
+                Err(Error::NotHeld { .. }) if hold.is_wanted() => return Ok(()),
+                Ok(()) | Err(Error::NotHeld { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.wait_for_release(hold).await
+    }
+
+    /// Waits until a hold that no guard is left of is released, or goes to another caller, for as
+    /// long as the server may take to answer a request of this acquisition.
+    async fn wait_for_release(&mut self, hold: Arc<Hold>) -> Result<(), Error> {
+        sometimes!("owner: waits for the release of its own hold");
+        self.has_waited = true;
+        let bounds = self.request.bounds;
+        let engine = &self.lock.target.engine;
+        let until = bounds.retry_until(self.begun, &engine.settings);
+        let over = async move { hold.until_over(until).await };
+        match engine.janitor.run(over).await? {
+            true => Ok(()),
+            // The time of the caller is over. A last request finds out who has the lock.
+            false if bounds.has_deadline() => Ok(()),
+            false => Err(Error::Redis(RedisError::timed_out())),
+        }
     }
 }

@@ -135,6 +135,20 @@ impl Bounds {
         }
     }
 
+    /// Whether requests are repeated until a moment that the caller has set.
+    pub(crate) fn has_deadline(self) -> bool {
+        matches!(self.server, Wait::Until(_))
+    }
+
+    /// By when the one answer is due that decides about a call that began at `begun`. `None`: one
+    /// answer does not decide, or the caller has set a moment.
+    pub(crate) fn answer_due(self, begun: Instant, settings: &Settings) -> Option<Instant> {
+        match (self.lock, self.server) {
+            (Wait::No, Wait::No) => Some(begun + settings.command_timeout),
+            _ => None,
+        }
+    }
+
     /// Until when an operation that began at `begun` repeats a request that the server does not
     /// answer.
     pub(crate) fn retry_until(self, begun: Instant, settings: &Settings) -> Instant {

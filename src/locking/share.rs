@@ -304,6 +304,9 @@ impl dyn Home {
         if released.ended && hold.target.hands_off {
             self.released(hold, released.told, released.heard);
         }
+        if released.ended {
+            hold.over();
+        }
         released.result
     }
 

@@ -18,6 +18,7 @@ mod connections;
 mod demoted;
 #[cfg(target_os = "linux")]
 mod disk;
+mod dropped;
 mod error_kinds;
 mod fair;
 mod forced;

@@ -19,12 +19,13 @@ use std::{
 };
 
 use tokio::{
-    sync::{Mutex, MutexGuard},
-    time::{Instant, timeout_at},
+    sync::{Mutex, MutexGuard, Semaphore},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 use self::{registration::Registration, target::Target};
 use crate::{
+    determinism::select,
     engine::Lease,
     error::{Error, Loss},
     locking::copies::Copies,
@@ -47,6 +48,8 @@ pub(crate) struct Hold {
     shown: AtomicU32,
     /// How many prolongations are under way, or about to begin.
     prolongations: AtomicU32,
+    /// Closed when the hold is over for its owner: see [`Hold::until_over`].
+    open: Semaphore,
     /// The fencing token, for a kind that has one.
     token: Option<u64>,
     /// How many replicas had to confirm it, and how many did if they were asked.
@@ -96,6 +99,7 @@ impl Hold {
             count: Mutex::new(1),
             shown: AtomicU32::new(1),
             prolongations: AtomicU32::new(0),
+            open: Semaphore::new(0),
             token,
             replicas,
             acknowledged,
@@ -131,6 +135,23 @@ impl Hold {
 
     pub(crate) fn count(&self) -> u32 {
         self.shown.load(Ordering::Relaxed)
+    }
+
+    /// Its release was answered, or has failed, or it belongs to another caller: its owner waits for
+    /// it no longer.
+    pub(crate) fn over(&self) {
+        self.open.close();
+    }
+
+    /// Waits until a hold that no guard is left of is over, or until this moment. Returns whether it
+    /// is over.
+    pub(crate) async fn until_over(&self, until: Instant) -> Result<bool, Error> {
+        select! {
+            // No permit is ever added.
+            _ = self.open.acquire() => Ok(true),
+            () = sleep_until(until) => Ok(false),
+            closed = self.target.engine.closing() => Err(closed),
+        }
     }
 
     /// Waits while another change of the count has no answer yet. Returns the count, and the copies

@@ -30,6 +30,7 @@ impl Hold {
         }
         self.set_count(&mut count, 0);
         registration.strike();
+        self.over();
         true
     }
 

@@ -20,7 +20,7 @@ use crate::{
 
 impl Hold {
     /// Re-enters the lock for the owner that holds it. Returns when the granted request was sent.
-    /// `None`: the hold has ended meanwhile.
+    /// `None`: the hold has ended meanwhile, or its last guard was dropped.
     ///
     /// Run it to its end: the count stays locked until then, and a share has to release what was
     /// raised.
@@ -31,7 +31,7 @@ impl Hold {
         replicas: Replicas,
     ) -> Result<Option<Instant>, Error> {
         let (mut count, copies) = self.counting_until(retry_until).await?;
-        if *count == 0 {
+        if *count == 0 || !self.is_wanted() {
             return Ok(None);
         }
         let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
