@@ -37,7 +37,7 @@ impl fmt::Debug for Background {
 
 impl Background {
     pub(super) fn connect(config: Config) -> Result<Arc<Self>, Error> {
-        refuse_async_code()?;
+        may_block()?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(not_started)?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
@@ -53,7 +53,7 @@ impl Background {
         &self,
         future: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        refuse_async_code()?;
+        may_block()?;
         park::block_on(&self.handle, future)
     }
 }
@@ -86,10 +86,17 @@ fn not_started(error: io::Error) -> Error {
     RedisError::new(RedisErrorKind::RuntimeEnded, text).into()
 }
 
-fn refuse_async_code() -> Result<(), Error> {
-    match is_polled_by_tokio() {
-        true => Err(Error::InAsyncCode),
-        false => Ok(()),
+/// Refuses async code, and the destructor of a thread-local value in which tokio would panic: its
+/// own values of the thread may be destroyed already.
+fn may_block() -> Result<(), Error> {
+    match Handle::try_current() {
+        Err(error) if error.is_thread_local_destroyed() => {
+            let text = "the calling thread is ending, and cannot wait for an answer any more";
+            Err(RedisError::new(RedisErrorKind::RuntimeEnded, text).into())
+        }
+        Err(_) => Ok(()),
+        Ok(_) if is_polled_by_tokio() => Err(Error::InAsyncCode),
+        Ok(_) => Ok(()),
     }
 }
 
@@ -106,9 +113,6 @@ fn is_polled_by_tokio() -> bool {
     /// More than a task's budget, which is a `u8`.
     const MOST_STEPS: usize = 256;
 
-    if Handle::try_current().is_err() {
-        return false;
-    }
     if !coop::has_budget_remaining() {
         return true;
     }

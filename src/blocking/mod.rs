@@ -36,11 +36,15 @@
 //! They are `Sync`: other threads may ask `guard.is_held()`.
 //!
 //! # The background thread
-//! Each client has one thread, named `redisson-lock`. It serves the connections, renews holds and
+//! Each client has one thread, named `redisson-lock`. While it connects to a host name, it has
+//! another one for some seconds, which looks up the address. The thread serves the connections, renews holds and
 //! sends the releases of dropped guards, also while no call is under way. A hold without a lease
 //! lasts while its guard lives, however long its thread sleeps or computes.
 //!
-//! The thread ends after the last client, lock and guard is dropped. It first sends what is queued,
+//! A thread that drops its last guard of a lock and takes the lock again waits for the release. Its
+//! next hold is a new one, and comes behind those that are in line.
+//!
+//! The background thread ends after the last client, lock and guard is dropped. It first sends what is queued,
 //! for [`Config::retry_timeout`](crate::Config::retry_timeout) at most. Dropping never blocks. A
 //! program that ends does not wait for this thread: see [`Client::close`].
 //!
@@ -50,11 +54,21 @@
 //! `#[tokio::main]` and of `Runtime::block_on`, and every task. Use [`Client`](crate::Client)
 //! there.
 //!
+//! Two sorts of async code are not recognised: what is polled within `tokio::task::unconstrained`,
+//! and code after a `block_in_place` until its next `.await`. A call there blocks the thread. If the
+//! holder of the lock is a task of the same thread, the call may never return.
+//!
 //! Within `tokio::task::spawn_blocking` and `tokio::task::block_in_place` calls work. After
 //! `block_in_place`, do not keep a guard over an `.await`: other async code may run on the thread
 //! meanwhile, and would re-enter the lock.
 //!
 //! Guards, locks and clients may be dropped anywhere.
+//!
+//! # Thread-local values
+//! While a thread ends, it destroys its thread-local values, those of tokio among them. A call in the
+//! destructor of a thread-local value may then fail with
+//! [`RedisErrorKind::RuntimeEnded`](crate::RedisErrorKind::RuntimeEnded), and sends nothing. A guard
+//! that was to be unlocked is released in the background. Drop guards there, and do not unlock them.
 
 mod acquire;
 mod background;

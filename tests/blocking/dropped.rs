@@ -1,14 +1,17 @@
 //! A guard that is dropped, and the next acquisition by the same thread.
 
 use std::{
+    cell::RefCell,
+    process::Command,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::Duration,
 };
 
 use harness::{PATIENCE, redis::cmd, token_key};
+use redisson_lock::blocking::LockGuard;
 
-use crate::stage::{LEASE, LOCK, Stage};
+use crate::stage::{LEASE, LOCK, Stage, eventually};
 
 #[test]
 fn the_next_hold_of_a_thread_is_a_new_one() {
@@ -88,4 +91,44 @@ fn a_thread_that_drops_its_guards_does_not_pass_the_fair_line() {
     });
     assert!(most < 10, "{most} turns before the one in line");
     stage.end(clients);
+}
+
+/// What a thread keeps for as long as it lives.
+struct Kept(Option<LockGuard>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let unlocked = self.0.take().unwrap().unlock();
+        println!("unlocked: {}", unlocked.is_ok());
+    }
+}
+
+/// Run by [`an_unlock_by_a_thread_that_ends_does_not_end_the_process`], because it may abort.
+#[test]
+#[ignore = "the other part of a test"]
+fn unlocks_as_its_thread_ends() {
+    thread_local! {
+        static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    }
+    let stage = Stage::new();
+    let client = stage.client();
+    let lock = client.lock(LOCK);
+    let keeps = move || {
+        // The value that is used first is dropped last, after those that tokio keeps.
+        KEPT.set(None);
+        KEPT.set(Some(Kept(Some(lock.lock().run().unwrap()))));
+    };
+    thread::spawn(keeps).join().unwrap();
+    drop(eventually("the release", || client.lock(LOCK).try_lock().run().unwrap()));
+    stage.end([client]);
+}
+
+#[test]
+fn an_unlock_by_a_thread_that_ends_does_not_end_the_process() {
+    let part = ["--exact", "dropped::unlocks_as_its_thread_ends", "--ignored", "--nocapture"];
+    let this = std::env::current_exe().unwrap();
+    let ended = Command::new(this).args(part).output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && told.contains("1 passed"), "{told}\n{ended:?}");
+    assert!(told.contains("unlocked: "), "{told}");
 }
