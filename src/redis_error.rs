@@ -51,7 +51,8 @@ pub enum RedisErrorKind {
     /// The reply cannot be read: the server is not a Redis server, or a proxy changes replies.
     Protocol,
     /// The tokio runtime on which the client was connected has ended, or the thread of a blocking
-    /// client could not be started.
+    /// client could not be started, or the thread of a blocking call is
+    /// ending.
     RuntimeEnded,
 }
 
@@ -94,16 +95,18 @@ struct About {
     server: Box<str>,
 }
 
+/// The text of a server's error without the arguments that it repeats of a command it does not
+/// know. They may be secret, or any name of a lock.
+pub(crate) fn without_arguments(text: &str) -> &str {
+    text.split_once(", with args beginning with").map_or(text, |(words, _)| words)
+}
+
 impl RedisError {
     pub(crate) fn new(kind: RedisErrorKind, text: impl Into<String>) -> Self {
         let text = text.into();
-        // A server that does not know a command repeats its arguments, which may be secret.
-        let (text, source) = match text.split_once(", with args beginning with") {
-            Some((words, _)) => (words.to_owned(), None),
-            None => match of_the_system(&text) {
-                Some(error) => (error.to_string(), Some(Arc::new(error))),
-                None => (text, None),
-            },
+        let (text, source) = match of_the_system(&text) {
+            Some(error) => (error.to_string(), Some(Arc::new(error))),
+            None => (without_arguments(&text).to_owned(), None),
         };
         Self(Arc::new(Inner { kind, text: text.into(), about: None, source }))
     }

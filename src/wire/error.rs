@@ -33,7 +33,7 @@
 use std::fmt;
 
 use crate::{
-    redis_error::{RedisError, RedisErrorKind},
+    redis_error::{RedisError, RedisErrorKind, without_arguments},
     runtime::RuntimeEnded,
 };
 
@@ -147,13 +147,15 @@ impl From<RuntimeEnded> for WireError {
 const NON_LOCAL_KEY: &str = "a non local key";
 
 pub(super) fn is_of_keys_apart(error: &str) -> bool {
-    error.contains("TRYAGAIN") || error.contains(NON_LOCAL_KEY)
+    let error = without_arguments(error);
+    code(error) == "TRYAGAIN" || error.contains(NON_LOCAL_KEY)
 }
 
 /// What an error of a server says, by its code.
 pub(super) fn kind_of(text: &str) -> RedisErrorKind {
     use RedisErrorKind as Kind;
 
+    let text = without_arguments(text);
     if is_of_keys_apart(text) {
         return Kind::Moved;
     }
@@ -268,6 +270,18 @@ mod tests {
             (Kind::Refused, "CROSSSLOT Keys in request don't hash to the same slot"),
         ] {
             assert_eq!(kind_of(text), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_arguments_of_a_command_do_not_change_the_kind_of_an_error() {
+        for name in ["order:42", "password-reset:42", "OAUTH:42", "TRYAGAIN", "a non local key"] {
+            let text = format!(
+                "ERR unknown command 'EVALSHA', with args beginning with: 'd47e' '1' '{name}' "
+            );
+            assert_eq!(kind_of(&text), RedisErrorKind::Refused, "{name}");
+            let error = WireError::said(&text);
+            assert!(matches!(error, WireError::Refused(_)), "{error:?}");
         }
     }
 
