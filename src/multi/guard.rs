@@ -82,9 +82,10 @@ impl MultiGuard {
     /// - [`Error::NotHeld`] when the guard was lost.
     /// - [`Error::Redis`] when too few servers answered within
     ///   [`Config::retry_timeout`](crate::Config::retry_timeout).
+    /// - [`Error::Closed`] when a client is closed. Its locks stay held until their leases end.
     ///
-    /// After an error, locks that may still be held are released in the background, until their
-    /// leases end.
+    /// After another error, locks that may still be held are released in the background, until
+    /// their leases end or their clients are closed.
     ///
     /// # Cancel safety
     /// If it is dropped before its end, the release goes on in the background.
@@ -265,6 +266,15 @@ fn held<'a>(leases: impl IntoIterator<Item = &'a Arc<Lease>>) -> usize {
     leases.into_iter().filter(|lease| lease.loss().is_none()).count()
 }
 
+/// How much an error says. A loss says more than a missing answer, and most if it is certain.
+fn says(error: &Error) -> u8 {
+    match error {
+        Error::NotHeld { why: Loss::Unknown } => 1,
+        Error::NotHeld { .. } => 2,
+        _ => 0,
+    }
+}
+
 /// Completes when `need` parts have succeeded, and those that are about as fast. Fails when too few
 /// have, after all were tried.
 async fn enough(
@@ -281,10 +291,7 @@ async fn enough(
         match parts.next().await {
             Some(Ok(())) => done += 1,
             Some(Err(error)) => {
-                // A loss says more than a missing answer.
-                let is_news = matches!(error, Error::NotHeld { .. })
-                    && !matches!(failed, Some(Error::NotHeld { .. }));
-                if failed.is_none() || is_news {
+                if failed.as_ref().is_none_or(|before| says(before) < says(&error)) {
                     failed = Some(error);
                 }
             }

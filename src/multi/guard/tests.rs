@@ -51,3 +51,14 @@ async fn too_few_are_an_error_and_a_loss_says_more_than_a_missing_answer() {
     let (end, _) = end_of([(1, lost()), (2, None)], 1).await;
     assert!(end.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_certain_loss_says_more_than_an_uncertain_one() {
+    let unknown = || Some(Error::NotHeld { why: Loss::Unknown });
+    for parts in [[(1, unknown()), (2, lost())], [(1, lost()), (2, unknown())]] {
+        let (end, _) = end_of(parts, 2).await;
+        assert!(matches!(end, Err(Error::NotHeld { why: Loss::Removed })), "{end:?}");
+    }
+    let (end, _) = end_of([(1, silent("first")), (2, unknown())], 2).await;
+    assert!(matches!(end, Err(Error::NotHeld { why: Loss::Unknown })), "{end:?}");
+}
