@@ -282,7 +282,9 @@ impl<G> Lock<G> {
     /// id each time it holds the lock.
     ///
     /// # Errors
-    /// - [`Error::Redis`] as for [`force_unlock`](Lock::force_unlock). The request is not repeated.
+    /// - [`Error::Redis`] as for [`force_unlock`](Lock::force_unlock). The request is not repeated. One
+    ///   that is still on its way when the call fails may free the lock later, as long as the id holds
+    ///   it: also a later hold of the same id.
     /// - [`Error::Invalid`] when `holder` is not a holder id, or the name cannot be used.
     /// - [`Error::WrongKind`], [`Error::Closed`].
     ///
@@ -295,7 +297,8 @@ impl<G> Lock<G> {
         let id = HoldId::read(holder).ok_or_else(wrong)?;
         let told = target.told("force-unlocking");
         let in_words = |error: WireError| told(error.into_error(target.name()));
-        let seen = target.ask(target.protocol.inspect()).await.map_err(&told)?;
+        let by = Instant::now() + target.engine.settings.command_timeout;
+        let seen = target.ask_by(target.protocol.inspect(), by).await.map_err(&told)?;
         let seen = protocol::inspected(seen).map_err(in_words)?;
         if !seen.has(&id) {
             return Ok(false);
@@ -306,7 +309,6 @@ impl<G> Lock<G> {
         if id.is_writer() != (state.kind == Kind::Write) && seen.has_sides() {
             return Ok(false);
         }
-        let by = Instant::now() + target.engine.settings.command_timeout;
         let reply = target.ask_by(target.protocol.release(&id, 0), by).await.map_err(&told)?;
         let released = protocol::released(reply).map_err(in_words)?;
         Ok(released.is_some())

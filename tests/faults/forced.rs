@@ -6,12 +6,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
+use harness::redis::cmd;
 use redisson_lock::{Client, Error, Lock};
 use tokio::task::JoinHandle;
 
-use crate::stage::{LOCK, Stage, gets_it, waiter};
+use crate::stage::{LOCK, Stage, assert_redis_error, connect, gets_it, waiter};
 
 /// Takes the lock and gives it back until it is told to end. Returns the ids of the holds that were
 /// gone when they were to be given back.
@@ -120,4 +122,29 @@ async fn a_waiter_gets_what_was_freed_from_its_holder() {
     guard.unlock().await.unwrap();
     held.unlock().await.unwrap_err();
     stage.end([client, other]).await;
+}
+
+/// A thread of another program.
+const THREAD: &str = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:17";
+
+/// The bound is for both requests, of which each has an answer within it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conditional_force_unlock_ends_within_the_command_timeout() {
+    const BOUND: Duration = Duration::from_secs(8);
+    let stage = Stage::new().await;
+    let client = connect(stage.config().command_timeout(BOUND)).await;
+    let lock = client.lock(LOCK);
+    let hold = || stage.redis().query::<()>(cmd("HSET").arg(LOCK).arg(THREAD).arg(1));
+    hold();
+    // The server now knows the scripts, so that each later use is one request.
+    assert!(lock.force_unlock_if(THREAD).await.unwrap());
+    hold();
+    stage.proxy.delay_replies(BOUND * 7 / 8);
+    let begun = Instant::now();
+    assert_redis_error(lock.force_unlock_if(THREAD).await);
+    // Both answers would take 14 s.
+    assert!(begun.elapsed() < BOUND * 13 / 8, "{:?}", begun.elapsed());
+    stage.proxy.heal();
+    stage.redis().query::<()>(cmd("DEL").arg(LOCK));
+    stage.end([client]).await;
 }
