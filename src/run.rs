@@ -76,7 +76,7 @@ pub(crate) mod sealed {
 /// | [`NotBegun`](RunError::NotBegun) | did not begin | was lost before |
 /// | [`Lost`](RunError::Lost) | was stopped, or ended too late: it may have run beside another holder's | was lost |
 /// | [`Failed`](RunError::Failed) | ended with its own error | was held all the time, and is released |
-/// | [`NotReleased`](RunError::NotReleased) | ended | was held all the time, as far as known; its release is not confirmed, and goes on in the background |
+/// | [`NotReleased`](RunError::NotReleased) | ended | was held all the time, as far as known; its release is not confirmed, and goes on in the background, unless the client is closed |
 #[non_exhaustive]
 pub enum RunError<T, E> {
     /// The hold was lost before the work began. The work was not polled.
@@ -85,7 +85,7 @@ pub enum RunError<T, E> {
         why: Loss,
     },
     /// The hold was lost on the way. What the work has changed may collide with another holder's
-    /// work.
+    /// work. With [`Loss::Closed`] the lock stays held until its lease ends.
     Lost {
         /// Why the hold ended.
         why: Loss,
@@ -96,6 +96,9 @@ pub enum RunError<T, E> {
     /// The work ended with this error, under the hold. The lock is released.
     Failed(E),
     /// The work ended under the hold, but it is not confirmed that the lock is released.
+    ///
+    /// The release goes on in the background. With [`Error::Closed`], or if the client is closed
+    /// before its end, it does not: the lock then stays held until its lease ends.
     ///
     /// With [`Loss::Unknown`] the answer to the release was lost. It is then unknown whether the
     /// hold was lost before the release.
@@ -229,26 +232,38 @@ pub(crate) async fn while_held<T>(
 }
 
 /// See [`LockGuard::run`](crate::LockGuard::run).
-pub(crate) async fn run<T, E>(
+pub(crate) fn run<T, E>(
     guard: impl Guard,
     work: impl Future<Output = Result<T, E>>,
-) -> Result<T, RunError<T, E>> {
-    if let Some(why) = guard.known_loss() {
-        return Err(RunError::NotBegun { why });
-    }
-    // Dropped at the end of this block: what the work undoes as it is dropped comes before the
-    // release.
-    let ended = {
-        let work = pin!(work);
-        watch(&guard, work).await
-    };
-    let output = ended.map_err(|(why, output)| RunError::Lost { why, output })?;
-    match (guard.unlock().await, output) {
-        (Ok(()), Ok(value)) => Ok(value),
-        (Ok(()), Err(error)) => Err(RunError::Failed(error)),
-        (Err(Error::NotHeld { why }), output) if why != Loss::Unknown => {
-            Err(RunError::Lost { why, output: Some(output) })
+) -> impl Future<Output = Result<T, RunError<T, E>>> {
+    // Its fields are dropped in this order, also when it is dropped before it begins.
+    let under = Under { work, guard };
+    async move {
+        let guard = under.guard;
+        let work = under.work;
+        if let Some(why) = guard.known_loss() {
+            return Err(RunError::NotBegun { why });
         }
-        (Err(error), output) => Err(RunError::NotReleased { error, output }),
+        // Dropped at the end of this block: what the work undoes as it is dropped comes before the
+        // release.
+        let ended = {
+            let work = pin!(work);
+            watch(&guard, work).await
+        };
+        let output = ended.map_err(|(why, output)| RunError::Lost { why, output })?;
+        match (guard.unlock().await, output) {
+            (Ok(()), Ok(value)) => Ok(value),
+            (Ok(()), Err(error)) => Err(RunError::Failed(error)),
+            (Err(Error::NotHeld { why }), output) if why != Loss::Unknown => {
+                Err(RunError::Lost { why, output: Some(output) })
+            }
+            (Err(error), output) => Err(RunError::NotReleased { error, output }),
+        }
     }
+}
+
+/// Work that has not begun, and the guard under which it is to run.
+struct Under<W, G> {
+    work: W,
+    guard: G,
 }

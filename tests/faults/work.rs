@@ -219,6 +219,35 @@ async fn work_that_is_dropped_or_panics_releases_the_lock_after_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_is_dropped_before_it_begins_is_dropped_under_the_lock() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let held = AtomicI64::new(0);
+    for _ in 0..20 {
+        held.store(0, Ordering::Relaxed);
+        let guard = client.lock(LOCK).lock().await.unwrap();
+        let undoes = Undoes(Notes(&stage, &held));
+        let work = async move {
+            let _undoes = undoes;
+            Ok::<_, Error>(())
+        };
+        drop(guard.run(work));
+        assert_eq!(held.load(Ordering::Relaxed), 1, "released before the work was dropped");
+        stage.nothing_held().await;
+    }
+    stage.end([client]).await;
+}
+
+/// Takes time to undo what was begun, and then notes how often the lock is held.
+struct Undoes<'a>(#[expect(dead_code, reason = "dropped last")] Notes<'a>);
+
+impl Drop for Undoes<'_> {
+    fn drop(&mut self) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquisition_without_an_owner_outlives_its_handle() {
     let stage = Stage::new().await;
     let client = stage.client().await;
