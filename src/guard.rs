@@ -24,6 +24,9 @@ use crate::{
 /// still find the lock held. To know that the lock is free, or to learn of a loss, call
 /// [`unlock`](LockGuard::unlock).
 ///
+/// An [`Owner`](crate::Owner) that has dropped its last guard of a lock and wants the lock again
+/// waits for the release first. Its next hold is a new one, behind those that are in line.
+///
 /// **A program that ends does not wait for queued releases.** If a guard is dropped at the end of
 /// `main`, its release is usually never sent, because the runtime ends first. The lock then stays
 /// held for the rest of its lease: 30 s with the default watchdog. Call
@@ -63,9 +66,10 @@ impl LockGuard {
     ///   release found no hold. Either the first request released the lock, or it was lost before.
     /// - [`Error::Redis`] when the server does not answer within
     ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses.
+    /// - [`Error::Closed`] when the client is closed. The lock stays held until its lease ends.
     ///
-    /// After an error a lock that may still be held is released in the background, until its lease
-    /// ends.
+    /// After another error a lock that may still be held is released in the background, until its
+    /// lease ends or the client is closed.
     ///
     /// [`Loss::Unknown`] is not returned for a hold that the watchdog renews, if the server
     /// confirmed it less than half of [`Config::watchdog`](crate::Config::watchdog) before: that
@@ -148,7 +152,8 @@ impl LockGuard {
     ///
     /// The work is a future. It begins when this is awaited, if the hold is still held. It is
     /// dropped at its current await if the hold is lost. In each case the lock is released when the
-    /// work is over, also when the work fails.
+    /// work is over, also when the work fails. Only a client that is closed meanwhile releases
+    /// nothing: the lock then stays held until its lease ends.
     ///
     /// # Errors
     /// - [`RunError::NotBegun`] when the hold was lost before.

@@ -50,8 +50,9 @@ impl LockGuard {
     /// Releases the lock. If the thread has re-entered it, this undoes one entry.
     ///
     /// # Errors
-    /// As [`LockGuard::unlock`](crate::LockGuard::unlock). After [`Error::InAsyncCode`] the lock is
-    /// released in the background.
+    /// As [`LockGuard::unlock`](crate::LockGuard::unlock). After [`Error::InAsyncCode`], and
+    /// [as its thread ends](crate::blocking#thread-local-values), the lock is released in the
+    /// background.
     pub fn unlock(self) -> Result<(), Error> {
         let Self { guard, background, .. } = self;
         background.run(guard.unlock())
