@@ -48,6 +48,8 @@
 //! for [`Config::retry_timeout`](crate::Config::retry_timeout) at most. Dropping never blocks. A
 //! program that ends does not wait for this thread: see [`Client::close`].
 //!
+//! The child of a `fork` does not have this thread, and its calls never return: connect after a fork.
+//!
 //! # Async code
 //! A call that would block a thread of a tokio runtime which is running async code fails with
 //! [`Error::InAsyncCode`](crate::Error::InAsyncCode), and sends nothing. That concerns the body of
