@@ -237,6 +237,9 @@ impl Config {
 
     /// Sets how long an acquisition or a release goes on trying while Redis does not answer.
     /// Default: 10 s. From 10 ms to 1 h.
+    ///
+    /// The first request of a call has the [command timeout](Config::command_timeout), also when that
+    /// is longer.
     pub fn retry_timeout(mut self, timeout: Duration) -> Self {
         self.retry_timeout = timeout;
         self
