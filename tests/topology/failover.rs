@@ -4,9 +4,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
-use harness::{
-    Lang, Party, RedisCluster, RedisServer, Sentinel, Servers, assert_nothing_left_where,
-};
+use harness::{Lang, Party, RedisCluster, RedisServer, Sentinel, Servers, assert_nothing_left};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -84,7 +82,7 @@ pub(crate) async fn masters_are_killed(mut servers: impl Failing, langs: [Lang; 
     after.assert_whole();
     after.assert_exclusive();
     after.assert_undisturbed();
-    assert_nothing_of_ours_left(&servers).await;
+    assert_nothing_left(&servers).await;
 }
 
 async fn kill_masters<S: Failing>(servers: &mut S, contest: &Contest, size: &Size) -> Vec<Outage> {
@@ -189,7 +187,7 @@ pub(crate) async fn a_master_dies_before_its_replicas_hear_of_a_hold<S: Failing>
         }
         other.unlock().await;
         drop_ballast(&servers);
-        assert_nothing_of_ours_left(&servers).await;
+        assert_nothing_left(&servers).await;
     }
 }
 
@@ -215,11 +213,6 @@ pub(crate) fn deafen(servers: &impl Failing) -> Vec<usize> {
         cmd("SET").arg(BALLAST).arg(&piece).exec(&mut master).expect("a master that answers");
     }
     replicas
-}
-
-/// A latch of Redisson's whose unlock was not answered lives as long as it lives.
-pub(crate) async fn assert_nothing_of_ours_left(servers: &impl Failing) {
-    assert_nothing_left_where(servers, |name| !name.starts_with("redisson_unlock_latch:")).await;
 }
 
 pub(crate) fn drop_ballast(servers: &impl Failing) {

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use harness::redis::cmd;
-use harness::{PATIENCE, RedisCluster, Sentinel, eventually, lock_channel};
+use harness::{PATIENCE, RedisCluster, Sentinel, assert_nothing_left, eventually, lock_channel};
 use redisson_lock::{Client, Config, Error, Lock};
 
-use crate::failover::{Failing, LOCK, assert_nothing_of_ours_left, deafen, drop_ballast};
+use crate::failover::{Failing, LOCK, deafen, drop_ballast};
 
 /// How long a master is silent before another takes its place.
 const SILENCE: Duration = Duration::from_millis(1_500);
@@ -100,7 +100,7 @@ async fn what_was_released_is_free(mut servers: impl Failing, url: &str) {
         client.close().await.unwrap();
     }
     drop_ballast(&servers);
-    assert_nothing_of_ours_left(&servers).await;
+    assert_nothing_left(&servers).await;
 }
 
 async fn connect(url: &str) -> Client {
