@@ -148,8 +148,9 @@ pub(crate) fn runs(pid: i32) -> bool {
 }
 
 fn state(pid: i32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
+    // The name in it, in brackets, may be any bytes.
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    String::from_utf8_lossy(&stat).rsplit_once(") ")?.1.chars().next()
 }
 
 pub(crate) fn any_runs(members: &[i32]) -> bool {
