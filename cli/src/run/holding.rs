@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redisson_lock::{Client, Error, FencedGuard, LockGuard, Loss};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
     args::{Kind, Run},
@@ -93,6 +93,21 @@ impl Holding {
         tokio::select! {
             why = self.guard().lost() => why,
             why = self.found_lost(pause) => why,
+        }
+    }
+
+    /// Waits for the loss, or until the command has to be told to end.
+    pub(crate) async fn untrusted(&self) -> Loss {
+        let no_renewal = async {
+            while self.ends_at() > Instant::now() {
+                sleep_until(self.ends_at()).await;
+            }
+            Loss::Expired
+        };
+        tokio::select! {
+            biased;
+            why = self.lost() => why,
+            why = no_renewal => why,
         }
     }
 

@@ -210,7 +210,7 @@ async fn end(
         }
     };
     tokio::pin!(gently);
-    let mut lost = Box::pin(holding.lost());
+    let mut untrusted = Box::pin(holding.untrusted());
     let mut is_reaped = false;
     loop {
         tokio::select! {
@@ -222,7 +222,7 @@ async fn end(
             change = standby.changed() => if matches!(change, Change::Replaced) {
                 standby.until(trusted_until(holding)).await;
             },
-            why = &mut lost => {
+            why = &mut untrusted => {
                 group.kill(Instant::now() + KILLED).await;
                 return match cause {
                     // It has ended under its lock.
@@ -230,13 +230,6 @@ async fn end(
                     _ => End::LostMeanwhile(why),
                 };
             }
-            () = sleep_until(holding.ends_at()) => if holding.ends_at() <= Instant::now() {
-                group.kill(Instant::now() + KILLED).await;
-                return match cause {
-                    Cause::Exited(_) => End::By(cause),
-                    _ => End::LostMeanwhile(Loss::Expired),
-                };
-            },
             _ = ticks.tick() => standby.until(trusted_until(holding)).await,
         }
     }
