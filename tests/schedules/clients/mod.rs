@@ -1,8 +1,10 @@
-//! What the clients of all kinds of locks have in common: their calls, Redisson's threads and scripts, and the janitor.
+//! What the clients of all kinds of locks have in common: their calls, the owners of this crate, Redisson's threads and scripts, and the janitor.
 
 mod call;
+mod claim;
 mod id;
 mod janitor;
+mod owner_step;
 mod redisson;
 mod redisson_threads;
 mod thread;
@@ -14,8 +16,10 @@ use harness::redis::Value;
 use crate::model::World;
 
 pub(crate) use call::{Call, OwnVerb, Terms, Verb};
+pub(crate) use claim::{Claim, Unanswered};
 pub(crate) use id::{Id, Name};
 pub(crate) use janitor::Janitor;
+pub(crate) use owner_step::OwnerStep;
 pub(crate) use redisson::{
     CapturedScripts, Redisson, THEIR_WAIT, WATCHDOG, capture_scripts, is_renewed,
 };

@@ -25,7 +25,7 @@ impl Fair {
         let Some(claim) = owner.claim.as_mut().filter(|claim| claim.id == call.id) else { return };
         // A copy whose answer comes after the release was sent may have run after it.
         if !claim.lets_go() {
-            claim.unanswered.retain(|(copy, _)| *copy != name);
+            claim.unanswered.answered(name);
         }
         let current =
             claim.operation.as_ref().is_some_and(|operation| operation.name == call.operation);

@@ -2,7 +2,7 @@
 
 use super::action::OwnerStep;
 use super::call::Verb;
-use crate::clients::{Id, Name};
+use crate::clients::{Id, Name, Unanswered};
 use crate::model::{Ms, StepId};
 
 const MAX_COPIES: usize = 3;
@@ -32,8 +32,7 @@ pub(super) struct Claim {
     pub(super) stalled_until: Option<Ms>,
     /// A re-entry or a release that has not been answered.
     pub(super) operation: Option<Operation>,
-    /// The copies of acquires that have not been answered, and their not-after.
-    pub(super) unanswered: Vec<(StepId, Ms)>,
+    pub(super) unanswered: Unanswered,
 }
 
 /// What it is about to do, as long as no copy of it has been answered.
@@ -106,11 +105,5 @@ impl Claim {
     /// Looks again at this moment at the latest, or as soon as it is heard of again.
     pub(super) fn look_at(&mut self, time: Ms) {
         self.next_turn = self.next_turn.min(time).max(self.stalled_until.unwrap_or(0));
-    }
-
-    /// The last not-after of an unanswered acquire that could still run at `since` or later.
-    pub(super) fn alive_until(&self, since: Ms) -> Option<Ms> {
-        let not_afters = self.unanswered.iter().map(|(_, not_after)| *not_after);
-        not_afters.filter(|not_after| *not_after >= since).max()
     }
 }

@@ -6,7 +6,7 @@ use super::call::{Call, Turn, Verb, World};
 use super::owner::{Claim, Operation};
 use super::rules::Rule;
 use super::times::{ATTEMPT, HEARTBEAT};
-use crate::clients::{Id, Name};
+use crate::clients::{Id, Name, Unanswered};
 use crate::model::Ms;
 
 /// Those of one process, who die together.
@@ -30,7 +30,7 @@ impl Fair {
                     next_turn: now + HEARTBEAT,
                     stalled_until: None,
                     operation: None,
-                    unanswered: Vec::new(),
+                    unanswered: Unanswered::default(),
                 });
                 self.send_turn(who, world);
             }
@@ -100,7 +100,7 @@ impl Fair {
         let (now, copy) = (world.now(), world.step());
         let verb = self.turn(who, now);
         let claim = self.claim(who);
-        claim.unanswered.push((copy, now + ATTEMPT));
+        claim.unanswered.sent(copy, now + ATTEMPT);
         let id = claim.id;
         self.call(id, verb, copy, world);
     }
@@ -132,7 +132,7 @@ impl Fair {
     /// The server has said that the hold is over; an acquire that may still arrive is the janitor's.
     pub(super) fn retire(&mut self, who: Name, since: Ms) {
         let claim = self.owner(who).claim.take().expect("a claim to retire");
-        if let Some(alive) = claim.alive_until(since) {
+        if let Some(alive) = claim.unanswered.alive_until(since) {
             self.take_on(claim.id, Some(alive));
         }
     }
@@ -140,7 +140,7 @@ impl Fair {
     /// The claim is over for its owner, and the server may still keep something of it.
     pub(super) fn abandon(&mut self, who: Name, since: Ms) {
         let claim = self.owner(who).claim.take().expect("a claim to abandon");
-        self.take_on(claim.id, claim.alive_until(since));
+        self.take_on(claim.id, claim.unanswered.alive_until(since));
     }
 
     fn take_on(&mut self, id: Id, after: Option<Ms>) {

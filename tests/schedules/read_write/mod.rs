@@ -142,8 +142,8 @@ impl ReadWrite {
         let holding = self.claims.iter().filter(|(_, claim)| claim.holds());
         holding.map(|(seat, claim)| {
             let renews =
-                self.life(seat.owner) == Life::Up && claim.renewal(claim.renew_at).is_some();
-            let renewal = if renews { claim.renew_at } else { Ms::MAX };
+                self.life(seat.owner) == Life::Up && claim.renewal(claim.own.renew_at).is_some();
+            let renewal = if renews { claim.own.renew_at } else { Ms::MAX };
             (*seat, claim.trusted_until.min(renewal))
         })
     }
@@ -295,10 +295,9 @@ impl Model for ReadWrite {
             }
         }
         for seat in self.claims.keys() {
-            let last_steps = [OwnerStep::GiveUp, OwnerStep::Cancel, OwnerStep::Release];
-            if let Some(step) =
-                last_steps.into_iter().find(|step| self.can_do(*seat, *step, world.now()))
-            {
+            let last =
+                OwnerStep::LAST.into_iter().find(|step| self.can_do(*seat, *step, world.now()));
+            if let Some(step) = last {
                 return Some(Closing::Act(Action::OwnerStep(*seat, step)));
             }
         }

@@ -27,7 +27,7 @@ impl ReadWrite {
         let Some(claim) = claim.filter(|claim| claim.id == call.id) else { return };
         // A copy whose answer comes after the release was sent may have run after it: to the janitor it is unanswered.
         if !claim.lets_go() {
-            claim.unanswered.retain(|(copy, _)| *copy != name);
+            claim.unanswered.answered(name);
         }
         let current =
             claim.operation.as_ref().is_some_and(|operation| operation.name == call.operation);
@@ -38,7 +38,7 @@ impl ReadWrite {
             }
             (Verb::Renew { lease }, Value::Array(answers)) if claim.holds() => match answers[..] {
                 // To uphold a lease is not to make it longer.
-                [Value::Int(1)] if !claim.watched => {}
+                [Value::Int(1)] if !claim.own.watched => {}
                 [Value::Int(1)] => self.trust(seat, sent, lease, now),
                 _ => self.lost(seat, call, world),
             },
@@ -49,9 +49,7 @@ impl ReadWrite {
                 self.watch(seat, now);
                 self.trust(seat, sent, lease, now);
             }
-            (Verb::Reenter { .. }, Value::Array(_)) => {
-                (claim.operation, claim.restate) = (None, true)
-            }
+            (Verb::Reenter { .. }, Value::Array(_)) => claim.must_restate(claim.count),
             (Verb::Release { count: 0 }, Value::Int(answer)) => {
                 self.released(seat, *answer == 1, world)
             }
@@ -69,9 +67,9 @@ impl ReadWrite {
     pub(super) fn renew(&mut self, seat: Seat, world: &mut World<'_>) {
         let now = world.now();
         let claim = self.claim(seat);
-        claim.renew_at = now + WATCHDOG / 3;
+        claim.own.renew_at = now + WATCHDOG / 3;
         let Some(lease) = claim.renewal(now) else { return };
-        let (id, watched) = (claim.id, claim.watched);
+        let (id, watched) = (claim.id, claim.own.watched);
         if watched || self.rules.keep(Rule::FixedReadsAreUpheld) {
             let call = Call::new(id, Verb::Renew { lease }, world.step());
             let answer = self.run_at_once(&call, world);
@@ -81,7 +79,7 @@ impl ReadWrite {
 
     fn hold_from(&mut self, seat: Seat, sent: Ms, lease: Ms, now: Ms) {
         self.claim(seat).count = 1;
-        self.claim(seat).renew_at = sent + WATCHDOG / 3;
+        self.claim(seat).own.renew_at = sent + WATCHDOG / 3;
         self.watch(seat, now);
         self.trust(seat, sent, lease, now);
         let claim = self.claim(seat);
@@ -94,9 +92,9 @@ impl ReadWrite {
 
     fn watch(&mut self, seat: Seat, now: Ms) {
         let claim = self.claim(seat);
-        if claim.lease.is_none() && !claim.watched {
-            claim.watched = true;
-            claim.renew_at = claim.renew_at.min(now + WATCHDOG / 3);
+        if claim.own.lease.is_none() && !claim.own.watched {
+            claim.own.watched = true;
+            claim.own.renew_at = claim.own.renew_at.min(now + WATCHDOG / 3);
         }
     }
 
@@ -108,7 +106,7 @@ impl ReadWrite {
         let until = from + if seat.owner == SLOW { time * 100 / 99 } else { time };
         let claim = self.claim(seat);
         claim.trusted_until = claim.trusted_until.max(until);
-        claim.ends = claim.ends.max(sent + lease);
+        claim.own.ends = claim.own.ends.max(sent + lease);
         let id = claim.id;
         self.truth.trusted_longer(id, now);
     }

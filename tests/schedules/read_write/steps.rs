@@ -2,7 +2,7 @@
 
 use super::action::OwnerStep;
 use super::call::{Call, Id, Seat, Verb, World};
-use super::claim::{Claim, Operation};
+use super::claim::{Claim, Upkeep};
 use super::rules::Rule;
 use super::times::ATTEMPT;
 use super::{Life, ReadWrite};
@@ -20,7 +20,7 @@ impl ReadWrite {
             let free = other.is_none_or(|other| other.lets_go() || !seat.write && other.holds());
             return matches!(step, OwnerStep::Acquire { .. }) && free;
         };
-        claim.can(step, now)
+        claim.can_do(step, now)
     }
 
     /// Does what an owner can do.
@@ -36,7 +36,7 @@ impl ReadWrite {
             OwnerStep::Resend => self.send(seat, world),
             OwnerStep::Reenter { lease } => {
                 let claim = self.claim(seat);
-                claim.lease = lease;
+                claim.own.lease = lease;
                 let (count, lease) = (claim.count + 1, lease.unwrap_or(WATCHDOG));
                 self.begin(seat, Verb::Reenter { count, lease, not_after }, world);
             }
@@ -62,11 +62,11 @@ impl ReadWrite {
         let number = if self.rules.keep(Rule::FreshIds) { world.step() } else { 0 };
         let id = Id { owner: seat.owner, number, write: seat.write };
         self.truth.begin_again(id);
-        self.claims.insert(seat, Claim::new(id, lease));
+        self.claims.insert(seat, Claim::new(id, Upkeep::new(lease)));
     }
 
     fn acquire(&mut self, seat: Seat, world: &mut World<'_>) {
-        let lease = self.claim(seat).lease.unwrap_or(WATCHDOG);
+        let lease = self.claim(seat).own.lease.unwrap_or(WATCHDOG);
         let own_write = self.claims.get(&Seat { write: true, ..seat });
         let under = own_write.filter(|write| !seat.write && write.holds()).map(|write| write.id);
         let not_after = world.now() + ATTEMPT;
@@ -77,29 +77,19 @@ impl ReadWrite {
         let name = world.step();
         let id = self.claim(seat).id;
         let kept = self.truth.keeps(id);
-        let claim = self.claim(seat);
-        claim.operation = Some(Operation { verb, sent: Vec::new(), name, kept });
-        if matches!(verb, Verb::Reenter { .. } | Verb::Release { .. }) {
-            claim.stated_by = name;
-        }
+        self.claim(seat).begin(verb, name, kept);
         self.send(seat, world);
     }
 
     fn send(&mut self, seat: Seat, world: &mut World<'_>) {
-        let claim = self.claim(seat);
-        let operation = claim.operation.as_mut().expect("an operation to send");
-        operation.sent.push(world.now());
-        if let Verb::Acquire { not_after, .. } = operation.verb {
-            claim.unanswered.push((world.step(), not_after));
-        }
-        let call = Call::new(claim.id, operation.verb, operation.name);
+        let call = self.claim(seat).copy(world.step(), world.now());
         self.call(call, world);
     }
 
     fn cancel(&mut self, seat: Seat, world: &mut World<'_>) {
         let claim = self.claim(seat);
         if claim.count > 0 {
-            (claim.operation, claim.restate) = (None, true);
+            claim.must_restate(claim.count);
         } else if claim.unanswered.is_empty() {
             self.claims.remove(&seat);
         } else {
@@ -110,9 +100,7 @@ impl ReadWrite {
     fn give_up(&mut self, seat: Seat, world: &mut World<'_>) {
         let claim = self.claim(seat);
         match claim.operation.as_ref().map(|operation| operation.verb) {
-            Some(Verb::Release { count }) if count > 0 => {
-                (claim.count, claim.operation, claim.restate) = (count, None, true);
-            }
+            Some(Verb::Release { count }) if count > 0 => claim.must_restate(count),
             _ => self.abandon(seat, world.now()),
         }
     }
@@ -120,7 +108,7 @@ impl ReadWrite {
     /// The server has said that the hold is over; an acquire that may still arrive is the janitor's.
     pub(super) fn retire(&mut self, seat: Seat, since: Ms) {
         let claim = self.claims.remove(&seat).expect("a claim to retire");
-        if let Some(alive) = claim.alive_until(since) {
+        if let Some(alive) = claim.unanswered.alive_until(since) {
             self.take_on(claim.id, Some(alive));
         }
     }
@@ -128,7 +116,7 @@ impl ReadWrite {
     /// The claim is over for its owner, and the server may still keep it.
     pub(super) fn abandon(&mut self, seat: Seat, since: Ms) {
         let claim = self.claims.remove(&seat).expect("a claim to abandon");
-        self.take_on(claim.id, claim.alive_until(since));
+        self.take_on(claim.id, claim.unanswered.alive_until(since));
     }
 
     fn take_on(&mut self, id: Id, after: Option<Ms>) {
@@ -140,7 +128,7 @@ impl ReadWrite {
     /// The owner's process is no more, and with it all that it meant to do.
     pub(super) fn crash(&mut self, owner: Name) {
         self.lives.insert(owner, Life::Crashed);
-        let last = |claim: &Claim| claim.alive_until(0).unwrap_or(0);
+        let last = |claim: &Claim| claim.unanswered.alive_until(0).unwrap_or(0);
         let wished = self.claims.values().filter(|claim| claim.id.owner == owner).map(last);
         let owed = self.janitor.next().filter(|(id, _)| id.owner == owner);
         let after = wished.chain(owed.filter_map(|(_, after)| after)).max().unwrap_or(0);

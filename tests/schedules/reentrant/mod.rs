@@ -67,8 +67,8 @@ impl Reentrant {
         let owner =
             |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
         match action {
-            Action::OwnerStep(who, OwnerStep::HandOver { to }) => {
-                who != to && owner(to).claim.is_none() && self.may_hand_over(owner(who), now)
+            Action::HandOver { from, to } => {
+                from != to && owner(to).claim.is_none() && self.may_hand_over(owner(from), now)
             }
             Action::OwnerStep(who, step) => owner(who).can(*step, now),
             Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
@@ -160,7 +160,9 @@ impl Model for Reentrant {
             choices.extend(LEASES.map(|lease| (2, step(OwnerStep::Acquire { lease }))));
             choices.extend(LEASES.map(|lease| (1, step(OwnerStep::Reenter { lease }))));
             choices.extend(
-                self.owners.iter().map(|other| (18, step(OwnerStep::HandOver { to: other.name }))),
+                self.owners
+                    .iter()
+                    .map(|to| (18, Action::HandOver { from: owner.name, to: to.name })),
             );
             choices.extend(
                 [(9, OwnerStep::Resend), (12, OwnerStep::Release), (3, OwnerStep::Restate)]
@@ -203,6 +205,7 @@ impl Model for Reentrant {
         let operation = world.step();
         match *action {
             Action::OwnerStep(who, step) => self.do_step(who, step, world),
+            Action::HandOver { from, to } => self.hand_over(from, to, world),
             Action::Tidy(id) => self.call(Call::new(id, Verb::Tidy, operation), world),
             Action::Force { theirs: false } => {
                 let verb = Verb::Force { not_after: world.now() + 20 };
@@ -310,8 +313,8 @@ impl Model for Reentrant {
 
     fn closing(&self, world: &World<'_>) -> Option<Closing<Action>> {
         for owner in &self.owners {
-            let last_steps = [OwnerStep::GiveUp, OwnerStep::Cancel, OwnerStep::Release];
-            if let Some(step) = last_steps.into_iter().find(|step| owner.can(*step, world.now())) {
+            let last = OwnerStep::LAST.into_iter().find(|step| owner.can(*step, world.now()));
+            if let Some(step) = last {
                 return Some(Closing::Act(Action::OwnerStep(owner.name, step)));
             }
         }

@@ -26,13 +26,13 @@ impl Reentrant {
         let Some(claim) = claim.filter(|claim| claim.id == call.id) else { return };
         // A copy whose answer comes after the release was sent may have run after it: to the janitor it is unanswered.
         if !claim.lets_go() || every_answer_clears {
-            claim.unanswered.retain(|(copy, _)| *copy != name);
+            claim.unanswered.answered(name);
         }
         let current =
             claim.operation.as_ref().is_some_and(|operation| operation.name == call.operation);
         match (call.verb, answer) {
             (Verb::Acquire { lease, .. }, answer)
-                if granted(answer) && claim.count == 0 && !claim.receives =>
+                if granted(answer) && claim.count == 0 && !claim.own.receives =>
             {
                 claim.operation = None;
                 self.hold_from(who, sent, lease, now);
@@ -47,9 +47,7 @@ impl Reentrant {
                 (claim.count, claim.operation) = (count, None);
                 self.trust(who, sent, lease, now);
             }
-            (Verb::Reenter { .. }, Value::Array(_)) => {
-                (claim.operation, claim.restate) = (None, true)
-            }
+            (Verb::Reenter { .. }, Value::Array(_)) => claim.must_restate(claim.count),
             (Verb::Release { count: 0 }, Value::Int(answer)) => {
                 self.released(who, *answer > 0, world)
             }
@@ -58,7 +56,7 @@ impl Reentrant {
             }
             (Verb::Own(Swap { to, lease, .. }), answer) if granted(answer) => {
                 self.retire(who, sent);
-                self.claim(to.owner).receives = false;
+                self.claim(to.owner).own.receives = false;
                 self.hold_from(to.owner, sent, lease, now);
             }
             (Verb::Own(Swap { .. }), Value::Array(_)) => {}

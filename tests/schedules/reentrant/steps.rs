@@ -2,7 +2,7 @@
 
 use super::Reentrant;
 use super::call::{Call, Swap, Verb, World};
-use super::owner::{Claim, Operation, Owner, OwnerStep};
+use super::owner::{Claim, Owner, OwnerStep, Wish};
 use super::rules::Rule;
 use crate::clients::{Clients, Id, Name};
 use crate::model::Ms;
@@ -12,9 +12,8 @@ const ATTEMPT: Ms = 120;
 
 impl Reentrant {
     pub(super) fn may_hand_over(&self, from: &Owner, now: Ms) -> bool {
-        let clear = from.claim.as_ref().is_some_and(|claim| claim.alive_until(now).is_none());
-        from.can(OwnerStep::HandOver { to: from.name }, now)
-            && (clear || !self.rules.keep(Rule::ClearSwaps))
+        let pending = from.claim.as_ref().and_then(|claim| claim.unanswered.alive_until(now));
+        from.can_hand_over() && (pending.is_none() || !self.rules.keep(Rule::ClearSwaps))
     }
 
     /// Does the step of an owner that can do it.
@@ -26,7 +25,7 @@ impl Reentrant {
                 self.begin(who, Verb::Acquire { lease, not_after, terms: () }, world);
             }
             OwnerStep::Again => {
-                let lease = self.claim(who).lease;
+                let lease = self.claim(who).own.lease;
                 self.begin(who, Verb::Acquire { lease, not_after, terms: () }, world);
             }
             OwnerStep::Resend => self.send(who, world),
@@ -45,46 +44,39 @@ impl Reentrant {
             OwnerStep::Cancel => self.cancel(who, world),
             OwnerStep::GiveUp => self.give_up(who, world),
             OwnerStep::Renew => {
-                let (id, lease) = (self.claim(who).id, self.claim(who).lease);
+                let (id, lease) = (self.claim(who).id, self.claim(who).own.lease);
                 self.call(Call::new(id, Verb::Renew { lease }, world.step()), world);
             }
-            OwnerStep::HandOver { to } => {
-                let lease = self.claim(who).lease;
-                let id = self.new_claim(to, lease, world);
-                self.claim(to).receives = true;
-                self.begin(who, Verb::Own(Swap { to: id, lease, not_after }), world);
-            }
         }
+    }
+
+    /// Gives the hold to an owner that has none.
+    pub(super) fn hand_over(&mut self, from: Name, to: Name, world: &mut World<'_>) {
+        let not_after = world.now() + ATTEMPT;
+        let lease = self.claim(from).own.lease;
+        let id = self.new_claim(to, lease, world);
+        self.claim(to).own.receives = true;
+        self.begin(from, Verb::Own(Swap { to: id, lease, not_after }), world);
     }
 
     fn new_claim(&mut self, who: Name, lease: Ms, world: &World<'_>) -> Id {
         let number = if self.rules.keep(Rule::FreshIds) { world.step() } else { 0 };
         let id = Id { owner: who, number };
         self.truth.begin_again(id);
-        self.owner(who).claim = Some(Claim::new(id, lease));
+        self.owner(who).claim = Some(Claim::new(id, Wish { lease, receives: false }));
         id
     }
 
     fn begin(&mut self, who: Name, verb: Verb, world: &mut World<'_>) {
         let name = world.step();
-        let holders = self.truth.holders();
-        let claim = self.claim(who);
-        let kept = holders.contains(&claim.id);
-        claim.operation = Some(Operation { verb, sent: Vec::new(), name, kept });
-        if matches!(verb, Verb::Reenter { .. } | Verb::Release { .. }) {
-            claim.stated_by = name;
-        }
+        let id = self.claim(who).id;
+        let kept = self.truth.holders().contains(&id);
+        self.claim(who).begin(verb, name, kept);
         self.send(who, world);
     }
 
     fn send(&mut self, who: Name, world: &mut World<'_>) {
-        let claim = self.claim(who);
-        let operation = claim.operation.as_mut().expect("an operation to send");
-        operation.sent.push(world.now());
-        if let Verb::Acquire { not_after, .. } = operation.verb {
-            claim.unanswered.push((world.step(), not_after));
-        }
-        let call = Call::new(claim.id, operation.verb, operation.name);
+        let call = self.claim(who).copy(world.step(), world.now());
         self.call(call, world);
     }
 
@@ -92,16 +84,13 @@ impl Reentrant {
         if self.claim(who).count == 0 {
             return self.forget(who, world.now());
         }
-        self.claim(who).operation = None;
-        self.claim(who).restate = true;
+        let claim = self.claim(who);
+        claim.must_restate(claim.count);
     }
 
     fn give_up(&mut self, who: Name, world: &mut World<'_>) {
         match self.claim(who).operation.as_ref().map(|operation| operation.verb) {
-            Some(Verb::Release { count }) if count > 0 => {
-                let claim = self.claim(who);
-                (claim.count, claim.operation, claim.restate) = (count, None, true);
-            }
+            Some(Verb::Release { count }) if count > 0 => self.claim(who).must_restate(count),
             Some(Verb::Own(Swap { to, .. })) => {
                 let claim = self.owner(who).claim.take().expect("the hold to hand over");
                 self.owner(to.owner).claim = None;
@@ -110,7 +99,7 @@ impl Reentrant {
                 } else {
                     vec![to, claim.id]
                 };
-                self.take_on(ids, claim.alive_until(world.now()));
+                self.take_on(ids, claim.unanswered.alive_until(world.now()));
             }
             _ => self.abandon(who, world.now()),
         }
@@ -130,7 +119,7 @@ impl Reentrant {
     /// The server has said that the hold is over; an acquire that may still arrive is the janitor's.
     pub(super) fn retire(&mut self, who: Name, since: Ms) {
         let claim = self.owner(who).claim.take().expect("a claim to retire");
-        if let Some(alive) = claim.alive_until(since) {
+        if let Some(alive) = claim.unanswered.alive_until(since) {
             self.take_on(vec![claim.id], Some(alive));
         }
     }
@@ -138,7 +127,7 @@ impl Reentrant {
     /// The claim is over for its owner, and the server may still keep it.
     pub(super) fn abandon(&mut self, who: Name, since: Ms) {
         let claim = self.owner(who).claim.take().expect("a claim to abandon");
-        self.take_on(vec![claim.id], claim.alive_until(since));
+        self.take_on(vec![claim.id], claim.unanswered.alive_until(since));
     }
 
     fn take_on(&mut self, ids: Vec<Id>, after: Option<Ms>) {
