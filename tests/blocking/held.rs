@@ -10,8 +10,8 @@ use redisson_lock::Loss;
 
 use crate::stage::{LEASE, LOCK, Stage, connect, why_not_held};
 
-/// The machine may stand still for 3 s.
-const WATCHDOG: Duration = Duration::from_secs(6);
+/// The machine may stand still for 1.5 s.
+const WATCHDOG: Duration = Duration::from_secs(3);
 
 /// How many watchdog periods a thread sleeps: `WATCHDOG_PERIODS=3` takes fewer than the default.
 fn periods() -> u32 {
