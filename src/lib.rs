@@ -136,6 +136,7 @@
 //! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
 //! | use TLS | [`Tls`](Tls#examples) | |
 //! | lock without async code (feature `blocking`) | `blocking` | `blocking.rs` |
+//! | a job that cron starts on several hosts at once | `blocking` | `batch_job/`, by `cargo run -p batch_job 2026-01-31` |
 //!
 //! `cargo run --example quickstart` in the repository runs the first program. It needs a Redis server
 //! on this machine, or its URL in `REDIS_URL`.
