@@ -6,11 +6,13 @@
 //! | `variables` | environment variables in the text |
 //! | `document` | YAML as a tree of texts with places |
 //! | `fields` | the fields of a section and their types |
+//! | `names` | which names there are, and hints at typing errors |
 //! | `servers` | the sections that name servers |
 //! | `tls` | the fields about certificates |
 
 mod document;
 mod fields;
+mod names;
 mod servers;
 mod tls;
 mod variables;
@@ -20,7 +22,8 @@ use std::time::Duration;
 use self::{
     document::{Node, Place},
     fields::Fields,
-    servers::{MODES, Servers},
+    names::{MODES, Section, UNUSED_ANYWHERE, UNUSED_AT_TOP, UNUSED_OF_MODE},
+    servers::Servers,
 };
 use super::{Config, settings};
 use crate::{
@@ -30,87 +33,6 @@ use crate::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-
-/// Fields without a meaning for a client of locks, or for this one, at the top level and in the
-/// sections of modes.
-const UNUSED_ANYWHERE: &[&str] = &[
-    "sslCiphers",
-    "sslProtocols",
-    "sslProvider",
-    "tcpKeepAlive",
-    "tcpKeepAliveCount",
-    "tcpKeepAliveIdle",
-    "tcpKeepAliveInterval",
-    "tcpNoDelay",
-    "tcpUserTimeout",
-];
-
-/// The same at the top level alone.
-const UNUSED_AT_TOP: &[&str] = &[
-    "addressResolverGroupFactory",
-    "cleanUpKeysAmount",
-    "codec",
-    "connectionListener",
-    "eventLoopGroup",
-    "executor",
-    "keepPubSubOrder",
-    "lockWatchdogBatchSize",
-    "maxCleanUpDelay",
-    "minCleanUpDelay",
-    "nettyExecutor",
-    "nettyHook",
-    "nettyThreads",
-    "protocol",
-    "referenceEnabled",
-    "reliableTopicWatchdogTimeout",
-    "threads",
-    "transportMode",
-    "useScriptCache",
-    "useThreadClassLoader",
-    "valkeyCapabilities",
-];
-
-/// The same in the sections of modes alone. Those of Redisson 3 are the last.
-const UNUSED_OF_MODE: &[&str] = &[
-    "checkMasterLinkStatus",
-    "checkSentinelsList",
-    "checkSlaveStatusWithSyncing",
-    "checkSlotsCoverage",
-    "clientName",
-    "connectTimeout",
-    "connectionMinimumIdleSize",
-    "connectionPoolSize",
-    "dnsMonitoringInterval",
-    "dnsMonitoringTimes",
-    "failedSlaveCheckInterval",
-    "failedSlaveNodeDetector",
-    "failedSlaveReconnectionInterval",
-    "fallbackLoadingToMaster",
-    "idleConnectionTimeout",
-    "keepAlive",
-    "loadBalancer",
-    "masterConnectionMinimumIdleSize",
-    "masterConnectionPoolSize",
-    "pingConnectionInterval",
-    "readMode",
-    "reconnectionDelay",
-    "retryAttempts",
-    "retryDelay",
-    "scanInterval",
-    "sentinelsDiscovery",
-    "slaveConnectionMinimumIdleSize",
-    "slaveConnectionPoolSize",
-    "subscriptionConnectionMinimumIdleSize",
-    "subscriptionConnectionPoolSize",
-    "subscriptionMode",
-    "subscriptionTimeout",
-    "subscriptionsPerConnection",
-    "credentialsReapplyInterval",
-    "failedAttempts",
-    "pingTimeout",
-    "reconnectionTimeout",
-    "retryInterval",
-];
 
 impl Config {
     /// Reads the YAML file of a Redisson client, so that both lock the same keys on the same
@@ -185,9 +107,14 @@ fn read(
     let document = Node::read(&text)?.filter(|node| !node.is_null());
     let document = document.ok_or_else(|| Place::START.error("the file is empty"))?;
     let mut top = Fields::of(document, "", yaml.into())?;
+    // Before a field is missed that is there, but spelled otherwise.
+    top.refuse_unknown(Section::Top)?;
     let (mode, node) = mode(&mut top)?;
     let place = node.place;
     let mut section = top.section(node, &format!("{mode}."))?;
+    if servers::is_mode_of_this_crate(mode) {
+        section.refuse_unknown(Section::Mode(mode))?;
+    }
     let servers = servers::read(mode, place, &mut section)?;
     for fields in [&mut top, &mut section] {
         servers::refuse_code(fields)?;

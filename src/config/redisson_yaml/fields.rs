@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use super::{
     document::{Entry, Node, Place, Value},
+    names::Section,
     variables::first_left,
 };
 use crate::{
@@ -120,6 +121,15 @@ impl Fields {
         }
     }
 
+    /// Refuses the first field that this section does not have.
+    pub(super) fn refuse_unknown(&self, section: Section) -> Result<(), Error> {
+        let unknown = self.entries.values().filter(|entry| !section.has(&entry.name));
+        match unknown.min_by_key(|entry| entry.place.order()) {
+            None => Ok(()),
+            Some(entry) => Err(self.unknown(entry, &section.hint(&entry.name))),
+        }
+    }
+
     /// Takes out what this crate has no use for, and refuses what is left: Redisson has no such
     /// field.
     pub(super) fn finish(mut self, unused: &[&str], told: &mut Vec<String>) -> Result<(), Error> {
@@ -128,15 +138,20 @@ impl Fields {
                 told.push(self.named(name));
             }
         }
-        match self.entries.into_values().min_by_key(|entry| entry.place.order()) {
+        match self.entries.values().min_by_key(|entry| entry.place.order()) {
             None => Ok(()),
-            Some(Entry { name, place, .. }) => {
-                let path = self.path;
-                // The rest of a value with a line break may be a secret.
-                let name = if self.file.contains(&*name) { &name } else { "that a variable names" };
-                Err(place.error(format_args!("Redisson has no field {path}{name}")))
-            }
+            Some(entry) => Err(self.unknown(entry, "")),
         }
+    }
+
+    /// The error about a field that Redisson does not have.
+    fn unknown(&self, Entry { name, place, .. }: &Entry, hint: &str) -> Error {
+        // The rest of a value with a line break may be a secret.
+        if !self.file.contains(&**name) {
+            return place
+                .error(format_args!("Redisson has no field {}that a variable names", self.path));
+        }
+        place.error(format_args!("Redisson has no field {}{name}{hint}", self.path))
     }
 
     /// The error about a field that is read.

@@ -7,20 +7,13 @@ use url::Url;
 use super::{
     document::Place as At,
     fields::{Fields, Text},
+    names::{CLUSTER, SENTINEL, SINGLE},
 };
 use crate::{
     error::Error,
     options::ShardedPubsub,
     wire::{Credentials, percent_decoded},
 };
-
-/// The sections of which exactly one names the servers.
-pub(super) const MODES: [&str; 5] =
-    [SINGLE, SENTINEL, CLUSTER, "masterSlaveServersConfig", "replicatedServersConfig"];
-
-const SINGLE: &str = "singleServerConfig";
-const SENTINEL: &str = "sentinelServersConfig";
-const CLUSTER: &str = "clusterServersConfig";
 
 /// What a mode section says about the servers.
 #[derive(Default)]
@@ -34,6 +27,11 @@ pub(super) struct Servers {
     pub(super) sharded_pubsub: ShardedPubsub,
     /// Whether locks are confirmed by replicas, as everywhere but on a single server.
     pub(super) confirms: bool,
+}
+
+/// Whether the section of this name can be read.
+pub(super) fn is_mode_of_this_crate(mode: &str) -> bool {
+    [SINGLE, SENTINEL, CLUSTER].contains(&mode)
 }
 
 /// Reads the fields that only this section has.

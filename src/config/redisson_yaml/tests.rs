@@ -199,16 +199,30 @@ fn what_cannot_be_read_is_told_with_its_place() {
         ("threads: 4", "no section names the servers"),
         (
             "singleServerConfig: {adress: 'redis://h:1'}",
+            "1, column 22: Redisson has no field singleServerConfig.adress: did you mean address?",
+        ),
+        (
+            "singleServerConfig: {timeout: 3000}",
             "1, column 21: singleServerConfig.address is missing",
         ),
         (
             "singleServerConfig:\n  address: 'redis://h:1'\n  adress: x",
-            "3, column 3: Redisson has no field singleServerConfig.adress",
+            "3, column 3: Redisson has no field singleServerConfig.adress: did you mean address?",
         ),
         (
             &format!("{ONE}lockWatchdogTimout: 1"),
-            "2, column 1: Redisson has no field lockWatchdogTimout",
+            "2, column 1: Redisson has no field lockWatchdogTimout: did you mean lockWatchdogTimeout?",
         ),
+        (&format!("{ONE}colour: red"), "2, column 1: Redisson has no field colour"),
+        (
+            "threads: 4\nsingleSeverConfig: {}",
+            "2, column 1: Redisson has no field singleSeverConfig: did you mean singleServerConfig?",
+        ),
+        (
+            "clusterServersConfig: {nodeAdresses: ['redis://h:1'], scanInterval: 1}",
+            "Redisson has no field clusterServersConfig.nodeAdresses: did you mean nodeAddresses?",
+        ),
+        ("masterSlaveServersConfig: {masterAddres: x}", "is a mode that this crate does not have"),
         (
             &format!("{ONE}lockWatchdogTimeout: PT3S"),
             "2, column 22: lockWatchdogTimeout must be a whole number",
