@@ -68,6 +68,15 @@ impl Failure {
         Self::refused(text).because(RedisErrorKind::NoMaster)
     }
 
+    /// The failure of a client whose URL names no sentinel, if this answer to `INFO server` comes
+    /// from one.
+    pub(super) fn of_sentinel(info: &Answer) -> Option<Self> {
+        let text = info.as_ref().ok()?.as_text()?;
+        let is_one = text.lines().any(|line| line.trim_end() == "redis_mode:sentinel");
+        let why = "the server is a sentinel: use a redis-sentinel:// URL";
+        is_one.then(|| Self::new(FailureKind::Config, why))
+    }
+
     /// The same failure, of which the caller is told this.
     pub(super) fn because(self, kind: RedisErrorKind) -> Self {
         Self { because: Some(kind), ..self }
@@ -134,6 +143,10 @@ impl Failure {
                 Error::Config("the server is not a Redis Cluster: use a redis:// URL".into())
             }
             FailureKind::Config => Error::Config(self.text.into_owned()),
+            FailureKind::Refused if self.text.contains("unknown command 'SENTINEL'") => {
+                let why = "the server is no sentinel: use a redis:// or redis-cluster:// URL";
+                Error::Config(why.into())
+            }
             _ => Error::Redis(self.while_connecting().error()),
         }
     }

@@ -92,7 +92,11 @@ impl Node {
             settings,
             timeouts: AtomicU32::new(0),
         });
-        node.time().await.map_err(|error| error.into_error(""))?;
+        if let Err(error) = node.time().await {
+            let info = node.commands.command("INFO", &["server".into()]).await;
+            let sentinel = Failure::of_sentinel(&info).map(Failure::of_connecting);
+            return Err(sentinel.unwrap_or(error.into_error("")));
+        }
         look_for_eviction(&node.settings, &node.commands, name);
         Ok(node)
     }

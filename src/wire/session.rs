@@ -151,6 +151,18 @@ impl Session {
         self.ask(self.connection.send(command, None)).await
     }
 
+    /// The answer to a command that sentinels do not know. If it failed because the server is one,
+    /// the failure says so.
+    pub(super) async fn unless_a_sentinel(&self, answer: Answer) -> Answer {
+        match answer {
+            Err(error) if error.text.contains("unknown command") => {
+                let info = self.command("INFO", &["server".into()]).await;
+                Err(Failure::of_sentinel(&info).unwrap_or(error))
+            }
+            answer => answer,
+        }
+    }
+
     /// Sends one copy of the call.
     pub(super) async fn call(
         &self,

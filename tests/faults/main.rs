@@ -48,3 +48,4 @@ mod waiters;
 mod warnings;
 mod words;
 mod work;
+mod wrong_scheme;

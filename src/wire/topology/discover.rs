@@ -245,8 +245,9 @@ async fn ask_one(
     };
     let view = match kind {
         Kind::Cluster => {
-            let text = command(&session, "CLUSTER", &["NODES"]).await?.as_text();
-            read_nodes(&text.unwrap_or_default(), address, deployment.uses_tls)
+            let nodes = command(&session, "CLUSTER", &["NODES"]).await;
+            let nodes = session.unless_a_sentinel(nodes).await?.as_text();
+            read_nodes(&nodes.unwrap_or_default(), address, deployment.uses_tls)
         }
         Kind::Sentinel { service } => {
             let master = command(&session, "SENTINEL", &["MASTER", service]).await?;
@@ -254,8 +255,7 @@ async fn ask_one(
             read_master(&master, &others)?
         }
     };
-    let nat = &deployment.nat;
-    Ok((view.map(|address| nat.reach(address)), session))
+    Ok((view.map(|address| deployment.nat.reach(address)), session))
 }
 
 async fn command(session: &Session, name: &'static str, args: &[&str]) -> Answer {
