@@ -202,7 +202,18 @@ fn sentence(error: &Error) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     let mut said = said.join(" ");
-    if error.kind() == ErrorKind::UnknownArgument && text.contains("redisson-lock run") {
+    let is_run = text.contains("Usage: redisson-lock run");
+    // clap's own tip would make a value of an option a name, and a name the command of `run`.
+    if let Some(tip) = said.find(" tip: to pass ") {
+        said.truncate(tip);
+        said.push_str(
+            "; a value that begins with `-` is joined to its option, as in `--option=-value`",
+        );
+        said.push_str(if is_run { "" } else { ", and a name that does follows `--`" });
+    }
+    let lacks_command =
+        error.kind() == ErrorKind::MissingRequiredArgument && said.contains("<CMD>");
+    if is_run && (error.kind() == ErrorKind::UnknownArgument || lacks_command) {
         said.push_str("; the command of `run` and all of its arguments follow `--`");
     }
     said.strip_prefix("error: ").unwrap_or(&said).to_owned()
@@ -226,12 +237,16 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_one_sentence_with_its_place() {
-        let cases: [(&[&str], &str); 10] = [
+        let cases: [(&[&str], &str); 14] = [
             (&["run", "--wait", "x", "l", "--", "true"], "--wait"),
             (&["run", "--lease", "10ms", "l", "--", "true"], "--lease"),
             (&["run", "--lease", "9s", "--watchdog", "9s", "l", "--", "true"], "--watchdog"),
             (&["run", "--kind", "cow", "l", "--", "true"], "cow"),
             (&["run", "l"], "CMD"),
+            (&["run", "l"], "follow `--`"),
+            (&["run", "--wait", "-5s", "l", "--", "true"], "joined to its option"),
+            (&["force-unlock", "l", "--if-holder", "-x:1"], "joined to its option"),
+            (&["who", "-x"], "a name that does follows `--`"),
             (&["run", "l", "./report.sh"], "follow `--`"),
             (&["run", "", "--", "true"], "name"),
             (&["force-unlock", "l"], "--if-holder"),
@@ -242,6 +257,7 @@ mod tests {
             let said = refused(line);
             assert!(said.to_lowercase().contains(&place.to_lowercase()), "{line:?}: {said}");
             assert!(!said.contains('\n') && !said.contains("Usage"), "{said}");
+            assert!(!said.contains("tip:"), "{said}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use redisson_lock::{
-    Client, Config, Error,
+    Client, Config, Error, RedisErrorKind,
     servers::{Names, Server},
 };
 use serde_json::json;
@@ -181,12 +181,11 @@ fn name_for(client: &Client, what: &str) -> String {
 
 /// Tries what the kinds of lock need.
 async fn rights(client: &Client) -> Finding {
-    let advice = "grant the rights that docs/operations.md lists for this kind of lock";
     let (plain, fair) =
         (client.lock(name_for(client, "lock")), client.fair_lock(name_for(client, "fair")));
     let sides = client.read_write_lock(name_for(client, "sides"));
     let (read, write) = (sides.read_lock().clone(), sides.write_lock().clone());
-    let mut able = Vec::new();
+    let (mut able, mut unable) = (Vec::new(), Vec::new());
     for (kind, lock) in [("lock", plain), ("fair", fair), ("read", read), ("write", write)] {
         let tried = async {
             let guard = lock.lock().lease(MESSAGE).await?;
@@ -195,12 +194,58 @@ async fn rights(client: &Client) -> Finding {
         match tried.await {
             Ok(()) => able.push(kind),
             Err(error) => {
-                let failed = format!("{kind}: {error}");
-                return Finding::new("all", "rights", failed).bad_if(true, advice);
+                let is_of_rights = is_of_rights(&error);
+                unable.push((kind, error));
+                if !is_of_rights {
+                    // The others would wait for the same server.
+                    break;
+                }
             }
         }
     }
-    Finding::new("all", "rights", able.join(", "))
+    let Some((kind, error)) = unable.first() else {
+        return Finding::new("all", "rights", able.join(", "));
+    };
+    let (verdict, advice) = judge(error);
+    // Plain locks are all that many users need.
+    let verdict =
+        if able.contains(&"lock") && is_of_rights(error) { Verdict::Warning } else { verdict };
+    let kinds: Vec<_> = unable.iter().map(|(kind, _)| *kind).collect();
+    let value = match kinds.len() {
+        1 => format!("{kind}: {error}"),
+        _ => format!("{}: {error}", kinds.join(", ")),
+    };
+    Finding::new("all", "rights", value).judged(true, verdict, advice)
+}
+
+fn is_of_rights(error: &Error) -> bool {
+    matches!(error, Error::Redis(error) if error.kind() == RedisErrorKind::NoPermission)
+}
+
+/// What an error of a lock means for this server, and what to do.
+fn judge(error: &Error) -> (Verdict, &'static str) {
+    let Error::Redis(error) = error else {
+        return (Verdict::Bad, "no lock can be taken here: the error says why");
+    };
+    let said = error.to_string();
+    let advice = match error.kind() {
+        // Redis does not say which. The keys of this check are others than those of the services.
+        RedisErrorKind::NoPermission if [" key", "channel"].iter().any(|it| said.contains(it)) => {
+            let advice = "not known: the user may not use the keys or channels of this check, redisson-lock-doctor:*; \
+                          compare its rights with docs/operations.md";
+            return (Verdict::Warning, advice);
+        }
+        RedisErrorKind::NoPermission => {
+            "grant the rights that docs/operations.md lists for this kind of lock"
+        }
+        RedisErrorKind::OutOfMemory => "the server is full: give it more memory, or remove data",
+        RedisErrorKind::ReadOnly => "this server is a replica: name the master, or sentinels",
+        RedisErrorKind::CannotSave => "the server cannot save: look at its disk and its log",
+        RedisErrorKind::NoReplicas => "replicas are missing: see min-replicas-to-write",
+        RedisErrorKind::Moved => "use a redis-cluster:// URL",
+        _ => "no lock can be taken here: the error says why",
+    };
+    (Verdict::Bad, advice)
 }
 
 /// How long a release takes to wake a waiter of another process.
@@ -209,7 +254,10 @@ async fn round_trip(client: &Client, config: &Config) -> Result<Finding, Failure
     let advice = "waiters are woken late, or only by their own looks: check the rights for channels (docs/operations.md) and the network";
     let held = match client.lock(&name).lock().lease(3 * MESSAGE).await {
         Ok(held) => held,
-        Err(error) => return Ok(Finding::new("all", check, error.to_string()).bad_if(true, advice)),
+        Err(error) => {
+            let (verdict, advice) = judge(&error);
+            return Ok(Finding::new("all", check, error.to_string()).judged(true, verdict, advice));
+        }
     };
     let other = connect(config).await?;
     let lock = other.lock(&name);

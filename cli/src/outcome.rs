@@ -108,6 +108,17 @@ impl From<Failure> for Outcome {
     }
 }
 
+/// Writes a sentence to stderr while the program goes on. Nothing waits for it: perhaps nobody reads it.
+pub(crate) fn note(words: String, is_json: bool) {
+    let line = match is_json {
+        true => format!("{}\n", json!({ "message": words })),
+        false => format!("redisson-lock: {words}\n"),
+    };
+    thread::spawn(move || {
+        let _ = io::stderr().write_all(line.as_bytes());
+    });
+}
+
 /// Writes to stderr, for a while: perhaps nobody reads it.
 fn say(lines: String) {
     let (done, told) = mpsc::channel();

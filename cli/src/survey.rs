@@ -213,6 +213,8 @@ pub(crate) fn is_holder(text: &str) -> bool {
             8 | 13 | 18 | 23 => byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         });
+    // Redisson's lockAsync takes any number for a thread's id.
+    let n = n.strip_prefix('-').unwrap_or(n);
     is_uuid && !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -274,6 +276,11 @@ mod tests {
         let writer = format!("{ID}:write");
         let (mode, holders) = read_hash(&hash(&[(ID, "2")])).unwrap();
         assert_eq!((mode, holders), (None, vec![(ID.to_owned(), 2)]));
+        for number in ["-1", "-9223372036854775808"] {
+            let id = format!("{}:{number}", &ID[..36]);
+            let (_, holders) = read_hash(&hash(&[(&id, "1")])).expect("a lock");
+            assert_eq!(holders, [(id, 1)]);
+        }
         let (mode, holders) = read_hash(&hash(&[("mode", "write"), (&writer, "1")])).unwrap();
         assert_eq!((mode.as_deref(), holders.len()), (Some("write"), 1));
         for other in [
@@ -282,6 +289,7 @@ mod tests {
             hash(&[("name", "x"), (ID, "1")]),
             hash(&[(ID, "x")]),
             hash(&[("a:1", "1")]),
+            hash(&[(&format!("{}:-", &ID[..36]), "1")]),
         ] {
             assert!(read_hash(&other).is_none(), "{other:?}");
         }

@@ -90,12 +90,19 @@ fn gate() -> nix::Result<(OwnedFd, OwnedFd)> {
 pub(crate) fn exec_when_told(gate: i32, command: &[OsString]) -> Outcome {
     let mut told = [0];
     // It is opened anew, because the number alone is no safe handle.
-    let open = File::open(format!("/dev/fd/{gate}"));
+    let path = format!("/dev/fd/{gate}");
+    let open = File::open(&path);
     let _ = close(gate);
-    match open.and_then(|mut gate| gate.read_exact(&mut told)) {
-        Ok(()) => {}
+    let mut gate = match open {
+        Ok(gate) => gate,
+        Err(error) => {
+            let why = format!("nothing was started: {path}: {error}: are /dev and /proc mounted?");
+            return Outcome::new(NOT_EXECUTABLE).with(why);
+        }
+    };
+    if gate.read_exact(&mut told).is_err() {
         // `run` has ended, or has lost the lock.
-        Err(_) => return Outcome::new(NOT_EXECUTABLE),
+        return Outcome::new(NOT_EXECUTABLE);
     }
     let [program, arguments @ ..] = command else { return Outcome::new(NOT_FOUND) };
     let error = Command::new(program).args(arguments).exec();

@@ -26,8 +26,10 @@ pub(crate) mod standby;
 mod supervise;
 mod terminal;
 
+use std::{convert::Infallible, future::pending};
+
 use redisson_lock::Client;
-use tokio::time::{Duration, timeout};
+use tokio::time::{Duration, sleep, timeout};
 
 use self::{
     holding::Holding,
@@ -35,13 +37,16 @@ use self::{
     supervise::{Ended, supervise},
 };
 use crate::{
-    args::{Run, Servers},
+    args::{Kind, Run, Servers},
     connection::{config, connect},
-    outcome::{CONFIG, Failure, LOST, NOT_GOT, Outcome},
+    outcome::{CONFIG, Failure, LOST, NOT_GOT, Outcome, note},
 };
 
 /// A command could not be ended within less.
 const LEAST_WATCHDOG: Duration = Duration::from_secs(1);
+
+/// A wait that is longer is told.
+const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 /// How long to wait for the end of the connections.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -72,6 +77,25 @@ fn ended_by(signal: signals::Signal, name: &str) -> Outcome {
     Outcome::new(signals::code_of(signal)).with(text)
 }
 
+/// Says once, on stderr, that it waits, and for whom.
+async fn tell_of_waiting(client: &Client, args: &Run) -> Infallible {
+    sleep(SILENT_WAIT).await;
+    let name = &args.name;
+    let seen = match args.kind {
+        Kind::Read | Kind::Write => client.read_write_lock(name).inspect().await,
+        _ => client.lock(name).inspect().await,
+    };
+    let holders = seen.map(|lock| lock.holders).unwrap_or_default();
+    // A lock that is passed on may have none at this moment.
+    let by = match &holders[..] {
+        [] => String::new(),
+        [first] => format!(", held by {}", first.id),
+        [first, others @ ..] => format!(", held by {} and {} more", first.id, others.len()),
+    };
+    note(format!("waiting for the lock {name:?}{by}"), args.json);
+    pending().await
+}
+
 async fn under_lock(
     args: &Run,
     watchdog: Duration,
@@ -82,6 +106,7 @@ async fn under_lock(
         biased;
         signal = signals.next() => return Ok(ended_by(signal, &args.name)),
         got = Holding::acquire(client, args, watchdog) => got?,
+        never = tell_of_waiting(client, args) => match never {},
     };
     let Some(holding) = got else {
         let text = format!("the lock {:?} is held by another: nothing was started", args.name);

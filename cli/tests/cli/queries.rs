@@ -222,7 +222,7 @@ fn doctor_advises_against_evictions() {
 #[test]
 fn doctor_names_a_right_that_is_missing() {
     let stage = Stage::new();
-    let rights = ["on", ">pw", "~*", "&*", "+@all", "-zscore", "-zadd", "-lindex"];
+    let rights = ["on", ">pw", "~*", "&*", "+@all", "-pexpire"];
     let _: Value = stage.redis().query(cmd("ACL").arg("SETUSER").arg("u").arg(&rights));
     let url = stage.server.url().replace("redis://", "redis://u:pw@");
     let done = cli(&url, &["doctor", "--json"]).output().unwrap();
@@ -230,8 +230,47 @@ fn doctor_names_a_right_that_is_missing() {
     let found = json(&done);
     let rights = found.iter().find(|it| it["check"] == "rights").unwrap();
     assert_eq!(rights["verdict"], "bad", "{rights}");
-    assert!(rights["value"].as_str().unwrap().starts_with("fair"), "{rights}");
+    assert!(rights["value"].as_str().unwrap().starts_with("lock"), "{rights}");
     assert!(!out(&done).contains("pw"), "{done:?}");
+}
+
+/// It may be all that its services need.
+#[test]
+fn doctor_warns_of_rights_that_only_other_kinds_or_names_need() {
+    let stage = Stage::new();
+    for (user, rights, told) in [
+        ("plain", ["~*", "-lindex"], "fair: "),
+        ("narrow", ["~orders*", "+ping"], "redisson-lock-doctor"),
+    ] {
+        let rights = ["on", ">pw", "&*", "+@all", rights[0], rights[1]];
+        let _: Value = stage.redis().query(cmd("ACL").arg("SETUSER").arg(user).arg(&rights));
+        let url = stage.server.url().replace("redis://", &format!("redis://{user}:pw@"));
+        let done = cli(&url, &["doctor", "--json"]).output().unwrap();
+        assert_eq!(code(&done), 0, "{done:?}");
+        let found = json(&done);
+        let rights = found.iter().find(|it| it["check"] == "rights").unwrap();
+        assert_eq!(rights["verdict"], "warning", "{rights}");
+        assert!(rights["value"].as_str().unwrap().contains(told), "{rights}");
+    }
+}
+
+#[test]
+fn doctor_advises_on_a_server_that_is_full_or_a_replica() {
+    for (set, told) in [
+        (["CONFIG", "SET", "maxmemory", "1"], "the server is full"),
+        (["REPLICAOF", "127.0.0.1", "1", ""], "this server is a replica"),
+    ] {
+        let stage = Stage::new();
+        let mut command = cmd(set[0]);
+        command.arg(set.iter().skip(1).filter(|word| !word.is_empty()).collect::<Vec<_>>());
+        let _: Value = stage.redis().query(&command);
+        let done = stage.done(&["doctor", "--json"]);
+        assert_eq!(code(&done), 1, "{done:?}");
+        let found = json(&done);
+        let rights = found.iter().find(|it| it["check"] == "rights").unwrap();
+        assert_eq!(rights["verdict"], "bad", "{rights}");
+        assert!(rights["advice"].as_str().unwrap().contains(told), "{rights}");
+    }
 }
 
 #[test]

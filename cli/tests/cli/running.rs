@@ -1,6 +1,10 @@
 //! `run`: exit codes, environment, waiting, bad input.
 
-use std::{fs, io::Write, process::Stdio};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    process::Stdio,
+};
 
 use harness::redis::{Value, cmd};
 
@@ -92,6 +96,45 @@ async fn a_lock_that_is_held_is_not_got() {
     assert!(!marker.exists());
     holder.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(code(&holder.end().await), 143);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_is_told_once_with_the_holder() {
+    let stage = Stage::new();
+    let (script, file) = stage.family("holder", false);
+    let holder = Running::start(stage.cli(&["run", LOCK, "--", "sh", "-c", &script]));
+    members(&file).await;
+    let id = stage.redis().holder(LOCK).unwrap().id();
+    let waiters = [&["run", LOCK][..], &["--json", "run", "--wait", "1h", LOCK]];
+    let waiters = waiters.map(|line| {
+        let mut command = stage.cli(&[line, &["--", "true"]].concat());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        told.read_line(&mut line).unwrap();
+        (child, told, line)
+    });
+    holder.signal(nix::sys::signal::Signal::SIGTERM);
+    holder.end().await;
+    let said = format!("waiting for the lock {LOCK:?}, held by {id}");
+    assert_eq!(waiters[0].2, format!("redisson-lock: {said}\n"));
+    let told: serde_json::Value = serde_json::from_str(&waiters[1].2).unwrap();
+    assert_eq!(told["message"], *said);
+    for (mut child, mut told, _) in waiters {
+        let mut rest = String::new();
+        told.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "");
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+/// As where /dev/fd is missing.
+#[test]
+fn a_gate_that_cannot_be_opened_is_told() {
+    let stage = Stage::new();
+    let done = stage.done(&["__launch", "987", "--", "true"]);
+    assert_eq!(code(&done), 126, "{done:?}");
+    assert!(err(&done).contains("/dev/fd/987"), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
