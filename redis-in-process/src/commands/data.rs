@@ -18,6 +18,34 @@ pub(crate) struct Data {
     pub(crate) refusals: Refusals,
     /// Whether the script that runs has written.
     pub(crate) script_has_written: bool,
+    /// Whether what this server does not have is an error, and not a panic.
+    pub(crate) lenient: bool,
+    /// What was executed since it was asked last, if somebody wants to know.
+    pub(crate) executed: Option<Vec<Executed>>,
+}
+
+/// A command that was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executed {
+    /// The name and the arguments.
+    pub words: Vec<Vec<u8>>,
+    /// Whether a script has called it.
+    pub by_script: bool,
+}
+
+impl Data {
+    /// What Redis has and this server does not. A simulation must not take it for something that
+    /// nobody has.
+    pub(crate) fn missing(&self, what: std::fmt::Arguments<'_>) -> Refused {
+        assert!(self.lenient, "the server in process has no {what}");
+        format!("ERR the server in process has no {what}").into()
+    }
+
+    pub(crate) fn record(&mut self, words: &[Vec<u8>], by_script: bool) {
+        if let Some(executed) = &mut self.executed {
+            executed.push(Executed { words: words.to_vec(), by_script });
+        }
+    }
 }
 
 pub(super) fn wrong_number(command: &str) -> Refused {
@@ -31,9 +59,9 @@ pub(super) fn moment(data: &Data, command: &str, ms: i64) -> Result<Option<u64>,
     moment.map(|moment| u64::try_from(moment).ok()).ok_or_else(invalid)
 }
 
-/// What Redis has and this server has not is no reason to answer as if nobody had it.
-pub(super) fn not_there(command: &str, option: &[u8]) -> ! {
-    panic!("the server in process has no {command} with {}", String::from_utf8_lossy(option));
+/// The answer to an option that this server does not have.
+pub(super) fn not_there(data: &Data, command: &str, option: &[u8]) -> Refused {
+    data.missing(format_args!("{command} with {}", String::from_utf8_lossy(option)))
 }
 
 /// The places of a list that a range of LRANGE or ZRANGE means.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::commands::{Command, Data, Deed, SCRIPTING};
+use crate::commands::{Command, Data, Deed, Executed, SCRIPTING};
 use crate::interpreter::Interpreter;
 use crate::keyspace::Entry;
 use crate::number::integer;
@@ -80,16 +80,22 @@ impl Server {
     /// Runs a command that a client has sent.
     ///
     /// # Panics
-    /// When this server does not have the command or one of its options. Redis may have it.
+    /// When this server does not have the command or one of its options, unless it
+    /// [answers that with an error](Server::answer_missing). Redis may have it.
     pub fn command<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Reply {
         let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_ref().to_vec()).collect();
         self.execute(&words).into()
     }
 
     fn execute(&mut self, words: &[Vec<u8>]) -> Answer {
-        let command = Command::find(words).map_err(|missing| missing.for_client(words))?;
+        let command =
+            Command::find(words).map_err(|missing| missing.for_client(&self.data(), words))?;
         let args = command.arguments(words);
-        self.data().refusals.of_client(command.nature)?;
+        {
+            let mut data = self.data();
+            data.refusals.of_client(command.nature)?;
+            data.record(words, false);
+        }
         match command.deed {
             Deed::Run(run) => run(&mut self.data(), args),
             Deed::Eval => {
@@ -121,6 +127,26 @@ impl Server {
         }
     }
 
+    /// From now on a command or an option that this server does not have is an error, and not a panic. Redis may have it.
+    pub fn answer_missing(&mut self) {
+        self.data().lenient = true;
+    }
+
+    /// Begins or ends a record of what is executed, commands of scripts included: what MONITOR shows.
+    pub fn record(&mut self, wanted: bool) {
+        let mut data = self.data();
+        match (wanted, &data.executed) {
+            (true, None) => data.executed = Some(Vec::new()),
+            (false, _) => data.executed = None,
+            _ => {}
+        }
+    }
+
+    /// What was executed since it was asked last. Nothing without [`Server::record`].
+    pub fn take_executed(&mut self) -> Vec<Executed> {
+        self.data().executed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Loads a script, and answers with its SHA-1 in hex.
     ///
     /// # Panics
@@ -136,6 +162,9 @@ impl Server {
     }
 
     fn compile(&mut self, source: &[u8]) -> Result<String, Refused> {
+        if source.starts_with(b"#!") {
+            return Err(self.data().missing(format_args!("scripts with flags")));
+        }
         let sha = self.interpreter.compile(source)?;
         self.scripts.insert(sha.clone());
         Ok(sha)

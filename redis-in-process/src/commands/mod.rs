@@ -15,6 +15,7 @@ use crate::refusal::Nature;
 use crate::reply::{Answer, Refused, Reply};
 
 pub(crate) use data::Data;
+pub use data::Executed;
 use data::wrong_number;
 
 /// A command.
@@ -45,13 +46,12 @@ pub(crate) enum Missing {
     Subcommand,
     /// With a number of words that it does not have.
     Arity(&'static str),
+    /// This server does not have it, though Redis may.
+    Unknown(String),
 }
 
 impl Command {
     /// Finds the command that these words call.
-    ///
-    /// # Panics
-    /// When this server does not have it, though Redis may.
     pub(crate) fn find(words: &[Vec<u8>]) -> Result<&'static Self, Missing> {
         let mut name = words.first().cloned().unwrap_or_default();
         name.make_ascii_lowercase();
@@ -66,7 +66,7 @@ impl Command {
             }
         }
         let Some(command) = table().get(&name[..]) else {
-            panic!("the server in process has no command {}", String::from_utf8_lossy(&name));
+            return Err(Missing::Unknown(String::from_utf8_lossy(&name).into_owned()));
         };
         let (least, count) = (command.arity.unsigned_abs() as usize, words.len());
         let fits = if command.arity < 0 { count >= least } else { count == least };
@@ -81,8 +81,9 @@ impl Command {
 
 impl Missing {
     /// What a client is told.
-    pub(crate) fn for_client(&self, words: &[Vec<u8>]) -> Refused {
+    pub(crate) fn for_client(&self, data: &Data, words: &[Vec<u8>]) -> Refused {
         match self {
+            Self::Unknown(name) => data.missing(format_args!("command {name}")),
             Self::Subcommand => {
                 let [container, sub] =
                     [&words[0], &words[1]].map(|word| String::from_utf8_lossy(word));
@@ -94,8 +95,9 @@ impl Missing {
     }
 
     /// What a script is told.
-    pub(crate) fn for_script(&self) -> Refused {
+    pub(crate) fn for_script(&self, data: &Data) -> Refused {
         match self {
+            Self::Unknown(name) => data.missing(format_args!("command {name}")),
             Self::Subcommand => "ERR Unknown Redis command called from script".into(),
             Self::Arity(_) => "ERR Wrong number of args calling Redis command from script".into(),
         }

@@ -117,7 +117,7 @@ fn sort(answer: &Reply) -> String {
 
 #[test]
 fn every_script_of_ours_is_run() {
-    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lua");
+    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lua");
     let mut files = BTreeSet::new();
     for folder in fs::read_dir(lua).expect("the scripts") {
         let folder = folder.expect("a folder").path();

@@ -23,6 +23,21 @@ pub enum Refusal {
     Busy,
 }
 
+impl Refusal {
+    /// The first word of its errors.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::OutOfMemory => "OOM",
+            Self::Misconfigured => "MISCONF",
+            Self::NoReplicas => "NOREPLICAS",
+            Self::ReadOnly => "READONLY",
+            Self::MasterDown => "MASTERDOWN",
+            Self::Loading => "LOADING",
+            Self::Busy => "BUSY",
+        }
+    }
+}
+
 /// What is to be known of a command to tell whether it is refused.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Nature {

@@ -21,7 +21,7 @@ pub(super) fn llen(data: &mut Data, args: &[Vec<u8>]) -> Answer {
 pub(super) fn lpop(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, count @ ..] = args else { unreachable!("its arity") };
     if let Some(count) = count.first() {
-        not_there("LPOP", count);
+        return Err(not_there(data, "LPOP", count));
     }
     Ok(data.keys.change(key, |items: &mut Items| items.remove(0))?.into())
 }

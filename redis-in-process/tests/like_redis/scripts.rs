@@ -13,7 +13,7 @@ macro_rules! ours {
         /// Those of `lua/`.
         pub(crate) const OURS: &[Sample] = &[$(Sample {
             name: $name,
-            source: include_str!(concat!("../../../../lua/", $name, ".lua")),
+            source: include_str!(concat!("../../../lua/", $name, ".lua")),
             calls: &[$(($keys, $args)),+],
         }),*];
     };

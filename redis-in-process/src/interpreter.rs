@@ -151,7 +151,6 @@ impl Interpreter {
 
     /// Has the script ready to run.
     pub(crate) fn compile(&mut self, source: &[u8]) -> Result<String, Refused> {
-        assert!(!source.starts_with(b"#!"), "the server in process knows no flags of scripts");
         let sha = sha1(source);
         if !self.compiled.contains_key(&sha) {
             let chunk = self.lua.load(source).set_name(CHUNK).set_mode(ChunkMode::Text);
@@ -250,13 +249,14 @@ fn command(data: &Mutex<Data>, words: &MultiValue) -> Answer {
     if words.is_empty() {
         return Err(NO_WORDS.into());
     }
-    let command = Command::find(&words).map_err(|missing| missing.for_script())?;
+    let mut data = data.lock().expect("no command has panicked");
+    let command = Command::find(&words).map_err(|missing| missing.for_script(&data))?;
     let Deed::Run(run) = command.deed else {
         return Err("ERR This Redis command is not allowed from script".into());
     };
-    let mut data = data.lock().expect("no command has panicked");
     data.refusals.in_script(command.nature, data.script_has_written)?;
     data.script_has_written |= command.nature.writes;
+    data.record(&words, true);
     run(&mut data, command.arguments(&words))
 }
 

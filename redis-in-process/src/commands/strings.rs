@@ -29,7 +29,9 @@ pub(super) fn set(data: &mut Data, args: &[Vec<u8>]) -> Answer {
             b"px" => ms = Some(options.next().ok_or(SYNTAX)?),
             b"nx" if only_if_there != Some(true) => only_if_there = Some(false),
             b"xx" if only_if_there != Some(false) => only_if_there = Some(true),
-            b"ex" | b"exat" | b"pxat" | b"get" | b"keepttl" => not_there("SET", option),
+            b"ex" | b"exat" | b"pxat" | b"get" | b"keepttl" => {
+                return Err(not_there(data, "SET", option));
+            }
             _ => return Err(SYNTAX),
         }
     }

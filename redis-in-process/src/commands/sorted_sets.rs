@@ -9,7 +9,7 @@ pub(super) fn zadd(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, pairs @ ..] = args else { unreachable!("its arity") };
     if matches!(&pairs[0].to_ascii_lowercase()[..], b"nx" | b"xx" | b"gt" | b"lt" | b"ch" | b"incr")
     {
-        not_there("ZADD", &pairs[0]);
+        return Err(not_there(data, "ZADD", &pairs[0]));
     }
     if pairs.len() % 2 == 1 {
         return Err(SYNTAX);
@@ -46,7 +46,9 @@ pub(super) fn zrange(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     for option in options {
         match &option.to_ascii_lowercase()[..] {
             b"withscores" => {}
-            b"byscore" | b"bylex" | b"rev" | b"limit" => not_there("ZRANGE", option),
+            b"byscore" | b"bylex" | b"rev" | b"limit" => {
+                return Err(not_there(data, "ZRANGE", option));
+            }
             _ => return Err(SYNTAX),
         }
     }

@@ -19,7 +19,7 @@ pub(super) fn exists(data: &mut Data, keys: &[Vec<u8>]) -> Answer {
 
 pub(super) fn flush(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     if let Some(option) = args.first() {
-        not_there("FLUSHDB", option);
+        return Err(not_there(data, "FLUSHDB", option));
     }
     data.keys.clear();
     Ok(Reply::ok())
@@ -38,7 +38,7 @@ pub(super) fn persist(data: &mut Data, args: &[Vec<u8>]) -> Answer {
 pub(super) fn pexpire(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, ms, options @ ..] = args else { unreachable!("its arity") };
     if let Some(option) = options.first() {
-        not_there("PEXPIRE", option);
+        return Err(not_there(data, "PEXPIRE", option));
     }
     let expires = moment(data, "pexpire", integer(ms)?)?;
     if !data.keys.exists(key) {
