@@ -270,6 +270,8 @@ pub mod servers;
 #[cfg(test)]
 mod sim;
 mod sometimes;
+#[cfg(feature = "test-util")]
+pub mod test_util;
 mod wire;
 
 /// Its pieces of code compile, or do not, as it says.

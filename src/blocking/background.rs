@@ -16,7 +16,6 @@ use tokio::{
 use crate::{
     blocking::park,
     client::Client,
-    config::Config,
     error::Error,
     redis_error::{RedisError, RedisErrorKind},
 };
@@ -36,14 +35,16 @@ impl fmt::Debug for Background {
 }
 
 impl Background {
-    pub(super) fn connect(config: Config) -> Result<Arc<Self>, Error> {
+    pub(super) fn connect(
+        connecting: impl Future<Output = Result<Client, Error>>,
+    ) -> Result<Arc<Self>, Error> {
         may_block()?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(not_started)?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
         let thread = thread::Builder::new().name("redisson-lock".into());
         thread.spawn(move || serve(runtime, ended)).map_err(not_started)?;
-        let client = park::block_on(&handle, Client::connect(config))?;
+        let client = park::block_on(&handle, connecting)?;
         Ok(Arc::new(Self { client, handle, end: Mutex::new(Some(end)) }))
     }
 

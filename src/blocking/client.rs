@@ -47,7 +47,14 @@ impl Client {
     /// # }
     /// ```
     pub fn connect(config: Config) -> Result<Self, Error> {
-        Ok(Self { background: Background::connect(config)? })
+        Self::over(crate::Client::connect(config))
+    }
+
+    /// Starts the client's thread, and connects by this future.
+    pub(crate) fn over(
+        connecting: impl Future<Output = Result<crate::Client, Error>>,
+    ) -> Result<Self, Error> {
+        Ok(Self { background: Background::connect(connecting)? })
     }
 
     /// Returns the reentrant lock of this name. Does no I/O. See

@@ -48,7 +48,7 @@ use crate::options::Replicas;
 
 pub use self::tls::Tls;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::clock::ServerClock;
 #[cfg(feature = "redisson-yaml")]
 pub(crate) use self::url::percent_decoded;

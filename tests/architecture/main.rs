@@ -67,6 +67,12 @@ const LAYERS: &[&[&str]] = &[
     &["blocking/park"],
     &["blocking/background"],
     &["blocking"],
+    &["test_util/state", "test_util/refusal", "test_util/resp"],
+    &["test_util/upkeep"],
+    &["test_util/host"],
+    &["test_util/link", "test_util/stranger", "test_util/session"],
+    &["test_util/port"],
+    &["test_util"],
 ];
 
 /// Files outside of the layers: the root of the crate, and the folder of its unit tests.

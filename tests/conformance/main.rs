@@ -1,7 +1,8 @@
-//! One suite of scenarios for two peers, run over every mix of them, on one server, on a cluster and behind sentinels.
+//! One suite of scenarios for two peers, run over every mix of them, on one server, on a cluster and behind sentinels, and with two
+//! peers in Rust on the server in process of the module `test_util`.
 //!
-//! A test is named `kind::scenario::mix`, on a cluster `cluster/kind::scenario::mix` and behind sentinels
-//! `sentinel/kind::scenario::mix`. The mix `rust_java` has Rust in the role of A and Java in that of B. `java_java` shows that a
+//! A test is named `kind::scenario::mix`, on a cluster `cluster/kind::scenario::mix`, behind sentinels
+//! `sentinel/kind::scenario::mix`, and in process `in_process/kind::scenario::mix`. The mix `rust_java` has Rust in the role of A and Java in that of B. `java_java` shows that a
 //! scenario is true for Redisson; the other mixes test this crate. Filters work as usual:
 //! `cargo test --test conformance java_java`. Without a JVM the Java mixes are skipped, or fail with `REQUIRE_JAVA=1`.
 //!
@@ -17,6 +18,7 @@ mod exclusion;
 mod fair;
 mod fenced;
 mod holds;
+mod in_process;
 mod kind;
 mod leases;
 mod mix;
@@ -38,7 +40,6 @@ use std::sync::Arc;
 use harness::{Lang, PeerError, java_is_required, skip_or_panic};
 use libtest_mimic::{Arguments, Trial};
 
-use mix::Mix;
 use running::run;
 use scenario::{Scenario, Test};
 use shared::Shared;
@@ -77,7 +78,7 @@ fn trials(shared: &Arc<Shared>, arguments: &Arguments, java_missing: Option<&str
 /// Mix by mix, so that a peer that does not work shows at once.
 fn tests(topology: Topology) -> impl Iterator<Item = Test> {
     let of = move |mix| scenarios().flat_map(move |scenario| scenario.tests(topology, mix));
-    Mix::ALL.into_iter().flat_map(of)
+    topology.mixes().iter().copied().flat_map(of)
 }
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {

@@ -69,7 +69,7 @@ impl Shared {
     /// An eye on the counters of peers.
     pub(crate) fn counters(&self) -> Inspector {
         match self.topology {
-            Topology::Standalone => self.servers().inspector(),
+            Topology::Standalone | Topology::InProcess => self.servers().inspector(),
             Topology::Cluster | Topology::Sentinel => self.own_counters().inspector(),
         }
     }
@@ -77,7 +77,7 @@ impl Shared {
     pub(crate) fn args(&self) -> PeerArgs {
         let args = self.servers().peer_args();
         match self.topology {
-            Topology::Standalone => args,
+            Topology::Standalone | Topology::InProcess => args,
             Topology::Cluster | Topology::Sentinel => args.counters(self.own_counters().url()),
         }
     }

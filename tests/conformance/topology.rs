@@ -1,6 +1,9 @@
-//! The topologies of the scenarios: one server, a cluster, or a master with replicas and sentinels.
+//! The topologies of the scenarios: one server, a cluster, a master with replicas and sentinels, or a server in process.
 
 use harness::{RedisCluster, RedisServer, Sentinel, Servers};
+
+use crate::in_process::InProcess;
+use crate::mix::Mix;
 
 /// How the servers stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,6 +11,8 @@ pub(crate) enum Topology {
     Standalone,
     Cluster,
     Sentinel,
+    /// The server of the module `test_util`.
+    InProcess,
 }
 
 /// What is run on all of them: what a script does is the same everywhere, but not which node it is sent to, who is told
@@ -53,7 +58,8 @@ const NOT_ON_A_CLUSTER: &[(&str, &str)] = &[
 ];
 
 impl Topology {
-    pub(crate) const ALL: [Self; 3] = [Self::Standalone, Self::Cluster, Self::Sentinel];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Standalone, Self::Cluster, Self::Sentinel, Self::InProcess];
 
     /// What stands before the names of its tests.
     pub(crate) fn prefix(self) -> &'static str {
@@ -61,6 +67,7 @@ impl Topology {
             Self::Standalone => "",
             Self::Cluster => "cluster/",
             Self::Sentinel => "sentinel/",
+            Self::InProcess => "in_process/",
         }
     }
 
@@ -69,10 +76,15 @@ impl Topology {
         let is = |name: &&str| *name == scenario;
         let is_excluded = NOT_ON_A_CLUSTER.iter().map(|(name, _)| name).any(is);
         match self {
-            Self::Standalone => true,
+            Self::Standalone | Self::InProcess => true,
             Self::Cluster if is_excluded => false,
             Self::Cluster | Self::Sentinel => is_everywhere() || EVERYWHERE.iter().any(is),
         }
+    }
+
+    /// The mixes for which it is: a server in process is for tests of Rust programs.
+    pub(crate) fn mixes(self) -> &'static [Mix] {
+        if self == Self::InProcess { Mix::ALL_RUST } else { &Mix::ALL }
     }
 
     pub(crate) fn start(self) -> Box<dyn Servers> {
@@ -80,6 +92,7 @@ impl Topology {
             Self::Standalone => Box::new(RedisServer::start()),
             Self::Cluster => Box::new(RedisCluster::start()),
             Self::Sentinel => Box::new(Sentinel::start()),
+            Self::InProcess => Box::new(InProcess::start()),
         }
     }
 }
