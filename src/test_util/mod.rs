@@ -87,7 +87,7 @@
 //! with a real one, command by command, in the tests of this crate. Clusters, sentinels, logins and
 //! TLS are not there. A client takes no address from its [`Config`], and ignores these settings.
 //!
-//! The feature compiles Lua, which needs a C compiler and some seconds.
+//! The feature compiles Lua from its sources. That needs a C compiler, and about 8 s of one core.
 
 mod host;
 mod link;

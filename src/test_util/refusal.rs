@@ -2,8 +2,12 @@
 
 /// Why a server refuses requests.
 ///
-/// An acquisition and a release go on trying until [`Config::retry_timeout`] ends, whatever the
-/// reason. Then the error has the kind named here.
+/// Whatever the reason, a call goes on trying: `try_lock` without a wait for
+/// [`Config::command_timeout`], others for [`Config::retry_timeout`]. Then its error has the kind named
+/// here.
+///
+/// [`Config::command_timeout`]: crate::Config::command_timeout
+/// [`Config::retry_timeout`]: crate::Config::retry_timeout
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {

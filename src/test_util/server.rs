@@ -133,7 +133,8 @@ impl TestServer {
     /// be a spin, a fenced or a non-reentrant lock.
     ///
     /// # Panics
-    /// When the lock is held.
+    /// When the lock is held. A guard that was dropped holds it until its release, which is queued, is
+    /// done: [unlock](crate::LockGuard::unlock) it before.
     pub fn hold(&self, name: impl AsRef<str>) -> Stranger {
         self.stranger(Kind::Reentrant, name.as_ref())
     }
@@ -173,7 +174,11 @@ impl TestServer {
         let hold_id = HoldId::read(&id).expect("an id");
         let number = self.host.with(|state| state.hold(protocol, hold_id));
         let Some(number) = number else {
-            panic!("a stranger cannot take {name:?}: it is held by {:?}", self.holders(name));
+            let holders = self.holders(name);
+            panic!(
+                "a stranger cannot take {name:?}: it is held by {holders:?} (a guard that was \
+                 dropped is released in the background, a moment later)"
+            );
         };
         Stranger::new(self.host.clone(), number, id)
     }
@@ -216,8 +221,8 @@ impl TestServer {
     /// Stops the server. All connections end, and new ones are refused. The data stay, and leases go
     /// on. [Refusals](TestServer::refuse) end.
     ///
-    /// Acquisitions and releases go on trying until [`Config::retry_timeout`] ends, and so does
-    /// [`Client::close`] while something is to be released.
+    /// Calls go on trying: `try_lock` without a wait for [`Config::command_timeout`], others for
+    /// [`Config::retry_timeout`], and so does [`Client::close`] while something is to be released.
     pub fn stop(&self) {
         self.host.stop(true);
     }
