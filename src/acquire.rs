@@ -8,7 +8,8 @@ use crate::{
     error::Error,
     guard::{LockGuard, SingleGuard},
     locking::{
-        acquire_anew, acquire_by,
+        acquire_anew, acquire_by, acquire_observed,
+        acquisition::is_observed,
         registry::LockState,
         request::{Bounds, Request},
         share::Share,
@@ -60,10 +61,13 @@ impl<G: SingleGuard> Wanted<G> {
         engine.check_open()?;
         let needs_token = G::HAS_TOKEN;
         let settings = &engine.settings;
-        let request = Request::checked(settings, self.options, owner, lease, bounds, needs_token)?;
-        match owner {
-            Some(owner) => acquire_by(state, owner, &request).boxed().await,
-            None => acquire_anew(state, &request, None).await,
+        let mut request =
+            Request::checked(settings, self.options, owner, lease, bounds, needs_token)?;
+        // Boxed, as what an acquisition that nobody observes does not need.
+        match (is_observed(state.target.observed()), owner) {
+            (true, _) => acquire_observed(state, &mut request).boxed().await,
+            (false, Some(owner)) => acquire_by(state, owner, &request).boxed().await,
+            (false, None) => acquire_anew(state, &request, None).await,
         }
     }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::settings::{Settings, whole_ms};
 use crate::{
     error::Error,
+    observer::{Observed, Observer},
     options::{Replicas, ShardedPubsub},
     wire::{Tls, check_tls, read_url},
 };
@@ -77,6 +78,8 @@ pub struct Config {
     replica_timeout: Duration,
     pass_on: bool,
     lazy_connect: bool,
+    #[serde(skip)]
+    observer: Option<Observed>,
 }
 
 impl Default for Config {
@@ -105,6 +108,7 @@ impl Default for Config {
             replica_timeout: Duration::from_secs(1),
             pass_on: true,
             lazy_connect: false,
+            observer: None,
         }
     }
 }
@@ -316,6 +320,16 @@ impl Config {
     /// can mend is still an error of `connect`.
     pub fn lazy_connect(mut self, lazy: bool) -> Self {
         self.lazy_connect = lazy;
+        self
+    }
+
+    /// Sets who is told of waits, holds, losses, renewals and failed releases: see
+    /// [`observer`](crate::observer). It replaces the one that was set before; a pair of observers
+    /// is an observer. Default: none.
+    ///
+    /// serde does not write it.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Some(Observed::by(observer));
         self
     }
 }

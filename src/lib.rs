@@ -221,6 +221,10 @@
 //! - **A monotonic clock may stand still while the machine is suspended**, as on Linux. After a suspend
 //!   a hold may be trusted too long, until its next renewal.
 //!
+//! # Observing
+//! An [`Observer`](observer::Observer) is told of waits, grants, hand-offs, releases, losses, renewals and
+//! failed releases: see [`Config::observer`].
+//!
 //! # Logging
 //! The crate logs through `tracing`:
 //! - `error`: a background clean-up panicked.
@@ -231,6 +235,11 @@
 //! - `info`: a connection is back; subscriptions are renewed after a gap; other servers serve the
 //!   locks; releases are repeated on a new master.
 //! - `debug`: a script is sent because the server did not know it; a connection cannot be made yet.
+//!
+//! Two spans are open at `DEBUG`, with the fields `lock`, `kind` and `holder`: `acquire` while an
+//! acquisition is under way, with its `outcome`, and `hold` from the grant to the release, with its
+//! `end`. The warning of a loss is inside its `hold` span. Without a subscriber for `DEBUG` they cost
+//! one atomic load each.
 //!
 //! Log lines name locks and holders, and contain no password. The client library, fred, logs through
 //! the `log` crate, with targets that begin with `fred`. Most programs can turn these off (`fred=off`).
@@ -257,6 +266,7 @@ mod lock;
 mod locking;
 mod multi;
 mod names;
+pub mod observer;
 mod options;
 mod owner;
 mod protocol;

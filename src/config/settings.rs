@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Config;
 use crate::{
     error::Error,
+    observer::Observed,
     options::{Replicas, ShardedPubsub},
     wire::{Credentials, Deployment, Nat, PasswordFile, Servers, read_url},
 };
@@ -52,6 +53,7 @@ pub(crate) struct Settings {
     pub(crate) replica_timeout: Duration,
     pub(crate) pass_on: bool,
     pub(crate) lazy_connect: bool,
+    pub(crate) observer: Option<Observed>,
 }
 
 impl Config {
@@ -108,6 +110,7 @@ impl Config {
             replica_timeout: whole_ms(self.replica_timeout),
             pass_on: self.pass_on,
             lazy_connect: self.lazy_connect,
+            observer: self.observer,
         };
         Ok((deployment, settings))
     }

@@ -89,6 +89,7 @@ impl fmt::Debug for Config {
             .field("replica_timeout", &self.replica_timeout)
             .field("pass_on", &self.pass_on)
             .field("lazy_connect", &self.lazy_connect)
+            .field("observer", &self.observer.is_some())
             .finish()
     }
 }

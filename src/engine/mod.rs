@@ -8,6 +8,7 @@
 //! | [`lifecycle`] | open, closing, closed |
 //! | [`janitor`], [`releases`] | jobs in the background; releases that a new master may have missed |
 //! | [`watchdog`], [`renewal_schedule`], [`lease`] | renewals; which hold is due; until when a hold is trusted |
+//! | [`turns`] | what an observer and the spans see of a hold |
 //! | [`subscriptions`] | channels, counted by their users |
 //! | [`batcher`], [`circuit_breaker`] | calls that travel together, unless the server is silent |
 //! | [`backoff`] | whether another copy of a call is sent, after a pause |
@@ -23,6 +24,7 @@ mod renewal_schedule;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod subscriptions;
+mod turns;
 mod watchdog;
 
 use std::{
@@ -40,6 +42,7 @@ pub(crate) use self::{
     lifecycle::Lifecycle,
     releases::GivenBack,
     subscriptions::{Subscription, Subscriptions},
+    turns::Turns,
 };
 use self::{
     batcher::Batcher, circuit_breaker::CircuitBreaker, releases::Releases, watchdog::Watchdog,

@@ -18,6 +18,7 @@ use crate::{
     engine::{Busy, Lease, Underway, trust},
     error::{Error, Loss},
     locking::{
+        acquisition::Way,
         copies::Copies,
         hold::{
             Grant, Hold,
@@ -28,6 +29,7 @@ use crate::{
         request::Request,
         share::{Baton, Share},
     },
+    observer::HoldEnd,
     options::Acknowledged,
     owner::HoldId,
     protocol::{
@@ -252,6 +254,9 @@ impl<'a> Attempt<'a> {
             unreachable!("only what was granted becomes a hold");
         };
         let Request { owner, lease, watched, replicas, .. } = *self.request;
+        if self.swapped.is_some() {
+            self.request.goes(Way::HandedOn);
+        }
         let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
         let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
@@ -319,7 +324,11 @@ async fn undo(
     // The source first: no copy can then replace it.
     let passed = source.is_some();
     match source {
-        Some((source, place)) if granted => drop(source.replaced(place)),
+        Some((source, place)) if granted => {
+            // No caller has what it was swapped for.
+            source.hold().lease.turns.end(HoldEnd::Released);
+            source.replaced(place);
+        }
         Some((source, _)) => drop(source.release().await),
         None => {}
     }

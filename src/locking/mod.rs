@@ -19,12 +19,14 @@
 //! |---|---|
 //! | [`request`], [`registry`] | the options of an acquisition; the locks and owners of a client |
 //! | [`owned`] | an owner that has the lock already |
+//! | [`acquisition`] | an acquisition that an observer or a subscriber sees |
 //! | [`attempt`] | one try: send, ask again, undo |
 //! | [`copies`] | the copies of one request, and how long each may take |
 //! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
 //! | [`share`], [`hold`] | what guards have; the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
 
+pub(crate) mod acquisition;
 pub(crate) mod attempt;
 pub(crate) mod budget;
 pub(crate) mod copies;
@@ -41,11 +43,16 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio::time::timeout_at;
+use tracing::Instrument;
 
-use self::{attempt::Attempt, owned::Way, registry::LockState, request::Request, share::Share};
+use self::{
+    acquisition::Acquisition, attempt::Attempt, owned::Way, registry::LockState, request::Request,
+    share::Share,
+};
 use crate::{
     engine::Lease,
     error::Error,
+    observer::HoldEnd,
     owner::OwnerId,
     protocol::{
         AcquireReply::{Granted, Held},
@@ -53,6 +60,34 @@ use crate::{
     },
     redis_error::RedisError,
 };
+
+/// As [`acquire_by`] or [`acquire_anew`], for an observer or a subscriber.
+pub(crate) async fn acquire_observed(
+    lock: &Arc<LockState>,
+    request: &mut Request,
+) -> Result<Option<Share>, Box<Error>> {
+    let target = &lock.target;
+    let acquisition = Acquisition::begin(target.observed(), target.protocol.key(), target.kind);
+    let span = acquisition.span().clone();
+    request.acquisition = Some(Box::new(acquisition));
+    let acquired = match request.owner {
+        Some(owner) => acquire_by(lock, owner, request).boxed(),
+        None => acquire_anew(lock, request, None).boxed(),
+    };
+    let acquired = acquired.instrument(span).await;
+    let acquisition = request.acquisition.take().expect("set above");
+    let granted = acquired.as_ref().map(Option::as_ref).map_err(|error| &**error);
+    let hold = granted.map(|share| share.map(Share::hold));
+    let begins = acquisition.end(hold.map(|hold| hold.map(|hold| hold.id().as_str())));
+    if let (true, Ok(Some(hold))) = (begins, hold) {
+        hold.lease.turns.begin();
+        // It may have been lost before.
+        if let Some(why) = hold.lease.loss() {
+            hold.lease.turns.end(HoldEnd::Lost(why));
+        }
+    }
+    acquired
+}
 
 /// Acquires the lock for an owner, who may hold it already. `None`: other holders kept it until the
 /// bounds were over.
@@ -62,7 +97,10 @@ pub(crate) async fn acquire_by(
     request: &Request,
 ) -> Result<Option<Share>, Box<Error>> {
     match owned::begin(lock, owner, request).boxed().await? {
-        Way::Reentered(share) => Ok(Some(share)),
+        Way::Reentered(share) => {
+            request.goes(acquisition::Way::Reentered);
+            Ok(Some(share))
+        }
         Way::Anew { under, due: None } => acquire_anew(lock, request, under).await,
         Way::Anew { under, due: Some(due) } => {
             match timeout_at(due, acquire_anew(lock, request, under)).boxed().await {

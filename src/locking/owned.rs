@@ -73,12 +73,12 @@ impl Own<'_> {
             self.must_not_wait_for(hold).await?;
             return Ok(None);
         }
-        let (home, again, request) = (self.lock.home_of(&hold), hold.clone(), *self.request);
+        let (home, again) = (self.lock.home_of(&hold), hold.clone());
         let engine = self.lock.target.engine.clone();
-        let Request { lease, watched, replicas, .. } = request;
+        let Request { lease, watched, replicas, bounds, .. } = *self.request;
         let reenter = async move {
             let begun = Instant::now();
-            let retry_until = request.bounds.retry_until(begun, &home.target.engine.settings);
+            let retry_until = bounds.retry_until(begun, &home.target.engine.settings);
             let sent = again.reenter(lease, retry_until, replicas).await?;
             Ok(sent.map(|sent| (Share::new(home, again, false), sent)))
         };

@@ -194,7 +194,7 @@ impl Registry {
         let name = &place.key().1;
         let protocol = kind.on(name, &engine.settings).into();
         let lock = Arc::new(LockState {
-            target: Arc::new(Target::new(engine.clone(), protocol)),
+            target: Arc::new(Target::new(engine.clone(), protocol, kind.shown())),
             kind,
             handoff: Handoff::default(),
             owners: self.owners(name),

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use crate::{
     config::{Settings, whole_ms},
     error::Error,
+    locking::acquisition::{Acquisition, Way},
     options::{LockOptions, Replicas, SpinBackoff},
     owner::OwnerId,
 };
@@ -18,7 +19,7 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// The checked options of an acquisition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) owner: Option<OwnerId>,
     pub(crate) lease: Duration,
@@ -31,6 +32,8 @@ pub(crate) struct Request {
     pub(crate) bounds: Bounds,
     /// The pauses of a waiter that polls.
     pub(crate) backoff: SpinBackoff,
+    /// `None`: nobody observes it.
+    pub(crate) acquisition: Option<Box<Acquisition>>,
 }
 
 impl Request {
@@ -51,7 +54,22 @@ impl Request {
             needs_token,
             bounds,
             backoff: checked_pauses(options.backoff)?,
+            acquisition: None,
         })
+    }
+
+    /// It begins to wait for others.
+    pub(crate) fn waits(&self) {
+        if let Some(acquisition) = &self.acquisition {
+            acquisition.waits();
+        }
+    }
+
+    /// It is about to be granted, in another way than by the server.
+    pub(crate) fn goes(&self, way: Way) {
+        if let Some(acquisition) = &self.acquisition {
+            acquisition.goes(way);
+        }
     }
 }
 

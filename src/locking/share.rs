@@ -24,6 +24,7 @@ use crate::{
         hold::{Hold, release::Released, target::Target},
         request::{Bounds, Request},
     },
+    observer::HoldEnd,
     redis_error::RedisError,
     sometimes::sometimes,
 };
@@ -100,6 +101,7 @@ impl Share {
             hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
             return Err(baton);
         }
+        hold.lease.turns.end(HoldEnd::HandedOn);
         let mut stake = baton.into_stake();
         match (stake.watched, watched) {
             (true, false) => stake.hold.lease.unwatch(),

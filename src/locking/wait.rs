@@ -9,6 +9,7 @@ use crate::{
     engine::Backoff,
     error::Error,
     locking::{
+        acquisition::Way,
         attempt::Attempt,
         hold::target::Target,
         line::{
@@ -37,6 +38,7 @@ pub(crate) async fn wait(
     attempt: &mut Attempt<'_>,
     seen_held: bool,
 ) -> Result<Option<Share>, Box<Error>> {
+    request.waits();
     let mut waiter = waiter(lock, request, attempt.id(), seen_held);
     // All local waiters read the server's answers, unless each has a place on the server.
     let line = &lock.target.line;
@@ -66,7 +68,10 @@ pub(crate) async fn wait(
             match head.next(&mut waiter).await? {
                 Next::Ask => {}
                 Next::Offered(baton) => match Share::adopt(baton, request) {
-                    Ok(share) => return Ok(Some(share)),
+                    Ok(share) => {
+                        request.goes(Way::HandedOn);
+                        return Ok(Some(share));
+                    }
                     Err(baton) => attempt.swap_from(baton),
                 },
                 Next::Lost => break,

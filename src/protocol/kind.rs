@@ -7,7 +7,7 @@ use super::{
     read_write::{Read, Write},
     reentrant::Reentrant,
 };
-use crate::config::Settings;
+use crate::{config::Settings, observer::LockKind};
 
 /// A kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +59,20 @@ impl Kind {
             Self::Read => Side::Read,
             Self::Write => Side::Write,
             _ => Side::Whole,
+        }
+    }
+
+    /// The kind as users see it.
+    pub(crate) fn shown(self) -> LockKind {
+        match self {
+            Self::Reentrant => LockKind::Reentrant,
+            Self::NonReentrant => LockKind::NonReentrant,
+            Self::Fair => LockKind::Fair,
+            Self::NonReentrantFair => LockKind::NonReentrantFair,
+            Self::Fenced => LockKind::Fenced,
+            Self::Spin => LockKind::Spin,
+            Self::Read => LockKind::Read,
+            Self::Write => LockKind::Write,
         }
     }
 

@@ -20,7 +20,7 @@ use known::KNOWN_CIRCLES;
 /// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
 const LAYERS: &[&[&str]] = &[
     &["broken", "determinism", "sometimes"],
-    &["names", "owner", "error", "redis_error", "options", "runtime", "backoff"],
+    &["names", "owner", "error", "redis_error", "options", "runtime", "backoff", "observer"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/deployment"],
@@ -41,6 +41,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/lazy"],
     &["config", "protocol"],
     &["engine"],
+    &["locking/acquisition"],
     &[
         "locking/budget",
         "locking/copies",

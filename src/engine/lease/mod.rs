@@ -1,6 +1,7 @@
 //! [`Lease`]: until when a hold can be trusted, when it is renewed (every third of the watchdog
 //! timeout), and how its holder is told of its loss.
 
+mod check;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+pub(crate) use self::check::Check;
+use super::turns::Turns;
 use crate::{
     broken::broken,
     config::whole_ms,
@@ -52,6 +55,8 @@ pub(crate) struct Lease {
     under: Option<Arc<Lease>>,
     /// How many shares of the hold have not been released.
     pub(crate) shares: AtomicU32,
+    /// Who sees the turns of its callers.
+    pub(crate) turns: Turns,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -77,17 +82,6 @@ struct State {
     scheduled: Option<Instant>,
 }
 
-/// What to do about a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Check {
-    /// Renew it to this lease. [`Lease::renewed`] or [`Lease::not_renewed`] must follow.
-    Renew(Duration),
-    /// Nothing yet.
-    Wait,
-    /// Nothing any more, or not by this check.
-    Over,
-}
-
 impl Lease {
     /// A hold whose request was sent at `sent` and was granted.
     pub(crate) fn new(
@@ -105,6 +99,7 @@ impl Lease {
             upheld: protocol.is_upheld(),
             under,
             shares: AtomicU32::new(0),
+            turns: Turns::default(),
             state: Mutex::new(State {
                 trusted_until: trusted + trust(lease),
                 confirmed: sent,
@@ -206,9 +201,10 @@ impl Lease {
             }
             state.loss = Some(why);
         }
-        let lock = String::from_utf8_lossy(&self.renew.key);
-        tracing::warn!(%lock, holder = ?self.renew.id, %why, "lock lost");
         self.changed.notify_waiters();
+        let lock = String::from_utf8_lossy(&self.renew.key);
+        let log = || tracing::warn!(%lock, holder = ?self.renew.id, %why, "lock lost");
+        self.turns.lost(why, log);
     }
 
     /// Why the hold is lost, if it is.
@@ -322,7 +318,11 @@ impl Lease {
     /// The server's answer to a renewal that was sent at `sent`.
     pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
         match answer {
-            Renewed::Yes => self.confirm(sent, lease),
+            Renewed::Yes => {
+                let margin = self.turns.are_seen().then(|| self.trusted_for());
+                self.confirm(sent, lease);
+                self.turns.renewed(margin);
+            }
             Renewed::Gone | Renewed::Taken if broken("deaf") => self.confirm(sent, lease),
             Renewed::Gone => {
                 sometimes!("lease: gone");

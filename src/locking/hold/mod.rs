@@ -26,9 +26,10 @@ use tokio::{
 use self::{registration::Registration, target::Target};
 use crate::{
     determinism::select,
-    engine::Lease,
+    engine::{Lease, Turns},
     error::{Error, Loss},
     locking::copies::Copies,
+    observer::HoldEnd,
     options::Replicas,
     owner::HoldId,
     protocol,
@@ -85,7 +86,9 @@ impl Hold {
         let Grant { id, sent, token, replicas, acknowledged, unanswered, under, .. } = grant;
         let lease_time = grant.lease;
         let watchdog = target.engine.settings.watchdog;
-        let lease = Lease::new(&*target.protocol, id, sent, lease_time, watchdog, under);
+        let mut lease = Lease::new(&*target.protocol, id, sent, lease_time, watchdog, under);
+        let key = target.protocol.key();
+        lease.turns = Turns::of(target.observed(), key, target.kind, &lease.renew.id);
         let lease = Arc::new(lease);
         if watched {
             lease.watch(sent + lease_time / 3);
@@ -193,5 +196,7 @@ impl Drop for Hold {
     fn drop(&mut self) {
         self.target.engine.watchdog.remove(&self.lease);
         self.target.held.fetch_sub(1, Ordering::Relaxed);
+        // Its release was never answered, because the client was closed or its runtime has ended.
+        self.lease.turns.end(HoldEnd::Lost(Loss::Closed));
     }
 }

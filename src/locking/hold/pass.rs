@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::Hold;
 use crate::{
+    observer::HoldEnd,
     options::Replicas,
     protocol::{self, Extended},
 };
@@ -67,6 +68,7 @@ impl Hold {
 
     /// Another hold has replaced it on the server that was asked for that.
     pub(crate) fn replaced(&self, by: Option<u64>) {
+        self.lease.turns.end(HoldEnd::HandedOn);
         self.lease.end();
         self.target.engine.watchdog.remove(&self.lease);
         self.target.released(by, self.id(), || self.lease.outlived_at(Instant::now()));

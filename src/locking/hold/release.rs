@@ -13,6 +13,7 @@ use crate::{
     engine::Backoff,
     error::{Error, Loss},
     locking::copies::Copies,
+    observer::HoldEnd,
     protocol,
     sometimes::sometimes,
     wire::WireError,
@@ -117,6 +118,9 @@ impl Hold {
         if ended && let Some(not_after) = self.unanswered {
             engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
         }
+        if ended {
+            self.lease.turns.released(released.as_ref().map(|_| ()));
+        }
         let told = released.as_ref().ok().copied();
         Some(Released { result: released.map(drop), ended, told, heard })
     }
@@ -146,13 +150,16 @@ async fn free(hold: Arc<Hold>) {
     let begun = Instant::now();
     let mut backoff = Backoff::persistent();
     while !engine.is_closed() {
-        let Err(error) = hold.send_release(0, Instant::now()).await else { return };
+        let Err(error) = hold.send_release(0, Instant::now()).await else {
+            return hold.lease.turns.end(HoldEnd::Released);
+        };
         let give_up = hold.lease.outlived_at(begun);
         if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
-            if let Error::Redis(error) = error.into_error(target.name()) {
+            let error = error.into_error(target.name());
+            if let Error::Redis(error) = &error {
                 tracing::warn!(lock = target.name(), holder = ?hold.id(), %error, "could not release");
             }
-            return;
+            return hold.lease.turns.not_released(&error);
         }
     }
 }

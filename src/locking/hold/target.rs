@@ -13,6 +13,7 @@ use crate::{
     error::Error,
     locking::line::LocalLine,
     names,
+    observer::{LockKind, Observed},
     options::Replicas,
     owner::HoldId,
     protocol::{Protocol, Timely},
@@ -25,6 +26,8 @@ use crate::{
 pub(crate) struct Target {
     pub(crate) engine: Arc<Engine>,
     pub(crate) protocol: Arc<dyn Protocol>,
+    /// Its kind, for those who observe it.
+    pub(crate) kind: LockKind,
     /// The local waiters for the lock.
     pub(crate) line: LocalLine,
     /// Whether its holds may be handed off locally.
@@ -34,14 +37,18 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, kind: LockKind) -> Self {
         let hands_off = engine.settings.pass_on && protocol.passing().is_some();
-        Self { engine, protocol, line: LocalLine::default(), hands_off, held: Arc::default() }
+        Self { engine, protocol, kind, line: LocalLine::default(), hands_off, held: Arc::default() }
     }
 
     /// The lock's key, as text.
     pub(crate) fn name(&self) -> &str {
         names::text(self.protocol.key())
+    }
+
+    pub(crate) fn observed(&self) -> Option<&Observed> {
+        self.engine.settings.observer.as_ref()
     }
 
     /// Adds to an error what was being done, and to which lock.

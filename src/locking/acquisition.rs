@@ -1,0 +1,123 @@
+//! [`Acquisition`]: an acquisition that is observed, from its first poll to its end.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, AtomicU8, Ordering},
+};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use tracing::{Level, Span, debug_span, field, span_enabled};
+
+use crate::{
+    error::Error,
+    names,
+    observer::{AcquireEnded, LockKind, Observed, Outcome, WaitBegun},
+};
+
+/// If it is dropped before its end, it was cancelled.
+pub(crate) struct Acquisition {
+    observed: Option<Observed>,
+    key: Bytes,
+    kind: LockKind,
+    span: Span,
+    begun: Instant,
+    waited: AtomicBool,
+    way: AtomicU8,
+    ended: bool,
+}
+
+/// How an acquisition is granted.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Way {
+    ByServer,
+    HandedOn,
+    Reentered,
+}
+
+/// Whether an observer, or a subscriber of `tracing`, is interested in acquisitions.
+pub(crate) fn is_observed(observed: Option<&Observed>) -> bool {
+    observed.is_some() || span_enabled!(Level::DEBUG)
+}
+
+impl fmt::Debug for Acquisition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acquisition")
+    }
+}
+
+impl Acquisition {
+    pub(crate) fn begin(observed: Option<&Observed>, key: &Bytes, kind: LockKind) -> Self {
+        let lock = names::text(key);
+        let (holder, outcome) = (field::Empty, field::Empty);
+        Self {
+            span: debug_span!("acquire", lock, kind = kind.as_str(), holder, outcome),
+            observed: observed.cloned(),
+            key: key.clone(),
+            kind,
+            begun: Instant::now(),
+            waited: AtomicBool::new(false),
+            way: AtomicU8::new(Way::ByServer as u8),
+            ended: false,
+        }
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// It begins to wait for others.
+    pub(crate) fn waits(&self) {
+        if let Some(observed) = &self.observed
+            && !self.waited.swap(true, Ordering::Relaxed)
+        {
+            let (lock, kind) = (names::text(&self.key), self.kind);
+            observed.tell(|observer| observer.wait_begun(&WaitBegun { lock, kind }));
+        }
+    }
+
+    /// It is about to be granted, in another way than by the server.
+    pub(crate) fn goes(&self, way: Way) {
+        self.way.store(way as u8, Ordering::Relaxed);
+    }
+
+    /// The acquisition has ended. `Ok`: with the id of the hold, if it was granted. Returns whether a
+    /// hold begins.
+    pub(crate) fn end(mut self, result: Result<Option<&str>, &Error>) -> bool {
+        let granted = match self.way.load(Ordering::Relaxed) {
+            way if way == Way::HandedOn as u8 => Outcome::HandedOn,
+            way if way == Way::Reentered as u8 => Outcome::Reentered,
+            _ => Outcome::Granted,
+        };
+        let (outcome, holder, error) = match result {
+            Ok(Some(holder)) => (granted, Some(holder), None),
+            Ok(None) => (Outcome::Busy, None, None),
+            Err(error) => (Outcome::Failed, None, Some(error)),
+        };
+        self.tell(outcome, holder, error);
+        matches!(outcome, Outcome::Granted | Outcome::HandedOn)
+    }
+
+    fn tell(&mut self, outcome: Outcome, holder: Option<&str>, error: Option<&Error>) {
+        self.ended = true;
+        self.span.record("outcome", outcome.as_str());
+        if let Some(holder) = holder {
+            self.span.record("holder", holder);
+        }
+        if let Some(observed) = &self.observed {
+            let (lock, kind) = (names::text(&self.key), self.kind);
+            let (waited, duration) = (*self.waited.get_mut(), self.begun.elapsed());
+            let ended = AcquireEnded { lock, kind, outcome, holder, error, waited, duration };
+            observed.tell(|observer| observer.acquire_ended(&ended));
+        }
+    }
+}
+
+impl Drop for Acquisition {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.tell(Outcome::Cancelled, None, None);
+        }
+    }
+}
