@@ -121,6 +121,7 @@
 //! | `tls-native` | TLS by the system's library (OpenSSL on Linux) | on Linux, OpenSSL's headers and `pkg-config` |
 //! | `redisson-yaml` | `Config::from_redisson_yaml`: the file of the Java services | |
 //! | `blocking` | `blocking`: the same locks for code that is not async | |
+//! | `metrics` | `metrics::MetricsObserver`: counters, gauges and histograms by the crate `metrics` | |
 //!
 //! # Examples
 //! | task | example | program in `examples/` |
@@ -223,7 +224,7 @@
 //!
 //! # Observing
 //! An [`Observer`](observer::Observer) is told of waits, grants, hand-offs, releases, losses, renewals and
-//! failed releases: see [`Config::observer`].
+//! failed releases: see [`Config::observer`]. The feature `metrics` makes metrics of them.
 //!
 //! # Logging
 //! The crate logs through `tracing`:
@@ -264,6 +265,8 @@ mod guard;
 mod inspection;
 mod lock;
 mod locking;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod multi;
 mod names;
 pub mod observer;

@@ -64,7 +64,7 @@ const LAYERS: &[&[&str]] = &[
     &["lock"],
     &["read_write", "multi"],
     &["client"],
-    &["servers"],
+    &["servers", "metrics"],
     &["blocking/park"],
     &["blocking/background"],
     &["blocking"],

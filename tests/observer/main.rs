@@ -1,5 +1,6 @@
 //! Locks seen from outside: what an observer, the metrics and the spans tell equals what the test did.
 
+mod counts;
 mod every_kind;
 mod panics;
 mod spans;
