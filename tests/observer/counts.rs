@@ -88,7 +88,7 @@ async fn worker(own: Own, lock: Lock, turns: u64, seed: u64) {
             _ => Some(own.locked(&lock).await),
         };
         let Some(guard) = guard else { continue };
-        if way % 2 == 0 {
+        if way.is_multiple_of(2) {
             sleep(Duration::from_millis(1)).await;
         }
         own.unlock(guard, way != 5).await;

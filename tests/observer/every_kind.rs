@@ -116,7 +116,7 @@ async fn each_lock_of_several_is_observed_and_nothing_is_left() {
                 let wait = Duration::from_millis(3 * ((n + turn) % 5));
                 if let Ok(guard) = timeout(wait, all.lock()).await {
                     let guard = guard.unwrap();
-                    if turn % 2 == 0 {
+                    if turn.is_multiple_of(2) {
                         guard.unlock().await.unwrap();
                     }
                 }
