@@ -79,24 +79,30 @@ async fn a_wait_and_a_hold_of_every_kind_begin_and_end() {
     others.assert_over();
 }
 
-/// Hands a hold from a holder to a caller that waits with an owner and another lease: to a new id.
+/// A caller with an owner is handed a hold under a new id. Unless the server says that others listen: so tried again.
 #[tokio::test]
 async fn a_hold_that_is_swapped_is_handed_on() {
     let server = RedisServer::start();
     let tally = Tally::default();
     let client = client(&server, &tally).await;
     let lock = client.lock("swapped");
-    let first = lock.lock().await.unwrap();
-    let (waits, mut me) = (lock.clone(), client.owner());
-    let waiter = tokio::spawn(async move { waits.lock().by(&mut me).await });
-    eventually(PATIENCE, "a wait", || (tally.now() == (1, 1)).then_some(())).await;
-    let holder = first.holder().to_owned();
-    first.unlock().await.unwrap();
-    let second = soon("to get the lock", waiter).await.unwrap().unwrap();
-    assert_ne!(second.holder(), holder);
-    second.unlock().await.unwrap();
-    assert_eq!(["granted", "handed_on"].map(|it| tally.of(&format!("acquire {it}"))), [1, 1]);
-    assert_eq!(["handed_on", "released"].map(|it| tally.of(it)), [1, 1]);
+    let mut rounds = 0;
+    while tally.of("handed_on") == 0 {
+        rounds += 1;
+        assert!(rounds <= 100, "never handed on");
+        let first = lock.lock().await.unwrap();
+        let (waits, mut me) = (lock.clone(), client.owner());
+        let waiter = tokio::spawn(async move { waits.lock().by(&mut me).await });
+        eventually(PATIENCE, "a wait", || (tally.now() == (1, 1)).then_some(())).await;
+        let holder = first.holder().to_owned();
+        first.unlock().await.unwrap();
+        let second = soon("to get the lock", waiter).await.unwrap().unwrap();
+        assert_ne!(second.holder(), holder);
+        second.unlock().await.unwrap();
+    }
+    let granted = 2 * rounds - 1;
+    assert_eq!(["granted", "handed_on"].map(|it| tally.of(&format!("acquire {it}"))), [granted, 1]);
+    assert_eq!(["handed_on", "released"].map(|it| tally.of(it)), [1, granted]);
     soon("to close", client.close()).await.unwrap();
     assert_nothing_left(&server).await;
     tally.assert_over();
