@@ -220,6 +220,13 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Whether a fault delays calls, or their answers, in this span.
+    pub(crate) fn is_delayed(&self, span: Span, recovery: Nanos) -> bool {
+        self.troubles.iter().filter(|trouble| trouble.class == Fault::Delay).any(|trouble| {
+            trouble.span.from <= span.to && span.from <= trouble.span.to.saturating_add(recovery)
+        })
+    }
+
     /// Whether a fault of this class began within the span.
     pub(crate) fn begins(&self, class: Fault, span: Span) -> Option<Nanos> {
         let begins = self.troubles.iter().filter(|trouble| trouble.class == class);

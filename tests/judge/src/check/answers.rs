@@ -40,7 +40,7 @@ impl<'r, 'a> Court<'r, 'a> {
                 (self.had_reason(op, span)?, "refused, but nobody was in the way")
             }
             (Call::Acquire { owner, .. }, Answer::Error { code: Code::WouldDeadlock }) => {
-                let own = self.own(op, owner.as_deref());
+                let own = self.own(op, owner.as_deref(), None);
                 let held =
                     ever(&|state| state.holders.iter().any(|holder| own.contains(&holder.id)));
                 (held, "would deadlock, but its owner did not hold it")
@@ -143,12 +143,21 @@ impl<'r, 'a> Court<'r, 'a> {
         self.run.guard(process, guard).map(|guard| guard.granted)
     }
 
-    /// The holder ids of the operation's owner.
-    fn own(&self, op: &Op<'a>, owner: Option<&str>) -> Vec<&'a str> {
+    /// The holder ids of the operation's owner. `by`: but for those that old data may have brought
+    /// back by then, after they were released.
+    fn own(&self, op: &Op<'a>, owner: Option<&str>, by: Option<Span>) -> Vec<&'a str> {
         let by_owner = self.run.owned.get(&(op.process, owner.unwrap_or_default()));
         let guards = by_owner.into_iter().flatten().map(|at| &self.run.guards[*at]);
+        let is_back = |guard: &Guard<'a>| {
+            guard.given_back.zip(by).is_some_and(|((from, _), by)| {
+                let since = Span { from, to: by.to };
+                [Fault::Data, Fault::Failover, Fault::Clock]
+                    .into_iter()
+                    .any(|class| self.run.begins(class, since).is_some())
+            })
+        };
         guards
-            .filter(|_| owner.is_some())
+            .filter(|guard| owner.is_some() && !is_back(guard))
             .flat_map(|guard| guard.holds.iter().map(|hold| &*hold.id))
             .collect()
     }
@@ -156,7 +165,7 @@ impl<'r, 'a> Court<'r, 'a> {
     /// Whether a refused acquisition had a reason on enough of its locks.
     fn had_reason(&self, op: &'r Op<'a>, span: Span) -> Option<bool> {
         let Call::Acquire { locks, rule, owner, wait, .. } = op.call else { return None };
-        let own = self.own(op, owner.as_deref());
+        let own = self.own(op, owner.as_deref(), Some(span));
         let mut reasons = 0;
         for place in locks {
             let key = (&*place.server, &*place.name);

@@ -2,7 +2,7 @@
 
 use super::{Court, story::operation};
 use crate::{
-    history::{Answer, Call, Code, Nanos},
+    history::{Answer, Call, Code, Nanos, Rule},
     run::{Op, Outcome},
     spans::Span,
     verdict::Check,
@@ -60,6 +60,13 @@ impl<'r, 'a> Court<'r, 'a> {
         let bounds = self.bounds;
         Some(match op.call {
             Call::Acquire { wait: Some(wait), .. } => wait.saturating_add(bounds.command_timeout),
+            // Answers that come later than a quarter of the lease are none. Between the tries in vain
+            // there are refusals, by grants to others that came too late for them.
+            Call::Acquire { wait: None, rule: Rule::Majority, lease: Some(lease), .. }
+                if lease / 4 <= bounds.rtt =>
+            {
+                return None;
+            }
             Call::Acquire { wait: None, .. } => match op.outcome {
                 Outcome::Answered(Answer::Error { code: Code::Redis }) => {
                     // A waiter that sleeps finds out when it asks next.

@@ -213,12 +213,20 @@ impl<'r, 'a> Court<'r, 'a> {
             };
             Some((class, deadline))
         };
+        // A renewal that has no answer tells nothing. Trust then ends with the lease.
+        let removed = || {
+            let (class, deadline) = within(Class::L4StateTaken, self.bounds.told_of_removal())?;
+            let looks = Span { from: end.at, to: deadline };
+            let unheard = self.run.is_delayed(looks, self.bounds.recovery);
+            let lapses = tenure.until.saturating_add(slack + error);
+            Some((class, if unheard { deadline.max(lapses) } else { deadline }))
+        };
         match tenure.cause {
             Cause::Released | Cause::Expired { early: false } => None,
-            Cause::Removed(_) => within(Class::L4StateTaken, self.bounds.told_of_removal()),
+            Cause::Removed(_) => removed(),
             Cause::Expired { early: true } => {
                 self.run.begins(Fault::Clock, Span { from: 0, to: end.at })?;
-                within(Class::L4StateTaken, self.bounds.told_of_removal())
+                removed()
             }
             Cause::GrantLost { synced: true }
                 if self.run.process(guard.process).policy == crate::history::Policy::All

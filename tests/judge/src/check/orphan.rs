@@ -186,9 +186,20 @@ impl<'r, 'a> Court<'r, 'a> {
         // What was under way may still arrive.
         let on_its_way = bounds.command_timeout + bounds.rtt + bounds.clock_error;
         let died = process.died.map(|died| died.saturating_add(on_its_way));
-        let closed = process.closed.map(|closed| closed.saturating_add(bounds.clock_error));
+        let closed = process.closed.map(|closed| {
+            let is_calm = self.run.is_calm(Span { from: closed, to: closed }, bounds.recovery);
+            // A call that was sent again had copies that were not answered.
+            closed.saturating_add(if is_calm { bounds.clock_error } else { on_its_way })
+        });
         let last = died.into_iter().chain(closed).min();
-        if let Some(last) = last.filter(|last| renewed > *last) {
+        // A clock that is set, or old data, changes when a lease ends.
+        let is_reset = |last| {
+            let since = Span { from: last, to: renewed };
+            [Fault::Clock, Fault::Data, Fault::Failover]
+                .into_iter()
+                .any(|class| self.run.begins(class, since).is_some())
+        };
+        if let Some(last) = last.filter(|last| renewed > *last && !is_reset(*last)) {
             let what = format!("{id} is renewed after {maker} has gone");
             self.violation(Check::Orphan, name, renewed, renewed - last, what, Vec::new());
         }

@@ -149,6 +149,23 @@ fn l4_a_third_of_the_watchdog_a_tick_and_an_answer() {
     assert_eq!(found(&taken_away(later, "", "70")), no_clock);
 }
 
+#[test]
+fn l4_a_renewal_without_an_answer_tells_nothing_before_the_lease_ends() {
+    let removed = "50 server removes a:1 by eviction";
+    let story =
+        |fault: &str, told: &str| found(&taken_away(&format!("{removed}\n {fault}"), "", told));
+    let delayed = "55 nemesis begins f delay\n 56 nemesis heals f";
+    let within = ["C3 within L4 at 50 for 261", "C1 within L4 at 62 for 238"];
+    assert_eq!(story(delayed, "311"), within);
+    assert_eq!(story(delayed, "311.000001")[0], "C3 beyond L4 at 50 for 261.000001");
+    // Before it was removed, and after its user had to be told.
+    let over = delayed.replace("55", "1").replace("56", "2");
+    let late = delayed.replace("55", "190.000001").replace("56", "200");
+    for fault in [over, late, delayed.replace("delay", "data")] {
+        assert_eq!(story(&fault, "190.000001")[0], "C3 beyond L4 at 50 for 140.000001", "{fault}");
+    }
+}
+
 /// With all that a machine adds: 1 ms of way, 2 of slack, 4 of its clock.
 fn found_slowly(story: &str) -> Vec<String> {
     found_with(story, |bounds| {

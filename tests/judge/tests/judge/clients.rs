@@ -103,6 +103,22 @@ fn c9_an_owner_is_not_refused_by_himself() {
 }
 
 #[test]
+fn c9_an_owner_is_refused_by_what_old_data_bring_back() {
+    let story = |fault: &str, before: &str| {
+        found(&format!(
+            "10 a asks 1 shop by ann\n 11 server grants a:1\n 11 heir grants a:1\n 12 a has 1\n {before}
+             30 server ends\n {fault}\n 40 heir reigns\n 50 a asks 2 shop wait 0 by ann\n 51 a refused 2"
+        ))
+    };
+    let released = "20 a unlocks 1\n 21 server releases a:1\n 22 a unlocked 1";
+    let lost = "30 nemesis begins f data\n 31 nemesis heals f";
+    assert_eq!(story(lost, released), NOTHING);
+    assert_eq!(story("", released), ["C9 broken at 51 for 0"]);
+    let earlier = lost.replace("30", "18").replace("31", "19");
+    assert_eq!(story(&earlier, released), ["C9 broken at 51 for 0"]);
+}
+
+#[test]
 fn c9_a_refusal_by_a_line() {
     let story = |kind: &str| {
         format!(
@@ -363,6 +379,20 @@ fn c10_each_answer_has_its_bound() {
             });
         assert_eq!(slack, [format!("C10 broken at {} for 0.5", at + 1)], "{invoke}");
     }
+}
+
+#[test]
+fn c10_a_majority_that_cannot_answer_in_a_quarter_of_the_lease_has_no_bound() {
+    let story = |lease: u32, rule: &str| {
+        let story = format!(
+            "0 s1 reigns\n 0 s2 reigns\n 0 s3 reigns
+             10 a asks 1 s1/m,s2/m,s3/m {rule} lease {lease}\n 900 a fails 1 redis"
+        );
+        found_with(&story, |bounds| bounds.rtt = MS)
+    };
+    assert_eq!(story(4, "majority"), NOTHING);
+    assert_eq!(story(5, "majority"), ["C10 broken at 190 for 710"]);
+    assert_eq!(story(4, "all"), ["C10 broken at 190 for 710"]);
 }
 
 #[test]

@@ -399,6 +399,13 @@ fn c6_who_is_dead_leaves_its_lease_and_renews_nothing() {
     assert_eq!(found(&unheard("", "").replace("a cuts 1", "a dies")), NOTHING);
     assert_eq!(found(&story("50")), NOTHING);
     assert_eq!(found(&story("50.000001")), ["C6 broken at 50.000001 for 0.000001"]);
+    // A clock that is set changes when a lease ends.
+    let clock = |at: &str| {
+        let set = format!("{at} nemesis begins f clock\n {at} nemesis heals f\n");
+        found(&format!("{set} {}", story("60")))
+    };
+    assert_eq!(clock("55"), NOTHING);
+    assert_eq!(clock("5"), ["C6 broken at 60 for 10"]);
     // It died before it had to be done.
     assert_eq!(found(&unheard("", "90 a dies")), NOTHING);
     assert_eq!(found(&unheard("", "91 a dies")), ["C6 broken at 90 for 160"]);
@@ -423,6 +430,14 @@ fn c6_who_has_closed_leaves_nothing_but_live_guards() {
         found(&story("", "40 a loses 1 closed\n 41 server renews a:1 until 341")),
         ["C6 broken at 41 for 1"]
     );
+    // A copy without an answer may still be under way, for as long as an answer may take.
+    let copy = |at: &str| {
+        let fault = "30 nemesis begins f delay\n 31 nemesis heals f";
+        let renewed = format!("{at} server renews a:1 until 370");
+        found(&story("", &format!("{fault}\n 40 a loses 1 closed\n {renewed}")))
+    };
+    assert_eq!(copy("70"), NOTHING);
+    assert_eq!(copy("70.000001"), ["C6 broken at 70.000001 for 0.000001"]);
     // A close that failed is none.
     let failed = story("", "41 server renews a:1 until 341").replace("a done 5", "a fails 5 redis");
     assert_eq!(found(&failed), NOTHING);
