@@ -120,7 +120,8 @@ impl<G> Lock<G> {
     ///
     /// A future that is neither polled nor dropped for one to two seconds loses its place in the
     /// local line to the waiters behind it. When it is polled again it stands in line anew, at the
-    /// end.
+    /// end. If a request of it was under way, the server may grant it the lock. It then holds the
+    /// lock until its lease ends, which is not renewed, or until it is dropped.
     ///
     /// # Examples
     /// ```no_run

@@ -16,6 +16,7 @@ mod passing;
 mod renewals;
 mod seeded;
 mod unpolled;
+mod unpolled_moments;
 mod unpolled_owners;
 mod waiters;
 mod world;

@@ -10,7 +10,7 @@ use futures::{FutureExt, future::BoxFuture};
 use harness::{Messages, redis};
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 
 use super::world::{Listener, ONE_WAY, World};
@@ -37,6 +37,8 @@ struct State {
     closed: bool,
     /// How many servers have taken the place of another, if that may happen.
     heirs: Option<u64>,
+    /// How much longer messages take.
+    messages_late_by: Arc<Mutex<Duration>>,
 }
 
 /// What happens to the next call of a script.
@@ -82,6 +84,16 @@ impl Network {
     /// Messages may have been missed; the connection is as it was.
     pub(super) fn miss(&self) {
         self.subscriptions.on_event(Event::Gap);
+    }
+
+    /// Messages to this client take so much longer from now on.
+    pub(super) fn delay_messages(&self, by: Duration) {
+        *self.state().messages_late_by.lock().unwrap() = by;
+    }
+
+    /// No message comes on the subscriptions that the client has now, and nobody notices.
+    pub(super) fn lose_messages(&self) {
+        self.forget(|_| true);
     }
 
     /// Another server may take the place of this one.
@@ -155,8 +167,9 @@ impl Network {
         for listener in self.world.listeners().iter_mut() {
             for _ in listener.messages.so_far(&inspector) {
                 let (client, channel) = (listener.client.clone(), listener.channel.clone());
+                let late = *listener.late_by.lock().unwrap();
                 tokio::spawn(async move {
-                    sleep(ONE_WAY).await;
+                    sleep(ONE_WAY + late).await;
                     client.on_event(Event::Message(channel));
                 });
             }
@@ -230,6 +243,12 @@ impl Transport for Link {
         .boxed()
     }
 
+    fn call_by(&self, call: Invocation, by: Instant) -> Flight {
+        let answer = timeout_at(by, self.call(call));
+        let late = |_| Err(WireError::unanswered("no answer in time"));
+        answer.map(move |answer| answer.unwrap_or_else(late)).boxed()
+    }
+
     fn time_at(&self, _: &[u8], moment: Instant) -> u64 {
         self.network.clock.at(moment)
     }
@@ -262,7 +281,8 @@ impl Transport for Link {
                 }
                 let messages = Messages::on(network.world.server.client(), &channel);
                 let client = network.subscriptions.clone();
-                network.world.listeners().push(Listener { client, channel, messages });
+                let late_by = network.state().messages_late_by.clone();
+                network.world.listeners().push(Listener { late_by, client, channel, messages });
             }
             sleep(ONE_WAY).await;
             Ok(())

@@ -21,6 +21,8 @@ pub(crate) struct World {
 
 /// One client's subscription.
 pub(super) struct Listener {
+    /// How much longer messages to it take.
+    pub(super) late_by: Arc<Mutex<Duration>>,
     pub(super) client: Arc<Subscriptions>,
     pub(super) channel: String,
     pub(super) messages: Messages,

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use harness::redis::cmd;
+use harness::{PATIENCE, eventually};
 use redisson_lock::{Client, Error, LockGuard, Replicas};
 use tokio::time::timeout;
 
@@ -15,6 +17,13 @@ async fn a_waiter_that_nobody_polls_keeps_nobody_waiting_behind_it() {
     let guard = holder.lock(LOCK).lock().await.unwrap();
     let lock = client.lock(LOCK);
     let mut alone = lock.lock().into_future();
+    // A request that is under way is granted if it comes after the release, and then nobody knows.
+    let scripts = scripts_run(&stage);
+    let both = || (scripts_run(&stage) >= scripts + 2).then_some(());
+    tokio::select! {
+        guard = &mut alone => panic!("it is held: {guard:?}"),
+        () = eventually(PATIENCE, "its two requests, before and after it subscribes", both) => {}
+    }
     let polled = timeout(Duration::from_millis(300), &mut alone).await;
     assert!(polled.is_err());
     let turns = [visitor(&client, LOCK), visitor(&client, LOCK)];
@@ -25,6 +34,13 @@ async fn a_waiter_that_nobody_polls_keeps_nobody_waiting_behind_it() {
     }
     soon("to get its turn late", alone).await.unwrap().unlock().await.unwrap();
     stage.end([client, holder]).await;
+}
+
+/// How many scripts the server has run, which it knew.
+fn scripts_run(stage: &Stage) -> u64 {
+    let stats: String = stage.redis().query(cmd("INFO").arg("commandstats"));
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
