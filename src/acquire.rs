@@ -67,7 +67,7 @@ impl<G: SingleGuard> Wanted<G> {
         match (is_observed(state.target.observed()), owner) {
             (true, _) => acquire_observed(state, &mut request).boxed().await,
             (false, Some(owner)) => acquire_by(state, owner, &request).boxed().await,
-            (false, None) => acquire_anew(state, &request, None).await,
+            (false, None) => acquire_anew(state, &request, None, None).await,
         }
     }
 

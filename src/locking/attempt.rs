@@ -130,12 +130,20 @@ impl<'a> Attempt<'a> {
     }
 
     /// Asks for the lock. Without an answer it asks again, as long as the request allows. Local
-    /// waiters read each answer in `answers`.
-    pub(crate) async fn ask(&mut self, answers: Option<&Answers>) -> Result<AcquireReply, Error> {
+    /// waiters read each answer in `answers`. `since`: when the call began, if it has waited for the
+    /// server before.
+    pub(crate) async fn ask(
+        &mut self,
+        answers: Option<&Answers>,
+        since: Option<Instant>,
+    ) -> Result<AcquireReply, Error> {
         let target = &*self.lock.target;
         let engine = &target.engine;
-        let bounds = self.request.bounds;
-        let mut copies = Copies::new(bounds.retry_until(Instant::now(), &engine.settings));
+        let retry_until = |begun| self.request.bounds.retry_until(begun, &engine.settings);
+        let mut copies = match since {
+            None => Copies::new(retry_until(Instant::now())),
+            Some(begun) => Copies::new(retry_until(begun)).after_a_wait(),
+        };
         loop {
             engine.check_open()?;
             let open = answers.map(Answers::ask);

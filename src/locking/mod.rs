@@ -42,7 +42,7 @@ pub(crate) mod wait;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use self::{
@@ -72,7 +72,7 @@ pub(crate) async fn acquire_observed(
     request.acquisition = Some(Box::new(acquisition));
     let acquired = match request.owner {
         Some(owner) => acquire_by(lock, owner, request).boxed(),
-        None => acquire_anew(lock, request, None).boxed(),
+        None => acquire_anew(lock, request, None, None).boxed(),
     };
     let acquired = acquired.instrument(span).await;
     let acquisition = request.acquisition.take().expect("set above");
@@ -101,24 +101,38 @@ pub(crate) async fn acquire_by(
             request.goes(acquisition::Way::Reentered);
             Ok(Some(share))
         }
-        Way::Anew { under, due: None } => acquire_anew(lock, request, under).await,
-        Way::Anew { under, due: Some(due) } => {
-            match timeout_at(due, acquire_anew(lock, request, under)).boxed().await {
-                Ok(acquired) => acquired,
-                Err(_) => Err(Error::Redis(RedisError::timed_out()).into()),
-            }
+        Way::Anew { under, late: None } => acquire_anew(lock, request, under, None).await,
+        Way::Anew { under, late: Some(begun) } => {
+            acquire_late(lock, request, under, begun).boxed().await
         }
     }
 }
 
+/// The same as [`acquire_anew`], for a call that began at `begun` and has waited for the server since.
+async fn acquire_late(
+    lock: &Arc<LockState>,
+    request: &Request,
+    under: Option<Arc<Lease>>,
+    begun: Instant,
+) -> Result<Option<Share>, Box<Error>> {
+    let Some(end) = request.bounds.ends_by(begun, &lock.target.engine.settings) else {
+        return acquire_anew(lock, request, under, Some(begun)).await;
+    };
+    match timeout_at(end, acquire_anew(lock, request, under, None)).await {
+        Ok(acquired) => acquired,
+        Err(_) => Err(Error::Redis(RedisError::timed_out()).into()),
+    }
+}
+
 /// Acquires a new outermost hold. `under`: the owner's write hold, under which it wants to read.
-/// `None`: as above.
+/// `since`: when the call began, if it has waited for the server before. `None`: as above.
 ///
 /// The error is boxed here and in the wait loop: results go through several callers, and are small.
 pub(crate) async fn acquire_anew(
     lock: &Arc<LockState>,
     request: &Request,
     under: Option<Arc<Lease>>,
+    since: Option<Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
     let one_answer = request.bounds.is_one_answer();
     // Where the server keeps the line, every waiter stands in it. Local waiters may be waiting for
@@ -129,7 +143,7 @@ pub(crate) async fn acquire_anew(
     let mut attempt = Attempt::new(lock, request, under);
     let mut seen_held = false;
     if passes_line || is_open(lock) {
-        match attempt.ask(None).await? {
+        match attempt.ask(None, since).await? {
             Granted { .. } => return Ok(Some(attempt.take_share())),
             Held(_) if one_answer => return Ok(None),
             Held(_) => seen_held = true,

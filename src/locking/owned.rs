@@ -25,8 +25,8 @@ pub(crate) enum Way {
     Anew {
         /// The owner's write hold, under which it wants to read.
         under: Option<Arc<Lease>>,
-        /// By when its one answer is due, if it has waited for the release of a hold of its own.
-        due: Option<Instant>,
+        /// When the call began, if it has waited for the server since.
+        late: Option<Instant>,
     },
 }
 
@@ -36,14 +36,12 @@ pub(crate) async fn begin(
     owner: OwnerId,
     request: &Request,
 ) -> Result<Way, Error> {
-    let mut own = Own { lock, owner, request, begun: Instant::now(), has_waited: false };
+    let mut own = Own { lock, owner, request, begun: Instant::now(), is_late: false };
     if let Some(share) = own.reenter().await? {
         return Ok(Way::Reentered(share));
     }
     let under = own.beside().await?;
-    let settings = &lock.target.engine.settings;
-    let due = request.bounds.answer_due(own.begun, settings).filter(|_| own.has_waited);
-    Ok(Way::Anew { under, due })
+    Ok(Way::Anew { under, late: own.is_late.then_some(own.begun) })
 }
 
 /// An acquisition by an owner.
@@ -52,8 +50,9 @@ struct Own<'a> {
     owner: OwnerId,
     request: &'a Request,
     begun: Instant,
-    /// Whether it has waited for the release of a hold of its own.
-    has_waited: bool,
+    /// Whether it has waited for the server: for the release of a hold of its own, or for an answer
+    /// about it.
+    is_late: bool,
 }
 
 impl Own<'_> {
@@ -120,8 +119,8 @@ impl Own<'_> {
     /// known here.
     async fn must_not_wait_for(&mut self, hold: Arc<Hold>) -> Result<(), Error> {
         if hold.is_wanted() {
-            let checked = hold.check().await;
-            match checked {
+            self.is_late = true;
+            match hold.check_by(self.checks_until()).await {
                 Ok(()) if hold.is_wanted() => {
                     return Err(Error::WouldDeadlock { key: self.lock.name().into() });
                 }
@@ -133,11 +132,21 @@ impl Own<'_> {
         self.wait_for_release(hold).await
     }
 
+    /// By when the server has to answer about a hold of the owner.
+    fn checks_until(&self) -> Instant {
+        let settings = &self.lock.target.engine.settings;
+        let bounds = self.request.bounds;
+        // The first request of a call has the command timeout, also when that is longer.
+        let first = self.begun + settings.command_timeout;
+        let end = bounds.ends_by(self.begun, settings);
+        end.unwrap_or_else(|| bounds.retry_until(self.begun, settings).max(first))
+    }
+
     /// Waits until a hold that no guard is left of is released, or goes to another caller, for as
     /// long as the server may take to answer a request of this acquisition.
     async fn wait_for_release(&mut self, hold: Arc<Hold>) -> Result<(), Error> {
         sometimes!("owner: waits for the release of its own hold");
-        self.has_waited = true;
+        self.is_late = true;
         let bounds = self.request.bounds;
         let engine = &self.lock.target.engine;
         let until = bounds.retry_until(self.begun, &engine.settings);

@@ -158,11 +158,13 @@ impl Bounds {
         matches!(self.server, Wait::Until(_))
     }
 
-    /// By when the one answer is due that decides about a call that began at `begun`. `None`: one
-    /// answer does not decide, or the caller has set a moment.
-    pub(crate) fn answer_due(self, begun: Instant, settings: &Settings) -> Option<Instant> {
+    /// By when a call that began at `begun` ends in any case, with all its requests. `None`: it may
+    /// wait for the lock for ever, or another moment bounds it.
+    pub(crate) fn ends_by(self, begun: Instant, settings: &Settings) -> Option<Instant> {
         match (self.lock, self.server) {
             (Wait::No, Wait::No) => Some(begun + settings.command_timeout),
+            // The last request may be under way when the wait ends.
+            (Wait::Until(deadline), _) => Some(deadline + settings.command_timeout),
             _ => None,
         }
     }

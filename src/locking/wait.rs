@@ -52,7 +52,7 @@ pub(crate) async fn wait(
         }
         let mut head = match Head::enter(lock, &waiter).await? {
             Entered::Head(head) => head,
-            Entered::Opened => match attempt.ask(answers).boxed().await? {
+            Entered::Opened => match attempt.ask(answers, None).boxed().await? {
                 Granted { .. } => return Ok(Some(attempt.take_share())),
                 Held(_) => {
                     waiter.seen_held = true;
@@ -78,7 +78,7 @@ pub(crate) async fn wait(
                 Next::TimedOut => break 'waiting,
             }
             // Boxed, as what else is rare in this loop: most waiters are offered a hold.
-            match head.showing(attempt.ask(answers).boxed()).await {
+            match head.showing(attempt.ask(answers, None).boxed()).await {
                 Ok(Granted { .. }) => {
                     head.granted(&waiter);
                     return Ok(Some(attempt.take_share()));
@@ -91,13 +91,22 @@ pub(crate) async fn wait(
             }
         }
     }
-    if was_held(lock, request, &waiter, before).boxed().await? {
+    let end = answer_due(lock, &waiter);
+    if was_held(lock, request, &waiter, before, end).boxed().await? {
         return Ok(None);
     }
-    match attempt.ask(answers).boxed().await? {
-        Granted { .. } => Ok(Some(attempt.take_share())),
-        Held(_) => Ok(None),
+    match timeout_at(end, attempt.ask(answers, None)).boxed().await {
+        Ok(Ok(Granted { .. })) => Ok(Some(attempt.take_share())),
+        Ok(Ok(Held(_))) => Ok(None),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Error::Redis(RedisError::timed_out()).into()),
     }
+}
+
+/// By when a waiter whose wait is over has its answer.
+fn answer_due(lock: &LockState, waiter: &Waiter<'_>) -> Instant {
+    let command_timeout = lock.target.engine.settings.command_timeout;
+    waiter.deadline.map_or_else(Instant::now, |end| end + command_timeout)
 }
 
 fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bool) -> Waiter<'a> {
@@ -121,19 +130,18 @@ fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bo
 /// known, and nobody asks. If the server is being asked, its answer decides, if it comes in time.
 ///
 /// `before`: how many answers had come before the wait. They say nothing about now, because the head
-/// may not have been polled since.
+/// may not have been polled since. `until`: by when the answer is due.
 async fn was_held(
     lock: &LockState,
     request: &Request,
     waiter: &Waiter<'_>,
     before: u64,
+    until: Instant,
 ) -> Result<bool, Error> {
     let seen = waiter.seen_held;
     if waiter.stands_on_server() {
         return Ok(seen);
     }
-    let command_timeout = lock.target.engine.settings.command_timeout;
-    let until = waiter.deadline.map_or_else(Instant::now, |end| end + command_timeout);
     let answers = &lock.target.line.answers;
     let begun = answers.count();
     loop {

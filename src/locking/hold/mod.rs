@@ -174,10 +174,15 @@ impl Hold {
 
     /// Asks the server whether the hold is there.
     pub(crate) async fn check(&self) -> Result<(), Error> {
+        self.check_by(Instant::now() + self.target.engine.settings.command_timeout).await
+    }
+
+    /// The same, with an answer by this moment, or within the command timeout if that is sooner.
+    pub(crate) async fn check_by(&self, by: Instant) -> Result<(), Error> {
         if let Some(why) = self.lease.loss() {
             return Err(Error::NotHeld { why });
         }
-        let reply = self.target.ask(self.target.protocol.inspect()).await?;
+        let reply = self.target.ask_by(self.target.protocol.inspect(), by).await?;
         let snapshot =
             protocol::inspected(reply).map_err(|error| error.into_error(self.target.name()))?;
         if snapshot.has(self.id()) {

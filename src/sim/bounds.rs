@@ -1,0 +1,150 @@
+//! How long a call takes whose parts need an answer of the server one after another: one bound, that of
+//! the call.
+
+use std::{fmt::Debug, iter::repeat_n, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Fault, LOCK, Sim, World};
+use crate::{Error, Owner};
+
+/// The default of `Config::command_timeout`.
+const COMMAND: Duration = Duration::from_secs(3);
+
+/// The default of `Config::retry_timeout`.
+const RETRIES: Duration = Duration::from_secs(10);
+
+/// What the ways over the network may add.
+const WAYS: Duration = Duration::from_millis(50);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// From now on the server answers nothing.
+fn outage(sim: &Sim) {
+    for script in ["acquire", "release", "reenter", "inspect", "undo"] {
+        sim.network.fail(script, repeat_n(Fault::Silent(COMMAND), 100));
+    }
+}
+
+/// The answer of a call that must end within this time, and does so by itself.
+async fn ends_within<T: Debug>(bound: Duration, what: &str, call: impl Future<Output = T>) -> T {
+    let begun = Instant::now();
+    let answer = timeout(10 * RETRIES, call).await.unwrap_or_else(|_| panic!("{what}: no end"));
+    let took = begun.elapsed();
+    assert!(took <= bound + WAYS, "{what}: took {took:?} of {bound:?}: {answer:?}");
+    answer
+}
+
+fn assert_timed_out<T: Debug>(answer: Result<T, Error>) {
+    assert!(matches!(answer, Err(Error::Redis(_))), "{answer:?}");
+}
+
+/// A hold of the owner that is being released while the server does not answer.
+async fn being_released(sim: &Sim, me: &mut Owner) {
+    let held = sim.client.lock(LOCK).lock().by(me).await.unwrap();
+    outage(sim);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_waits_for_its_failing_release_and_for_its_own_request_within_one_bound() {
+    let world = World::new();
+    for lead in [0, 1, 100, 2_999, 3_001, 9_000, 9_990, 9_999].map(ms) {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.lock(LOCK);
+        let mut me = sim.client.owner();
+        being_released(&sim, &mut me).await;
+        sleep(lead).await;
+        let what = format!("lock(), {lead:?} after the drop");
+        assert_timed_out(ends_within(RETRIES, &what, lock.lock().by(&mut me).into_future()).await);
+        sim.network.heal();
+        assert!(sim.left().await.is_empty());
+    }
+    for (lead, wait) in
+        [0, 2_999, 9_000, 9_990].into_iter().flat_map(|lead| [(lead, 0), (lead, 500)])
+    {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.lock(LOCK);
+        let mut me = sim.client.owner();
+        being_released(&sim, &mut me).await;
+        sleep(ms(lead)).await;
+        let what = format!("try_lock() of {wait} ms, {lead} ms after the drop");
+        let asking = lock.try_lock().wait(ms(wait)).by(&mut me).into_future();
+        assert_timed_out(ends_within(ms(wait) + COMMAND, &what, asking).await);
+        sim.network.heal();
+        assert!(sim.left().await.is_empty());
+    }
+}
+
+/// The owner's hold is gone, which only the server knows.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_has_to_ask_for_its_hold_before_it_asks_for_the_lock_has_one_bound() {
+    let world = World::new();
+    for wait in [0, 1, 500] {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.non_reentrant_lock(LOCK);
+        let mut me = sim.client.owner();
+        let lost = lock.lock().by(&mut me).await.unwrap();
+        world.forget(LOCK);
+        let slow = Fault::SlowReply(COMMAND - ms(20));
+        sim.network.fail("inspect", [slow]);
+        sim.network.fail("acquire", [slow]);
+        let what = format!("try_lock() of {wait} ms");
+        let asking = lock.try_lock().wait(ms(wait)).by(&mut me).into_future();
+        assert_timed_out(ends_within(ms(wait) + COMMAND, &what, asking).await);
+        assert!(lost.unlock().await.is_err());
+        assert!(sim.left().await.is_empty());
+    }
+}
+
+/// Its write hold is being released, and it still reads.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_waits_for_one_hold_and_asks_for_another_has_one_bound() {
+    let world = World::new();
+    for wait in [0, 1, 500] {
+        let sim = Sim::new(&world).await;
+        let both = sim.client.read_write_lock(LOCK);
+        let mut me = sim.client.owner();
+        let writes = both.write().by(&mut me).await.unwrap();
+        let reads = both.read().by(&mut me).await.unwrap();
+        let slow = Fault::SlowReply(COMMAND - ms(20));
+        sim.network.fail("write/release", [slow]);
+        sim.network.fail("inspect", [Fault::SlowReply(2 * COMMAND)]);
+        drop(writes);
+        let what = format!("try_write() of {wait} ms");
+        let lock = both.write_lock();
+        let asking = lock.try_lock().wait(ms(wait)).by(&mut me).into_future();
+        let answer = ends_within(ms(wait) + COMMAND, &what, asking).await;
+        assert!(matches!(answer, Err(Error::Redis(_))), "{answer:?}");
+        reads.unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}
+
+/// The head has no answer, and is dropped when the time of the one behind it is nearly over.
+#[tokio::test(start_paused = true)]
+async fn one_whose_wait_is_over_asks_within_the_time_that_is_left() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.lock(LOCK);
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let mut head = lock.lock().into_future();
+    assert!(timeout(ms(500), &mut head).await.is_err());
+    // It has to ask when the message comes, and hears nothing.
+    sim.network.fail("acquire", repeat_n(Fault::Silent(3 * COMMAND), 2));
+    let wait = ms(500);
+    let behind = lock.clone();
+    let behind = tokio::spawn(async move {
+        let asking = behind.try_lock().wait(wait).into_future();
+        ends_within(wait + COMMAND, "try_lock()", asking).await
+    });
+    sleep(ms(10)).await;
+    held.unlock().await.unwrap();
+    assert!(timeout(wait + COMMAND - ms(100), &mut head).await.is_err());
+    drop(head);
+    assert_timed_out(behind.await.unwrap());
+    sim.network.heal();
+    assert!(sim.left().await.is_empty());
+}
