@@ -34,7 +34,7 @@ use crate::{
     owner::HoldId,
     protocol::{
         AcquireReply::{self, Granted, Held},
-        ScriptArgs,
+        Order, ScriptArgs,
         Timely::{self, InTime},
         Wish,
     },
@@ -149,8 +149,17 @@ impl<'a> Attempt<'a> {
             let open = answers.map(Answers::ask);
             let sent = copies.sent();
             let answer = copies.send(|| self.send(sent)).await;
-            if let Some(open) = open {
-                open.answered(answer.as_ref().err(), target.name(), self.request.replicas);
+            match (open, &answer) {
+                // Others can share it.
+                (Some(open), Ok(InTime(Granted { .. })))
+                    if matches!(target.protocol.order(), Order::Shared) =>
+                {
+                    open.freed();
+                }
+                (Some(open), answer) => {
+                    open.answered(answer.as_ref().err(), target.name(), self.request.replicas);
+                }
+                (None, _) => {}
             }
             let error = match answer.and_then(|answer| target.in_time(answer)) {
                 Ok(granted @ AcquireReply::Granted { .. }) => {

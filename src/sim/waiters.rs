@@ -204,3 +204,30 @@ async fn a_waiter_that_goes_while_messages_are_missed_leaves_no_subscription() {
     }
     drop(held);
 }
+
+/// A reader that waits for a moment, between one whose request is under way and one that waits on.
+#[tokio::test(start_paused = true)]
+async fn a_reader_whose_wait_ends_is_not_told_that_a_lock_is_held_that_a_reader_was_granted() {
+    let world = World::new();
+    for wait in 1..45 {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.read_write_lock(LOCK).read_lock().clone();
+        let writes = other.client.read_write_lock(LOCK).write().await.unwrap();
+        let head = lock.clone();
+        let head = tokio::spawn(async move { head.lock().await.unwrap() });
+        sleep(ms(500)).await;
+        sim.network.fail("read/acquire", [Fault::SlowReply(ms(40))]);
+        writes.unlock().await.unwrap();
+        // The head has heard of it, and its request is granted.
+        sleep(4 * ONE_WAY).await;
+        assert!(!head.is_finished(), "its answer is slow");
+        let patient = lock.clone();
+        let patient = tokio::spawn(async move { patient.lock().await.unwrap() });
+        let got = lock.try_lock().wait(ms(wait)).await.unwrap();
+        assert!(got.is_some(), "waited {wait} ms, and nobody wrote");
+        for reads in [got.unwrap(), head.await.unwrap(), patient.await.unwrap()] {
+            reads.unlock().await.unwrap();
+        }
+        assert!(sim.left().await.is_empty());
+    }
+}

@@ -95,7 +95,8 @@ impl Answers {
         self.said.notify_waiters();
     }
 
-    /// The server has answered, and the known holder has released the lock.
+    /// The server has answered, and the lock is not known to be held: its known holder has released
+    /// it, or shares it.
     pub(crate) fn freed(&self) {
         {
             let mut state = self.state();
@@ -146,6 +147,11 @@ impl Question<'_> {
     /// See [`Answers::say`].
     pub(crate) fn answered(self, failure: Option<&WireError>, lock: &str, replicas: Replicas) {
         self.answers.say(failure, lock, replicas);
+    }
+
+    /// The server has granted a lock that can be shared. See [`Answers::freed`].
+    pub(crate) fn freed(self) {
+        self.answers.freed();
     }
 }
 
