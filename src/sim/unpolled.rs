@@ -6,7 +6,10 @@ use std::{
 };
 
 use futures::{FutureExt, future::join_all};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::yield_now,
+    time::{Instant, advance, sleep, timeout},
+};
 
 use super::{Fault, LOCK, Sim, World};
 use crate::{Error, Lock, LockGuard, Owner};
@@ -135,6 +138,30 @@ async fn a_waiter_that_nobody_polls_does_not_keep_out_those_who_wait_but_for_a_m
         drop(alone);
         assert!(sim.left().await.is_empty());
     }
+}
+
+/// A process that stands still for two seconds, and again as soon as it runs.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stands_still_again_and_again_does_not_keep_a_head_that_nobody_polls() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.lock(LOCK);
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let alone = left_alone(&lock, ms(200)).await;
+    held.unlock().await.unwrap();
+    let waiting = lock.clone();
+    let behind = tokio::spawn(async move { waiting.lock().await?.unlock().await });
+    for _ in 0..20 {
+        advance(Duration::from_secs(2)).await;
+        // All that is ready runs, and the clock stands.
+        for _ in 0..20 {
+            yield_now().await;
+        }
+    }
+    assert!(behind.is_finished(), "it is forgiven each time");
+    behind.await.unwrap().unwrap();
+    drop(alone);
+    assert!(sim.left().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@ impl<A: Awaited> Minder<A> {
 
     /// Ends when no one waits behind the head, or when the client is closed.
     pub(crate) async fn run(mut self) {
+        let mut forgives = false;
         while !self.over {
             let begun = Instant::now();
             select! {
@@ -32,8 +33,10 @@ impl<A: Awaited> Minder<A> {
                 _ = self.awaited.closing() => return,
             }
             let line = self.awaited.line();
-            // If the whole process stood still, the head is not to blame.
-            let tick = line.fifo.tick(begun.elapsed() > SIGN + SIGN / 2);
+            // If the whole process stood still, the head is not to blame. If it does again and again,
+            // those behind cannot wait for that.
+            forgives = !forgives && begun.elapsed() > SIGN + SIGN / 2;
+            let tick = line.fifo.tick(forgives);
             if tick.put_out {
                 sometimes!("a head that is not polled is put out");
                 tracing::warn!(
