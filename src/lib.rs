@@ -230,7 +230,7 @@
 //! The crate logs through `tracing`:
 //! - `error`: a background clean-up panicked.
 //! - `warn`: a lock is lost, and why; a renewal or a release in the background fails; a wait is long,
-//!   or is for a lock that this client holds itself; waiters poll because they cannot subscribe;
+//!   or is for a lock that this client holds itself, or for a key without a TTL; waiters poll because they cannot subscribe;
 //!   messages were missed; a server does not answer or cannot be connected to; a connection is lost; a
 //!   server may evict locks.
 //! - `info`: a connection is back; subscriptions are renewed after a gap; other servers serve the

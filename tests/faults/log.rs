@@ -166,3 +166,28 @@ async fn nothing_is_said_of_eviction_where_there_is_none_or_nobody_may_ask() {
 async fn use_it(client: &Client) {
     client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_waiter_for_a_key_without_a_ttl_is_told_to_the_log_once() {
+    let warnings = listen();
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    stage.redis().query::<()>(cmd("HSET").arg(LOCK).arg("name").arg("Ann"));
+    let turn = waiter(&client, LOCK);
+    let told = ["without a TTL", LOCK];
+    warnings.eventually_has(&told).await;
+    // It has asked again meanwhile.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(warnings.count(told[0]), 1);
+    stage.redis().query::<()>(cmd("DEL").arg(LOCK));
+    gets_it(turn).await.0.unlock().await.unwrap();
+    // A lock that another holds has one.
+    let other = stage.far_client().await;
+    let guard = other.lock(LOCK).lock().await.unwrap();
+    let turn = waiter(&client, LOCK);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    guard.unlock().await.unwrap();
+    gets_it(turn).await.0.unlock().await.unwrap();
+    assert_eq!(warnings.count(told[0]), 1);
+    stage.end([client, other]).await;
+}

@@ -206,7 +206,7 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// The server has said that another holder has the lock, and for how long if known.
     pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) {
-        waiter.seen_held = true;
+        waiter.held(ttl, self.told_to_ask.is_some());
         self.state_mut().failed = None;
         if self.told_to_ask.is_none() {
             self.offer_failed = true;

@@ -39,6 +39,16 @@ impl Waiter<'_> {
         self.heartbeat().is_some()
     }
 
+    /// The server has said that the lock is held, and for how long. `asked`: it was asked for the
+    /// lock, and not to swap a hold.
+    pub(crate) fn held(&mut self, ttl: Option<Duration>, asked: bool) {
+        self.seen_held = true;
+        // In the server's line, the answer is not about the key.
+        if asked && !self.stands_on_server() {
+            self.worry.held(ttl);
+        }
+    }
+
     /// How often it has to ask the server to keep its place.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         match self.order {
@@ -65,12 +75,26 @@ impl Waiter<'_> {
 pub(crate) struct Worry {
     begun: Instant,
     own_told: bool,
+    /// Whether the server has said that the key has no TTL, and whether that was logged.
+    lasting: bool,
+    lasting_told: bool,
     next: Duration,
 }
 
 impl Worry {
     pub(crate) fn new() -> Self {
-        Self { begun: Instant::now(), own_told: false, next: WARN_LONG }
+        Self {
+            begun: Instant::now(),
+            own_told: false,
+            lasting: false,
+            lasting_told: false,
+            next: WARN_LONG,
+        }
+    }
+
+    /// The server has said that the lock is held, and for how long. `None`: the key has no TTL.
+    fn held(&mut self, ttl: Option<Duration>) {
+        self.lasting = ttl.is_none();
     }
 
     pub(crate) fn tell(&mut self, awaited: &impl Awaited) {
@@ -82,6 +106,13 @@ impl Worry {
                 lock,
                 ?waited,
                 "waiting for a lock that this client holds: if this is a re-entry, pass its owner by .by(&mut owner)"
+            );
+        }
+        if self.lasting && !self.lasting_told {
+            self.lasting_told = true;
+            tracing::warn!(
+                lock,
+                "waiting for a key without a TTL: a lock has one, unless somebody removed it, so the key may be something else"
             );
         }
         if waited >= self.next {
