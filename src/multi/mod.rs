@@ -55,9 +55,13 @@ use crate::{
 /// that is no longer trusted when it is complete is not granted.
 ///
 /// A server may take a quarter of a fixed lease to answer, and at most
-/// [`Config::command_timeout`](crate::Config::command_timeout). Once a majority has answered, the
-/// caller does not wait for the others. Their grants join the guard later. A server that does not
-/// answer is not asked for half a second, as long as the others are a majority.
+/// [`Config::command_timeout`](crate::Config::command_timeout). A lease shorter than four round
+/// trips is therefore hardly ever granted. Its callers also refuse each other for a moment by
+/// grants that came too late, so that [`lock`](MultiLock::lock) may try for long.
+///
+/// Once a majority has answered, the caller does not wait for the others. Their grants join the
+/// guard later. A server that does not answer is not asked for half a second, as long as the others
+/// are a majority.
 ///
 /// # What a majority gives, and what not
 /// It removes the single point of failure. A minority of the servers may crash, hang or be cut off,

@@ -30,7 +30,10 @@ impl Caller {
     pub(super) async fn run(self, plan: TaskPlan) {
         let mut me = self.client(0).owner();
         for (number, operation) in plan.operations.iter().enumerate() {
-            sleep(operation.pause).await;
+            // Not even a turn of the scheduler goes by.
+            if !operation.pause.is_zero() {
+                sleep(operation.pause).await;
+            }
             if self.world.is_healed() {
                 return;
             }

@@ -146,13 +146,18 @@ async fn happen(world: Arc<World>, at: Instant, end: Instant, what: What, tasks:
         What::Evict { server, ref key, times, every } => {
             world.take_state();
             for _ in 0..times {
-                world.servers[server].evict(key);
+                // One that is down loses nothing more.
+                if world.servers[server].is_up() {
+                    world.servers[server].evict(key);
+                }
                 sleep(every).await;
             }
         }
         What::Flush { server } => {
             world.take_state();
-            world.servers[server].flush();
+            if world.servers[server].is_up() {
+                world.servers[server].flush();
+            }
         }
         What::Block { lasts } => {
             world.recorder.sleep(world.clients.len(), true);

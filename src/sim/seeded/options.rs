@@ -133,6 +133,8 @@ pub(super) struct Options {
     pub(super) force: bool,
     /// Whether most pauses are short.
     pub(super) hurried: bool,
+    /// Callers do not pause between their operations: never, each other time, or always.
+    pub(super) restless: u32,
     /// The longest lease that callers ask for.
     pub(super) lease: Duration,
     /// How long things go wrong.
@@ -202,6 +204,7 @@ impl Options {
             unpolled: rng.bool(),
             force: takes_state && !calm && rng.bool(),
             hurried: rng.bool(),
+            restless: [0, 0, 1, 2][rng.usize(0..4)],
             lease: ms(if rng.bool() { 5_000 } else { 60_000 }),
             traffic: ms(rng.u64(1_000..20_000)),
         }

@@ -138,6 +138,7 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
     let server = rng.usize(0..options.servers);
     Operation {
         pause: match options.hurried {
+            _ if rng.u32(0..2) < options.restless => Duration::ZERO,
             _ if options.crowd => spread(rng, 20),
             true => spread(rng, traffic / 4),
             false => ms(rng.u64(0..traffic / 3)),

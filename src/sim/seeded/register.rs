@@ -157,7 +157,9 @@ impl Register {
         }
         for (id, (mode, holder)) in &there.holders {
             if new.contains(id) {
-                let (token, until) = (there.token, holder.until);
+                // A clock that was set back brings one back whose lease was over.
+                let token = there.token.filter(|_| cause.names(id));
+                let until = holder.until;
                 deeds.push((now, Deed::Granted { id: id.clone(), mode: *mode, until, token }));
                 seen.holders.insert(id.clone(), Holder { count: 1, ..holder.clone() });
             }
