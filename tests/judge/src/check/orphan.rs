@@ -179,6 +179,8 @@ impl<'r, 'a> Court<'r, 'a> {
             && span.from < closed
             && span.to > closed.saturating_add(bounds.clock_error)
             && self.run.is_calm(Span { from: closed, to: closed }, bounds.recovery)
+            // A clock that was set back makes a copy late for as long.
+            && self.run.begins(Fault::Clock, Span { from: 0, to: closed }).is_none()
         {
             let what = format!("{id}, which nobody claimed, is there after {maker} has closed");
             self.violation(Check::Orphan, name, closed, span.to - closed, what, Vec::new());

@@ -71,7 +71,15 @@ impl<'r, 'a> Court<'r, 'a> {
                     let polled = self.run.polled(op, lately) == [lately];
                     polled && op.invoked <= stay.span.from && op.over.is_none_or(|over| over > at)
                 });
-                let waits = waits.count() > 0;
+                // Each that waits has a place of its own, and nobody knows which.
+                let others = lock.stays.iter().filter(|other| {
+                    other.id != stay.id
+                        && other.why != Some(Leave::Dropped)
+                        && other.span.from <= at
+                        && at <= other.span.to
+                        && self.run.maker(other.id).is_some_and(|(its, _)| its == maker)
+                });
+                let waits = waits.count() > others.count();
                 if awake
                     && alive
                     && waits

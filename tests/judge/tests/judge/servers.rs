@@ -421,6 +421,8 @@ fn c6_who_has_closed_leaves_nothing_but_live_guards() {
     assert_eq!(found(&story("20 a drops 1", "40 server releases a:1")), NOTHING);
     let left = ["C6 broken at 40 for 1"];
     assert_eq!(found(&story("20 a drops 1", "41 server releases a:1")), left);
+    let clock = "5 nemesis begins f clock\n 6 nemesis heals f\n 41 server releases a:1";
+    assert_eq!(found(&story("20 a drops 1", clock)), NOTHING);
     let trouble = "39 nemesis begins f delay\n 40 nemesis heals f\n 41 server releases a:1";
     assert_eq!(found(&story("20 a drops 1", trouble)), NOTHING);
     // What is held stays, and is not renewed.
@@ -720,6 +722,21 @@ fn c8_a_later_grant_is_not_the_turn_of_one_who_left() {
     assert_eq!(found(&line(story)), ["C8 broken at 44 for 0"]);
     let other = "43 server pops b:1\n 43 server grants d:1\n 43.5 server releases d:1";
     assert_eq!(found(&line(other)), ["C8 broken at 43 for 0"]);
+}
+
+/// Two of a process stand in line, one of which is not polled.
+#[test]
+fn c8_one_that_is_not_polled_is_dropped_beside_one_that_is() {
+    let story = |idle: &str| {
+        found(&format!(
+            "10 a asks 1 fair shop\n 11 server grants a:1\n 12 a has 1\n 20 b asks 1 fair shop\n 20 b asks 2 fair shop
+             21 server pushes b:1\n 21 server pushes b:2\n {idle}\n 130 a unlocks 1\n 131 server releases a:1
+             132 a unlocked 1\n 135 server drops b:1\n 135 server pops b:2\n 135 server grants b:2\n 136 b has 2
+             137 b drops 2\n 138 server releases b:2\n 150 b cuts 1"
+        ))
+    };
+    assert_eq!(story("22 b idles 1\n 149 b polls 1"), NOTHING);
+    assert_eq!(story(""), ["C8 broken at 135 for 0"]);
 }
 
 #[test]
