@@ -87,6 +87,13 @@ impl<G: SingleGuard> Wanted<G> {
     }
 }
 
+fn noted<G: SingleGuard>(guard: Option<G>, note: Option<Box<str>>) -> Option<G> {
+    if let (Some(guard), Some(note)) = (&guard, note) {
+        guard.as_ref().note(note);
+    }
+    guard
+}
+
 /// An acquisition that waits for the lock. Awaiting it begins it. See
 /// [`Lock::lock`](crate::Lock::lock).
 ///
@@ -98,18 +105,19 @@ pub struct Acquire<'a, G = LockGuard> {
     lock: Wanted<G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
+    note: Option<Box<str>>,
 }
 
 impl<G> Acquire<'_, G> {
     pub(crate) fn new(lock: Wanted<G>) -> Self {
-        Self { lock, owner: None, lease: None }
+        Self { lock, owner: None, lease: None, note: None }
     }
 
     /// Acquires the lock for this owner. If the owner already holds the lock, it re-enters.
     ///
     /// The acquisition then borrows the owner. Without an owner it is `'static`.
     pub fn by(self, owner: &mut Owner) -> Acquire<'_, G> {
-        Acquire { lock: self.lock, owner: Some(owner), lease: self.lease }
+        Acquire { lock: self.lock, owner: Some(owner), lease: self.lease, note: self.note }
     }
 
     /// Holds the lock for this long at most. The hold is never renewed. From 10 ms to 3650 days, in
@@ -121,6 +129,12 @@ impl<G> Acquire<'_, G> {
         self.lease = Some(lease);
         self
     }
+
+    /// Says what the lock is held for: see [`LockGuard::note`](crate::LockGuard::note).
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into().into_boxed_str());
+        self
+    }
 }
 
 impl<'a, G: SingleGuard> IntoFuture for Acquire<'a, G> {
@@ -128,10 +142,10 @@ impl<'a, G: SingleGuard> IntoFuture for Acquire<'a, G> {
     type IntoFuture = Acquiring<'a, G>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { lock, owner, lease } = self;
+        let Self { lock, owner, lease, note } = self;
         Box::pin(async move {
             let guard = lock.guard(owner, lease, Bounds::FOREVER).await?;
-            Ok(guard.expect("waits until it is granted"))
+            Ok(noted(guard, note).expect("waits until it is granted"))
         })
     }
 }
@@ -147,17 +161,18 @@ pub struct TryAcquire<'a, G = LockGuard> {
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     wait: Duration,
+    note: Option<Box<str>>,
 }
 
 impl<G> TryAcquire<'_, G> {
     pub(crate) fn new(lock: Wanted<G>) -> Self {
-        Self { lock, owner: None, lease: None, wait: Duration::ZERO }
+        Self { lock, owner: None, lease: None, wait: Duration::ZERO, note: None }
     }
 
     /// As [`Acquire::by`].
     pub fn by(self, owner: &mut Owner) -> TryAcquire<'_, G> {
-        let Self { lock, lease, wait, .. } = self;
-        TryAcquire { lock, owner: Some(owner), lease, wait }
+        let Self { lock, lease, wait, note, .. } = self;
+        TryAcquire { lock, owner: Some(owner), lease, wait, note }
     }
 
     /// As [`Acquire::lease`].
@@ -175,6 +190,12 @@ impl<G> TryAcquire<'_, G> {
         self.wait = wait;
         self
     }
+
+    /// As [`Acquire::note`].
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into().into_boxed_str());
+        self
+    }
 }
 
 impl<'a, G: SingleGuard> IntoFuture for TryAcquire<'a, G> {
@@ -182,8 +203,11 @@ impl<'a, G: SingleGuard> IntoFuture for TryAcquire<'a, G> {
     type IntoFuture = Acquiring<'a, Option<G>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { lock, owner, lease, wait } = self;
-        Box::pin(async move { lock.guard(owner, lease, Bounds::of(wait)?).await })
+        let Self { lock, owner, lease, wait, note } = self;
+        Box::pin(async move {
+            let guard = lock.guard(owner, lease, Bounds::of(wait)?).await?;
+            Ok(noted(guard, note))
+        })
     }
 }
 

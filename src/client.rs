@@ -9,7 +9,7 @@ use crate::{
     lock::{FencedLock, Lock},
     locking::registry::{LockState, Registry},
     options::SpinBackoff,
-    owner::Owner,
+    owner::{Identity, Owner},
     protocol::Kind,
     read_write::ReadWriteLock,
     runtime::ClientRuntime,
@@ -43,7 +43,9 @@ impl fmt::Debug for Client {
 impl Client {
     /// Connects to Redis: one connection for commands, one for messages.
     ///
-    /// A connection that breaks later is reconnected until the client is closed.
+    /// A connection that breaks later is reconnected until the client is closed. Each connection gets
+    /// a name, which `CLIENT LIST` of the server shows: `redisson-lock:`, the [id](Client::id), and
+    /// what the client [announces](Config::announce). If the server refuses that, it has no name.
     ///
     /// # Errors
     /// - [`Error::Config`] when a setting is out of its range or settings contradict each other.
@@ -73,10 +75,14 @@ impl Client {
             Arc::new(move |event| subscriptions.on_event(event))
         };
         let runtime = ClientRuntime::current();
+        let identity = Identity::new();
+        let app = settings.about.iter().map(|about| format!(":{}", about.app)).next();
+        let name = format!("redisson-lock:{}{}", identity.client(), app.unwrap_or_default());
         let options = ConnectOptions {
             deployment,
             command_timeout: settings.command_timeout,
             sharding: settings.sharded_pubsub,
+            name: Some(name),
             sink,
             runtime: runtime.clone(),
         };
@@ -87,7 +93,7 @@ impl Client {
         };
         let transport =
             transport.map_err(|error| error.about("connecting", None, &settings.server))?;
-        let engine = Engine::start(settings, transport, subscriptions, runtime);
+        let engine = Engine::start_as(identity, settings, transport, subscriptions, runtime);
         Ok(Self::on(engine))
     }
 

@@ -1,5 +1,6 @@
 //! [`Config`]: what a user sets.
 
+mod announce;
 mod files;
 #[cfg(feature = "redisson-yaml")]
 mod redisson_yaml;
@@ -10,7 +11,10 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::settings::{Settings, whole_ms};
+pub(crate) use self::{
+    announce::About,
+    settings::{Settings, whole_ms},
+};
 use crate::{
     error::Error,
     observer::{Observed, Observer},
@@ -80,6 +84,12 @@ pub struct Config {
     lazy_connect: bool,
     #[serde(skip)]
     observer: Option<Observed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    announce: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    announce_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    announce_host: Option<String>,
 }
 
 impl Default for Config {
@@ -109,6 +119,9 @@ impl Default for Config {
             pass_on: true,
             lazy_connect: false,
             observer: None,
+            announce: None,
+            announce_version: None,
+            announce_host: None,
         }
     }
 }

@@ -95,6 +95,32 @@ impl LockGuard {
         self.share.into_baton().pass_or_release().await.map_err(target.told("releasing"))
     }
 
+    /// Says what the lock is held for, to operators who ask who holds it:
+    /// [`Lock::inspect`](crate::Lock::inspect) shows it in [`Announced::note`](crate::Announced).
+    ///
+    /// It is written in the background when the hold is older than a third of
+    /// [`Config::watchdog`](crate::Config::watchdog), and only if the client
+    /// [announces](crate::Config::announce) itself. Otherwise this does nothing. Does no I/O.
+    ///
+    /// The first 200 characters count, and control characters become spaces. A later note replaces
+    /// an earlier one; all guards of one owner's hold share one. A hold that is [handed
+    /// off](crate::Config::pass_on) loses it.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn f(lock: redisson_lock::Lock) -> Result<(), redisson_lock::Error> {
+    /// let guard = lock.lock().note("reindex of shop 7").await?;
+    /// guard.note("reindex of shop 7: page 2 of 9");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn note(&self, note: impl AsRef<str>) {
+        let hold = self.share.hold();
+        if hold.target.engine.announces() {
+            hold.lease.note(note.as_ref());
+        }
+    }
+
     /// Waits until the hold is lost, and returns the reason. It does not complete while the hold is
     /// held.
     ///

@@ -1,8 +1,8 @@
 //! [`Inspection`]: the state of a lock on the server.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::protocol::{Kind, Side, Snapshot};
+use crate::protocol::{Kind, Side, Snapshot, announcement::Announcement};
 
 /// The state of a lock on the server, as [`Lock::inspect`](crate::Lock::inspect) read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,42 @@ pub struct Holder {
     pub ours: bool,
     /// Whether other holders may share the lock.
     pub access: Access,
+    /// Who that is, if its client [announces](crate::Config::announce) itself. `None` also when the
+    /// announcement cannot be read in time, or may not be read. Redisson announces nothing: for a
+    /// Java holder there is its [`id`](Self::id) only.
+    pub announced: Option<Announced>,
+}
+
+/// What the client of a holder has announced about itself, and about its hold.
+///
+/// It is a hint, and may be late. Times are those of the server's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Announced {
+    /// The name of the program: [`Config::announce`](crate::Config::announce).
+    pub app: String,
+    /// The host, where it is known.
+    pub host: Option<String>,
+    /// The process id on that host, or in its container.
+    pub pid: Option<u32>,
+    /// The version of the program, if it was
+    /// [announced](crate::Config::announce_version).
+    pub version: Option<String>,
+    /// The version of this crate in that program.
+    pub library: Option<String>,
+    /// Since when the client is connected.
+    pub since: SystemTime,
+    /// How long ago the client wrote this. A client that lives writes every third of its
+    /// [`watchdog`](crate::Config::watchdog), within 1 and 10 s. After a longer time it has died, is
+    /// closed, or cannot reach the server.
+    pub last_seen: Duration,
+    /// Since when it has this hold. `None` while the hold is younger than a third of the watchdog's
+    /// time, or not announced yet.
+    pub held_since: Option<SystemTime>,
+    /// How long it has had this hold, likewise.
+    pub held_for: Option<Duration>,
+    /// What it [says](crate::LockGuard::note) about this hold.
+    pub note: Option<String>,
 }
 
 /// Whether a hold can be shared.
@@ -75,6 +111,7 @@ impl Inspection {
                 count: holder.count,
                 access: if holder.shares { Access::Shared } else { Access::Exclusive },
                 id: holder.id,
+                announced: None,
             })
             .collect();
         let queue = snapshot
@@ -94,8 +131,36 @@ impl Inspection {
         Self { holders, remaining, queue }
     }
 
+    /// Adds what was announced about the holders.
+    pub(crate) fn announced(&mut self, announced: Vec<Option<Announcement>>) {
+        for (holder, one) in self.holders.iter_mut().zip(announced) {
+            holder.announced = one.map(Announced::from);
+        }
+    }
+
     /// Whether the lock is held.
     pub fn is_locked(&self) -> bool {
         !self.holders.is_empty()
+    }
+}
+
+impl From<Announcement> for Announced {
+    fn from(read: Announcement) -> Self {
+        let at = |ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+        let ago = |ms| Duration::from_millis(read.now.saturating_sub(ms));
+        let (held_since, note) =
+            read.hold.map_or((None, None), |(since, note)| (Some(since), note));
+        Self {
+            app: read.app,
+            host: read.host,
+            pid: read.pid,
+            version: read.version,
+            library: read.library,
+            since: at(read.since).unwrap_or(SystemTime::UNIX_EPOCH),
+            last_seen: ago(read.seen),
+            held_since: held_since.and_then(at),
+            held_for: held_since.map(ago),
+            note,
+        }
     }
 }

@@ -304,7 +304,7 @@ pub use crate::{
     error::{Error, Loss},
     fenced_guard::{FencedGuard, FencingToken},
     guard::{LockGuard, SingleGuard},
-    inspection::{Access, Holder, Inspection, Remaining, Waiter},
+    inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     options::{Replicas, ShardedPubsub, SpinBackoff},

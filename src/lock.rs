@@ -1,4 +1,6 @@
-//! [`Lock`]: the handle to one lock, and the queries about its state.
+//! [`Lock`]: the handle to one lock. Its queries are in [`queries`].
+
+mod queries;
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -9,7 +11,6 @@ use crate::{
     error::Error,
     fenced_guard::{FencedGuard, FencingToken},
     guard::LockGuard,
-    inspection::{Access, Inspection, Remaining},
     locking::registry::LockState,
     options::{LockOptions, Replicas, SpinBackoff},
     owner::HoldId,
@@ -165,68 +166,6 @@ impl<G> Lock<G> {
     /// ```
     pub fn try_lock(&self) -> TryAcquire<'static, G> {
         TryAcquire::new(self.wanted())
-    }
-
-    /// Asks the server whether the lock is held.
-    ///
-    /// # Errors
-    /// [`Error::Redis`] when the server does not answer within
-    /// [`Config::command_timeout`](crate::Config::command_timeout), or refuses;
-    /// [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
-    ///
-    /// # Cancel safety
-    /// May be dropped at any time.
-    pub async fn is_locked(&self) -> Result<bool, Error> {
-        Ok(self.inspect().await?.is_locked())
-    }
-
-    /// Asks the server how long the lock stays held if it is neither released nor renewed.
-    ///
-    /// # Errors
-    /// As [`is_locked`](Lock::is_locked).
-    ///
-    /// # Cancel safety
-    /// May be dropped at any time.
-    pub async fn remaining(&self) -> Result<Remaining, Error> {
-        Ok(self.inspect().await?.remaining)
-    }
-
-    /// Asks the server who holds the lock, how often, and for how long. For a fair lock it also
-    /// returns the waiters.
-    ///
-    /// One side of a read/write lock shows its own holders only. [`ReadWriteLock::inspect`] shows
-    /// both sides. If a lock of another kind has this name, it is shown as far as it can be read.
-    ///
-    /// [`ReadWriteLock::inspect`]: crate::ReadWriteLock::inspect
-    ///
-    /// # Errors
-    /// As [`is_locked`](Lock::is_locked).
-    ///
-    /// # Cancel safety
-    /// May be dropped at any time.
-    pub async fn inspect(&self) -> Result<Inspection, Error> {
-        let kind = self.state()?.kind;
-        let mut seen = self.inspect_all().await?;
-        let access = match kind {
-            Kind::Read => Access::Shared,
-            _ => Access::Exclusive,
-        };
-        seen.holders.retain(|holder| holder.access == access);
-        if seen.holders.is_empty() {
-            seen.remaining = Remaining::Free;
-        }
-        Ok(seen)
-    }
-
-    /// The same for both sides of a read/write lock.
-    pub(crate) async fn inspect_all(&self) -> Result<Inspection, Error> {
-        let state = self.state()?;
-        let target = &state.target;
-        let reply =
-            target.ask(target.protocol.inspect()).await.map_err(target.told("inspecting"))?;
-        let snapshot =
-            protocol::inspected(reply).map_err(|error| error.into_error(target.name()))?;
-        Ok(Inspection::new(snapshot, state.kind, target.engine.identity.client()))
     }
 
     /// Frees the lock, whoever holds it, and wakes a waiter. Returns `false` when the lock was

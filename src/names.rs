@@ -37,6 +37,12 @@ pub(crate) fn token(name: &str) -> String {
     tagged("redisson_lock_token", name)
 }
 
+/// The hash in which a client announces itself. It has no prefix: the id of a hold leads to it,
+/// whatever prefix the reader uses.
+pub(crate) fn announcement(client: &str) -> String {
+    format!("redisson_lock_client:{client}")
+}
+
 /// The key that lives as long as one read hold. Redisson numbers the re-entries from this one on.
 pub(crate) fn read_timeout(name: &str, holder: &str) -> String {
     match name.contains('{') {

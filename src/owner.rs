@@ -72,10 +72,7 @@ impl HoldId {
     /// Reads the id of a hold of any client, as the server has it: `<client>:<n>`, a writer's with
     /// `:write` at its end.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let (client, n) = text.strip_suffix(WRITER).unwrap_or(text).rsplit_once(':')?;
-        let is_number = !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit());
-        let is_id = is_number && !client.is_empty();
-        is_id.then(|| Self { text: text.to_owned().into(), number: NOT_OURS })
+        client_of(text).map(|_| Self { text: text.to_owned().into(), number: NOT_OURS })
     }
 
     /// Whether it is the id of a writer of a read/write lock.
@@ -101,6 +98,13 @@ impl fmt::Debug for HoldId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Splits the id of a hold into that of its client, and the rest: `<n>` or `<n>:write`.
+pub(crate) fn client_of(id: &str) -> Option<(&str, &str)> {
+    let (client, n) = id.strip_suffix(WRITER).unwrap_or(id).rsplit_once(':')?;
+    let is_number = !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && !client.is_empty()).then(|| (client, &id[client.len() + 1..]))
 }
 
 /// The end of a writer's id.

@@ -20,11 +20,12 @@ pub struct Acquire<'a, G: Guard = LockGuard> {
     lock: &'a Lock<G::Async>,
     background: &'a Arc<Background>,
     lease: Option<Duration>,
+    note: Option<String>,
 }
 
 impl<'a, G: Guard> Acquire<'a, G> {
     pub(super) fn new(lock: &'a Lock<G::Async>, background: &'a Arc<Background>) -> Self {
-        Self { lock, background, lease: None }
+        Self { lock, background, lease: None, note: None }
     }
 
     /// Holds the lock for this long at most. The hold is never renewed. From 10 ms to 3650 days, in
@@ -36,17 +37,26 @@ impl<'a, G: Guard> Acquire<'a, G> {
         Self { lease: Some(lease), ..self }
     }
 
+    /// Says what the lock is held for: see [`LockGuard::note`](crate::LockGuard::note).
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+
     /// Acquires the lock for the calling thread. Blocks until it is acquired.
     ///
     /// # Errors
     /// As [`Lock::lock`](crate::Lock::lock), where the owner is the calling thread;
     /// [`Error::InAsyncCode`].
     pub fn run(self) -> Result<G, Error> {
-        let Self { lock, background, lease } = self;
+        let Self { lock, background, lease, note } = self;
         let mut thread = Owner::of_this_thread();
         let acquire = lock.lock().by(&mut thread);
         let acquire = match lease {
             Some(lease) => acquire.lease(lease),
+            None => acquire,
+        };
+        let acquire = match note {
+            Some(note) => acquire.note(note),
             None => acquire,
         };
         let guard = background.run(acquire.into_future())?;
@@ -63,11 +73,12 @@ pub struct TryAcquire<'a, G: Guard = LockGuard> {
     background: &'a Arc<Background>,
     lease: Option<Duration>,
     wait: Duration,
+    note: Option<String>,
 }
 
 impl<'a, G: Guard> TryAcquire<'a, G> {
     pub(super) fn new(lock: &'a Lock<G::Async>, background: &'a Arc<Background>) -> Self {
-        Self { lock, background, lease: None, wait: Duration::ZERO }
+        Self { lock, background, lease: None, wait: Duration::ZERO, note: None }
     }
 
     /// As [`Acquire::lease`].
@@ -84,6 +95,11 @@ impl<'a, G: Guard> TryAcquire<'a, G> {
         Self { wait, ..self }
     }
 
+    /// As [`Acquire::note`].
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+
     /// Acquires the lock for the calling thread. Blocks until it is acquired, or the wait ends.
     ///
     /// Returns `None` when another holder kept the lock, according to the server's last answer.
@@ -92,11 +108,15 @@ impl<'a, G: Guard> TryAcquire<'a, G> {
     /// As [`Lock::try_lock`](crate::Lock::try_lock), where the owner is the calling thread;
     /// [`Error::InAsyncCode`].
     pub fn run(self) -> Result<Option<G>, Error> {
-        let Self { lock, background, lease, wait } = self;
+        let Self { lock, background, lease, wait, note } = self;
         let mut thread = Owner::of_this_thread();
         let acquire = lock.try_lock().by(&mut thread).wait(wait);
         let acquire = match lease {
             Some(lease) => acquire.lease(lease),
+            None => acquire,
+        };
+        let acquire = match note {
+            Some(note) => acquire.note(note),
             None => acquire,
         };
         let guard = background.run(acquire.into_future())?;

@@ -81,6 +81,11 @@ impl LockGuard {
         while_held(|| self.loss(), work)
     }
 
+    /// As [`LockGuard::note`](crate::LockGuard::note). Works everywhere, also in async code.
+    pub fn note(&self, note: impl AsRef<str>) {
+        self.guard.note(note);
+    }
+
     /// Returns why the hold is lost. `None` while it is held. Does no I/O.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {

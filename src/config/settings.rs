@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Config;
+use super::{About, Config};
 use crate::{
     error::Error,
     observer::Observed,
@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) pass_on: bool,
     pub(crate) lazy_connect: bool,
     pub(crate) observer: Option<Observed>,
+    /// What is announced about the client.
+    pub(crate) about: Option<About>,
 }
 
 impl Config {
@@ -86,6 +88,7 @@ impl Config {
         self.check_password_file()?;
         deployment.tls = self.tls_of_files(deployment.uses_tls)?;
         deployment.nat = Nat::read(&self.nat_map)?;
+        let about = self.about()?;
         let within = |what, value, limits| {
             within(value, limits).map_err(|why| Error::Config(format!("{what} {why}")))
         };
@@ -111,6 +114,7 @@ impl Config {
             pass_on: self.pass_on,
             lazy_connect: self.lazy_connect,
             observer: self.observer,
+            about,
         };
         Ok((deployment, settings))
     }

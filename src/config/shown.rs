@@ -70,6 +70,11 @@ impl Config {
     pub fn get_lazy_connect(&self) -> bool {
         self.lazy_connect
     }
+
+    /// The value of [`announce`](Self::announce).
+    pub fn get_announce(&self) -> Option<&str> {
+        self.announce.as_deref()
+    }
 }
 
 /// Shows the scheme and the server, but no user and no password.
@@ -90,6 +95,7 @@ impl fmt::Debug for Config {
             .field("pass_on", &self.pass_on)
             .field("lazy_connect", &self.lazy_connect)
             .field("observer", &self.observer.is_some())
+            .field("announce", &self.announce)
             .finish()
     }
 }

@@ -11,8 +11,10 @@
 //! | [`turns`] | what an observer and the spans see of a hold |
 //! | [`subscriptions`] | channels, counted by their users |
 //! | [`batcher`], [`circuit_breaker`] | calls that travel together, unless the server is silent |
+//! | [`announcer`], [`whois`] | what this client announces about itself; what others do |
 //! | [`backoff`] | whether another copy of a call is sent, after a pause |
 
+mod announcer;
 mod backoff;
 mod batcher;
 mod circuit_breaker;
@@ -26,14 +28,23 @@ pub(crate) mod scripted;
 mod subscriptions;
 mod turns;
 mod watchdog;
+mod whois;
 
 use std::{
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep, timeout};
+use futures::future::OptionFuture;
+use tokio::{
+    join,
+    time::{Instant, sleep, timeout},
+};
 
+use self::{
+    announcer::Announcer, batcher::Batcher, circuit_breaker::CircuitBreaker, releases::Releases,
+    watchdog::Watchdog, whois::Refusal,
+};
 pub(crate) use self::{
     backoff::Backoff,
     batcher::Underway,
@@ -43,9 +54,6 @@ pub(crate) use self::{
     releases::GivenBack,
     subscriptions::{Subscription, Subscriptions},
     turns::Turns,
-};
-use self::{
-    batcher::Batcher, circuit_breaker::CircuitBreaker, releases::Releases, watchdog::Watchdog,
 };
 use crate::{
     config::Settings,
@@ -75,11 +83,25 @@ pub(crate) struct Engine {
     pub(crate) breaker: CircuitBreaker,
     releases: Arc<Releases>,
     batcher: Arc<Batcher>,
+    announcer: Option<Arc<Announcer>>,
+    refusal: Refusal,
 }
 
 impl Engine {
     /// Starts the background tasks.
+    #[cfg(test)]
     pub(crate) fn start(
+        settings: Settings,
+        transport: Arc<dyn Transport>,
+        subscriptions: Arc<Subscriptions>,
+        runtime: ClientRuntime,
+    ) -> Arc<Self> {
+        Self::start_as(Identity::new(), settings, transport, subscriptions, runtime)
+    }
+
+    /// The same, for a client that has its id.
+    pub(crate) fn start_as(
+        identity: Identity,
         settings: Settings,
         transport: Arc<dyn Transport>,
         subscriptions: Arc<Subscriptions>,
@@ -102,12 +124,18 @@ impl Engine {
         runtime.spawn(subscriptions::task::run(alive(), subscriptions.clone(), transport.clone()));
         let weakly = Arc::downgrade(&transport);
         runtime.spawn(watchdog::run(alive(), Arc::downgrade(&watchdog), weakly.clone()));
-        runtime.spawn(keep_time(alive(), weakly));
+        runtime.spawn(keep_time(alive(), weakly.clone()));
+        let about = settings.about.clone();
+        let announcer = about.map(|it| Arc::new(Announcer::new(identity.client(), it, &settings)));
+        if let Some(announcer) = &announcer {
+            let (announcer, watchdog) = (Arc::downgrade(announcer), Arc::downgrade(&watchdog));
+            runtime.spawn(announcer::run(alive(), announcer, watchdog, weakly));
+        }
         if transport.follows() {
             runtime.spawn(releases::run(Arc::downgrade(&releases), subscriptions.gaps()));
         }
         Arc::new(Self {
-            identity: Identity::new(),
+            identity,
             breaker: CircuitBreaker::default(),
             settings,
             life,
@@ -117,6 +145,8 @@ impl Engine {
             watchdog,
             releases,
             batcher,
+            announcer,
+            refusal: Refusal::default(),
         })
     }
 
@@ -192,13 +222,24 @@ impl Engine {
         }
     }
 
+    /// Whether what its callers say about their holds is of any use.
+    pub(crate) fn announces(&self) -> bool {
+        self.announcer.is_some()
+    }
+
     /// Refuses new calls, tells the holders, and waits until everything is undone.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         self.life.begin_closing();
         self.watchdog.close();
         let runtime = &self.life.runtime;
+        let undone = async {
+            let drained = timeout(self.settings.retry_timeout, self.janitor.drained());
+            let announcer = self.announcer.as_ref();
+            let withdrawn = announcer.map(|announcer| announcer.withdraw(&self.transport));
+            join!(drained, OptionFuture::from(withdrawn)).0
+        };
         let drained = select! {
-            drained = timeout(self.settings.retry_timeout, self.janitor.drained()) => drained,
+            drained = undone => drained,
             () = runtime.ended() => Ok(()),
         };
         self.life.end_closing();

@@ -82,6 +82,11 @@ impl Watchdog {
         }
     }
 
+    /// The holds that it has known for a tick at least. Some of them may have ended.
+    pub(crate) fn held_long(&self) -> Vec<Arc<Lease>> {
+        self.schedule().iter().collect()
+    }
+
     /// How many holds it knows.
     #[cfg(test)]
     pub(crate) fn known(&self) -> usize {

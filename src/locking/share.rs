@@ -92,7 +92,7 @@ impl Share {
     pub(crate) fn adopt(baton: Baton, request: &Request) -> Result<Self, Baton> {
         let Request { owner, lease, watched, replicas, .. } = *request;
         let hold = baton.hold();
-        if owner.is_some() || !hold.suits(lease, watched, replicas) {
+        if owner.is_some() || !hold.take_over(lease, watched, replicas) {
             return Err(baton);
         }
         hold.lease.shares.fetch_add(1, Ordering::Relaxed);

@@ -74,6 +74,17 @@ impl MultiGuard {
         Arc::downgrade(&self.members)
     }
 
+    /// Says what the locks are held for: [`LockGuard::note`](crate::LockGuard::note) for each lock
+    /// that is held now.
+    pub fn note(&self, note: impl AsRef<str>) {
+        for share in self.members.shares().iter().flatten() {
+            let hold = share.hold();
+            if hold.target.engine.announces() {
+                hold.lease.note(note.as_ref());
+            }
+        }
+    }
+
     /// Releases all locks at the same time. A majority does not wait for slower servers once a
     /// majority is released: those releases go on in the background.
     ///

@@ -9,6 +9,7 @@ macro_rules! script {
     };
 }
 
+pub(crate) mod announcement;
 mod args;
 mod combine;
 mod contract;

@@ -11,6 +11,7 @@ use super::{
     connection::{Channels, ConnectionSettings, OnBreak},
     deployment::Deployment,
     fred::FredDriver,
+    naming::Naming,
     node::Node,
     tls::Tls,
     topology::{ALL_SLOTS, Discovery, Router, Routes, ServerMap, connect_all, refresh},
@@ -24,6 +25,8 @@ pub(crate) struct ConnectOptions {
     pub(crate) deployment: Deployment,
     pub(crate) command_timeout: Duration,
     pub(crate) sharding: ShardedPubsub,
+    /// The name of the connections on the server.
+    pub(crate) name: Option<String>,
     /// Gets the events of subscribers until the transport is quit.
     pub(crate) sink: EventSink,
     pub(crate) runtime: ClientRuntime,
@@ -31,12 +34,14 @@ pub(crate) struct ConnectOptions {
 
 impl RedisTransport {
     pub(crate) async fn connect(options: ConnectOptions) -> Result<Self, Error> {
-        let ConnectOptions { deployment, command_timeout, sharding, sink, runtime } = options;
+        let ConnectOptions { deployment, command_timeout, sharding, name, sink, runtime } = options;
+        let naming = name.map(|name| Naming::new(&name));
         let mut settings = ConnectionSettings {
             driver: Arc::new(driver(&deployment)?),
             runtime,
             command_timeout,
             channels: Channels::Plain,
+            naming,
             sink,
             refresh_requested: Arc::new(Notify::new()),
             on_break: OnBreak::Reconnect,

@@ -37,6 +37,7 @@ use super::{
     EventSink,
     answers::{Answer, Failure},
     deployment::Endpoint,
+    naming::Naming,
     script::Arg,
 };
 use crate::runtime::ClientRuntime;
@@ -56,14 +57,22 @@ pub(super) struct Options {
     /// The time for commands without a time of their own.
     pub(super) command_timeout: Duration,
     pub(super) on_break: OnBreak,
-    /// For a subscriber connection.
     pub(super) listener: Option<Listener>,
+    /// Whether messages come over it.
+    pub(super) subscribes: bool,
+}
+
+impl Options {
+    /// For a connection without messages.
+    pub(super) fn plain(command_timeout: Duration, on_break: OnBreak) -> Self {
+        Self { command_timeout, on_break, listener: None, subscribes: false }
+    }
 }
 
 /// Receives the events of a connection. Must not block.
 pub(super) type Listener = Box<dyn FnMut(Heard) + Send + Sync>;
 
-/// An event of a subscriber connection.
+/// An event of a connection.
 pub(super) enum Heard {
     /// A message on this channel.
     Message(String),
@@ -164,6 +173,8 @@ pub(super) struct ConnectionSettings {
     pub(super) command_timeout: Duration,
     /// The sort of channels that carry the messages.
     pub(super) channels: Channels,
+    /// The name of the connections.
+    pub(super) naming: Option<Naming>,
     /// Receives the events of subscribers.
     pub(super) sink: EventSink,
     /// Notified when another server may serve the keys.

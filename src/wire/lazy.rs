@@ -277,6 +277,7 @@ mod tests {
             deployment: read_url(&server.url()).unwrap(),
             command_timeout: Duration::from_secs(3),
             sharding: ShardedPubsub::Auto,
+            name: None,
             sink: Arc::new(move |event| heard.send(event).unwrap()),
             runtime: ClientRuntime::current(),
         });

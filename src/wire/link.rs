@@ -77,9 +77,11 @@ impl Link {
             command_timeout: settings.command_timeout,
             on_break: settings.on_break,
             listener: (*sort == Sort::Subscriber).then(|| listener(endpoint.name(), settings)),
+            subscribes: *sort == Sort::Subscriber,
         };
         let runtime = &settings.runtime;
-        let connecting = Session::connect(&settings.driver, runtime, endpoint, options);
+        let naming = settings.naming.clone();
+        let connecting = Session::connect(&settings.driver, runtime, endpoint, options, naming);
         // Boxed, because it is rare and deep: types are nested through a caller's whole program.
         let session = connecting.boxed().await?;
         let is_open = state.send_if_modified(|state| {

@@ -9,6 +9,7 @@
 //! | [`connection`] | the seam: what a driver must do, and what it must never do |
 //! | [`fred`] | the driver over fred, the only place that names fred |
 //! | [`session`], [`link`], [`node`] | one connection; a connection that is replaced when it breaks; one server with its connections |
+//! | [`naming`], [`named`] | the name of the connections in the server's list |
 //! | [`replicas`], [`eviction`], [`clock`] | for one server: confirmation by replicas, the warning about evictions, the clock |
 //! | [`topology`] | which server serves a key, and how that is kept up to date |
 //! | [`transport`], [`connect`] | [`RedisTransport`]: all of it together, and how it is made |
@@ -28,6 +29,8 @@ mod eviction;
 mod fred;
 mod lazy;
 mod link;
+mod named;
+mod naming;
 mod node;
 #[cfg(feature = "_servers")]
 mod raw;

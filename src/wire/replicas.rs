@@ -89,11 +89,12 @@ impl ReplicaPool {
     }
 
     async fn connect(&self, by: Instant) -> Result<Arc<Session>, Failure> {
-        let ConnectionSettings { driver, runtime, command_timeout, on_break, .. } = &self.settings;
-        let options =
-            Options { command_timeout: *command_timeout, on_break: OnBreak::End, listener: None };
+        let ConnectionSettings { driver, runtime, command_timeout, on_break, naming, .. } =
+            &self.settings;
+        let options = Options::plain(*command_timeout, OnBreak::End);
         let connecting = async {
-            let new = Session::connect(driver, runtime, &self.endpoint, options).await?;
+            let naming = naming.clone();
+            let new = Session::connect(driver, runtime, &self.endpoint, options, naming).await?;
             if *on_break == OnBreak::End {
                 // While the connection for commands is answered, no other server can have this
                 // address.

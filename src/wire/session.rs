@@ -17,6 +17,8 @@ use super::{
     answers::{Answer, Failure, FailureKind},
     connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
     deployment::{Endpoint, PasswordFile},
+    named::Named,
+    naming::Naming,
     script::{Arg, Invocation},
 };
 use crate::{
@@ -69,7 +71,7 @@ impl Bound {
 
 /// One connection. Dropping it closes it at once.
 pub(super) struct Session {
-    connection: Box<dyn Connection>,
+    connection: Arc<dyn Connection>,
     /// Aborting this task closes the socket. Pending calls then fail.
     task: AbortHandle,
     has_ended: watch::Receiver<bool>,
@@ -78,18 +80,23 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects. May be dropped meanwhile.
+    /// Connects. May be dropped meanwhile. `naming`: the name that the connection gets.
     pub(super) async fn connect(
         driver: &Arc<dyn Driver>,
         runtime: &ClientRuntime,
         endpoint: &Endpoint,
         mut options: Options,
+        naming: Option<Naming>,
     ) -> Result<Arc<Self>, Failure> {
         let mut endpoint = endpoint.clone();
         if let Some(file) = endpoint.password_file.take() {
             endpoint.credentials.password = Some(read(file, options.command_timeout).await?);
             // A driver would reconnect with the password of today.
             options.on_break = OnBreak::End;
+        }
+        let named = naming.map(|naming| Named::new(naming, runtime.clone()));
+        if let Some(named) = &named {
+            options.listener = Some(named.before(options.listener.take()));
         }
         let connecting = driver.connect(endpoint, options);
         let (ended, has_ended) = watch::channel(false);
@@ -98,6 +105,10 @@ impl Session {
         // it can be closed.
         let connecting = runtime.spawn(async move {
             let Connected { connection, task, end, on_break } = connecting.await?;
+            let connection: Arc<dyn Connection> = connection.into();
+            if let Some(named) = named {
+                named.connected(&connection);
+            }
             here.spawn(async move {
                 end.await;
                 ended.send_replace(true);

@@ -23,8 +23,9 @@ const LAYERS: &[&[&str]] = &[
     &["names", "owner", "error", "redis_error", "options", "runtime", "backoff", "observer"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
-    &["wire", "wire/answers", "wire/deployment"],
+    &["wire", "wire/answers", "wire/deployment", "wire/naming"],
     &["wire/url", "wire/connection"],
+    &["wire/named"],
     &["wire/session", "wire/fred/answers", "wire/fred/tls"],
     &["wire/link", "wire/fred/connection"],
     &["wire/replicas", "wire/eviction", "wire/fred/login"],

@@ -3,6 +3,7 @@
 //! Every test has its own server, and between client and server a network that fails on demand. No test relies on exact times,
 //! because the machine may be busy. The tests count, compare, and use generous bounds.
 
+mod announcing;
 mod blocking;
 mod bounds;
 mod busy;
@@ -28,6 +29,7 @@ mod kinds;
 mod leaving;
 mod log;
 mod memory;
+mod names;
 mod one_way;
 mod operator;
 mod process;

@@ -2,6 +2,7 @@
 //! timeout), and how its holder is told of its loss.
 
 mod check;
+mod held;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use tokio::{
 
 pub(crate) use self::check::Check;
 use super::turns::Turns;
+pub(crate) use self::held::Held;
 use crate::{
     broken::broken,
     config::whole_ms,
@@ -80,6 +82,7 @@ struct State {
     renewing: bool,
     /// When the watchdog checks it next. `None`: the watchdog does not know it yet.
     scheduled: Option<Instant>,
+    held: Held,
 }
 
 impl Lease {
@@ -112,6 +115,7 @@ impl Lease {
                 due: sent + watchdog / 3,
                 renewing: false,
                 scheduled: None,
+                held: Held::since(sent),
             }),
             changed: Notify::new(),
         }
@@ -237,17 +241,6 @@ impl Lease {
             None => state.trusted_until.saturating_duration_since(Instant::now()),
             Some(_) => Duration::ZERO,
         }
-    }
-
-    /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
-    /// longer than requested. If it is not renewed, it must not be much shorter either.
-    pub(crate) fn suits(&self, lease: Duration, watched: bool) -> bool {
-        let state = self.state();
-        let now = Instant::now();
-        let left = state.trusted_until.saturating_duration_since(now);
-        let longest_left = (state.asked + state.longest).saturating_duration_since(now);
-        let least = if watched { lease / 2 } else { trust(lease).mul_f64(0.9) };
-        state.loss.is_none() && left >= least && longest_left <= lease
     }
 
     /// Completes when the hold is lost.

@@ -1,9 +1,9 @@
 use super::*;
 use crate::{config::Config, owner::Identity, protocol::Kind};
 
-const LEASE: Duration = Duration::from_secs(30);
+pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-fn lease() -> Lease {
+pub(super) fn lease() -> Lease {
     of(Kind::Reentrant, LEASE)
 }
 
@@ -196,24 +196,24 @@ async fn an_answer_says_how_a_hold_is_lost() {
 async fn a_lease_suits_who_wants_about_what_is_left_of_it() {
     let lease = lease();
     let fixed = trust(LEASE).mul_f64(0.9);
-    assert!(lease.suits(LEASE, true) && lease.suits(LEASE, false));
-    assert!(!lease.suits(LEASE - NS, true), "it is longer");
+    assert!(lease.take_over(LEASE, true) && lease.take_over(LEASE, false));
+    assert!(!lease.take_over(LEASE - NS, true), "it is longer");
     tokio::time::advance(trust(LEASE) - fixed - Duration::from_millis(1)).await;
-    assert!(lease.suits(LEASE, false));
+    assert!(lease.take_over(LEASE, false));
     tokio::time::advance(Duration::from_millis(2)).await;
-    assert!(!lease.suits(LEASE, false) && lease.suits(LEASE, true));
+    assert!(!lease.take_over(LEASE, false) && lease.take_over(LEASE, true));
     tokio::time::advance(lease.trusted_for() - LEASE / 2).await;
-    assert!(lease.suits(LEASE, true));
+    assert!(lease.take_over(LEASE, true));
     tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(!lease.suits(LEASE, true));
+    assert!(!lease.take_over(LEASE, true));
     lease.asked(Instant::now(), LEASE);
     lease.confirm(Instant::now(), LEASE);
-    assert!(lease.suits(LEASE, true));
+    assert!(lease.take_over(LEASE, true));
     lease.asked(Instant::now(), 2 * LEASE);
-    assert!(!lease.suits(LEASE, true), "the server may keep it longer");
-    assert!(!lease.suits(2 * LEASE, true), "too little is trusted");
+    assert!(!lease.take_over(LEASE, true), "the server may keep it longer");
+    assert!(!lease.take_over(2 * LEASE, true), "too little is trusted");
     lease.lose(Loss::Removed);
-    assert!(!lease.suits(2 * LEASE, true));
+    assert!(!lease.take_over(2 * LEASE, true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,12 +35,13 @@ impl Hold {
         true
     }
 
-    /// Whether a caller without an owner that asked for such a hold may have this one unchanged.
-    pub(crate) fn suits(&self, lease: Duration, watched: bool, replicas: Replicas) -> bool {
+    /// Whether a caller without an owner that asked for such a hold may have this one unchanged. If
+    /// so, it holds it from now on.
+    pub(crate) fn take_over(&self, lease: Duration, watched: bool, replicas: Replicas) -> bool {
         !self.is_owned()
             && self.token.is_none()
             && self.replicas == replicas
-            && self.lease.suits(lease, watched)
+            && self.lease.take_over(lease, watched)
     }
 
     /// Asks the server whether the hold is there, and how many other clients wait for it. `None`:

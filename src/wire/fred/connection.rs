@@ -42,7 +42,7 @@ struct FredConnection {
 /// Connects. The error is the server's own.
 pub(super) async fn connect(config: Config, options: Options) -> Result<Connected, Error> {
     let (client, running) = open(config, &options).await?;
-    let Options { command_timeout, on_break, listener } = options;
+    let Options { command_timeout, on_break, listener, .. } = options;
     if let Some(listener) = listener {
         tokio::spawn(listen(&client, listener));
     }
@@ -171,7 +171,7 @@ pub(super) async fn open(
     let command_timeout = options.command_timeout;
     let performance = PerformanceConfig {
         default_command_timeout: command_timeout,
-        broadcast_channel_capacity: if options.listener.is_some() { MESSAGES } else { 32 },
+        broadcast_channel_capacity: if options.subscribes { MESSAGES } else { 32 },
         ..PerformanceConfig::default()
     };
     let connection = ConnectionConfig {

@@ -34,7 +34,7 @@ pub(super) async fn connect(config: Config, mut options: Options) -> Result<Conn
 async fn try_unheard(mut config: Config, command_timeout: Duration) -> Result<(), Error> {
     let (username, password) = (config.username.take(), config.password.take());
     config.database = None;
-    let options = Options { command_timeout, on_break: OnBreak::End, listener: None };
+    let options = Options::plain(command_timeout, OnBreak::End);
     // A server that refuses connections without AUTH knows AUTH.
     let Ok((client, mut running)) = connection::open(config, &options).await else { return Ok(()) };
     let args: Vec<_> = username.into_iter().chain(password).map(Value::from).collect();

@@ -23,6 +23,7 @@ use crate::{
         answers::{Answer, Failure, FailureKind},
         connection::{ConnectionSettings, Driver, OnBreak, Options},
         deployment::{Address, Deployment, Servers},
+        naming::Naming,
         script::{Arg, Reply},
         session::{QUIT_TIMEOUT, Session, quit_all},
     },
@@ -60,8 +61,11 @@ type Late = Arc<Mutex<Vec<(Address, Arc<Session>)>>>;
 
 #[derive(Clone)]
 enum Kind {
-    Cluster,
-    Sentinel { service: String },
+    /// With the name of the connections.
+    Cluster(Option<Naming>),
+    Sentinel {
+        service: String,
+    },
 }
 
 impl Discovery {
@@ -69,7 +73,7 @@ impl Discovery {
     pub(in crate::wire) fn new(deployment: &Deployment, settings: &ConnectionSettings) -> Self {
         let kind = match &deployment.servers {
             Servers::Sentinels(_, service, _) => Kind::Sentinel { service: service.clone() },
-            _ => Kind::Cluster,
+            _ => Kind::Cluster(settings.naming.clone()),
         };
         let configured = deployment.hosts().to_vec();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
@@ -79,13 +83,13 @@ impl Discovery {
     }
 
     pub(in crate::wire) fn is_cluster(&self) -> bool {
-        matches!(self.kind, Kind::Cluster)
+        matches!(self.kind, Kind::Cluster(_))
     }
 
     /// How often to ask without a cause.
     pub(in crate::wire) fn interval(&self) -> Duration {
         match self.kind {
-            Kind::Cluster => Duration::from_secs(5),
+            Kind::Cluster(_) => Duration::from_secs(5),
             // Clients that write to an old master do not notice its demotion.
             Kind::Sentinel { .. } => Duration::from_secs(1),
         }
@@ -99,7 +103,7 @@ impl Discovery {
     /// Asks. Fails when no source answers.
     pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, Failure> {
         let asked = match self.kind {
-            Kind::Cluster => self.sources.len().min(ASKED),
+            Kind::Cluster(_) => self.sources.len().min(ASKED),
             Kind::Sentinel { .. } => self.sources.len(),
         };
         let mut map = self.ask_first(asked).await;
@@ -231,20 +235,16 @@ async fn ask_one(
     let session = match known {
         Some(session) => session,
         None => {
-            let endpoint = match kind {
-                Kind::Cluster => deployment.endpoint(address),
-                Kind::Sentinel { .. } => deployment.sentinel(address),
+            let (endpoint, naming) = match kind {
+                Kind::Cluster(naming) => (deployment.endpoint(address), naming.clone()),
+                Kind::Sentinel { .. } => (deployment.sentinel(address), None),
             };
-            let options = Options {
-                command_timeout: ASK_TIMEOUT,
-                on_break: OnBreak::Reconnect,
-                listener: None,
-            };
-            Session::connect(driver, runtime, &endpoint, options).await?
+            let options = Options::plain(ASK_TIMEOUT, OnBreak::Reconnect);
+            Session::connect(driver, runtime, &endpoint, options, naming).await?
         }
     };
     let view = match kind {
-        Kind::Cluster => {
+        Kind::Cluster(_) => {
             let nodes = command(&session, "CLUSTER", &["NODES"]).await;
             let nodes = session.unless_a_sentinel(nodes).await?.as_text();
             read_nodes(&nodes.unwrap_or_default(), address, deployment.uses_tls)

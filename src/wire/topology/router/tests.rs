@@ -25,6 +25,7 @@ use crate::{
 /// A router that knows no server yet.
 fn router(port: u16) -> Arc<Router> {
     let settings = ConnectionSettings {
+        naming: None,
         driver: Arc::new(FredDriver::new(None).unwrap()),
         runtime: ClientRuntime::current(),
         command_timeout: Duration::from_secs(3),

@@ -1,0 +1,22 @@
+-- Read what clients announce about themselves and about one hold each.
+--
+-- KEYS[n]  announcement
+-- ARGV[n]  field of the hold in it; ARGV[1] is that of KEYS[1]
+--
+-- Returns  {now, {value, ...}, ...}: the server's time in ms, and for each key
+--          the values of app, host, pid, version, library, since, seen and the
+--          hold, each nothing where it is missing
+--
+-- Repeat   safe: reads only
+local time = redis.call('time')
+local found = {time[1] * 1000 + math.floor(time[2] / 1000)}
+local fields = {'app', 'host', 'pid', 'version', 'library', 'since', 'seen'}
+for n, key in ipairs(KEYS) do
+  local values = {}
+  for at, field in ipairs(fields) do
+    values[at] = redis.call('hget', key, field)
+  end
+  values[#fields + 1] = redis.call('hget', key, ARGV[n])
+  found[n + 1] = values
+end
+return found

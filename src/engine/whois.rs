@@ -1,0 +1,106 @@
+//! Reads what the clients behind some holder ids announce about themselves.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use tokio::time::{Instant, timeout_at};
+
+use super::Engine;
+use crate::{
+    names,
+    owner::client_of,
+    protocol::announcement::{Announcement, announced, field, read},
+    wire::{Transport, WireError},
+};
+
+/// The most announcements in one call. It bounds how long the server serves no other client.
+const BATCH: usize = 100;
+
+/// The most calls under way. In a cluster the announcements are in many slots.
+const AT_ONCE: usize = 16;
+
+/// The most holds of one question. The others stay unknown.
+const MOST: usize = 2_000;
+
+/// After a refusal nothing is asked for this time.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// When announcements were last refused.
+#[derive(Debug, Default)]
+pub(super) struct Refusal(Mutex<Option<Instant>>);
+
+impl Refusal {
+    fn is_recent(&self) -> bool {
+        let at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        at.is_some_and(|at| at.elapsed() < PAUSE)
+    }
+
+    fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+impl Engine {
+    /// Asks what is announced about these holds: holder ids, and the locks' keys. `None` where
+    /// nothing is announced, or nothing can be read by this moment.
+    pub(crate) async fn whois(
+        &self,
+        holds: &[(&str, &str)],
+        by: Instant,
+    ) -> Vec<Option<Announcement>> {
+        let mut found = vec![None; holds.len()];
+        if self.refusal.is_recent() {
+            return found;
+        }
+        // Keys of one slot, with their fields and their places in the answer.
+        let mut slots = BTreeMap::<u16, Vec<(usize, (String, String))>>::new();
+        for (at, (holder, lock)) in holds.iter().enumerate().take(MOST) {
+            let Some(((client, _), field)) = client_of(holder).zip(field(holder, lock)) else {
+                continue;
+            };
+            // This client would have to announce itself.
+            if client == self.identity.client() && self.announcer.is_none() {
+                continue;
+            }
+            let key = names::announcement(client);
+            slots.entry(self.transport.slot(key.as_bytes())).or_default().push((at, (key, field)));
+        }
+        let batches = slots
+            .into_values()
+            .flat_map(|asked| asked.chunks(BATCH).map(<[_]>::to_vec).collect::<Vec<_>>());
+        let asking = batches.map(|batch| async move {
+            let (places, asked): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            (places, ask(&self.transport, &asked, by).await)
+        });
+        let mut answers = stream::iter(asking).buffer_unordered(AT_ONCE);
+        while let Some((places, answer)) = answers.next().await {
+            match answer {
+                Ok(announcements) => {
+                    for (at, one) in places.into_iter().zip(announcements) {
+                        found[at] = one;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "announcements cannot be read");
+                    if matches!(error, WireError::Refused(_)) {
+                        self.refusal.note();
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+async fn ask(
+    transport: &Arc<dyn Transport>,
+    asked: &[(String, String)],
+    by: Instant,
+) -> Result<Vec<Option<Announcement>>, WireError> {
+    let reply = timeout_at(by, transport.call_by(read(asked), by)).await;
+    announced(&reply.map_err(|_| WireError::unanswered("no answer in time"))??)
+}

@@ -1,0 +1,95 @@
+//! [`Naming`]: the name of a client's connections on the server, and whether it is sent.
+//!
+//! An operator sees the name in `CLIENT LIST`. Nothing depends on it.
+//!
+//! A user without the right is asked for it once by each client. A proxy that closes a connection on
+//! a command that it does not know closes [`MOST_CLOSED`] of them; then no name is sent any more.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use super::{
+    answers::{Answer, FailureKind},
+    script::Arg,
+};
+
+/// After so many connections in a row that ended before the answer, no name is sent any more.
+const MOST_CLOSED: u32 = 3;
+
+/// The longest name of a connection.
+const LONGEST: usize = 128;
+
+/// The name of the connections of one client.
+#[derive(Clone)]
+pub(super) struct Naming {
+    pub(super) name: Arg,
+    /// How many connections in a row have ended before the answer. [`u32::MAX`]: it was refused.
+    closed: Arc<AtomicU32>,
+}
+
+impl Naming {
+    pub(super) fn new(name: &str) -> Self {
+        // Redis refuses all other characters.
+        let cleaned = name.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' });
+        let name: String = cleaned.take(LONGEST).collect();
+        Self { name: Arg::Bytes(name.into()), closed: Arc::default() }
+    }
+
+    /// Whether a new connection is to get the name.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) < MOST_CLOSED
+    }
+
+    /// Notes what became of it.
+    pub(super) fn note(&self, answer: &Answer) {
+        match answer {
+            Ok(_) => self.closed.store(0, Ordering::Relaxed),
+            Err(error) if error.kind == FailureKind::Refused => {
+                tracing::debug!(%error, "connections have no name");
+                self.closed.store(u32::MAX, Ordering::Relaxed);
+            }
+            Err(error) if error.kind == FailureKind::Gone => {
+                let more = |closed: u32| Some(closed.saturating_add(1));
+                let _ = self.closed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{answers::Failure, script::Reply};
+
+    #[test]
+    fn a_name_has_no_character_that_redis_refuses() {
+        let name = |name: &str| match Naming::new(name).name {
+            Arg::Bytes(name) => String::from_utf8(name.to_vec()).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(name("redisson-lock:u:orders"), "redisson-lock:u:orders");
+        assert_eq!(name("or ders\n2\u{e9}"), "or_ders_2_");
+        assert_eq!(name(&"a".repeat(1000)).len(), LONGEST);
+    }
+
+    #[test]
+    fn a_name_that_is_refused_or_ends_connections_is_not_sent_again() {
+        let naming = Naming::new("n");
+        naming.note(&Err(Failure::refused("NOPERM")));
+        assert!(!naming.clone().is_wanted());
+        let naming = Naming::new("n");
+        for _ in 1..MOST_CLOSED {
+            naming.note(&Err(Failure::gone()));
+        }
+        naming.note(&Ok(Reply::Nil));
+        for _ in 0..MOST_CLOSED {
+            assert!(naming.is_wanted());
+            naming.note(&Err(Failure::timed_out()));
+            naming.note(&Err(Failure::gone()));
+        }
+        assert!(!naming.is_wanted());
+    }
+}
