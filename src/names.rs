@@ -37,10 +37,13 @@ pub(crate) fn token(name: &str) -> String {
     tagged("redisson_lock_token", name)
 }
 
+/// What the names of announcements begin with.
+pub(crate) const ANNOUNCEMENTS: &str = "redisson_lock_client:";
+
 /// The hash in which a client announces itself. It has no prefix: the id of a hold leads to it,
 /// whatever prefix the reader uses.
 pub(crate) fn announcement(client: &str) -> String {
-    format!("redisson_lock_client:{client}")
+    format!("{ANNOUNCEMENTS}{client}")
 }
 
 /// The key that lives as long as one read hold. Redisson numbers the re-entries from this one on.

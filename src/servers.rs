@@ -4,10 +4,12 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::{
     client::Client,
     error::Error,
+    inspection::Announced,
     names,
     wire::{RawServer, Reply},
 };
@@ -44,6 +46,9 @@ pub struct Names {
     pub token: String,
 }
 
+/// What the names of the hashes begin with in which clients announce themselves.
+pub const ANNOUNCEMENTS: &str = names::ANNOUNCEMENTS;
+
 impl Names {
     /// The names for the lock with this key.
     #[must_use]
@@ -63,6 +68,14 @@ impl Client {
     pub fn servers(&self) -> Vec<Server> {
         let raw = self.engine().transport.servers();
         raw.into_iter().map(|raw| Server { raw }).collect()
+    }
+
+    /// What is announced about these holds: holder ids, and the locks' keys. As
+    /// [`Lock::inspect`](crate::Lock::inspect) reads it.
+    pub async fn announced(&self, holds: &[(&str, &str)]) -> Vec<Option<Announced>> {
+        let by = Instant::now() + self.engine().settings.command_timeout;
+        let found = self.engine().whois(holds, by).await;
+        found.into_iter().map(|one| one.map(Announced::from)).collect()
     }
 
     /// The server that has this key. `None`: it is not known.

@@ -74,6 +74,9 @@ pub(crate) struct Run {
     /// How long the command may take to end when it is told to
     #[arg(long, value_name = "DURATION", value_parser = read, default_value = "5s")]
     pub(crate) grace: Duration,
+    /// What `who` and `ls` show beside the lock [default: the name of the program]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
     /// The kind of the lock
     #[arg(long, value_enum, default_value_t = Kind::Lock)]
     pub(crate) kind: Kind,

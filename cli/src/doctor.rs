@@ -7,7 +7,7 @@ use std::{
 
 use redisson_lock::{
     Client, Config, Error, RedisErrorKind,
-    servers::{Names, Server},
+    servers::{ANNOUNCEMENTS, Names, Server},
 };
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
@@ -82,6 +82,8 @@ pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Fail
         findings.extend(look_at(&server).await);
     }
     findings.push(rights(&client).await);
+    findings.push(connection_names(&client).await);
+    findings.push(announcing(&client).await);
     findings.push(round_trip(&client, &config).await?);
     let _ = timeout(Duration::from_secs(2), client.close()).await;
     print(&if json { in_json(&findings) } else { told(&findings) })?;
@@ -246,6 +248,40 @@ fn judge(error: &Error) -> (Verdict, &'static str) {
         _ => "no lock can be taken here: the error says why",
     };
     (Verdict::Bad, advice)
+}
+
+/// Whether connections may have a name.
+async fn connection_names(client: &Client) -> Finding {
+    let (check, name) = ("names", format!("redisson-lock:{}", client.id()));
+    let advice = "grant +client|setname: CLIENT LIST then shows whose each connection is";
+    for server in client.servers() {
+        if let Err(error) = server.command("CLIENT", &[b"SETNAME", name.as_bytes()]).await {
+            return Finding::new(server.address(), check, error.to_string()).warn_if(true, advice);
+        }
+    }
+    Finding::new("all", check, name)
+}
+
+/// Whether clients may announce themselves.
+async fn announcing(client: &Client) -> Finding {
+    let check = "announcing";
+    let advice =
+        "grant the rights that docs/operations.md lists for announcing, to see who holds a lock";
+    let key = format!("{ANNOUNCEMENTS}{}", client.id());
+    let Some(server) = client.server_of(&key) else {
+        return Finding::new("all", check, "no server").warn_if(true, advice);
+    };
+    let key = key.as_bytes();
+    let tried = async {
+        server.command("HSET", &[key, b"seen", b"0"]).await?;
+        server.command("PEXPIRE", &[key, b"1000"]).await?;
+        server.command("HGET", &[key, b"seen"]).await?;
+        server.command("DEL", &[key]).await
+    };
+    match tried.await {
+        Ok(_) => Finding::new("all", check, "allowed"),
+        Err(error) => Finding::new("all", check, error.to_string()).warn_if(true, advice),
+    }
 }
 
 /// How long a release takes to wake a waiter of another process.

@@ -7,6 +7,7 @@
 //! | [`connection`] | the configuration, and the connection to the servers |
 //! | [`run`] | `run`: the lock, the command, the standby |
 //! | [`survey`] | which locks there are, and who holds them |
+//! | [`whois`] | what the holders' clients announce |
 //! | [`who`], [`watch`], [`force_unlock`], [`doctor`] | the other subcommands |
 
 mod args;
@@ -20,6 +21,7 @@ mod survey;
 mod table;
 mod watch;
 mod who;
+mod whois;
 
 use std::{future::Future, process::ExitCode};
 

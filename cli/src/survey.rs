@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream, try_join};
 use redisson_lock::{
-    Client, Error,
-    servers::{Names, Server, Value},
+    Announced, Client, Error,
+    servers::{ANNOUNCEMENTS, Names, Server, Value},
 };
 use serde_json::{Value as Json, json};
 
@@ -15,6 +15,7 @@ use crate::{
     duration::shown,
     outcome::{Failure, Outcome, print},
     table::{row, table},
+    whois,
 };
 
 /// A hash with more fields is no lock, and is not read.
@@ -34,6 +35,8 @@ pub(crate) struct Seen {
     pub(crate) ttl: Option<Duration>,
     /// The length of a fair lock's line. For other kinds how many processes listen.
     pub(crate) waiters: u64,
+    /// What is announced about each holder, if that was asked.
+    pub(crate) announced: Vec<Option<Announced>>,
 }
 
 /// What the server shows of a lock's kind.
@@ -75,7 +78,7 @@ pub(crate) async fn ls(pattern: Pattern, servers: Servers, json: bool) -> Result
 }
 
 pub(crate) fn listing(locks: &[Seen], prefix: &str) -> String {
-    let mut rows = vec![row(["NAME", "KIND", "TTL", "WAITERS", "HOLDERS"])];
+    let mut rows = vec![row(["NAME", "KIND", "TTL", "WAITERS", "HOLDERS", "WHO"])];
     rows.extend(locks.iter().map(|lock| {
         let waiters = lock.waiters.to_string();
         row([
@@ -84,6 +87,7 @@ pub(crate) fn listing(locks: &[Seen], prefix: &str) -> String {
             &lock.ttl_shown(),
             &waiters,
             &lock.holders_shown(),
+            &lock.who_shown(),
         ])
     }));
     table(&rows)
@@ -108,7 +112,20 @@ pub(crate) async fn locks(
     }
     found.sort_by(|one, other| one.key.cmp(&other.key));
     found.dedup_by(|one, other| one.key == other.key);
+    add_announced(client, &mut found).await;
     Ok(found)
+}
+
+async fn add_announced(client: &Client, found: &mut [Seen]) {
+    let holds = |lock: &Seen| -> Vec<_> {
+        lock.holders.iter().map(|(id, _)| (id.clone(), lock.key.clone())).collect()
+    };
+    let holds: Vec<_> = found.iter().flat_map(holds).collect();
+    let holds: Vec<_> = holds.iter().map(|(id, key)| (&**id, &**key)).collect();
+    let mut announced = client.announced(&holds).await.into_iter();
+    for lock in found {
+        lock.announced = announced.by_ref().take(lock.holders.len()).collect();
+    }
 }
 
 /// The keys of hashes. SCAN may name a key twice.
@@ -122,6 +139,7 @@ async fn keys(server: &Server, pattern: &str) -> Result<BTreeSet<String>, Error>
         let [next, found] = reply.parts() else { return Ok(keys) };
         // A name that is no UTF-8 is not one of a lock.
         keys.extend(found.parts().iter().filter_map(|key| match key {
+            Value::Bytes(key) if key.starts_with(ANNOUNCEMENTS.as_bytes()) => None,
             Value::Bytes(key) => String::from_utf8(key.to_vec()).ok(),
             _ => None,
         }));
@@ -175,7 +193,8 @@ async fn look_at(server: &Server, key: &str) -> Result<Option<Seen>, Error> {
         Some(-2) => return Ok(None),
         pttl => pttl.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
     };
-    Ok(Some(Seen { key: key.to_owned(), kind, holders, ttl, waiters }))
+    let announced = Vec::new();
+    Ok(Some(Seen { key: key.to_owned(), kind, holders, ttl, waiters, announced }))
 }
 
 fn is_elsewhere(error: &str) -> bool {
@@ -246,8 +265,17 @@ impl Seen {
         shown.collect::<Vec<_>>().join(", ")
     }
 
+    /// Who the holders are, in the same order.
+    pub(crate) fn who_shown(&self) -> String {
+        let shown = self.announced.iter().map(|announced| whois::told(announced.as_ref()));
+        shown.collect::<Vec<_>>().join(", ")
+    }
+
     pub(crate) fn json(&self, prefix: &str) -> Json {
-        let holders = self.holders.iter().map(|(id, count)| json!({ "id": id, "count": count }));
+        let announced = self.announced.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        let holders = self.holders.iter().zip(announced).map(|((id, count), announced)| {
+            json!({ "id": id, "count": count, "announced": whois::in_json(announced) })
+        });
         json!({
             "name": self.name(prefix),
             "key": self.key,

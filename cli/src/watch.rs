@@ -71,12 +71,12 @@ impl Rates {
 }
 
 fn shown(seen: &[Seen], rates: &[Option<f64>], prefix: &str) -> String {
-    let mut rows = vec![row(["NAME", "KIND", "TTL", "WAITERS", "NEW/S", "HOLDERS"])];
+    let mut rows = vec![row(["NAME", "KIND", "TTL", "WAITERS", "NEW/S", "HOLDERS", "WHO"])];
     rows.extend(seen.iter().zip(rates).map(|(lock, rate)| {
         let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
         let (waiters, ttl) = (lock.waiters.to_string(), lock.ttl_shown());
-        let holders = lock.holders_shown();
-        row([lock.name(prefix), lock.kind.name(), &ttl, &waiters, &rate, &holders])
+        let (holders, who) = (lock.holders_shown(), lock.who_shown());
+        row([lock.name(prefix), lock.kind.name(), &ttl, &waiters, &rate, &holders, &who])
     }));
     table(&rows)
 }
@@ -103,6 +103,7 @@ mod tests {
             holders: vec![(id.to_owned(), 1)],
             ttl: None,
             waiters: 0,
+            announced: Vec::new(),
         };
         let mut rates = Rates::default();
         assert_eq!(rates.of(&[seen("a")]), [None]);

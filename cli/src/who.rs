@@ -11,6 +11,7 @@ use crate::{
     outcome::{Failure, Outcome, print},
     survey::{Seen, Sort, look},
     table::{row, table},
+    whois,
 };
 
 pub(crate) async fn who(
@@ -66,7 +67,8 @@ fn told(name: &str, kind: Sort, lock: &Inspection, listeners: u64) -> String {
     let mut text = format!("{name}: {} ({})\n", left, kind.name());
     let mut rows = Vec::new();
     for holder in &lock.holders {
-        rows.push(row(["holder", &holder.id, word(holder.access), &format!("x{}", holder.count)]));
+        let (count, who) = (format!("x{}", holder.count), whois::told(holder.announced.as_ref()));
+        rows.push(row(["holder", &holder.id, word(holder.access), &count, &who]));
     }
     for (place, waiter) in (1..).zip(&lock.queue) {
         let kept = waiter.kept_for.map_or_else(|| "no end".to_owned(), shown);
@@ -80,9 +82,14 @@ fn told(name: &str, kind: Sort, lock: &Inspection, listeners: u64) -> String {
 }
 
 fn in_json(name: &str, kind: Sort, lock: &Inspection, waiters: u64) -> String {
-    let holders = lock.holders.iter().map(
-        |holder| json!({ "id": holder.id, "count": holder.count, "access": word(holder.access) }),
-    );
+    let holders = lock.holders.iter().map(|holder| {
+        json!({
+            "id": holder.id,
+            "count": holder.count,
+            "access": word(holder.access),
+            "announced": whois::in_json(holder.announced.as_ref()),
+        })
+    });
     let queue = lock.queue.iter().map(|waiter| {
         let kept = waiter.kept_for.map(|kept| kept.as_millis() as u64);
         json!({ "id": waiter.id, "kept_for_ms": kept })

@@ -21,14 +21,17 @@ if now > tonumber(ARGV[1]) then
   return {now}
 end
 if ARGV[3] == '' then
+  -- refused when memory is short, and where the key is no hash; after a del
+  -- the server would let all of it pass
+  redis.call('hset', KEYS[1], 'revision', ARGV[4])
   redis.call('del', KEYS[1])
 elseif redis.call('hget', KEYS[1], 'revision') ~= ARGV[3] then
   return 0
 end
 local set = 6 + tonumber(ARGV[5])
+redis.call('hset', KEYS[1], 'revision', ARGV[4], 'seen', string.format('%.0f', now), unpack(ARGV, set))
 if set > 6 then
   redis.call('hdel', KEYS[1], unpack(ARGV, 6, set - 1))
 end
-redis.call('hset', KEYS[1], 'revision', ARGV[4], 'seen', string.format('%.0f', now), unpack(ARGV, set))
 redis.call('pexpire', KEYS[1], ARGV[2])
 return 1

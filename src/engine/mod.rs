@@ -43,7 +43,7 @@ use tokio::{
 
 use self::{
     announcer::Announcer, batcher::Batcher, circuit_breaker::CircuitBreaker, releases::Releases,
-    watchdog::Watchdog, whois::Refusal,
+    watchdog::Watchdog, whois::Whois,
 };
 pub(crate) use self::{
     backoff::Backoff,
@@ -62,7 +62,7 @@ use crate::{
     names,
     options::Replicas,
     owner::Identity,
-    protocol::Protocol,
+    protocol::{Protocol, announcement::Announcement},
     redis_error::{RedisError, RedisErrorKind},
     runtime::{ClientRuntime, RuntimeEnded},
     wire::{Confirm, Invocation, Reply, Transport, WireError},
@@ -84,7 +84,7 @@ pub(crate) struct Engine {
     releases: Arc<Releases>,
     batcher: Arc<Batcher>,
     announcer: Option<Arc<Announcer>>,
-    refusal: Refusal,
+    whois: Whois,
 }
 
 impl Engine {
@@ -127,6 +127,7 @@ impl Engine {
         runtime.spawn(keep_time(alive(), weakly.clone()));
         let about = settings.about.clone();
         let announcer = about.map(|it| Arc::new(Announcer::new(identity.client(), it, &settings)));
+        let whois = Whois::new(identity.client(), announcer.is_some());
         if let Some(announcer) = &announcer {
             let (announcer, watchdog) = (Arc::downgrade(announcer), Arc::downgrade(&watchdog));
             runtime.spawn(announcer::run(alive(), announcer, watchdog, weakly));
@@ -146,7 +147,7 @@ impl Engine {
             releases,
             batcher,
             announcer,
-            refusal: Refusal::default(),
+            whois,
         })
     }
 
@@ -220,6 +221,15 @@ impl Engine {
         if let Some(place) = place {
             self.releases.remember(place, released());
         }
+    }
+
+    /// See [`Whois::ask`].
+    pub(crate) async fn whois(
+        &self,
+        holds: &[(&str, &str)],
+        by: Instant,
+    ) -> Vec<Option<Announcement>> {
+        self.whois.ask(&self.transport, holds, by).await
     }
 
     /// Whether what its callers say about their holds is of any use.

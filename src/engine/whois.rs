@@ -1,15 +1,14 @@
-//! Reads what the clients behind some holder ids announce about themselves.
+//! [`Whois`]: reads what the clients behind some holder ids announce about themselves.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
-use super::Engine;
 use crate::{
     names,
     owner::client_of,
@@ -29,31 +28,35 @@ const MOST: usize = 2_000;
 /// After a refusal nothing is asked for this time.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// When announcements were last refused.
-#[derive(Debug, Default)]
-pub(super) struct Refusal(Mutex<Option<Instant>>);
-
-impl Refusal {
-    fn is_recent(&self) -> bool {
-        let at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        at.is_some_and(|at| at.elapsed() < PAUSE)
-    }
-
-    fn note(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
+/// Asks what clients announce.
+#[derive(Debug)]
+pub(super) struct Whois {
+    client: Box<str>,
+    /// Whether this client announces itself.
+    announces: bool,
+    /// When it was last refused.
+    refused: Mutex<Option<Instant>>,
 }
 
-impl Engine {
-    /// Asks what is announced about these holds: holder ids, and the locks' keys. `None` where
-    /// nothing is announced, or nothing can be read by this moment.
-    pub(crate) async fn whois(
+impl Whois {
+    pub(super) fn new(client: &str, announces: bool) -> Self {
+        Self { client: client.into(), announces, refused: Mutex::default() }
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks about these holds: holder ids, and the locks' keys. `None` where nothing is announced,
+    /// or nothing can be read by this moment.
+    pub(super) async fn ask(
         &self,
+        transport: &Arc<dyn Transport>,
         holds: &[(&str, &str)],
         by: Instant,
     ) -> Vec<Option<Announcement>> {
         let mut found = vec![None; holds.len()];
-        if self.refusal.is_recent() {
+        if self.refused().is_some_and(|at| at.elapsed() < PAUSE) {
             return found;
         }
         // Keys of one slot, with their fields and their places in the answer.
@@ -62,19 +65,18 @@ impl Engine {
             let Some(((client, _), field)) = client_of(holder).zip(field(holder, lock)) else {
                 continue;
             };
-            // This client would have to announce itself.
-            if client == self.identity.client() && self.announcer.is_none() {
+            if client == &*self.client && !self.announces {
                 continue;
             }
             let key = names::announcement(client);
-            slots.entry(self.transport.slot(key.as_bytes())).or_default().push((at, (key, field)));
+            slots.entry(transport.slot(key.as_bytes())).or_default().push((at, (key, field)));
         }
         let batches = slots
             .into_values()
             .flat_map(|asked| asked.chunks(BATCH).map(<[_]>::to_vec).collect::<Vec<_>>());
         let asking = batches.map(|batch| async move {
             let (places, asked): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-            (places, ask(&self.transport, &asked, by).await)
+            (places, ask(transport, &asked, by).await)
         });
         let mut answers = stream::iter(asking).buffer_unordered(AT_ONCE);
         while let Some((places, answer)) = answers.next().await {
@@ -87,7 +89,7 @@ impl Engine {
                 Err(error) => {
                     tracing::debug!(%error, "announcements cannot be read");
                     if matches!(error, WireError::Refused(_)) {
-                        self.refusal.note();
+                        *self.refused() = Some(Instant::now());
                     }
                 }
             }

@@ -11,8 +11,8 @@ use crate::stage::{
 };
 use crate::warnings::listen;
 
-/// Asked by fred whenever it connects, and not needed. The first is how Redis 6 says the second.
-const CURIOSITY: [&str; 3] = ["client", "client|id", "info"];
+/// Asked whenever a connection is made, and not needed. The first is how Redis 6 says the next two.
+const CURIOSITY: [&str; 4] = ["client", "client|id", "client|setname", "info"];
 
 /// All that a user needs for locks whose names begin with `order:`, as `docs/operations.md` says.
 fn least() -> Vec<String> {

@@ -3,6 +3,7 @@
 //! The contenders are peers, in Rust or in Java. They count on a server of its own that nothing disturbs. A test is named after its
 //! contenders: `-- java_java` shows what Redisson does. [`size`] says how many contend, and for how long.
 
+mod announcing;
 mod batching;
 mod cluster;
 mod comeback;

@@ -9,8 +9,8 @@ use harness::{
 use redisson_lock::{Client, Config, Error, LockGuard, ShardedPubsub};
 
 const LOCK: &str = "order:42";
-/// Asked by fred whenever it connects, and not needed. The first is how Redis 6 says the second.
-const CURIOSITY: [&str; 3] = ["client", "client|id", "info"];
+/// Asked whenever a connection is made, and not needed. The first is how Redis 6 says the next two.
+const CURIOSITY: [&str; 4] = ["client", "client|id", "client|setname", "info"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_least_rights_are_enough_in_a_cluster_and_each_is_needed() {

@@ -1,6 +1,6 @@
 //! [`Holding`]: the lock of a command.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use redisson_lock::{Client, Error, FencedGuard, LockGuard, Loss};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -55,7 +55,11 @@ impl Holding {
         };
         let margin = margin(args.lease.unwrap_or(watchdog));
         let looks = args.lease.map(|lease| (lease / 3).min(watchdog / 3));
-        Ok(guard.map(|guard| Self { guard, margin, looks }))
+        let holding = guard.map(|guard| Self { guard, margin, looks });
+        if let Some(holding) = &holding {
+            holding.guard().note(note(args));
+        }
+        Ok(holding)
     }
 
     pub(crate) fn guard(&self) -> &LockGuard {
@@ -129,6 +133,14 @@ impl Holding {
 
     /// Releases it in the background, if it is still held.
     pub(crate) fn abandon(self) {}
+}
+
+/// What operators are shown. The arguments of the command may be secrets.
+fn note(args: &Run) -> Cow<'_, str> {
+    match &args.note {
+        Some(note) => note.into(),
+        None => args.command[0].to_string_lossy(),
+    }
 }
 
 /// How long before the end of trust the command is told to end.

@@ -56,6 +56,9 @@ pub(crate) async fn run(args: Run, servers: Servers) -> Result<Outcome, Failure>
     if let Some(watchdog) = args.watchdog {
         config = config.watchdog(watchdog);
     }
+    if config.get_announce().is_none() {
+        config = config.announce("redisson-lock run")?;
+    }
     if args.lease.is_none() && config.get_watchdog() < LEAST_WATCHDOG {
         let text = "the watchdog timeout of the configuration is too short for `run`: 1 s or more is needed";
         return Err(Failure::new(CONFIG, text));

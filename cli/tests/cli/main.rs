@@ -1,6 +1,8 @@
 //! The command line on real servers.
 
 #[cfg(target_os = "linux")]
+mod announced;
+#[cfg(target_os = "linux")]
 mod audited;
 #[cfg(target_os = "linux")]
 mod losses;

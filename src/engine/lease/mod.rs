@@ -1,6 +1,7 @@
 //! [`Lease`]: until when a hold can be trusted, when it is renewed (every third of the watchdog
 //! timeout), and how its holder is told of its loss.
 
+mod caller;
 mod check;
 mod held;
 #[cfg(test)]

@@ -1,0 +1,79 @@
+//! The callers of a hold, one after another, for [`Lease`].
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Lease, held::Held, trust};
+
+impl Lease {
+    /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
+    /// longer than requested. If it is not renewed, it must not be much shorter either. A caller that
+    /// it suits holds it from now on.
+    pub(crate) fn take_over(&self, lease: Duration, watched: bool) -> bool {
+        let mut state = self.state();
+        let now = Instant::now();
+        let left = state.trusted_until.saturating_duration_since(now);
+        let longest_left = (state.asked + state.longest).saturating_duration_since(now);
+        let least = if watched { lease / 2 } else { trust(lease).mul_f64(0.9) };
+        let suits = state.loss.is_none() && left >= least && longest_left <= lease;
+        if suits {
+            state.held = Held::since(now);
+        }
+        suits
+    }
+
+    /// Notes what the caller says about its hold.
+    pub(crate) fn note(&self, text: &str) {
+        self.state().held.note(text);
+    }
+
+    /// Since when a caller has the hold, and its note, if it has had it for this long. Also when the
+    /// last requested lease ends.
+    pub(crate) fn held_for(&self, now: Instant, time: Duration) -> Option<(Held, Instant)> {
+        let wanted = self.shares.load(Ordering::Relaxed) > 0;
+        let state = self.state();
+        let over = state.ended || state.loss.is_some() || now >= state.trusted_until;
+        let is_long = now.saturating_duration_since(state.held.since) >= time;
+        (wanted && !over && is_long).then(|| (state.held.clone(), state.leased_until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::lease::{
+        held::LONGEST_NOTE,
+        tests::{LEASE, lease},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_that_is_taken_over_begins_anew() {
+        let (lease, begun) = (lease(), Instant::now());
+        lease.shares.fetch_add(1, Ordering::Relaxed);
+        lease.note(" one\nnote ");
+        tokio::time::advance(LEASE / 10).await;
+        let (held, _) = lease.held_for(Instant::now(), LEASE / 10).unwrap();
+        assert_eq!((held.since, held.note.as_deref()), (begun, Some("one note")));
+        assert!(lease.held_for(Instant::now(), LEASE / 9).is_none());
+        assert!(!lease.take_over(LEASE / 100, true));
+        assert!(lease.held_for(Instant::now(), LEASE / 10).is_some());
+        assert!(lease.take_over(LEASE, true));
+        assert!(lease.held_for(Instant::now(), Duration::from_millis(1)).is_none());
+        let (held, _) = lease.held_for(Instant::now(), Duration::ZERO).unwrap();
+        assert_eq!((held.since, held.note), (Instant::now(), None));
+        lease.shares.fetch_sub(1, Ordering::Relaxed);
+        assert!(lease.held_for(Instant::now(), Duration::ZERO).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_note_has_an_end() {
+        let lease = lease();
+        lease.shares.fetch_add(1, Ordering::Relaxed);
+        lease.note(&"\u{e9}".repeat(1_000));
+        let (held, _) = lease.held_for(Instant::now(), Duration::ZERO).unwrap();
+        assert_eq!(held.note.unwrap().chars().count(), LONGEST_NOTE);
+        lease.note("");
+        assert_eq!(lease.held_for(Instant::now(), Duration::ZERO).unwrap().0.note, None);
+    }
+}
