@@ -130,6 +130,7 @@
 //! | wait for a limited time | [`Lock::try_lock`] | `try_lock.rs` |
 //! | re-enter a lock | [`Client::owner`] | `reentry.rs` |
 //! | react to a loss | [`LockGuard::lost`] | `lost_lock.rs` |
+//! | tell operators who holds a lock, and what for | [`Config::announce`], [`LockGuard::note`] | |
 //! | run work that may fail, tell errors apart | [`LockGuard::run`], [`RedisError::kind`] | `work.rs` |
 //! | shut down cleanly | [`Client::close`] | `shutdown.rs` |
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
@@ -232,10 +233,10 @@
 //! - `warn`: a lock is lost, and why; a renewal or a release in the background fails; a wait is long,
 //!   or is for a lock that this client holds itself, or for a key without a TTL; waiters poll because they cannot subscribe;
 //!   messages were missed; a server does not answer or cannot be connected to; a connection is lost; a
-//!   server may evict locks.
+//!   server may evict locks; the client may not [announce](Config::announce) itself.
 //! - `info`: a connection is back; subscriptions are renewed after a gap; other servers serve the
 //!   locks; releases are repeated on a new master.
-//! - `debug`: a script is sent because the server did not know it; a connection cannot be made yet.
+//! - `debug`: connections have no name; announcements cannot be read; a script is sent because the server did not know it; a connection cannot be made yet.
 //!
 //! Two spans are open at `DEBUG`, with the fields `lock`, `kind` and `holder`: `acquire` while an
 //! acquisition is under way, with its `outcome`, and `hold` from the grant to the release, with its

@@ -1,6 +1,6 @@
 //! What clients announce, where masters die and slots move.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{
@@ -10,9 +10,11 @@ use redisson_lock::{Announced, Client, Config, Lock};
 
 const LOCK: &str = "order:42";
 
+const WATCHDOG: Duration = Duration::from_secs(9);
+
 async fn announced(url: &str) -> Client {
     let config = Config::from_url(url).unwrap().announce("orders").unwrap();
-    Client::connect(config.watchdog(Duration::from_secs(3))).await.unwrap()
+    Client::connect(config.watchdog(WATCHDOG)).await.unwrap()
 }
 
 fn key(client: &Client) -> String {
@@ -21,18 +23,18 @@ fn key(client: &Client) -> String {
 
 /// What is announced about the holder, once this note is.
 async fn noted(lock: &Lock, note: &str) -> Announced {
-    let look = async {
-        loop {
-            // A failover may be under way.
-            let seen = lock.inspect().await.map_or_else(|_| Vec::new(), |seen| seen.holders);
-            let mut found = seen.into_iter().filter_map(|holder| holder.announced);
-            if let Some(found) = found.find(|found| found.note.as_deref() == Some(note)) {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+    let begun = Instant::now();
+    loop {
+        // A failover may be under way.
+        let seen = lock.inspect().await;
+        let holders = seen.as_ref().map_or(&[][..], |seen| &seen.holders);
+        let mut found = holders.iter().filter_map(|holder| holder.announced.as_ref());
+        if let Some(found) = found.find(|found| found.note.as_deref() == Some(note)) {
+            return found.clone();
         }
-    };
-    tokio::time::timeout(3 * PATIENCE, look).await.expect("to see the note")
+        assert!(begun.elapsed() < 3 * PATIENCE, "no {note:?}: {seen:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn is_there(servers: &dyn Servers, key: &str) {

@@ -203,7 +203,10 @@ fn doctor_is_content_with_a_server_for_locks() {
     assert_eq!(code(&done), 0, "{done:?}");
     let checks: Vec<_> =
         json(&done).iter().map(|it| it["check"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(checks, ["version", "eviction", "clock", "replicas", "rights", "messages"]);
+    assert_eq!(
+        checks,
+        ["version", "eviction", "clock", "replicas", "rights", "names", "announcing", "messages"]
+    );
     assert!(json(&done).iter().all(|it| it["verdict"] != "bad"), "{done:?}");
     assert!(stage.redis().keys().is_empty(), "it leaves nothing behind");
 }
