@@ -236,7 +236,8 @@
 //!   server may evict locks; the client may not [announce](Config::announce) itself.
 //! - `info`: a connection is back; subscriptions are renewed after a gap; other servers serve the
 //!   locks; releases are repeated on a new master.
-//! - `debug`: connections have no name; announcements cannot be read; a script is sent because the server did not know it; a connection cannot be made yet.
+//! - `debug`: connections have no name; announcements cannot be written or read; a script is sent
+//!   because the server did not know it; a connection cannot be made yet.
 //!
 //! Two spans are open at `DEBUG`, with the fields `lock`, `kind` and `holder`: `acquire` while an
 //! acquisition is under way, with its `outcome`, and `hold` from the grant to the release, with its

@@ -32,6 +32,7 @@ use crate::{
         Timely,
         announcement::{Change, field, hold, withdraw, write, written},
     },
+    redis_error::RedisErrorKind::ReadOnly,
     wire::{Transport, WireError},
 };
 
@@ -50,7 +51,7 @@ const MOST_HOLDS: usize = 10_000;
 /// The most fields that one call changes. It bounds how long the server serves no other client.
 const BATCH: usize = 100;
 
-/// After refusals, the pauses double up to so many periods.
+/// After refusals, and on a server that takes no writes, the pauses double up to so many periods.
 const LONGEST_PAUSE: u32 = 64;
 
 /// How long closing the client waits for the removal.
@@ -137,12 +138,15 @@ impl Announcer {
             Err(error) => {
                 told.forget();
                 let is_refusal = matches!(error, WireError::Refused(_));
+                // With a server that takes no writes, each try also makes a new connection.
+                let is_lasting = is_refusal
+                    || matches!(&error, WireError::NotNow(why) if why.kind() == ReadOnly);
                 if is_refusal && !std::mem::replace(&mut told.complained, true) {
                     tracing::warn!(%error, "the client cannot be announced; locks do not need it");
                 } else {
                     tracing::debug!(%error, "the client is not announced");
                 }
-                if is_refusal { (2 * pause).min(LONGEST_PAUSE) } else { 1 }
+                if is_lasting { (2 * pause).min(LONGEST_PAUSE) } else { 1 }
             }
         }
     }

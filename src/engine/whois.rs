@@ -13,6 +13,7 @@ use crate::{
     names,
     owner::client_of,
     protocol::announcement::{Announcement, announced, field, read},
+    redis_error::RedisErrorKind::NoPermission,
     wire::{Transport, WireError},
 };
 
@@ -88,7 +89,7 @@ impl Whois {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "announcements cannot be read");
-                    if matches!(error, WireError::Refused(_)) {
+                    if matches!(&error, WireError::Refused(why) if why.kind() == NoPermission) {
                         *self.refused() = Some(Instant::now());
                     }
                 }

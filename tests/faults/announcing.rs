@@ -420,6 +420,9 @@ async fn a_redisson_holder_is_shown_by_its_id_alone() {
     let [holder] = &seen.holders[..] else { panic!("{seen:?}") };
     assert!(holder.id.starts_with(jvm.client()) && !holder.ours, "{holder:?}");
     assert_eq!(holder.announced, None);
+    // Its connections do not lead to it either.
+    let list: String = stage.redis().query(cmd("CLIENT").arg("LIST"));
+    assert!(!list.contains(jvm.client()), "{list}");
     // Redisson waits for a hold that is announced, and gets it.
     java.unlock().await;
     let guard = client.lock(LOCK).lock().note("seen by none in Java").await.unwrap();
