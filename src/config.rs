@@ -2,6 +2,7 @@
 
 mod announce;
 mod files;
+mod observer;
 #[cfg(feature = "redisson-yaml")]
 mod redisson_yaml;
 mod settings;
@@ -17,7 +18,7 @@ pub(crate) use self::{
 };
 use crate::{
     error::Error,
-    observer::{Observed, Observer},
+    observer::Observed,
     options::{Replicas, ShardedPubsub},
     wire::{Tls, check_tls, read_url},
 };
@@ -333,16 +334,6 @@ impl Config {
     /// can mend is still an error of `connect`.
     pub fn lazy_connect(mut self, lazy: bool) -> Self {
         self.lazy_connect = lazy;
-        self
-    }
-
-    /// Sets who is told of waits, holds, losses, renewals and failed releases: see
-    /// [`observer`](crate::observer). It replaces the one that was set before; a pair of observers
-    /// is an observer. Default: none.
-    ///
-    /// serde does not write it.
-    pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.observer = Some(Observed::by(observer));
         self
     }
 }

@@ -89,7 +89,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the background tasks.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn start(
         settings: Settings,
         transport: Arc<dyn Transport>,

@@ -22,8 +22,8 @@ use tokio::{
 };
 
 pub(crate) use self::check::Check;
-use super::turns::Turns;
 pub(crate) use self::held::Held;
+use super::turns::Turns;
 use crate::{
     broken::broken,
     config::whole_ms,

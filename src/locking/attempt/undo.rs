@@ -1,0 +1,86 @@
+//! What an [`Attempt`] that is dropped undoes: what it did, and what it may still do.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Attempt, State};
+use crate::{
+    locking::{
+        hold::cleanup::{sweep, take_back},
+        registry::LockState,
+        share::Baton,
+    },
+    observer::HoldEnd,
+    owner::HoldId,
+    protocol::{AcquireReply::Granted, Timely::InTime},
+    sometimes::sometimes,
+    wire::WireError,
+};
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let state = std::mem::replace(&mut self.state, State::Nothing);
+        let unanswered = self.unanswered.take();
+        if matches!(state, State::Nothing) && unanswered.is_none() && !self.stands {
+            // The hold that it was to take over goes to the next caller.
+            return;
+        }
+        let source = self.source.take().map(|source| (source, self.place));
+        let (lock, id, lease) = (self.lock.clone(), self.id.clone(), self.request.lease);
+        let janitor = lock.target.engine.janitor.clone();
+        janitor.spawn(undo(lock, id, lease, self.stands, state, source, unanswered));
+    }
+}
+
+async fn undo(
+    lock: Arc<LockState>,
+    id: HoldId,
+    lease: Duration,
+    mut stands: bool,
+    state: State,
+    source: Option<(Baton, Option<u64>)>,
+    mut unanswered: Option<u64>,
+) {
+    let target = &lock.target;
+    // Whether it may hold the lock, and whether the server has said so.
+    let (holds, granted) = match state {
+        State::Nothing => (false, false),
+        // If there still is a source, the script was refused, perhaps in its middle.
+        State::Granted { .. } => (true, false),
+        State::InFlight(copy) => {
+            let answer = copy.reply.await.map(|reply| reply.split().0);
+            match answer.and_then(|reply| target.protocol.acquired(reply)) {
+                Ok(InTime(Granted { .. })) => {
+                    sometimes!("undo: it had been granted");
+                    (true, true)
+                }
+                Err(error) if error.is_unclear() => {
+                    unanswered = unanswered.max(Some(copy.not_after));
+                    (false, false)
+                }
+                Err(error) if error.did_nothing() => {
+                    stands = copy.stood;
+                    (false, false)
+                }
+                Err(error) => (matches!(error, WireError::Refused(_)), false),
+                Ok(_) => (false, false),
+            }
+        }
+    };
+    // The source first: no copy can then replace it.
+    let passed = source.is_some();
+    match source {
+        Some((source, place)) if granted => {
+            // No caller has what it was swapped for.
+            source.hold().lease.turns.end(HoldEnd::Released);
+            source.replaced(place);
+        }
+        Some((source, _)) => drop(source.release().await),
+        None => {}
+    }
+    if holds || stands || passed {
+        take_back(target, &id, lease).await;
+    }
+    if let Some(not_after) = unanswered {
+        sweep(target.clone(), id, lease, not_after).await;
+    }
+}
