@@ -226,6 +226,6 @@ mod tests {
     #[test]
     fn an_acquisition_under_way_is_small() {
         let size = size_of_future(|lock| lock.guard(None, None, Bounds::FOREVER));
-        assert!(size < 896, "{size} bytes");
+        assert!(size <= 896, "{size} bytes");
     }
 }

@@ -10,13 +10,23 @@
 -- Repeat   safe: reads only
 local time = redis.call('time')
 local found = {time[1] * 1000 + math.floor(time[2] / 1000)}
+
+-- What is no hash announces nothing. Another error is one of the script.
+local function read(key, field)
+  local value = redis.pcall('hget', key, field)
+  if type(value) ~= 'table' then
+    return value
+  end
+  return not string.find(value.err, 'WRONGTYPE', 1, true) and redis.call('hget', key, field)
+end
+
 local fields = {'app', 'host', 'pid', 'version', 'library', 'since', 'seen'}
 for n, key in ipairs(KEYS) do
   local values = {}
   for at, field in ipairs(fields) do
-    values[at] = redis.call('hget', key, field)
+    values[at] = read(key, field)
   end
-  values[#fields + 1] = redis.call('hget', key, ARGV[n])
+  values[#fields + 1] = read(key, ARGV[n])
   found[n + 1] = values
 end
 return found

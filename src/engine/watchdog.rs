@@ -108,13 +108,14 @@ impl Watchdog {
             }
             false
         });
-        let (mut due, mut waiting) = (Vec::new(), Vec::new());
+        let (mut due, mut waiting, mut expired) = (Vec::new(), Vec::new(), Vec::new());
         let (mut by, soon) = (now, now + self.lease / 15);
         loop {
             match schedule.take(by) {
                 Some(lease) => match lease.check(now, by, self.lease) {
                     Check::Renew(to) => due.push((lease, to)),
                     Check::Wait => waiting.push(lease),
+                    Check::Expired => expired.push(lease),
                     Check::Over => {}
                 },
                 // A batch that is sent anyway also takes holds that are due soon.
@@ -128,6 +129,9 @@ impl Watchdog {
         for lease in due.iter().map(|(lease, _)| lease).chain(&waiting) {
             self.put(&mut schedule, lease, now);
         }
+        drop(schedule);
+        // An observer is told of it.
+        expired.iter().for_each(|lease| lease.expired());
         due
     }
 

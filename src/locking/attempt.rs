@@ -133,14 +133,14 @@ impl<'a> Attempt<'a> {
     pub(crate) async fn ask(
         &mut self,
         answers: Option<&Answers>,
-        since: Option<Instant>,
+        since: Option<&Instant>,
     ) -> Result<AcquireReply, Error> {
         let target = &*self.lock.target;
         let engine = &target.engine;
         let retry_until = |begun| self.request.bounds.retry_until(begun, &engine.settings);
         let mut copies = match since {
             None => Copies::new(retry_until(Instant::now())),
-            Some(begun) => Copies::new(retry_until(begun)).after_a_wait(),
+            Some(begun) => Copies::new(retry_until(*begun)).after_a_wait(),
         };
         loop {
             engine.check_open()?;

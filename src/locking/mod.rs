@@ -116,7 +116,7 @@ async fn acquire_late(
     begun: Instant,
 ) -> Result<Option<Share>, Box<Error>> {
     let Some(end) = request.bounds.ends_by(begun, &lock.target.engine.settings) else {
-        return acquire_anew(lock, request, under, Some(begun)).await;
+        return acquire_anew(lock, request, under, Some(&begun)).await;
     };
     match timeout_at(end, acquire_anew(lock, request, under, None)).await {
         Ok(acquired) => acquired,
@@ -132,7 +132,7 @@ pub(crate) async fn acquire_anew(
     lock: &Arc<LockState>,
     request: &Request,
     under: Option<Arc<Lease>>,
-    since: Option<Instant>,
+    since: Option<&Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
     let one_answer = request.bounds.is_one_answer();
     // Where the server keeps the line, every waiter stands in it. Local waiters may be waiting for

@@ -31,7 +31,7 @@ pub(crate) struct Request {
     pub(crate) needs_token: bool,
     pub(crate) bounds: Bounds,
     /// The pauses of a waiter that polls.
-    pub(crate) backoff: SpinBackoff,
+    pub(crate) pauses: Pauses,
     /// `None`: nobody observes it.
     pub(crate) acquisition: Option<Box<Acquisition>>,
 }
@@ -53,7 +53,7 @@ impl Request {
             replicas: options.replicas.unwrap_or(settings.replicas),
             needs_token,
             bounds,
-            backoff: checked_pauses(options.backoff)?,
+            pauses: checked_pauses(options.backoff)?,
             acquisition: None,
         })
     }
@@ -82,7 +82,25 @@ pub(crate) fn checked_lease(lease: Duration) -> Result<Duration, Error> {
     Ok(whole_ms(lease))
 }
 
-fn checked_pauses(pauses: SpinBackoff) -> Result<SpinBackoff, Error> {
+/// The pauses of a waiter that polls, from the first to the longest. In µs, because a request is kept
+/// in the future of every acquisition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pauses {
+    first: u32,
+    longest: u32,
+}
+
+impl Pauses {
+    pub(crate) fn first(self) -> Duration {
+        Duration::from_micros(self.first.into())
+    }
+
+    pub(crate) fn longest(self) -> Duration {
+        Duration::from_micros(self.longest.into())
+    }
+}
+
+fn checked_pauses(pauses: SpinBackoff) -> Result<Pauses, Error> {
     const SHORTEST: Duration = Duration::from_micros(100);
     const LONGEST: Duration = Duration::from_secs(60);
     let SpinBackoff { first, most } = pauses;
@@ -91,7 +109,9 @@ fn checked_pauses(pauses: SpinBackoff) -> Result<SpinBackoff, Error> {
             "pauses from {first:?} to {most:?} are out of range: they must grow, between {SHORTEST:?} and {LONGEST:?}"
         )));
     }
-    Ok(pauses)
+    // At most the longest, so they fit.
+    let micros = |pause: Duration| pause.as_micros() as u32;
+    Ok(Pauses { first: micros(first), longest: micros(most) })
 }
 
 /// How long to wait for one thing.

@@ -111,15 +111,15 @@ fn answer_due(lock: &LockState, waiter: &Waiter<'_>) -> Instant {
 
 fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bool) -> Waiter<'a> {
     let Target { protocol, engine, .. } = &*lock.target;
-    let backoff = request.backoff;
+    let pauses = request.pauses;
     Waiter {
         deadline: request.bounds.deadline(),
         lease: request.lease,
         replicas: request.replicas,
         order: protocol.order(),
         channel: protocol.channel(id),
-        pauses: Backoff::between(backoff.first, backoff.most),
-        first_pause: backoff.first,
+        pauses: Backoff::between(pauses.first(), pauses.longest()),
+        first_pause: pauses.first(),
         retry_timeout: engine.settings.retry_timeout,
         seen_held,
         worry: Worry::new(),

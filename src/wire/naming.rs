@@ -11,9 +11,10 @@ use std::sync::{
 };
 
 use super::{
-    answers::{Answer, FailureKind},
+    answers::{Answer, Failure, FailureKind},
     script::Arg,
 };
+use crate::redis_error::RedisErrorKind;
 
 /// After so many connections in a row that ended before the answer, no name is sent any more.
 const MOST_CLOSED: u32 = 3;
@@ -46,7 +47,7 @@ impl Naming {
     pub(super) fn note(&self, answer: &Answer) {
         match answer {
             Ok(_) => self.closed.store(0, Ordering::Relaxed),
-            Err(error) if error.kind == FailureKind::Refused => {
+            Err(error) if is_final(error) => {
                 tracing::debug!(%error, "connections have no name");
                 self.closed.store(u32::MAX, Ordering::Relaxed);
             }
@@ -59,10 +60,16 @@ impl Naming {
     }
 }
 
+/// Whether it is refused for ever. A server that is busy or loads its data takes it later.
+fn is_final(error: &Failure) -> bool {
+    let kinds = [RedisErrorKind::NoPermission, RedisErrorKind::Refused];
+    error.kind == FailureKind::Refused && kinds.contains(&error.error_kind())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{answers::Failure, script::Reply};
+    use crate::wire::script::Reply;
 
     #[test]
     fn a_name_has_no_character_that_redis_refuses() {
@@ -78,7 +85,13 @@ mod tests {
     #[test]
     fn a_name_that_is_refused_or_ends_connections_is_not_sent_again() {
         let naming = Naming::new("n");
-        naming.note(&Err(Failure::refused("NOPERM")));
+        naming.note(&Err(Failure::refused("BUSY Redis is busy running a script")));
+        naming.note(&Err(Failure::refused("LOADING Redis is loading the dataset in memory")));
+        assert!(naming.is_wanted());
+        naming.note(&Err(Failure::refused("NOPERM this user has no permissions")));
+        assert!(!naming.is_wanted());
+        let naming = Naming::new("n");
+        naming.note(&Err(Failure::refused("ERR unknown command 'CLIENT'")));
         assert!(!naming.clone().is_wanted());
         let naming = Naming::new("n");
         for _ in 1..MOST_CLOSED {

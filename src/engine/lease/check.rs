@@ -10,6 +10,8 @@ pub(crate) enum Check {
     Renew(Duration),
     /// Nothing yet.
     Wait,
+    /// Its trust has ended. [`expired`](super::Lease::expired) must follow.
+    Expired,
     /// Nothing any more, or not by this check.
     Over,
 }

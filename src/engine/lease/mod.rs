@@ -289,10 +289,7 @@ impl Lease {
             return Check::Over;
         }
         if now >= state.trusted_until {
-            sometimes!("lease: expired");
-            drop(state);
-            self.lose(Loss::Expired);
-            return Check::Over;
+            return Check::Expired;
         }
         state.scheduled = None;
         let watched = state.watched > 0;
@@ -307,6 +304,12 @@ impl Lease {
         let lease = if watched { left.max(watchdog) } else { left };
         self.asked(now, lease);
         Check::Renew(lease)
+    }
+
+    /// Tells the holder that the trust has ended.
+    pub(crate) fn expired(&self) {
+        sometimes!("lease: expired");
+        self.lose(Loss::Expired);
     }
 
     /// The server's answer to a renewal that was sent at `sent`.

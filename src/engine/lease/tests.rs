@@ -257,7 +257,8 @@ async fn a_check_after_the_end_of_trust_tells_the_holder() {
     let (now, lease) = (Instant::now(), lease());
     let end = now + trust(LEASE);
     assert_eq!(lease.schedule(now, 30 * LEASE), Some(end));
-    assert_eq!(lease.check(end, end, LEASE), Check::Over);
+    assert_eq!(lease.check(end, end, LEASE), Check::Expired);
+    lease.expired();
     assert_eq!(told_at(&lease, now), Some(Loss::Expired));
 }
 

@@ -74,7 +74,14 @@ async fn undo(
             source.hold().lease.turns.end(HoldEnd::Released);
             source.replaced(place);
         }
-        Some((source, _)) => drop(source.release().await),
+        Some((source, _)) => {
+            // A copy without an answer may have replaced it. That is no loss: its last caller has
+            // released it, and was told so.
+            if unanswered.is_some() {
+                source.hold().lease.turns.end(HoldEnd::Released);
+            }
+            drop(source.release().await);
+        }
         None => {}
     }
     if holds || stands || passed {

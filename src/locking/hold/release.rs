@@ -110,6 +110,9 @@ impl Hold {
                 break Err(error.into_error(target.name()));
             }
         };
+        if ended {
+            self.lease.turns.released(released.as_ref().map(|_| ()));
+        }
         // A count that is too high corrects itself. A lock that stays held does not.
         if ended && matches!(released, Err(Error::Redis(_))) {
             sometimes!("release: goes on in the background");
@@ -117,9 +120,6 @@ impl Hold {
         }
         if ended && let Some(not_after) = self.unanswered {
             engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
-        }
-        if ended {
-            self.lease.turns.released(released.as_ref().map(|_| ()));
         }
         let told = released.as_ref().ok().copied();
         Some(Released { result: released.map(drop), ended, told, heard })
