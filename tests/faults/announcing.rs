@@ -408,6 +408,27 @@ async fn whatever_stands_in_the_place_of_an_announcement_does_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_announcement_hides_no_other_one() {
+    let stage = Stage::new().await;
+    let (one, two, far) = (client(&stage).await, client(&stage).await, stage.far_client().await);
+    for client in [&one, &two] {
+        announcement(&stage, client).await;
+    }
+    let reads = |client: &Client| client.read_write_lock(LOCK).read_lock().clone();
+    let guards = [reads(&one).lock().await.unwrap(), reads(&two).lock().await.unwrap()];
+    stage.redis().query::<()>(cmd("DEL").arg(key(&two)));
+    stage.redis().query::<()>(cmd("SET").arg(key(&two)).arg("no hash"));
+    let seen = reads(&far).inspect().await.unwrap();
+    let announced = |client: &Client| {
+        let holder =
+            seen.holders.iter().find(|holder| holder.id.starts_with(&client.id().to_string()));
+        holder.unwrap_or_else(|| panic!("{seen:?}")).announced.is_some()
+    };
+    assert!(announced(&one) && !announced(&two), "{seen:?}");
+    drop(guards);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redisson_holder_is_shown_by_its_id_alone() {
     let stage = Stage::new().await;
     let args = PeerArgs::redis(stage.server.url());

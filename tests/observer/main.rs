@@ -4,4 +4,5 @@ mod counts;
 mod every_kind;
 mod panics;
 mod spans;
+mod swapped;
 mod tally;
