@@ -1,12 +1,13 @@
 //! [`Port`]: a TCP port at which other programs reach a server in the process.
 
-use std::{fmt, io, net, net::SocketAddr, sync::Arc, thread};
+use std::{fmt, io, net, net::SocketAddr, sync::Arc, thread, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
     runtime::{Builder, Runtime},
     sync::{mpsc, oneshot, watch},
+    time::sleep,
 };
 
 use super::{
@@ -63,23 +64,29 @@ impl fmt::Debug for Port {
 }
 
 fn serve(runtime: &Runtime, host: Arc<Host>, listener: TcpListener, closed: oneshot::Receiver<()>) {
-    let accept = async {
-        // It fails when the process has too many open files.
-        while let Ok((stream, _)) = listener.accept().await {
-            let life = host.life();
-            let now = *life.borrow();
-            // Its peer sees a connection that ends at once.
-            if now.phase != Phase::Stopped {
-                tokio::spawn(connection(host.clone(), stream, life, now.stops));
-            }
-        }
-    };
     runtime.block_on(async {
         tokio::select! {
             _ = closed => {}
-            () = accept => {}
+            () = accept(host, listener) => {}
         }
     });
+}
+
+/// Serves connections for ever.
+async fn accept(host: Arc<Host>, listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // It fails while the process has too many open files.
+            sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let life = host.life();
+        let now = *life.borrow();
+        // Its peer sees a connection that ends at once.
+        if now.phase != Phase::Stopped {
+            tokio::spawn(connection(host.clone(), stream, life, now.stops));
+        }
+    }
 }
 
 /// Serves one connection until it ends, or the server is stopped.
