@@ -42,6 +42,10 @@ const INSTRUCTIONS: u32 = 10_000;
 /// A script that runs longer than so many times [`INSTRUCTIONS`] would make a real server busy for all.
 const LONGEST: u32 = 100;
 
+/// So deep an answer may nest tables. Redis allows about a thousand, until its Lua stack is full.
+const DEEPEST: usize = 100;
+const TOO_DEEP: Refused = Refused::Borrowed("ERR reached lua stack limit");
+
 /// The name of every script, in the errors it raises.
 const CHUNK: &str = "@user_script";
 
@@ -182,7 +186,7 @@ impl Interpreter {
         self.spent.store(0, Ordering::Relaxed);
         let (done, answer): (bool, Value) = self.run.call((&self.compiled[sha], &self.told))?;
         if done {
-            return reply(&answer);
+            return Ok(reply(&answer, DEEPEST)?.ok_or(TOO_DEEP).into());
         }
         let told: Table = self.lua.unpack(answer)?;
         let mut error: String = told.raw_get::<mlua::LuaString>("err")?.to_string_lossy();
@@ -278,32 +282,36 @@ fn value(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
     })
 }
 
-/// What a script has answered, for a client.
-fn reply(value: &Value) -> mlua::Result<Reply> {
-    Ok(match value {
+/// What a script has answered, for a client. `None`: it nests more than `depth` tables.
+fn reply(value: &Value, depth: usize) -> mlua::Result<Option<Reply>> {
+    Ok(Some(match value {
         Value::String(text) => Reply::Bulk(text.as_bytes().to_vec()),
         Value::Integer(number) => Reply::Int(*number),
         Value::Number(number) => Reply::Int(truncated(*number)),
         Value::Boolean(true) => Reply::Int(1),
         Value::Table(table) => {
             if let Value::String(error) = table.raw_get("err")? {
-                return Ok(Err(error.to_string_lossy().into()).into());
+                return Ok(Some(Err(error.to_string_lossy().into()).into()));
             }
             if let Value::String(status) = table.raw_get("ok")? {
                 let line = |byte: u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
                 let status = status.as_bytes().iter().map(|byte| line(*byte)).collect();
-                return Ok(Reply::Status(status));
+                return Ok(Some(Reply::Status(status)));
             }
+            let Some(depth) = depth.checked_sub(1) else { return Ok(None) };
             let mut items = Vec::new();
             loop {
                 match table.raw_get(items.len() + 1)? {
                     Value::Nil => break Reply::Array(items),
-                    item => items.push(reply(&item)?),
+                    item => match reply(&item, depth)? {
+                        Some(item) => items.push(item),
+                        None => return Ok(None),
+                    },
                 }
             }
         }
         _ => Reply::Nil,
-    })
+    }))
 }
 
 /// The text of an error, with its code.

@@ -164,3 +164,20 @@ fn it_can_be_shared_by_tasks() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<Server>();
 }
+
+#[test]
+fn a_table_that_contains_itself_is_an_error() {
+    let mut server = Server::new();
+    for script in ["local t = {} t[1] = t return t", "local t = {} t[1] = t t[2] = t return {1, t}"]
+    {
+        let told = error(server.command(&["eval", script, "0"]));
+        assert_eq!(told, "ERR reached lua stack limit");
+    }
+    let nested = |depth: usize| format!("return {}1{}", "{".repeat(depth), "}".repeat(depth));
+    let mut answer = server.command(&["eval", &nested(50), "0"]);
+    for _ in 0..50 {
+        let Reply::Array(items) = answer else { panic!("{answer:?}") };
+        [answer] = items.try_into().expect("one item");
+    }
+    assert_eq!(answer, Reply::Int(1));
+}
