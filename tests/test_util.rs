@@ -527,3 +527,55 @@ async fn other_programs_use_it_through_a_port() {
     drop(port);
     end(&server, [near]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_answers_as_redis_does() {
+    let server = TestServer::new();
+    let port = server.listen().unwrap();
+    let connect = || redis::Client::open(port.url()).unwrap().get_connection().unwrap();
+    let mut other = connect();
+    let mut send = |line: &str| {
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().unwrap());
+        command.arg(words.collect::<Vec<_>>()).query::<redis::Value>(&mut other)
+    };
+    let keys = |answer: redis::Value| {
+        let (_, keys): (u64, Vec<String>) = redis::from_redis_value(answer).unwrap();
+        keys
+    };
+    send("SET order:1 a").unwrap();
+    send("HSET order:2 field a").unwrap();
+    send("HSET user:1 field a").unwrap();
+    assert_eq!(keys(send("SCAN 0 MATCH order:* COUNT 10").unwrap()), ["order:1", "order:2"]);
+    assert_eq!(keys(send("SCAN 0 TYPE hash MATCH order:*").unwrap()), ["order:2"]);
+    assert_eq!(keys(send("SCAN 0").unwrap()).len(), 3);
+    send("SCAN x").unwrap_err();
+    send("SCAN 0 MATCH").unwrap_err();
+    send("CLIENT NONSENSE").unwrap_err();
+    send("CLIENT SETNAME me").unwrap();
+
+    send("MULTI").unwrap();
+    send("SET order:3 a").unwrap();
+    send("NONSENSE").unwrap_err();
+    let aborted = send("EXEC").unwrap_err();
+    assert!(aborted.to_string().contains("Transaction discarded"), "{aborted}");
+    assert_eq!(send("EXISTS order:3"), Ok(redis::Value::Int(0)));
+    send("EXEC").unwrap_err();
+    send("MULTI").unwrap();
+    send("SET order:3 a").unwrap();
+    send("CLIENT ID").unwrap();
+    send("EXEC").unwrap();
+    assert_eq!(send("EXISTS order:3"), Ok(redis::Value::Int(1)));
+
+    send("MULTI").unwrap();
+    send("EVAL return{} 0").unwrap();
+    send("SET after a").unwrap();
+    server.lose_replies(1);
+    send("EXEC").unwrap_err();
+    assert!(server.keys().contains(&"after".to_owned()), "{:?}", server.keys());
+
+    let mut listens = connect();
+    redis::cmd("SUBSCRIBE").arg("channel").query::<redis::Value>(&mut listens).unwrap();
+    let refused = redis::cmd("GET").arg("text").exec(&mut listens).unwrap_err();
+    assert!(refused.to_string().contains("in this context"), "{refused}");
+}

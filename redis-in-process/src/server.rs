@@ -127,6 +127,19 @@ impl Server {
         }
     }
 
+    /// The error by which the server would refuse the command without running it: it is not there, has a wrong number of words, or
+    /// is [refused](Server::refuse). So MULTI takes no such command.
+    ///
+    /// # Panics
+    /// As [`Server::command`].
+    pub fn refusal_of<W: AsRef<[u8]>>(&self, words: &[W]) -> Option<Reply> {
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_ref().to_vec()).collect();
+        let data = self.data();
+        let command = Command::find(&words).map_err(|missing| missing.for_client(&data, &words));
+        let may = command.and_then(|command| data.refusals.of_client(command.nature));
+        may.err().map(|error| Err(error).into())
+    }
+
     /// From now on a command or an option that this server does not have is an error, and not a panic. Redis may have it.
     pub fn answer_missing(&mut self) {
         self.data().lenient = true;

@@ -17,7 +17,14 @@ pub(super) struct Session {
     channels: BTreeSet<Channel>,
     monitor: Option<u64>,
     /// The commands of a transaction.
-    queued: Option<Vec<Words>>,
+    queued: Option<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    commands: Vec<Words>,
+    /// One was refused: EXEC runs none.
+    is_broken: bool,
 }
 
 /// A kind of subscription: its commands, its messages, and what it makes of a name.
@@ -66,19 +73,48 @@ impl Session {
 
     /// `None`: the answer is lost.
     fn run(&mut self, state: &mut State, name: &str, words: Words) -> Option<Reply> {
+        let may_be_sent = |sort: &Sort| name == sort.subscribe || name == sort.unsubscribe;
+        let may_be_sent = SORTS.iter().any(may_be_sent) || matches!(name, "ping" | "quit");
+        if !self.channels.is_empty() && !may_be_sent {
+            return Some(Reply::Error(format!(
+                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context"
+            )));
+        }
         match (name, &mut self.queued) {
+            ("quit", _) => {}
             ("exec", Some(_)) => {
-                let queued = self.queued.take().unwrap_or_default();
-                let replies = queued.into_iter().map(|words| state.execute(&words));
-                return Some(Reply::Array(replies.collect::<Option<_>>()?));
+                let queue = self.queued.take().unwrap_or_default();
+                if queue.is_broken {
+                    return Some(Reply::Error(EXEC_ABORT.into()));
+                }
+                // All of them run, also behind one whose answer is lost.
+                let replies: Vec<_> =
+                    queue.commands.iter().map(|words| execute(state, words)).collect();
+                return Some(Reply::Array(replies.into_iter().collect::<Option<_>>()?));
+            }
+            ("exec" | "discard", None) => {
+                let name = name.to_ascii_uppercase();
+                return Some(Reply::Error(format!("ERR {name} without MULTI")));
             }
             ("discard", Some(_)) => {
                 self.queued = None;
                 return Some(ok());
             }
-            (_, Some(queued)) => {
-                queued.push(words);
-                return Some(Reply::Status(b"QUEUED".to_vec()));
+            ("multi", Some(_)) => {
+                return Some(Reply::Error("ERR MULTI calls can not be nested".into()));
+            }
+            (_, Some(queue)) => {
+                let refusal = match about_the_server(state, name, &words) {
+                    Some(Reply::Error(error)) => Some(Reply::Error(error)),
+                    Some(_) => None,
+                    None => state.redis.refusal_of(&words),
+                };
+                queue.is_broken |= refusal.is_some();
+                if refusal.is_none() {
+                    queue.commands.push(words);
+                }
+                return Some(refusal.unwrap_or_else(|| Reply::Status(b"QUEUED".to_vec())));
             }
             _ => {}
         }
@@ -89,7 +125,7 @@ impl Session {
         }
         Some(match name {
             "multi" => {
-                self.queued = Some(Vec::new());
+                self.queued = Some(Queue::default());
                 ok()
             }
             "monitor" => {
@@ -105,7 +141,7 @@ impl Session {
                 Reply::Array(vec![bulk("pong"), bulk(text)])
             }
             "quit" => ok(),
-            _ => return about_the_server(state, name, &words).or_else(|| state.execute(&words)),
+            _ => return execute(state, &words),
         })
     }
 
@@ -178,6 +214,13 @@ fn told(message: &Message) -> Reply {
     })
 }
 
+/// `None`: the answer is lost.
+fn execute(state: &mut State, words: &[Vec<u8>]) -> Option<Reply> {
+    let name = words.first().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
+    let reply = about_the_server(state, &name.unwrap_or_default(), words);
+    reply.or_else(|| state.execute(words))
+}
+
 /// Answers commands that say nothing about keys. `None`: it is another command.
 fn about_the_server(state: &mut State, name: &str, words: &[Vec<u8>]) -> Option<Reply> {
     let argument = words.get(1).map(|word| word.to_ascii_lowercase()).unwrap_or_default();
@@ -195,7 +238,12 @@ fn about_the_server(state: &mut State, name: &str, words: &[Vec<u8>]) -> Option<
         ("select", _) => Reply::Error("ERR DB index is out of range".into()),
         ("client", b"id") => Reply::Int(1),
         ("client", b"getname") => Reply::Nil,
-        ("client", _) => ok(),
+        ("client", b"setname" | b"setinfo" | b"no-evict" | b"no-touch") => ok(),
+        ("client", sub) => {
+            let sub = String::from_utf8_lossy(sub);
+            let text = format!("ERR the server in process has no command client {sub}");
+            Reply::Error(text.replace(['\r', '\n'], " "))
+        }
         ("config", b"get") | ("command", _) => Reply::Array(Vec::new()),
         ("info", _) => {
             let keys = state.redis.look_at_all().len();
@@ -206,15 +254,13 @@ fn about_the_server(state: &mut State, name: &str, words: &[Vec<u8>]) -> Option<
                  cluster_enabled:0\r\n{keys}"
             ))
         }
-        ("scan", _) => {
-            let keys = state.redis.look_at_all().into_keys().map(Reply::Bulk).collect();
-            Reply::Array(vec![bulk("0"), Reply::Array(keys)])
-        }
         // It has no replicas.
         ("wait", _) => Reply::Int(0),
         _ => return None,
     })
 }
+
+const EXEC_ABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
 
 /// What the server behaves like.
 const VERSION: &str = "7.0.0";

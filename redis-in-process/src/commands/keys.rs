@@ -1,6 +1,6 @@
 //! Commands for keys of every sort.
 
-use super::data::{Data, moment, not_there};
+use super::data::{Data, SYNTAX, moment, not_there};
 use crate::glob;
 use crate::number::integer;
 use crate::reply::{Answer, Reply};
@@ -60,6 +60,29 @@ pub(super) fn pttl(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::Int(entry.map_or(-2, |entry| {
         entry.expires.map_or(-1, |expires| expires.saturating_sub(now).cast_signed())
     })))
+}
+
+/// All keys at once, whatever COUNT says: the cursor is 0 again.
+pub(super) fn scan(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let [cursor, options @ ..] = args else { unreachable!("its arity") };
+    let cursor = std::str::from_utf8(cursor).ok().and_then(|text| text.parse::<u64>().ok());
+    cursor.ok_or("ERR invalid cursor")?;
+    let (mut pattern, mut sort) = (None, None);
+    for option in options.chunks(2) {
+        let [name, value] = option else { return Err(SYNTAX) };
+        match &name.to_ascii_lowercase()[..] {
+            b"match" => pattern = Some(value),
+            b"type" => sort = Some(value),
+            b"count" if integer(value)? >= 1 => {}
+            _ => return Err(SYNTAX),
+        }
+    }
+    let keys = data.keys.seen().filter(|(key, entry)| {
+        pattern.is_none_or(|pattern| glob::matches(pattern, key))
+            && sort.is_none_or(|sort| sort.eq_ignore_ascii_case(entry.value.sort().as_bytes()))
+    });
+    let keys = Reply::bulks(keys.map(|(key, _)| key));
+    Ok(Reply::Array(vec![Reply::bulk("0"), keys]))
 }
 
 pub(super) fn sort(data: &mut Data, args: &[Vec<u8>]) -> Answer {

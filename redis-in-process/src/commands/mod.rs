@@ -129,6 +129,7 @@ fn table() -> &'static HashMap<&'static [u8], Command> {
         ("persist", 2, WRITE, Run(keys::persist)),
         ("pexpire", -3, WRITE, Run(keys::pexpire)),
         ("pttl", 2, READ, Run(keys::pttl)),
+        ("scan", -2, READ, Run(keys::scan)),
         ("type", 2, READ, Run(keys::sort)),
         ("get", 2, READ, Run(strings::get)),
         ("incr", 2, GROW, Run(strings::incr)),
