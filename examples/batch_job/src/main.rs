@@ -6,8 +6,8 @@
 //!
 //! | exit code | meaning | what to do |
 //! |---|---|---|
-//! | 0 | all steps of this day are done, by this run or an earlier one | nothing |
-//! | 64 | no day is given | |
+//! | 0 | all steps of this day are done, by this run or an earlier one. Also when SIGTERM or SIGINT came in the least time | nothing |
+//! | 64 | no day is given, or a setting is no number of milliseconds | correct it |
 //! | 69 | Redis does not answer, or refuses | run it again: it goes on where it ended |
 //! | 74 | the lock was lost on the way | run it again |
 //! | 75 | another host, or the Java service, has the lock | nothing |
@@ -19,7 +19,8 @@
 //!   host that comes after a crash goes on with the next step. Its writes are fenced: see [`Storage`].
 //! - **The least time** for which the lock is held (ShedLock's `lockAtLeastFor`): a host whose clock is late
 //!   leaves with 75, even if the job took a moment. Only jobs that keep no record depend on it. It has to be
-//!   longer than the clocks of the hosts differ.
+//!   longer than the clocks of the hosts differ. `AT_LEAST_MS` sets it. SIGTERM and SIGINT cut it short: the
+//!   lock then stays for the rest of its lease, which is [`WATCHDOG`] at most.
 //!
 //! A run that is killed keeps the lock for [`WATCHDOG`] at most.
 
@@ -27,6 +28,8 @@ mod storage;
 
 use std::{
     env,
+    fmt::Display,
+    io::{self, Write as _},
     process::ExitCode,
     sync::{
         Arc,
@@ -95,26 +98,38 @@ struct Settings {
 
 fn main() -> ExitCode {
     let Some(day) = env::args().nth(1) else {
-        eprintln!("batch_job: name a day, such as 2026-01-31");
+        complain("name a day, such as 2026-01-31");
         return USAGE.into();
     };
-    let settings = Settings {
-        url: env::var("REDIS_URL").unwrap_or("redis://127.0.0.1:6379".into()),
-        step: milliseconds("STEP_MS", 1_000),
-        at_least: milliseconds("AT_LEAST_MS", 30_000),
-    };
-    match run(&day, &settings) {
+    match Settings::read().and_then(|settings| run(&day, &settings)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            eprintln!("batch_job: {}", stop.why);
+            complain(stop.why);
             stop.code.into()
         }
     }
 }
 
-fn milliseconds(variable: &str, default: u64) -> Duration {
-    let ms = env::var(variable).ok().and_then(|text| text.parse().ok());
-    Duration::from_millis(ms.unwrap_or(default))
+/// Does not panic when nobody reads it, unlike `eprintln!`.
+fn complain(why: impl Display) {
+    let _ = writeln!(io::stderr(), "batch_job: {why}");
+}
+
+impl Settings {
+    fn read() -> Result<Self, Stop> {
+        Ok(Self {
+            url: env::var("REDIS_URL").unwrap_or("redis://127.0.0.1:6379".into()),
+            step: milliseconds("STEP_MS", 1_000)?,
+            at_least: milliseconds("AT_LEAST_MS", 30_000)?,
+        })
+    }
+}
+
+fn milliseconds(variable: &str, default: u64) -> Result<Duration, Stop> {
+    let Some(text) = env::var_os(variable) else { return Ok(Duration::from_millis(default)) };
+    let ms = text.to_str().and_then(|text| text.parse().ok());
+    let wrong = || Stop::new(USAGE, format_args!("{variable} is no number of milliseconds"));
+    ms.map(Duration::from_millis).ok_or_else(wrong)
 }
 
 fn run(day: &str, settings: &Settings) -> Result<(), Stop> {
@@ -148,7 +163,7 @@ fn run(day: &str, settings: &Settings) -> Result<(), Stop> {
     // What is written stays written. A lock that cannot be released ends with its lease.
     let released = guard.unlock().and_then(|()| client.close());
     if let (Ok(()), Err(error)) = (&done, released) {
-        eprintln!("batch_job: all is done, but the lock is not released: {error}");
+        complain(format_args!("all is done, but the lock is not released: {error}"));
     }
     done
 }
@@ -178,7 +193,10 @@ fn work(
         }
         thread::sleep(settings.step); // the work
         match storage.write(guard.token(), step)? {
-            Write::Done => println!("step {step} of {STEPS}, token {}", guard.token()),
+            Write::Done => {
+                // What is written counts, whether or not somebody reads this.
+                let _ = writeln!(io::stdout(), "step {step} of {STEPS}, token {}", guard.token());
+            }
             Write::Refused => return Err(refused()),
         }
     }

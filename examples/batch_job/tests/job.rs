@@ -30,17 +30,20 @@ struct Job(Child);
 
 impl Job {
     fn start(redis: &RedisServer, step: &str, at_least: &str) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_batch_job"))
+        Self(Self::command(redis, step, at_least).spawn().expect("the job"))
+    }
+
+    fn command(redis: &RedisServer, step: &str, at_least: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_batch_job"));
+        command
             .arg(DAY)
             .env("REDIS_URL", redis.url())
             .env("STEP_MS", step)
             .env("AT_LEAST_MS", at_least)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the job");
-        Self(child)
+            .stderr(Stdio::piped());
+        command
     }
 
     fn signal(&self, signal: Signal) {
@@ -130,6 +133,26 @@ async fn the_least_time_ends() {
     let end = Job::start(&redis, "0", "1500").end().await;
     assert_eq!(end.code, Some(0), "{end:?}");
     assert!(begun.elapsed() >= Duration::from_millis(1_500));
+    assert_all_done(&redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_that_is_no_number_is_refused() {
+    let redis = RedisServer::start();
+    for (step, at_least) in [(QUICK, "30s"), ("", "0")] {
+        let end = Job::start(&redis, step, at_least).end().await;
+        assert_eq!(end.code, Some(64), "{end:?}");
+    }
+    assert_eq!(steps(&redis), [0; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_works_without_a_reader() {
+    let redis = RedisServer::start();
+    let (_, unread) = std::io::pipe().expect("a pipe");
+    let job = Job::command(&redis, QUICK, "0").stdout(unread).spawn().expect("the job");
+    let end = Job(job).end().await;
+    assert_eq!(end.code, Some(0), "{end:?}");
     assert_all_done(&redis).await;
 }
 
