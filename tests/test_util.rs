@@ -579,3 +579,34 @@ async fn a_port_answers_as_redis_does() {
     let refused = redis::cmd("GET").arg("text").exec(&mut listens).unwrap_err();
     assert!(refused.to_string().contains("in this context"), "{refused}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_all_refusals() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    for _ in 0..1000 {
+        server.fail_next(Refusal::OutOfMemory);
+    }
+    server.refuse(Refusal::ReadOnly);
+    server.stop();
+    server.start();
+    let begun = Instant::now();
+    client.lock("l").try_lock().await.unwrap().expect("it is free").unlock().await.unwrap();
+    assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+    end(&server, [client]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_of_the_server_does_not_overflow() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    let guard = client.lock("l").lock().await.unwrap();
+    for far in [Duration::MAX, Duration::from_micros(u64::MAX), Duration::MAX] {
+        server.advance(far);
+        assert_eq!(server.keys(), [""; 0]);
+    }
+    assert!(guard.unlock().await.is_err());
+    let next = server.client().await.unwrap();
+    next.lock("l").try_lock().await.unwrap().expect("it is free").unlock().await.unwrap();
+    end(&server, [client, next]).await;
+}

@@ -50,6 +50,8 @@
 //! # }
 //! ```
 //!
+//! Make one server in each test, none in a `static`: it keeps the clock of the first runtime.
+//!
 //! Without a paused clock, a short [watchdog](crate::Config::watchdog) tells a loss soon: a third of
 //! it passes until the next renewal. With 100 ms, the shortest, that is about 33 ms.
 //!

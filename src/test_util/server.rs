@@ -52,8 +52,12 @@ impl fmt::Debug for TestServer {
 }
 
 impl TestServer {
-    /// Starts a server without data. It has the clock of the tokio runtime of the caller, if there is
-    /// one, and else the system's.
+    /// Starts a server without data. It has the clock of the tokio runtime of the caller. If there is
+    /// none, it has the clock of each runtime that uses it.
+    ///
+    /// Make one in each test. A server in a `static` keeps the clock of the first test that uses it.
+    /// If that clock is paused, it stands still when its runtime ends. No lease ends then, and a
+    /// waiter of another runtime may wait without end.
     #[must_use]
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -219,7 +223,7 @@ impl TestServer {
     }
 
     /// Stops the server. All connections end, and new ones are refused. The data stay, and leases go
-    /// on. [Refusals](TestServer::refuse) end.
+    /// on. Refusals end, also those of [`fail_next`](TestServer::fail_next) that have not come yet.
     ///
     /// Calls go on trying: `try_lock` without a wait for [`Config::command_timeout`], others for
     /// [`Config::retry_timeout`], and so does [`Client::close`] while something is to be released.
@@ -269,6 +273,9 @@ impl TestServer {
 
     /// Sets the clock of the server ahead. Leases on the server end sooner by this. The clocks of the
     /// clients do not change, so they find a lost hold out at their next renewal.
+    ///
+    /// It goes 100 years ahead at most, in all. A stranger renews all the while, every 10 s: with
+    /// strangers a jump over months takes a while.
     pub fn advance(&self, by: Duration) {
         self.host.with(|state| state.advance(by));
     }

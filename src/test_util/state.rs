@@ -88,6 +88,7 @@ impl State {
         self.redis.restart(&disk);
         self.stalled = false;
         self.refused.clear();
+        self.failing.clear();
         self.waiting.clear();
         self.listeners.clear();
         self.monitors.clear();

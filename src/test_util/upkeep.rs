@@ -16,6 +16,9 @@ const STRANGERS_LEASE: u64 = 30_000;
 /// How often a stranger renews, in µs: as Redisson does.
 const STRANGERS_RENEWAL: u64 = 10_000_000;
 
+/// By how much the clock can be set ahead in all, in µs: 100 years.
+const FARTHEST: u64 = 100 * 365 * 86_400 * 1_000_000;
+
 impl State {
     /// Sets the clock. What is renewed meanwhile is renewed at its own moment.
     pub(super) fn come_to(&mut self, micros: u64) {
@@ -30,7 +33,8 @@ impl State {
     }
 
     pub(super) fn advance(&mut self, by: Duration) {
-        let by = by.as_micros() as u64;
+        let most = FARTHEST.saturating_sub(self.ahead);
+        let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX).min(most);
         let now = self.redis.now();
         self.come_to(now.saturating_sub(self.ahead) + by);
         self.ahead += by;
