@@ -1,7 +1,7 @@
 //! A Redis server in the process, for tests of an application (feature `test-util`).
 //!
 //! [`TestServer`] runs the scripts of this crate on a server that is a value in memory. No
-//! `redis-server` is needed. The clients are real [`Client`]s: the application under test gets one
+//! `redis-server` is needed. The clients are real [`Client`](crate::Client)s: the application under test gets one
 //! and knows nothing of it. The test decides what goes wrong.
 //!
 //! ```
