@@ -11,6 +11,8 @@ use std::{
 use redisson_lock::Error;
 use serde_json::json;
 
+use crate::table::printable;
+
 /// The command line makes no sense. (EX_USAGE of sysexits.h, as those below.)
 pub(crate) const USAGE: u8 = 64;
 /// The key is not a lock of this kind.
@@ -86,19 +88,25 @@ impl Outcome {
 
     /// Tells it. What nobody reads is no failure.
     pub(crate) fn end(self) -> ExitCode {
+        let lines = self.lines();
+        if !lines.is_empty() {
+            say(lines);
+        }
+        ExitCode::from(self.code)
+    }
+
+    /// One line for each sentence. What others wrote may be in it.
+    fn lines(&self) -> String {
         let mut lines = String::new();
         for words in &self.words {
             lines.push_str(&if self.json {
                 json!({ "message": words, "code": self.code }).to_string()
             } else {
-                format!("redisson-lock: {words}")
+                format!("redisson-lock: {}", printable(words))
             });
             lines.push('\n');
         }
-        if !lines.is_empty() {
-            say(lines);
-        }
-        ExitCode::from(self.code)
+        lines
     }
 }
 
@@ -110,13 +118,17 @@ impl From<Failure> for Outcome {
 
 /// Writes a sentence to stderr while the program goes on. Nothing waits for it: perhaps nobody reads it.
 pub(crate) fn note(words: String, is_json: bool) {
-    let line = match is_json {
-        true => format!("{}\n", json!({ "message": words })),
-        false => format!("redisson-lock: {words}\n"),
-    };
+    let line = noted(&words, is_json);
     thread::spawn(move || {
         let _ = io::stderr().write_all(line.as_bytes());
     });
+}
+
+fn noted(words: &str, is_json: bool) -> String {
+    match is_json {
+        true => format!("{}\n", json!({ "message": words })),
+        false => format!("redisson-lock: {}\n", printable(words)),
+    }
 }
 
 /// Writes to stderr, for a while: perhaps nobody reads it.
@@ -136,5 +148,23 @@ pub(crate) fn print(text: &str) -> Result<bool, Failure> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::internal(format!("stdout cannot be written: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "held by 1\u{1b}[2J\r\nredisson-lock: \u{202e}fake";
+    const SHOWN: &str = "redisson-lock: held by 1\\u{1b}[2J\\r\\nredisson-lock: \\u{202e}fake\n";
+
+    #[test]
+    fn what_others_wrote_cannot_command_the_terminal() {
+        assert_eq!(noted(HOSTILE, false), SHOWN);
+        assert_eq!(Outcome::new(1).with(HOSTILE).lines(), SHOWN);
+        for line in [noted(HOSTILE, true), Outcome::new(1).with(HOSTILE).in_json(true).lines()] {
+            let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(read["message"], HOSTILE);
+        }
     }
 }

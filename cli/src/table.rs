@@ -29,8 +29,14 @@ pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 
 /// The text without what a terminal would obey.
 pub(crate) fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_default().collect() } else { c.to_string() };
+    let obeyed = |c: char| c.is_control() || is_direction(c);
+    let shown = |c: char| if obeyed(c) { c.escape_default().collect() } else { c.to_string() };
     text.chars().map(shown).collect()
+}
+
+/// Whether it sets the direction of the text after it, which is then shown in another order.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -46,5 +52,10 @@ mod tests {
     #[test]
     fn a_name_cannot_command_the_terminal() {
         assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+        for mark in ['\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
+            let escaped = format!("a{}b", mark.escape_default());
+            assert_eq!(printable(&format!("a{mark}b")), escaped);
+        }
+        assert_eq!(printable("Straße 東京"), "Straße 東京");
     }
 }
