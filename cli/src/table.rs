@@ -1,5 +1,8 @@
 //! Tables of text.
 
+/// The most characters of a cell: each row of a table is as wide as its widest.
+const WIDEST: usize = 200;
+
 /// Lays rows out in columns. The last column is not padded.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -22,9 +25,18 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Makes a row of texts.
+/// Makes a row of texts. What is longer than a cell may be ends with `…`.
 pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
-    cells.map(printable).to_vec()
+    cells.map(|cell| cut(printable(cell))).to_vec()
+}
+
+fn cut(mut cell: String) -> String {
+    if cell.chars().nth(WIDEST).is_some() {
+        let end = cell.char_indices().nth(WIDEST - 1).map_or(cell.len(), |(at, _)| at);
+        cell.truncate(end);
+        cell.push('…');
+    }
+    cell
 }
 
 /// The text without what a terminal would obey.
@@ -47,6 +59,16 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [row(["NAME", "TTL", "X"]), row(["a-long-name", "1s", "y z"])];
         assert_eq!(table(&rows), "NAME         TTL  X\na-long-name  1s   y z\n");
+    }
+
+    #[test]
+    fn a_long_cell_is_cut() {
+        let cells = row([&"ß".repeat(200), &"ß".repeat(201), &"\n".repeat(100_000), ""]);
+        assert_eq!(cells[0], "ß".repeat(200));
+        assert_eq!(cells[1], format!("{}…", "ß".repeat(199)));
+        assert_eq!(cells[2].chars().count(), 200);
+        let rows = [row([&"L".repeat(100_000), "x"]), row(["short", "y"])];
+        assert!(table(&rows).lines().all(|line| line.chars().count() <= 203));
     }
 
     #[test]
