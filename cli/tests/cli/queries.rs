@@ -273,6 +273,25 @@ fn doctor_advises_on_a_server_that_is_full_or_a_replica() {
         let rights = found.iter().find(|it| it["check"] == "rights").unwrap();
         assert_eq!(rights["verdict"], "bad", "{rights}");
         assert!(rights["advice"].as_str().unwrap().contains(told), "{rights}");
+        let announcing = found.iter().find(|it| it["check"] == "announcing").unwrap();
+        assert_eq!(announcing["advice"], rights["advice"], "{announcing}");
+    }
+}
+
+#[test]
+fn doctor_leaves_nothing_behind_where_rights_are_missing() {
+    let stage = Stage::new();
+    for (n, missing) in ["-pexpire", "-del", "-hget", "-hset", "-eval"].into_iter().enumerate() {
+        let (user, rights) = (format!("u{n}"), ["on", ">pw", "~*", "&*", "+@all", missing]);
+        let _: Value = stage.redis().query(cmd("ACL").arg("SETUSER").arg(&user).arg(&rights));
+        let url = stage.server.url().replace("redis://", &format!("redis://{user}:pw@"));
+        let done = cli(&url, &["doctor", "--json"]).output().unwrap();
+        let found = json(&done);
+        let announcing = found.iter().find(|it| it["check"] == "announcing").unwrap();
+        assert_eq!(announcing["verdict"], "warning", "{missing}: {announcing}");
+        let keys = stage.redis().keys();
+        let left: Vec<_> = keys.iter().filter(|it| it.contains("redisson_lock_client")).collect();
+        assert!(left.is_empty(), "{missing}: {left:?}");
     }
 }
 
