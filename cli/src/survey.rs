@@ -174,7 +174,7 @@ async fn look_at(server: &Server, key: &str) -> Result<Option<Seen>, Error> {
     let (hash, pttl, line, token, listeners) = try_join!(
         server.command("HGETALL", &key_only),
         server.command("PTTL", &key_only),
-        server.command("LLEN", &queue),
+        length_of(server, &queue),
         server.command("EXISTS", &token),
         server.command("PUBSUB", &channels),
     )?;
@@ -195,6 +195,14 @@ async fn look_at(server: &Server, key: &str) -> Result<Option<Seen>, Error> {
     };
     let announced = Vec::new();
     Ok(Some(Seen { key: key.to_owned(), kind, holders, ttl, waiters, announced }))
+}
+
+/// The length of a line. A key of another type is no line: the lock beside it is one all the same.
+async fn length_of(server: &Server, queue: &[&[u8]]) -> Result<Value, Error> {
+    match server.command("LLEN", queue).await {
+        Err(Error::WrongKind { .. }) => Ok(Value::Int(0)),
+        length => length,
+    }
 }
 
 fn is_elsewhere(error: &str) -> bool {

@@ -1,6 +1,6 @@
 //! `who`: the holders and the waiters of one lock.
 
-use redisson_lock::{Access, Client, Config, Inspection, Remaining};
+use redisson_lock::{Access, Client, Config, Error, Inspection, Remaining};
 use serde_json::json;
 
 use crate::{
@@ -26,7 +26,11 @@ pub(crate) async fn who(
     let lock = match kind {
         Sort::Read | Sort::Write => client.read_write_lock(&name).inspect().await?,
         // Also the line of a lock that is free.
-        _ => client.fair_lock(&name).inspect().await?,
+        _ => match client.fair_lock(&name).inspect().await {
+            // What has the name of its line may be none. A lock is shown without it.
+            Err(Error::WrongKind { .. }) => client.lock(&name).inspect().await?,
+            lock => lock?,
+        },
     };
     let waiters = seen.as_ref().map_or(0, |seen| seen.waiters);
     print(&if json {

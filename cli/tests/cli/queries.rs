@@ -60,6 +60,27 @@ async fn who_shows_holders_and_waiters() {
     assert_eq!((code(&wrong), err(&wrong).lines().count()), (65, 1), "{wrong:?}");
 }
 
+/// Else nobody would find who has it.
+#[test]
+fn a_lock_is_one_whatever_has_the_names_beside_it() {
+    let stage = Stage::new();
+    let redis = stage.redis();
+    let id = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:1";
+    for beside in ["redisson_lock_queue", "redisson_lock_timeout"] {
+        let _: Value = redis.query(cmd("HSET").arg(LOCK).arg(id).arg(1));
+        let beside = format!("{beside}:{{{LOCK}}}");
+        let _: Value = redis.query(cmd("SET").arg(&beside).arg("x"));
+        let seen = json(&stage.done(&["ls", "--json"]));
+        assert_eq!((seen.len(), &seen[0]["name"]), (1, &LOCK.into()), "{beside}");
+        let who = stage.done(&["who", LOCK]);
+        assert_eq!(code(&who), 0, "{beside}: {who:?}");
+        assert!(out(&who).contains(id) && out(&who).contains("(lock)"), "{beside}: {who:?}");
+        let freed = stage.done(&["force-unlock", LOCK, "--any"]);
+        assert_eq!((code(&freed), &*out(&freed)), (0, "freed\n"), "{beside}: {freed:?}");
+        let _: Value = redis.query(cmd("DEL").arg(&beside));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ls_finds_the_locks_among_all_keys() {
     let stage = Stage::new();
