@@ -21,6 +21,9 @@
 //! | `reason` | `expired`, `removed`, `taken`, `closed`, `unknown`: see [`Loss`] |
 //! | `result` | `repeated`: it goes on in the background; `given_up`: the lock ends with its lease |
 //!
+//! `lost` and `release.failures` begin at 0, with each of their values, when a lock's label is first
+//! used: so the `increase()` of a Prometheus counts the first one, too.
+//!
 //! Names, units and values are stable: a change of one is a breaking change. Later versions may add
 //! metrics and values.
 //!
@@ -34,11 +37,16 @@
 //! ```
 
 mod label;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use ::metrics::{Key, Label, Level, Metadata, Recorder, SharedString, Unit, with_recorder};
@@ -64,6 +72,9 @@ const RELEASE_FAILURES: &str = "redisson_lock.release.failures";
 /// The label of all locks beyond the most.
 const OTHER: &str = "other";
 
+const REASONS: [&str; 5] = ["expired", "removed", "taken", "closed", "unknown"];
+const RESULTS: [&str; 2] = ["repeated", "given_up"];
+
 /// How many labels of locks there are at most, by default.
 const MAX_LABELS: usize = 100;
 
@@ -73,7 +84,8 @@ static METADATA: Metadata<'static> =
 /// An [`Observer`] that records metrics with the recorder of the process.
 ///
 /// The recorder is asked at each event, so it may be installed later. What happened before is not
-/// recorded then: gauges are wrong by the holds and waiters of that time. Install it first.
+/// recorded then: gauges are wrong by the holds and waiters of that time, and the counters of the
+/// locks of that time begin with their first event. Install it first.
 ///
 /// Several clients may share one observer, in an [`Arc`], or have one each. The metrics are the same;
 /// only [`max_labels`](MetricsObserver::max_labels) counts for each observer by itself.
@@ -81,7 +93,23 @@ static METADATA: Metadata<'static> =
 pub struct MetricsObserver {
     label: Box<dyn Fn(&str) -> String + Send + Sync>,
     max_labels: usize,
-    labels: RwLock<HashSet<Arc<str>>>,
+    labels: RwLock<HashMap<Arc<str>, Kinds>>,
+    /// Those of the label `other`.
+    other: Kinds,
+}
+
+/// The kinds of lock that a label was used for, a bit each.
+#[derive(Debug, Default)]
+struct Kinds(AtomicU32);
+
+impl Kinds {
+    /// Whether this kind is new. Only one caller is told so.
+    fn is_new(&self, kind: LockKind) -> bool {
+        let bit = 1 << kind as u32;
+        // A load first: it is nearly always known.
+        self.0.load(Ordering::Relaxed) & bit == 0
+            && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
 }
 
 impl fmt::Debug for MetricsObserver {
@@ -103,7 +131,12 @@ impl MetricsObserver {
     /// metrics to the recorder of the process.
     pub fn new() -> Self {
         Self::describe();
-        Self { label: Box::new(collapse_ids), max_labels: MAX_LABELS, labels: RwLock::default() }
+        Self {
+            label: Box::new(collapse_ids),
+            max_labels: MAX_LABELS,
+            labels: RwLock::default(),
+            other: Kinds::default(),
+        }
     }
 
     /// Sets the function that makes the label of a lock from its key on the server, prefix included.
@@ -149,23 +182,27 @@ impl MetricsObserver {
         });
     }
 
-    /// The label of a lock.
-    fn label_of(&self, lock: &str) -> SharedString {
+    /// The label of a lock, and whether it is new for this kind.
+    fn label_of(&self, lock: &str, kind: LockKind) -> (SharedString, bool) {
         let label = (self.label)(lock);
-        let known = |labels: &HashSet<Arc<str>>| labels.get(&*label).cloned();
-        if let Some(label) = known(&self.labels.read().unwrap_or_else(PoisonError::into_inner)) {
-            return label.into();
+        let known = |labels: &HashMap<Arc<str>, Kinds>| {
+            let (label, kinds) = labels.get_key_value(&*label)?;
+            Some((label.clone().into(), kinds.is_new(kind)))
+        };
+        if let Some(known) = known(&self.labels.read().unwrap_or_else(PoisonError::into_inner)) {
+            return known;
         }
         let mut labels = self.labels.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(label) = known(&labels) {
-            return label.into();
+        if let Some(known) = known(&labels) {
+            return known;
         }
         if labels.len() >= self.max_labels {
-            return OTHER.into();
+            return (OTHER.into(), self.other.is_new(kind));
         }
-        let label = Arc::<str>::from(label);
-        labels.insert(label.clone());
-        label.into()
+        let (label, kinds) = (Arc::<str>::from(label), Kinds::default());
+        let is_new = kinds.is_new(kind);
+        labels.insert(label.clone(), kinds);
+        (label.into(), is_new)
     }
 
     fn key(
@@ -175,11 +212,36 @@ impl MetricsObserver {
         kind: LockKind,
         more: Option<(&'static str, &'static str)>,
     ) -> Key {
-        let mut labels =
-            vec![Label::new("lock", self.label_of(lock)), Label::new("kind", kind.as_str())];
-        labels.extend(more.map(|(name, value)| Label::new(name, value)));
-        Key::from_parts(name, labels)
+        let (label, is_new) = self.label_of(lock, kind);
+        if is_new {
+            begin_at_zero(&label, kind);
+        }
+        key_of(name, label, kind, more)
     }
+}
+
+fn key_of(
+    name: &'static str,
+    label: SharedString,
+    kind: LockKind,
+    more: Option<(&'static str, &'static str)>,
+) -> Key {
+    let mut labels = vec![Label::new("lock", label), Label::new("kind", kind.as_str())];
+    labels.extend(more.map(|(name, value)| Label::new(name, value)));
+    Key::from_parts(name, labels)
+}
+
+/// Makes the counters known that alerts look at. Of a counter that begins with 1 the first step is
+/// not seen.
+fn begin_at_zero(label: &SharedString, kind: LockKind) {
+    let lost = REASONS.map(|reason| (LOST, ("reason", reason)));
+    let failed = RESULTS.map(|result| (RELEASE_FAILURES, ("result", result)));
+    with_recorder(|recorder| {
+        for (name, more) in lost.into_iter().chain(failed) {
+            let key = key_of(name, label.clone(), kind, Some(more));
+            recorder.register_counter(&key, &METADATA).increment(0);
+        }
+    });
 }
 
 fn count(recorder: &dyn Recorder, key: &Key) {
@@ -250,35 +312,5 @@ fn reason(why: Loss) -> &'static str {
         Loss::Taken => "taken",
         Loss::Closed => "closed",
         Loss::Unknown => "unknown",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ten_thousand_names_with_a_uuid_have_one_label() {
-        let observer = MetricsObserver::new();
-        for _ in 0..10_000 {
-            let id = crate::determinism::uuid();
-            let label = observer.label_of(&format!("order:{id}"));
-            assert_eq!(&*label, "order:*");
-            let label = observer.label_of(&format!("order:{}", id.simple()));
-            assert_eq!(&*label, "order:*");
-        }
-        assert_eq!(observer.labels.read().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn names_beyond_the_most_have_one_label_and_known_ones_keep_theirs() {
-        let observer = MetricsObserver::new().label(str::to_owned).max_labels(3);
-        for lock in ["a", "b", "a", "c"] {
-            assert_eq!(&*observer.label_of(lock), lock);
-        }
-        for n in 0..1000 {
-            assert_eq!(&*observer.label_of(&format!("lock {n}")), OTHER);
-        }
-        assert_eq!(&*observer.label_of("b"), "b");
     }
 }

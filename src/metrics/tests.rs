@@ -1,0 +1,79 @@
+//! Labels and counters of the [`MetricsObserver`].
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use super::*;
+
+fn label_of(observer: &MetricsObserver, lock: &str) -> SharedString {
+    observer.label_of(lock, LockKind::Reentrant).0
+}
+
+#[test]
+fn ten_thousand_names_with_a_uuid_have_one_label() {
+    let observer = MetricsObserver::new();
+    for _ in 0..10_000 {
+        let id = crate::determinism::uuid();
+        let label = label_of(&observer, &format!("order:{id}"));
+        assert_eq!(&*label, "order:*");
+        let label = label_of(&observer, &format!("order:{}", id.simple()));
+        assert_eq!(&*label, "order:*");
+    }
+    assert_eq!(observer.labels.read().unwrap().len(), 1);
+}
+
+#[test]
+fn names_beyond_the_most_have_one_label_and_known_ones_keep_theirs() {
+    let observer = MetricsObserver::new().label(str::to_owned).max_labels(3);
+    for lock in ["a", "b", "a", "c"] {
+        assert_eq!(&*label_of(&observer, lock), lock);
+    }
+    for n in 0..1000 {
+        assert_eq!(&*label_of(&observer, &format!("lock {n}")), OTHER);
+    }
+    assert_eq!(&*label_of(&observer, "b"), "b");
+}
+
+/// The counters that a recorder knows: their labels but the first, and their values.
+fn counters(recorder: &DebuggingRecorder) -> Vec<(String, u64)> {
+    let known = recorder.snapshotter().snapshot().into_vec().into_iter();
+    let counter = |(key, _, _, value): (metrics_util::CompositeKey, _, _, DebugValue)| {
+        let DebugValue::Counter(value) = value else { return None };
+        let labels: Vec<_> = key.key().labels().map(Label::value).collect();
+        Some((format!("{} {}", key.key().name(), labels.join(" ")), value))
+    };
+    let mut counters: Vec<_> = known.filter_map(counter).collect();
+    counters.sort();
+    counters
+}
+
+/// The `increase()` of a counter that begins with 1 is 0.
+#[test]
+fn counters_of_losses_and_failures_begin_at_zero() {
+    let recorder = DebuggingRecorder::new();
+    let observer = MetricsObserver::new().max_labels(1);
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let begin = |lock, kind| observer.hold_begun(&HoldBegun { lock, kind, holder: "" });
+    begin("a", LockKind::Fair);
+    let all = |label: &str| -> Vec<_> {
+        let lost = REASONS.map(|reason| format!("{LOST} {label} {reason}"));
+        let failed = RESULTS.map(|result| format!("{RELEASE_FAILURES} {label} {result}"));
+        lost.into_iter().chain(failed).map(|name| (name, 0)).collect()
+    };
+    let mut expected = all("a fair");
+    expected.sort();
+    assert_eq!(counters(&recorder), expected);
+
+    // A wait is enough, and each kind has its own, as has the label of those beyond the most.
+    observer.wait_begun(&WaitBegun { lock: "a", kind: LockKind::Read });
+    begin("b", LockKind::Fair);
+    begin("c", LockKind::Fair);
+    expected.extend(all("a read").into_iter().chain(all("other fair")));
+    expected.sort();
+    assert_eq!(counters(&recorder), expected);
+}
+
+#[test]
+fn every_reason_begins_at_zero() {
+    let losses = [Loss::Expired, Loss::Removed, Loss::Taken, Loss::Closed, Loss::Unknown];
+    assert_eq!(losses.map(reason), REASONS);
+}
