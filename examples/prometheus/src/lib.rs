@@ -11,6 +11,10 @@ use tokio::{task::JoinSet, time::sleep};
 const BUCKETS: [f64; 13] =
     [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
+/// Those of what is left of a hold when it is renewed, in seconds. They are fine around the limit of the alert: a quantile is
+/// interpolated between two bounds.
+const MARGINS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0];
+
 /// Serves the page at `http://<address>/metrics`. Call it before the first [`MetricsObserver`] is made.
 pub fn export(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     PrometheusBuilder::new()
@@ -18,6 +22,8 @@ pub fn export(address: SocketAddr) -> Result<(), Box<dyn Error>> {
         // Appends the unit to the names of histograms, and `_total` to those of counters.
         .with_recommended_naming(true)
         .set_buckets_for_metric(Matcher::Prefix("redisson_lock".into()), &BUCKETS)?
+        // The whole name goes before the prefix.
+        .set_buckets_for_metric(Matcher::Full("redisson_lock.renewal.margin".into()), &MARGINS)?
         .install()?;
     Ok(())
 }
