@@ -61,6 +61,13 @@ ours! {
     "fair/inspect": "lock queue deadlines", "wait";
     "fair/release": "lock queue deadlines", "holder count wait channel publish";
     "fair/withdraw": "lock queue deadlines", "holder wait channel publish";
+    "announcement/read":
+        "lock", "holder":
+        "lock any other", "holder text holder";
+    "announcement/withdraw": "other", "";
+    "announcement/write":
+        "other", "not_after lease text count 0 app text":
+        "other", "not_after lease count count 1 app pid number";
 }
 
 macro_rules! others {
