@@ -87,7 +87,7 @@
 //! # Limits
 //! The server is one server without replicas, and behaves like Redis 7.0. What it answers is compared
 //! with a real one, command by command, in the tests of this crate. Clusters, sentinels, logins and
-//! TLS are not there. A client takes no address from its [`Config`], and ignores these settings.
+//! TLS are not there. A client takes no address from its [`Config`](crate::Config), and ignores these settings.
 //!
 //! The feature compiles Lua from its sources. That needs a C compiler, and about 8 s of one core.
 
