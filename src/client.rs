@@ -76,7 +76,7 @@ impl Client {
         };
         let runtime = ClientRuntime::current();
         let identity = Identity::new();
-        let app = settings.about.iter().map(|about| format!(":{}", about.app)).next();
+        let app = settings.about.as_ref().map(|about| format!(":{}", about.app));
         let name = format!("redisson-lock:{}{}", identity.client(), app.unwrap_or_default());
         let options = ConnectOptions {
             deployment,
@@ -93,7 +93,7 @@ impl Client {
         };
         let transport =
             transport.map_err(|error| error.about("connecting", None, &settings.server))?;
-        let engine = Engine::start_as(identity, settings, transport, subscriptions, runtime);
+        let engine = Engine::start(identity, settings, transport, subscriptions, runtime);
         Ok(Self::on(engine))
     }
 

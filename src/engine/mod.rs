@@ -89,18 +89,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the background tasks.
-    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn start(
-        settings: Settings,
-        transport: Arc<dyn Transport>,
-        subscriptions: Arc<Subscriptions>,
-        runtime: ClientRuntime,
-    ) -> Arc<Self> {
-        Self::start_as(Identity::new(), settings, transport, subscriptions, runtime)
-    }
-
-    /// The same, for a client that has its id.
-    pub(crate) fn start_as(
         identity: Identity,
         settings: Settings,
         transport: Arc<dyn Transport>,

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::{
     config::Config,
     engine::{Engine, Subscriptions},
+    owner::Identity,
     runtime::ClientRuntime,
     wire::{Flight, Invocation, Reply, Transport, WireError},
 };
@@ -59,7 +60,13 @@ impl Scripted {
 /// An engine of the usual settings on this transport.
 pub(crate) fn engine(transport: &Arc<Scripted>) -> Arc<Engine> {
     let (_, settings) = Config::default().into_settings().unwrap();
-    Engine::start(settings, transport.clone(), Subscriptions::new(), ClientRuntime::current())
+    Engine::start(
+        Identity::new(),
+        settings,
+        transport.clone(),
+        Subscriptions::new(),
+        ClientRuntime::current(),
+    )
 }
 
 impl Transport for Scripted {

@@ -32,6 +32,7 @@ use crate::{
     Client, Lock,
     config::Config,
     engine::{Engine, Subscriptions},
+    owner::Identity,
     runtime::ClientRuntime,
 };
 
@@ -102,7 +103,13 @@ impl Sim {
         let (_, mut settings) = configure(Config::default()).into_settings().unwrap();
         settings.server = world.server.url();
         let transport = Arc::new(Link { network: network.clone() });
-        let engine = Engine::start(settings, transport, subscriptions, ClientRuntime::current());
+        let engine = Engine::start(
+            Identity::new(),
+            settings,
+            transport,
+            subscriptions,
+            ClientRuntime::current(),
+        );
         Self { client: Client::on(engine), network, world: world.clone() }
     }
 

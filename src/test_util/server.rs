@@ -21,7 +21,7 @@ use crate::{
     engine::{Engine, Subscriptions},
     error::Error,
     names,
-    owner::HoldId,
+    owner::{HoldId, Identity},
     protocol::Kind,
     runtime::ClientRuntime,
 };
@@ -105,7 +105,13 @@ impl TestServer {
         let (timeout, lazily) = (settings.command_timeout, settings.lazy_connect);
         let link = Link::connect(&self.host, sink, runtime.clone(), timeout, lazily).await;
         let link = link.map_err(|error| error.about("connecting", None, &settings.server))?;
-        Ok(Client::on(Engine::start(settings, Arc::new(link), subscriptions, runtime)))
+        Ok(Client::on(Engine::start(
+            Identity::new(),
+            settings,
+            Arc::new(link),
+            subscriptions,
+            runtime,
+        )))
     }
 
     /// Connects a blocking client with this configuration. Its URL, credentials and TLS are ignored.

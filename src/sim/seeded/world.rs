@@ -25,6 +25,7 @@ use crate::{
     Client, Error, Replicas,
     config::Config,
     engine::{Engine, Subscriptions},
+    owner::Identity,
     runtime::ClientRuntime,
     wire::Transport,
 };
@@ -174,7 +175,7 @@ impl SimClient {
                 .pass_on(options.pass_on);
             let (_, settings) = config.into_settings().unwrap();
             let runtime = ClientRuntime::current();
-            Client::on(Engine::start(settings, transport, subscriptions, runtime))
+            Client::on(Engine::start(Identity::new(), settings, transport, subscriptions, runtime))
         };
         let mut link = |server: &Arc<SimServer>, subscriptions: &Arc<Subscriptions>| {
             let (name, timeout) = (format!("c{name}"), options.command_timeout);
