@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::atomic::{AtomicBool, AtomicU8, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -23,17 +26,9 @@ pub(crate) struct Acquisition {
     span: Span,
     begun: Instant,
     waited: AtomicBool,
-    way: AtomicU8,
+    /// How it is granted, if not by the server.
+    granted: OnceLock<Outcome>,
     ended: bool,
-}
-
-/// How an acquisition is granted.
-#[derive(Clone, Copy, Debug)]
-#[repr(u8)]
-pub(crate) enum Way {
-    ByServer,
-    HandedOn,
-    Reentered,
 }
 
 /// Whether an observer, or a subscriber of `tracing`, is interested in acquisitions.
@@ -58,7 +53,7 @@ impl Acquisition {
             kind,
             begun: Instant::now(),
             waited: AtomicBool::new(false),
-            way: AtomicU8::new(Way::ByServer as u8),
+            granted: OnceLock::new(),
             ended: false,
         }
     }
@@ -77,19 +72,15 @@ impl Acquisition {
         }
     }
 
-    /// It is about to be granted, in another way than by the server.
-    pub(crate) fn goes(&self, way: Way) {
-        self.way.store(way as u8, Ordering::Relaxed);
+    /// It is granted, but not by the server.
+    pub(crate) fn granted(&self, how: Outcome) {
+        let _ = self.granted.set(how);
     }
 
     /// The acquisition has ended. `Ok`: with the id of the hold, if it was granted. Returns whether a
     /// hold begins.
     pub(crate) fn end(mut self, result: Result<Option<&str>, &Error>) -> bool {
-        let granted = match self.way.load(Ordering::Relaxed) {
-            way if way == Way::HandedOn as u8 => Outcome::HandedOn,
-            way if way == Way::Reentered as u8 => Outcome::Reentered,
-            _ => Outcome::Granted,
-        };
+        let granted = self.granted.take().unwrap_or(Outcome::Granted);
         let (outcome, holder, error) = match result {
             Ok(Some(holder)) => (granted, Some(holder), None),
             Ok(None) => (Outcome::Busy, None, None),

@@ -20,7 +20,6 @@ use crate::{
     engine::{Busy, Lease, Underway, trust},
     error::{Error, Loss},
     locking::{
-        acquisition::Way,
         copies::Copies,
         hold::{Grant, Hold},
         line::answers::Answers,
@@ -28,6 +27,7 @@ use crate::{
         request::Request,
         share::{Baton, Share},
     },
+    observer::Outcome,
     options::Acknowledged,
     owner::HoldId,
     protocol::{
@@ -270,7 +270,7 @@ impl<'a> Attempt<'a> {
         };
         let Request { owner, lease, watched, replicas, .. } = *self.request;
         if self.swapped.is_some() {
-            self.request.goes(Way::HandedOn);
+            self.request.granted(Outcome::HandedOn);
         }
         let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);

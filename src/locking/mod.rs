@@ -52,7 +52,7 @@ use self::{
 use crate::{
     engine::Lease,
     error::Error,
-    observer::HoldEnd,
+    observer::{HoldEnd, Outcome},
     owner::OwnerId,
     protocol::{
         AcquireReply::{Granted, Held},
@@ -98,7 +98,7 @@ pub(crate) async fn acquire_by(
 ) -> Result<Option<Share>, Box<Error>> {
     match owned::begin(lock, owner, request).boxed().await? {
         Way::Reentered(share) => {
-            request.goes(acquisition::Way::Reentered);
+            request.granted(Outcome::Reentered);
             Ok(Some(share))
         }
         Way::Anew { under, late: None } => acquire_anew(lock, request, under, None).await,

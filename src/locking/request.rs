@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use crate::{
     config::{Settings, whole_ms},
     error::Error,
-    locking::acquisition::{Acquisition, Way},
+    locking::acquisition::Acquisition,
+    observer::Outcome,
     options::{LockOptions, Replicas, SpinBackoff},
     owner::OwnerId,
 };
@@ -65,10 +66,10 @@ impl Request {
         }
     }
 
-    /// It is about to be granted, in another way than by the server.
-    pub(crate) fn goes(&self, way: Way) {
+    /// It is granted, but not by the server.
+    pub(crate) fn granted(&self, how: Outcome) {
         if let Some(acquisition) = &self.acquisition {
-            acquisition.goes(way);
+            acquisition.granted(how);
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::{
     engine::Backoff,
     error::Error,
     locking::{
-        acquisition::Way,
         attempt::Attempt,
         hold::target::Target,
         line::{
@@ -21,6 +20,7 @@ use crate::{
         request::Request,
         share::Share,
     },
+    observer::Outcome,
     owner::HoldId,
     protocol::AcquireReply::{Granted, Held},
     redis_error::RedisError,
@@ -69,7 +69,7 @@ pub(crate) async fn wait(
                 Next::Ask => {}
                 Next::Offered(baton) => match Share::adopt(baton, request) {
                     Ok(share) => {
-                        request.goes(Way::HandedOn);
+                        request.granted(Outcome::HandedOn);
                         return Ok(Some(share));
                     }
                     Err(baton) => attempt.swap_from(baton),
