@@ -33,7 +33,7 @@ impl<G> fmt::Debug for Wanted<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lock = f.debug_struct("Lock");
         match &self.state {
-            Ok(state) => lock.field("kind", &state.kind).field("name", &state.name()),
+            Ok(state) => lock.field("kind", &state.target.kind).field("name", &state.name()),
             Err(error) => lock.field("error", error),
         }
         .finish_non_exhaustive()

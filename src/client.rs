@@ -8,9 +8,9 @@ use crate::{
     error::Error,
     lock::{FencedLock, Lock},
     locking::registry::{LockState, Registry},
+    observer::LockKind,
     options::SpinBackoff,
     owner::{Identity, Owner},
-    protocol::Kind,
     read_write::ReadWriteLock,
     runtime::ClientRuntime,
     wire::{ConnectOptions, LazyTransport, RedisTransport, Transport},
@@ -114,7 +114,7 @@ impl Client {
     /// A name that cannot be used is reported by the first call on the lock, as [`Error::Invalid`].
     /// A name must not be empty. In a cluster all keys of the lock must share one hash slot.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.state(Kind::Reentrant, name))
+        Lock::new(self.state(LockKind::Reentrant, name))
     }
 
     /// Returns the fair lock of this name, Redisson's `getFairLock`. Does no I/O.
@@ -129,13 +129,13 @@ impl Client {
     ///
     /// A fair lock is slower than a plain lock, because no waiter takes it out of turn.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.state(Kind::Fair, name))
+        Lock::new(self.state(LockKind::Fair, name))
     }
 
     /// Returns the read/write lock of this name, Redisson's `getReadWriteLock`. Does no I/O.
     pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
         let name = name.as_ref();
-        ReadWriteLock::new(self.state(Kind::Read, name), self.state(Kind::Write, name))
+        ReadWriteLock::new(self.state(LockKind::Read, name), self.state(LockKind::Write, name))
     }
 
     /// Returns the fenced lock of this name, Redisson's `getFencedLock`. Does no I/O.
@@ -164,7 +164,7 @@ impl Client {
     /// # }
     /// ```
     pub fn fenced_lock(&self, name: impl AsRef<str>) -> FencedLock {
-        Lock::new(self.state(Kind::Fenced, name))
+        Lock::new(self.state(LockKind::Fenced, name))
     }
 
     /// Returns the non-reentrant lock of this name, Redisson's `getNonReentrantLock`. Does no I/O.
@@ -172,7 +172,7 @@ impl Client {
     /// It is a [`lock`](Client::lock) that its owner cannot re-enter: a re-entry fails with
     /// [`Error::WouldDeadlock`].
     pub fn non_reentrant_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.state(Kind::NonReentrant, name))
+        Lock::new(self.state(LockKind::NonReentrant, name))
     }
 
     /// Returns the non-reentrant fair lock of this name, Redisson's `getNonReentrantFairLock`. Does
@@ -181,7 +181,7 @@ impl Client {
     /// It is a [`fair_lock`](Client::fair_lock) that its owner cannot re-enter: a re-entry fails
     /// with [`Error::WouldDeadlock`].
     pub fn non_reentrant_fair_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.state(Kind::NonReentrantFair, name))
+        Lock::new(self.state(LockKind::NonReentrantFair, name))
     }
 
     /// Returns the spin lock of this name, Redisson's `getSpinLock`. Does no I/O.
@@ -193,7 +193,7 @@ impl Client {
     /// works where a user may not subscribe. Its release still wakes waiters of the plain lock of
     /// this name.
     pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.state(Kind::Spin, name))
+        Lock::new(self.state(LockKind::Spin, name))
     }
 
     /// Returns the spin lock of this name, with other pauses. See [`spin_lock`](Client::spin_lock).
@@ -201,7 +201,7 @@ impl Client {
         self.spin_lock(name).with_backoff(backoff)
     }
 
-    fn state(&self, kind: Kind, name: impl AsRef<str>) -> Result<Arc<LockState>, Error> {
+    fn state(&self, kind: LockKind, name: impl AsRef<str>) -> Result<Arc<LockState>, Error> {
         self.registry.lock(&self.engine, kind, name.as_ref())
     }
 

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::protocol::{Kind, Side, Snapshot, announcement::Announcement};
+use crate::{
+    observer::LockKind,
+    protocol::{Side, Snapshot, announcement::Announcement},
+};
 
 /// The state of a lock on the server, as [`Lock::inspect`](crate::Lock::inspect) read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +104,7 @@ pub enum Remaining {
 }
 
 impl Inspection {
-    pub(crate) fn new(snapshot: Snapshot, kind: Kind, client: &str) -> Self {
+    pub(crate) fn new(snapshot: Snapshot, kind: LockKind, client: &str) -> Self {
         let ours = |id: &str| id.strip_prefix(client).is_some_and(|rest| rest.starts_with(':'));
         let holders = snapshot
             .holders(kind.side() != Side::Whole)

@@ -12,9 +12,10 @@ use crate::{
     fenced_guard::{FencedGuard, FencingToken},
     guard::LockGuard,
     locking::registry::LockState,
+    observer::LockKind,
     options::{LockOptions, Replicas, SpinBackoff},
     owner::HoldId,
-    protocol::{self, Forced, Kind, Side},
+    protocol::{self, Forced, Side},
     wire::WireError,
 };
 
@@ -243,10 +244,10 @@ impl<G> Lock<G> {
         if !seen.has(&id) {
             return Ok(false);
         }
-        if seen.has_sides() != (state.kind.side() != Side::Whole) {
+        if seen.has_sides() != (state.target.kind.side() != Side::Whole) {
             return Err(Error::WrongKind { key: target.name().to_owned() });
         }
-        if id.is_writer() != (state.kind == Kind::Write) && seen.has_sides() {
+        if id.is_writer() != (state.target.kind == LockKind::Write) && seen.has_sides() {
             return Ok(false);
         }
         let reply = target.ask_by(target.protocol.release(&id, 0), by).await.map_err(&told)?;

@@ -181,11 +181,11 @@ async fn release(releases: &Releases, released: GivenBack) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::Config, owner::Identity, protocol::Kind};
+    use crate::{config::Config, observer::LockKind, owner::Identity};
 
     fn released(ends: Instant) -> GivenBack {
         let (_, settings) = Config::from_url("redis://h:1").unwrap().into_settings().unwrap();
-        let protocol = Kind::Reentrant.on("lock", &settings).into();
+        let protocol = LockKind::Reentrant.on("lock", &settings).into();
         GivenBack { protocol, id: Identity::new().next(), held: Arc::default(), ends }
     }
 

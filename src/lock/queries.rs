@@ -6,7 +6,8 @@ use super::Lock;
 use crate::{
     error::Error,
     inspection::{Access, Inspection, Remaining},
-    protocol::{self, Kind},
+    observer::LockKind,
+    protocol,
 };
 
 impl<G> Lock<G> {
@@ -57,10 +58,10 @@ impl<G> Lock<G> {
 
     /// The same, without what was announced.
     async fn look(&self) -> Result<Inspection, Error> {
-        let kind = self.state()?.kind;
+        let kind = self.state()?.target.kind;
         let mut seen = self.look_at_all().await?;
         let access = match kind {
-            Kind::Read => Access::Shared,
+            LockKind::Read => Access::Shared,
             _ => Access::Exclusive,
         };
         seen.holders.retain(|holder| holder.access == access);
@@ -93,6 +94,6 @@ impl<G> Lock<G> {
             target.ask(target.protocol.inspect()).await.map_err(target.told("inspecting"))?;
         let snapshot =
             protocol::inspected(reply).map_err(|error| error.into_error(target.name()))?;
-        Ok(Inspection::new(snapshot, state.kind, target.engine.identity.client()))
+        Ok(Inspection::new(snapshot, target.kind, target.engine.identity.client()))
     }
 }

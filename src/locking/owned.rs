@@ -68,7 +68,7 @@ impl Own<'_> {
                 "the owner's hold was taken by a kind of lock that has no tokens".into(),
             ));
         }
-        if !self.lock.kind.is_reentrant() {
+        if !self.lock.target.kind.is_reentrant() {
             self.must_not_wait_for(hold).await?;
             return Ok(None);
         }
@@ -98,7 +98,7 @@ impl Own<'_> {
     /// Returns the owner's hold on the other side of a read/write lock. An owner that writes may
     /// read. An owner that reads must not wait to write.
     async fn beside(&mut self) -> Result<Option<Arc<Lease>>, Error> {
-        match self.lock.kind.side() {
+        match self.lock.target.kind.side() {
             Side::Whole => {}
             Side::Read => match self.lock.hold_on(Side::Write, self.owner) {
                 Some(write) if write.is_wanted() => return Ok(Some(write.lease.clone())),

@@ -19,8 +19,9 @@ use crate::{
         share::{Baton, Home},
     },
     names,
+    observer::LockKind,
     owner::OwnerId,
-    protocol::{Kind, Side},
+    protocol::Side,
 };
 
 /// One lock of one client. All handles to it share this state. It lives as long as a handle, an
@@ -28,7 +29,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct LockState {
     pub(crate) target: Arc<Target>,
-    pub(crate) kind: Kind,
     pub(crate) handoff: Handoff<Baton>,
     owners: Arc<Owners>,
 }
@@ -41,7 +41,7 @@ impl LockState {
 
     /// The hold this owner has on the lock.
     pub(crate) fn hold_of(&self, owner: OwnerId) -> Option<Arc<Hold>> {
-        self.hold_on(self.kind.side(), owner)
+        self.hold_on(self.target.kind.side(), owner)
     }
 
     /// The hold this owner has on a side of the lock of this name.
@@ -58,12 +58,12 @@ impl LockState {
         }
         let locks = &self.owners.registry.locks;
         let of_kind = |kind| locks.get(&(kind, self.name().to_owned()))?.upgrade();
-        Kind::ALL.into_iter().filter_map(of_kind).find(grants).unwrap_or_else(|| self.clone())
+        LockKind::ALL.into_iter().filter_map(of_kind).find(grants).unwrap_or_else(|| self.clone())
     }
 
     /// Where this owner will find the hold that it is granted.
     pub(crate) fn registration(&self, owner: OwnerId) -> Registration<Hold> {
-        Registration::new(self.owners.clone(), owner, self.kind.side())
+        Registration::new(self.owners.clone(), owner, self.target.kind.side())
     }
 }
 
@@ -134,7 +134,9 @@ impl Drop for LockState {
     fn drop(&mut self) {
         // A newer one may have replaced it.
         let locks = &self.owners.registry.locks;
-        locks.remove_if(&(self.kind, self.name().to_owned()), |_, lock| lock.strong_count() == 0);
+        locks.remove_if(&(self.target.kind, self.name().to_owned()), |_, lock| {
+            lock.strong_count() == 0
+        });
     }
 }
 
@@ -161,7 +163,7 @@ impl Drop for Owners {
 /// The locks of one client that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    locks: DashMap<(Kind, String), Weak<LockState>>,
+    locks: DashMap<(LockKind, String), Weak<LockState>>,
     owners: DashMap<String, Weak<Owners>>,
 }
 
@@ -170,7 +172,7 @@ impl Registry {
     pub(crate) fn lock(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        kind: Kind,
+        kind: LockKind,
         name: &str,
     ) -> Result<Arc<LockState>, Error> {
         if name.is_empty() {
@@ -194,8 +196,7 @@ impl Registry {
         let name = &place.key().1;
         let protocol = kind.on(name, &engine.settings).into();
         let lock = Arc::new(LockState {
-            target: Arc::new(Target::new(engine.clone(), protocol, kind.shown())),
-            kind,
+            target: Arc::new(Target::new(engine.clone(), protocol, kind)),
             handoff: Handoff::default(),
             owners: self.owners(name),
         });

@@ -1,4 +1,4 @@
-//! [`Kind`]: the list of the kinds of lock, each with its [`Protocol`].
+//! The list of the kinds of lock: each [`LockKind`] with its [`Protocol`].
 
 use super::{
     contract::Protocol,
@@ -9,19 +9,6 @@ use super::{
 };
 use crate::{config::Settings, observer::LockKind};
 
-/// A kind of lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    Reentrant,
-    NonReentrant,
-    Fair,
-    NonReentrantFair,
-    Fenced,
-    Spin,
-    Read,
-    Write,
-}
-
 /// The part of a name that an owner can hold. All kinds but the read/write lock share one hold, as
 /// they do on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +18,7 @@ pub(crate) enum Side {
     Write,
 }
 
-impl Kind {
+impl LockKind {
     pub(crate) const ALL: [Self; 8] = [
         Self::Reentrant,
         Self::NonReentrant,
@@ -59,20 +46,6 @@ impl Kind {
             Self::Read => Side::Read,
             Self::Write => Side::Write,
             _ => Side::Whole,
-        }
-    }
-
-    /// The kind as users see it.
-    pub(crate) fn shown(self) -> LockKind {
-        match self {
-            Self::Reentrant => LockKind::Reentrant,
-            Self::NonReentrant => LockKind::NonReentrant,
-            Self::Fair => LockKind::Fair,
-            Self::NonReentrantFair => LockKind::NonReentrantFair,
-            Self::Fenced => LockKind::Fenced,
-            Self::Spin => LockKind::Spin,
-            Self::Read => LockKind::Read,
-            Self::Write => LockKind::Write,
         }
     }
 

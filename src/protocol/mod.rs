@@ -26,7 +26,7 @@ pub(crate) use self::{
     args::{ScriptArgs, Wish},
     combine::{combine, combined, is_combinable},
     contract::{Order, Protocol},
-    kind::{Kind, Side},
+    kind::Side,
     renewals::{Renew, renew, renew_apart},
     replies::{
         AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, extended, forced,

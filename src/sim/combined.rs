@@ -7,8 +7,9 @@ use tokio::time::{Instant, timeout};
 
 use super::{Fault, Sim, World};
 use crate::{
+    observer::LockKind,
     owner::Identity,
-    protocol::{Kind, ScriptArgs, Wish, combine, combined},
+    protocol::{ScriptArgs, Wish, combine, combined},
     wire::{Reply, WireError},
 };
 
@@ -72,7 +73,8 @@ async fn in_company_calls_do_and_answer_what_they_do_alone() {
     let (alone, together) = (World::new(), World::new());
     let (one, many) = (Sim::new(&alone).await, Sim::new(&together).await);
     let settings = &one.client.engine().settings;
-    let locks: Vec<_> = (0..4).map(|i| Kind::Reentrant.on(&format!("l{i}"), settings)).collect();
+    let locks: Vec<_> =
+        (0..4).map(|i| LockKind::Reentrant.on(&format!("l{i}"), settings)).collect();
     let ids: Vec<_> = {
         let identity = Identity::new();
         (0..3).map(|_| identity.next()).collect()

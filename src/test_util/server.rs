@@ -21,8 +21,8 @@ use crate::{
     engine::{Engine, Subscriptions},
     error::Error,
     names,
+    observer::LockKind,
     owner::{HoldId, Identity},
-    protocol::Kind,
     runtime::ClientRuntime,
 };
 
@@ -146,7 +146,7 @@ impl TestServer {
     /// When the lock is held. A guard that was dropped holds it until its release, which is queued, is
     /// done: [unlock](crate::LockGuard::unlock) it before.
     pub fn hold(&self, name: impl AsRef<str>) -> Stranger {
-        self.stranger(Kind::Reentrant, name.as_ref())
+        self.stranger(LockKind::Reentrant, name.as_ref())
     }
 
     /// Lets a stranger take a [`fair_lock`](Client::fair_lock), until the returned value is dropped.
@@ -154,7 +154,7 @@ impl TestServer {
     /// # Panics
     /// When the lock is held, or others wait for it.
     pub fn hold_fair(&self, name: impl AsRef<str>) -> Stranger {
-        self.stranger(Kind::Fair, name.as_ref())
+        self.stranger(LockKind::Fair, name.as_ref())
     }
 
     /// Lets a stranger take a [`read_write_lock`](Client::read_write_lock) for reading, until the
@@ -163,7 +163,7 @@ impl TestServer {
     /// # Panics
     /// When it is held by a writer.
     pub fn hold_read(&self, name: impl AsRef<str>) -> Stranger {
-        self.stranger(Kind::Read, name.as_ref())
+        self.stranger(LockKind::Read, name.as_ref())
     }
 
     /// Lets a stranger take a [`read_write_lock`](Client::read_write_lock) for writing, until the
@@ -172,14 +172,14 @@ impl TestServer {
     /// # Panics
     /// When it is held.
     pub fn hold_write(&self, name: impl AsRef<str>) -> Stranger {
-        self.stranger(Kind::Write, name.as_ref())
+        self.stranger(LockKind::Write, name.as_ref())
     }
 
-    fn stranger(&self, kind: Kind, name: &str) -> Stranger {
+    fn stranger(&self, kind: LockKind, name: &str) -> Stranger {
         let (_, settings) = Config::default().into_settings().expect("the default settings");
         let protocol = Arc::from(kind.on(name, &settings));
         // As of a thread of a JVM.
-        let writer = if kind == Kind::Write { ":write" } else { "" };
+        let writer = if kind == LockKind::Write { ":write" } else { "" };
         let id = format!("{}:{}{writer}", uuid::Uuid::new_v4(), fastrand::u32(1..1000));
         let hold_id = HoldId::read(&id).expect("an id");
         let number = self.host.with(|state| state.hold(protocol, hold_id));

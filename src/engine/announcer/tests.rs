@@ -2,8 +2,8 @@ use super::*;
 use crate::{
     config::Config,
     engine::scripted::Scripted,
+    observer::LockKind,
     owner::{HoldId, Identity},
-    protocol::Kind,
     wire::{Arg, Reply},
 };
 
@@ -17,7 +17,7 @@ fn announcer() -> Announcer {
 
 fn lease(id: HoldId) -> Arc<Lease> {
     let (_, settings) = Config::default().into_settings().unwrap();
-    let protocol = Kind::Reentrant.on("l", &settings);
+    let protocol = LockKind::Reentrant.on("l", &settings);
     let lease = Arc::new(Lease::new(&*protocol, id, Instant::now(), WATCHDOG, WATCHDOG, None));
     lease.shares.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     lease

@@ -4,8 +4,9 @@ use super::*;
 use crate::{
     config::Config,
     engine::scripted::Scripted,
+    observer::LockKind,
     owner::Identity,
-    protocol::{Kind, ScriptArgs, Wish},
+    protocol::{ScriptArgs, Wish},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -18,7 +19,7 @@ fn call() -> Invocation {
     let (_, settings) = Config::default().into_settings().unwrap();
     let terms = ScriptArgs { lease: 1_000, not_after: 0 };
     let id = Identity::new().next();
-    Kind::Reentrant.on("l", &settings).acquire(&id, terms, &Wish::default())
+    LockKind::Reentrant.on("l", &settings).acquire(&id, terms, &Wish::default())
 }
 
 fn batcher(transport: &Arc<Scripted>) -> Batcher {

@@ -1,13 +1,13 @@
 use super::*;
-use crate::{config::Config, owner::Identity, protocol::Kind};
+use crate::{config::Config, observer::LockKind, owner::Identity};
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 pub(super) fn lease() -> Lease {
-    of(Kind::Reentrant, LEASE)
+    of(LockKind::Reentrant, LEASE)
 }
 
-fn of(kind: Kind, lease: Duration) -> Lease {
+fn of(kind: LockKind, lease: Duration) -> Lease {
     let (_, settings) = Config::default().into_settings().unwrap();
     let id = Identity::new().next();
     Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE, None)
@@ -72,7 +72,7 @@ async fn only_watched_holds_are_renewed_and_none_after_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_others_may_cut_short_is_upheld_for_what_is_left_of_it() {
-    let lease = of(Kind::Read, 10 * LEASE);
+    let lease = of(LockKind::Read, 10 * LEASE);
     tokio::time::advance(LEASE / 3).await;
     let left = 10 * LEASE - LEASE / 3;
     assert_eq!(look(&lease), Check::Renew(left));
@@ -91,7 +91,7 @@ fn told_at(lease: &Lease, moment: Instant) -> Option<Loss> {
 
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_prolongs_trust_and_lease_and_a_late_one_shortens_neither() {
-    let lease = of(Kind::Read, LEASE);
+    let lease = of(LockKind::Read, LEASE);
     let begun = Instant::now();
     tokio::time::advance(LEASE / 3).await;
     let later = Instant::now();
@@ -107,7 +107,8 @@ async fn a_confirmation_prolongs_trust_and_lease_and_a_late_one_shortens_neither
 async fn a_hold_was_renewed_lately_if_it_is_renewed_at_all() {
     let (now, watched, fixed) = (Instant::now(), lease(), lease());
     watched.watch(now);
-    for (lease, renewed) in [(&watched, true), (&fixed, false), (&of(Kind::Read, LEASE), true)] {
+    for (lease, renewed) in [(&watched, true), (&fixed, false), (&of(LockKind::Read, LEASE), true)]
+    {
         assert_eq!(lease.was_renewed(now + LEASE / 2, LEASE), renewed);
         assert!(!lease.was_renewed(now + LEASE / 2 + NS, LEASE));
         lease.confirm(now + LEASE / 3, LEASE);
@@ -132,7 +133,7 @@ async fn a_key_outlives_its_release_by_the_longest_lease_that_was_asked_for() {
 async fn a_read_under_a_write_asks_for_the_key_of_both() {
     let (now, write) = (Instant::now(), Arc::new(lease()));
     let (_, settings) = Config::default().into_settings().unwrap();
-    let (id, protocol) = (Identity::new().next(), Kind::Read.on("l", &settings));
+    let (id, protocol) = (Identity::new().next(), LockKind::Read.on("l", &settings));
     let read = Lease::new(&*protocol, id, now, LEASE, LEASE, Some(write.clone()));
     read.asked(now + LEASE / 3, 2 * LEASE);
     assert_eq!(write.outlived_at(now), now + LEASE / 3 + 2 * LEASE);
@@ -219,7 +220,7 @@ async fn a_lease_suits_who_wants_about_what_is_left_of_it() {
 #[tokio::test(start_paused = true)]
 async fn a_check_is_scheduled_for_what_comes_first() {
     let now = Instant::now();
-    let [fixed, short, soon] = [of(Kind::Reentrant, 10 * LEASE), lease(), lease()];
+    let [fixed, short, soon] = [of(LockKind::Reentrant, 10 * LEASE), lease(), lease()];
     assert_eq!(fixed.schedule(now, LEASE), Some(now + LEASE / 3), "it may be ended by then");
     assert_eq!(fixed.schedule(now, LEASE), None, "it is scheduled");
     assert_eq!(fixed.schedule(now, LEASE / 2), Some(now + LEASE / 2 / 3), "but may be earlier");
@@ -288,7 +289,7 @@ async fn renewals_are_due_again_within_a_third_of_the_watchdog_and_not_all_at_on
 async fn a_fixed_lease_that_is_watched_too_is_renewed_to_the_longer_of_both() {
     let now = Instant::now();
     for (own, renewed) in [(2 * LEASE, 2 * LEASE), (LEASE / 2, LEASE)] {
-        let lease = of(Kind::Reentrant, own);
+        let lease = of(LockKind::Reentrant, own);
         lease.watch(now);
         assert_eq!(look(&lease), Check::Renew(renewed));
         assert_eq!(lease.outlives(), renewed);

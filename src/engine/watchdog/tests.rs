@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use super::*;
-use crate::{config::Config, engine::scripted::Scripted, owner::Identity, protocol::Kind};
+use crate::{config::Config, engine::scripted::Scripted, observer::LockKind, owner::Identity};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -11,7 +11,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn hold_of(kind: Kind, due: Instant) -> Arc<Lease> {
+fn hold_of(kind: LockKind, due: Instant) -> Arc<Lease> {
     let (_, settings) = Config::default().into_settings().unwrap();
     let protocol = kind.on("l", &settings);
     let hold = Lease::new(&*protocol, ME.next(), Instant::now(), LEASE, LEASE, None);
@@ -20,7 +20,7 @@ fn hold_of(kind: Kind, due: Instant) -> Arc<Lease> {
 }
 
 fn hold_due(due: Instant) -> Arc<Lease> {
-    hold_of(Kind::Reentrant, due)
+    hold_of(LockKind::Reentrant, due)
 }
 
 fn watchdog() -> Arc<Watchdog> {
@@ -38,7 +38,7 @@ enum Became {
 
 /// Renews so many holds with these replies.
 async fn renew_with<const N: usize>(
-    kind: Kind,
+    kind: LockKind,
     replies: impl IntoIterator<Item = Result<Reply, WireError>>,
 ) -> ([Became; N], Vec<usize>) {
     let transport = Arc::new(Scripted::new(replies));
@@ -132,11 +132,11 @@ async fn a_client_that_closes_tells_those_it_knows_and_no_one_who_has_released()
 
 #[tokio::test(start_paused = true)]
 async fn each_hold_of_a_batch_has_its_own_answer() {
-    let (became, calls) = renew_with(Kind::Reentrant, [answers([1, 0, -1])]).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, [answers([1, 0, -1])]).await;
     assert_eq!(became, [Became::Renewed, Became::Lost(Loss::Removed), Became::Lost(Loss::Taken)]);
     assert_eq!(calls, [3]);
     let mixed = Reply::Array(vec![Reply::Bytes("OOM no memory".into()), Reply::Int(1)]);
-    let (became, calls) = renew_with(Kind::Reentrant, [Ok(mixed)]).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, [Ok(mixed)]).await;
     assert_eq!((became, calls), ([Became::PutOff, Became::Renewed], vec![2]));
 }
 
@@ -144,13 +144,13 @@ async fn each_hold_of_a_batch_has_its_own_answer() {
 async fn a_batch_that_is_refused_is_sent_hold_by_hold() {
     let refused = || Err(WireError::said("NOPERM"));
     let replies = [refused(), answers([1]), refused(), answers([1])];
-    let (became, calls) = renew_with(Kind::Reentrant, replies).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, replies).await;
     assert_eq!(became, [Became::Renewed, Became::PutOff, Became::Renewed]);
     assert_eq!(calls, [3, 1, 1, 1]);
-    let (became, calls) = renew_with(Kind::Reentrant, [refused()]).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, [refused()]).await;
     assert_eq!((became, calls), ([Became::PutOff], vec![1]), "one alone is not sent twice");
     let too_few = [answers([1]), answers([1]), answers([1])];
-    let (became, calls) = renew_with(Kind::Reentrant, too_few).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, too_few).await;
     assert_eq!((became, calls), ([Became::Renewed, Became::Renewed], vec![2, 1, 1]));
 }
 
@@ -158,29 +158,29 @@ async fn a_batch_that_is_refused_is_sent_hold_by_hold() {
 async fn a_batch_whose_slot_moves_is_sent_hold_by_hold_and_no_other_that_may_succeed_later() {
     let not_now = |text: &str| Err(WireError::said(text));
     let replies = [not_now("TRYAGAIN multiple keys"), answers([1]), answers([1])];
-    let (became, calls) = renew_with(Kind::Reentrant, replies).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, replies).await;
     assert_eq!((became, calls), ([Became::Renewed, Became::Renewed], vec![2, 1, 1]));
-    let (became, calls) = renew_with(Kind::Reentrant, [not_now("LOADING")]).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, [not_now("LOADING")]).await;
     assert_eq!((became, calls), ([Became::PutOff, Became::PutOff], vec![2]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_whose_keys_are_on_two_servers_is_renewed_on_both() {
     let one = |n| Ok(Reply::Int(n));
-    let (became, calls) = renew_with(Kind::Read, [apart(), answers([1]), one(1)]).await;
+    let (became, calls) = renew_with(LockKind::Read, [apart(), answers([1]), one(1)]).await;
     assert_eq!((became, calls), ([Became::Renewed], vec![2, 1, 1]));
-    let (became, _) = renew_with(Kind::Read, [apart(), answers([1]), one(0)]).await;
+    let (became, _) = renew_with(LockKind::Read, [apart(), answers([1]), one(0)]).await;
     assert_eq!(became, [Became::PutOff], "the key beside it may be on its way");
-    let (became, calls) = renew_with(Kind::Read, [apart(), answers([0])]).await;
+    let (became, calls) = renew_with(LockKind::Read, [apart(), answers([0])]).await;
     assert_eq!((became, calls), ([Became::Lost(Loss::Removed)], vec![2, 1]));
-    let (became, _) = renew_with(Kind::Read, [apart(), apart()]).await;
+    let (became, _) = renew_with(LockKind::Read, [apart(), apart()]).await;
     assert_eq!(became, [Became::PutOff]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_without_an_answer_is_given_up_in_time() {
     let begun = Instant::now();
-    let (became, calls) = renew_with(Kind::Reentrant, []).await;
+    let (became, calls) = renew_with(LockKind::Reentrant, []).await;
     assert_eq!((became, calls), ([Became::PutOff, Became::PutOff], vec![2]));
     assert!((ms(3_000)..ms(3_010)).contains(&begun.elapsed()), "{:?}", begun.elapsed());
 }
@@ -209,7 +209,13 @@ async fn a_call_renews_holds_of_one_script_and_turns_are_kept_while_it_is_under_
     let (now, watchdog) = (Instant::now(), watchdog());
     let scripted = Arc::new(Scripted::default());
     let transport: Arc<dyn Transport> = scripted.clone();
-    let kinds = [Kind::Reentrant, Kind::Read, Kind::Reentrant, Kind::Read, Kind::Reentrant];
+    let kinds = [
+        LockKind::Reentrant,
+        LockKind::Read,
+        LockKind::Reentrant,
+        LockKind::Read,
+        LockKind::Reentrant,
+    ];
     let holds = kinds.map(|kind| hold_of(kind, now));
     holds.iter().for_each(|hold| watchdog.add(hold));
     watchdog.tick(&transport);

@@ -26,7 +26,6 @@ use crate::{
 pub(crate) struct Target {
     pub(crate) engine: Arc<Engine>,
     pub(crate) protocol: Arc<dyn Protocol>,
-    /// Its kind, for those who observe it.
     pub(crate) kind: LockKind,
     /// The local waiters for the lock.
     pub(crate) line: LocalLine,

@@ -7,9 +7,9 @@ async fn a_lock_is_known_while_it_is_in_use_and_all_kinds_of_a_name_share_its_ow
     let registry = Arc::new(Registry::default());
     let lock = |kind, name| registry.lock(&engine, kind, name).unwrap();
     let known = || (registry.locks.len(), registry.owners.len());
-    let (one, again) = (lock(Kind::Reentrant, "a"), lock(Kind::Reentrant, "a"));
+    let (one, again) = (lock(LockKind::Reentrant, "a"), lock(LockKind::Reentrant, "a"));
     assert!(Arc::ptr_eq(&one, &again));
-    let (fair, other) = (lock(Kind::Fair, "a"), lock(Kind::Reentrant, "b"));
+    let (fair, other) = (lock(LockKind::Fair, "a"), lock(LockKind::Reentrant, "b"));
     assert!(Arc::ptr_eq(&one.owners, &fair.owners) && !Arc::ptr_eq(&one.owners, &other.owners));
     assert_eq!((one.name(), known()), ("a", (3, 2)));
     drop(one);
@@ -18,5 +18,5 @@ async fn a_lock_is_known_while_it_is_in_use_and_all_kinds_of_a_name_share_its_ow
     assert_eq!(known(), (2, 2));
     drop((fair, other));
     assert_eq!(known(), (0, 0));
-    assert!(matches!(registry.lock(&engine, Kind::Fair, ""), Err(Error::Invalid(_))));
+    assert!(matches!(registry.lock(&engine, LockKind::Fair, ""), Err(Error::Invalid(_))));
 }

@@ -8,7 +8,7 @@ use crate::{
     wire::{Invocation, Reply, WireError},
 };
 
-fn on(kind: Kind) -> Box<dyn Protocol> {
+fn on(kind: LockKind) -> Box<dyn Protocol> {
     let (_, settings) = Config::default().into_settings().unwrap();
     kind.on("l", &settings)
 }
@@ -18,21 +18,21 @@ fn waiters_listen_to_the_channels_of_redisson() {
     let id = Identity::new().next();
     let channel = |kind| on(kind).channel(&id).map(|channel| channel.into_owned());
     let plain = Some("redisson_lock__channel:{l}".to_owned());
-    assert_eq!(channel(Kind::Reentrant), plain);
-    assert_eq!(channel(Kind::NonReentrant), plain);
-    assert_eq!(channel(Kind::Fenced), plain);
-    assert_eq!(channel(Kind::Spin), None);
+    assert_eq!(channel(LockKind::Reentrant), plain);
+    assert_eq!(channel(LockKind::NonReentrant), plain);
+    assert_eq!(channel(LockKind::Fenced), plain);
+    assert_eq!(channel(LockKind::Spin), None);
     let own = Some(format!("redisson_lock__channel:{{l}}:{}", id.as_str()));
-    assert_eq!(channel(Kind::Fair), own);
-    assert_eq!(channel(Kind::NonReentrantFair), own);
+    assert_eq!(channel(LockKind::Fair), own);
+    assert_eq!(channel(LockKind::NonReentrantFair), own);
     let both = Some("redisson_rwlock:{l}".to_owned());
-    assert_eq!([channel(Kind::Read), channel(Kind::Write)], [both.clone(), both]);
+    assert_eq!([channel(LockKind::Read), channel(LockKind::Write)], [both.clone(), both]);
 }
 
 #[test]
 fn a_waiter_of_a_fair_lock_asks_three_times_before_its_place_is_lost() {
     let (_, settings) = Config::default().into_settings().unwrap();
-    let Order::Server { heartbeat } = on(Kind::Fair).order() else { panic!("a line") };
+    let Order::Server { heartbeat } = on(LockKind::Fair).order() else { panic!("a line") };
     assert_eq!(heartbeat, (settings.fair_wait * 3 / 10));
     assert!(heartbeat > Duration::ZERO && 3 * heartbeat < settings.fair_wait);
 }
@@ -46,11 +46,11 @@ fn acquisitions_and_releases_of_plain_locks_travel_together() {
         [on.acquire(&id, terms, &Wish::default()), on.release(&id, 1), on.inspect()]
     };
     let may = |kind| calls(kind).each_ref().map(is_combinable);
-    assert_eq!(may(Kind::Reentrant), [true, true, false]);
-    assert_eq!(may(Kind::Spin), [true, true, false]);
-    assert_eq!(may(Kind::Fair), [false; 3]);
-    assert_eq!(may(Kind::Write), [false; 3]);
-    let [acquire, release, _] = calls(Kind::Reentrant);
+    assert_eq!(may(LockKind::Reentrant), [true, true, false]);
+    assert_eq!(may(LockKind::Spin), [true, true, false]);
+    assert_eq!(may(LockKind::Fair), [false; 3]);
+    assert_eq!(may(LockKind::Write), [false; 3]);
+    let [acquire, release, _] = calls(LockKind::Reentrant);
     let Invocation { keys, args, .. } = combine(&[acquire, release]);
     assert_eq!((keys, args.len()), (2, 2 + 1 + 2 * 4));
 }
@@ -71,19 +71,20 @@ fn each_call_that_travelled_with_others_has_its_answer() {
 
 #[test]
 fn kinds_differ_in_who_may_hold_them_again_and_beside_whom() {
-    let reentrant: Vec<_> = Kind::ALL.into_iter().filter(|kind| !kind.is_reentrant()).collect();
-    assert_eq!(reentrant, [Kind::NonReentrant, Kind::NonReentrantFair]);
-    let sides: Vec<_> = Kind::ALL.into_iter().filter(|kind| kind.side() != Side::Whole).collect();
-    assert_eq!(sides, [Kind::Read, Kind::Write]);
-    assert_eq!((Kind::Read.side(), Kind::Write.side()), (Side::Read, Side::Write));
-    let upheld: Vec<_> = Kind::ALL.into_iter().filter(|kind| on(*kind).is_upheld()).collect();
-    assert_eq!(upheld, [Kind::Read]);
+    let reentrant: Vec<_> = LockKind::ALL.into_iter().filter(|kind| !kind.is_reentrant()).collect();
+    assert_eq!(reentrant, [LockKind::NonReentrant, LockKind::NonReentrantFair]);
+    let sides: Vec<_> =
+        LockKind::ALL.into_iter().filter(|kind| kind.side() != Side::Whole).collect();
+    assert_eq!(sides, [LockKind::Read, LockKind::Write]);
+    assert_eq!((LockKind::Read.side(), LockKind::Write.side()), (Side::Read, Side::Write));
+    let upheld: Vec<_> = LockKind::ALL.into_iter().filter(|kind| on(*kind).is_upheld()).collect();
+    assert_eq!(upheld, [LockKind::Read]);
 }
 
 #[test]
 fn a_grant_of_a_fenced_lock_comes_with_its_token() {
     let text = |text: &str| Reply::Bytes(text.to_owned().into());
-    let fenced = |reply| on(Kind::Fenced).acquired(reply);
+    let fenced = |reply| on(LockKind::Fenced).acquired(reply);
     let granted = fenced(Reply::Array(vec![Reply::Nil, text("8")])).unwrap();
     assert_eq!(granted, Timely::InTime(AcquireReply::Granted { token: Some(8) }));
     let held = AcquireReply::Held(Some(Duration::from_millis(5)));
@@ -92,7 +93,7 @@ fn a_grant_of_a_fenced_lock_comes_with_its_token() {
     assert!(fenced(Reply::Array(vec![Reply::Nil, Reply::Nil])).is_err());
     assert!(fenced(Reply::Array(vec![Reply::Nil, text("8"), Reply::Nil])).is_err());
     assert!(fenced(Reply::Nil).is_err());
-    let plain = |reply| on(Kind::Reentrant).acquired(reply);
+    let plain = |reply| on(LockKind::Reentrant).acquired(reply);
     assert_eq!(plain(Reply::Nil).unwrap(), Timely::InTime(AcquireReply::Granted { token: None }));
     assert_eq!(plain(Reply::Int(5)).unwrap(), Timely::InTime(held));
     assert_eq!(plain(Reply::Array(vec![Reply::Int(9)])).unwrap(), Timely::Late(9));
