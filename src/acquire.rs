@@ -9,11 +9,11 @@ use crate::{
     guard::{LockGuard, SingleGuard},
     locking::{
         acquire_anew, acquire_by, acquire_observed,
-        acquisition::is_observed,
         registry::LockState,
         request::{Bounds, Request},
         share::Share,
     },
+    observer::is_observed,
     options::LockOptions,
     owner::{Owner, OwnerId},
 };

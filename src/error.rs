@@ -69,6 +69,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// No answer came in time.
+    pub(crate) fn timed_out() -> Self {
+        RedisError::timed_out().into()
+    }
+
     /// Adds which server the error came from.
     pub(crate) fn said_by(self, server: &impl fmt::Display) -> Self {
         match self {

@@ -122,6 +122,7 @@
 //! | `redisson-yaml` | `Config::from_redisson_yaml`: the file of the Java services | |
 //! | `blocking` | `blocking`: the same locks for code that is not async | |
 //! | `metrics` | `metrics::MetricsObserver`: counters, gauges and histograms by the crate `metrics` | |
+//! | `test-util` | `test_util::TestServer`: a Redis in the process, for tests of applications | a C compiler |
 //!
 //! # Examples
 //! | task | example | program in `examples/` |

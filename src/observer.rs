@@ -54,6 +54,8 @@ use std::{
     sync::Arc,
 };
 
+use tracing::{Level, span_enabled};
+
 pub use self::event::{
     AcquireEnded, HoldBegun, HoldEnd, HoldEnded, LockKind, Outcome, ReleaseFailed, Renewal,
     WaitBegun,
@@ -175,6 +177,11 @@ impl Observed {
             tracing::error!("an observer panicked; it missed an event");
         }
     }
+}
+
+/// Whether an observer, or a subscriber of `tracing`, is interested in acquisitions and holds.
+pub(crate) fn is_observed(observed: Option<&Observed>) -> bool {
+    observed.is_some() || span_enabled!(Level::DEBUG)
 }
 
 impl fmt::Debug for Observed {

@@ -11,13 +11,14 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use tracing::{Level, Span, debug_span, field, span_enabled};
+use tracing::{Span, debug_span, field};
 
 use crate::{
     error::{Error, Loss},
     names,
     observer::{
         HoldBegun, HoldEnd, HoldEnded, LockKind, Observed, Observer, ReleaseFailed, Renewal,
+        is_observed,
     },
     owner::HoldId,
 };
@@ -53,8 +54,7 @@ impl Turns {
         kind: LockKind,
         id: &HoldId,
     ) -> Self {
-        let is_seen = observed.is_some() || span_enabled!(Level::DEBUG);
-        Self(is_seen.then(|| {
+        Self(is_observed(observed).then(|| {
             let (observed, key, id) = (observed.cloned(), key.clone(), id.clone());
             Box::new(Seen { observed, key, kind, id, current: Mutex::default() })
         }))

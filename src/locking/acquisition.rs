@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use tracing::{Level, Span, debug_span, field, span_enabled};
+use tracing::{Span, debug_span, field};
 
 use crate::{
     error::Error,
@@ -29,11 +29,6 @@ pub(crate) struct Acquisition {
     /// How it is granted, if not by the server.
     granted: OnceLock<Outcome>,
     ended: bool,
-}
-
-/// Whether an observer, or a subscriber of `tracing`, is interested in acquisitions.
-pub(crate) fn is_observed(observed: Option<&Observed>) -> bool {
-    observed.is_some() || span_enabled!(Level::DEBUG)
 }
 
 impl fmt::Debug for Acquisition {

@@ -58,7 +58,6 @@ use crate::{
         AcquireReply::{Granted, Held},
         Order,
     },
-    redis_error::RedisError,
 };
 
 /// As [`acquire_by`] or [`acquire_anew`], for an observer or a subscriber.
@@ -120,7 +119,7 @@ async fn acquire_late(
     };
     match timeout_at(end, acquire_anew(lock, request, under, None)).await {
         Ok(acquired) => acquired,
-        Err(_) => Err(Error::Redis(RedisError::timed_out()).into()),
+        Err(_) => Err(Error::timed_out().into()),
     }
 }
 

@@ -14,7 +14,6 @@ use crate::{
     locking::{hold::Hold, registry::LockState, request::Request, share::Share},
     owner::OwnerId,
     protocol::Side,
-    redis_error::RedisError,
     sometimes::sometimes,
 };
 
@@ -155,7 +154,7 @@ impl Own<'_> {
             true => Ok(()),
             // The time of the caller is over. A last request finds out who has the lock.
             false if bounds.has_deadline() => Ok(()),
-            false => Err(Error::Redis(RedisError::timed_out())),
+            false => Err(Error::timed_out()),
         }
     }
 }

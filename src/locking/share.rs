@@ -25,7 +25,6 @@ use crate::{
         request::{Bounds, Request},
     },
     observer::HoldEnd,
-    redis_error::RedisError,
     sometimes::sometimes,
 };
 
@@ -65,7 +64,7 @@ impl Stake {
                 }
             }
         });
-        Err(Error::Redis(RedisError::timed_out()))
+        Err(Error::timed_out())
     }
 }
 

@@ -23,7 +23,6 @@ use crate::{
     observer::Outcome,
     owner::HoldId,
     protocol::AcquireReply::{Granted, Held},
-    redis_error::RedisError,
     sometimes::sometimes,
 };
 
@@ -99,7 +98,7 @@ pub(crate) async fn wait(
         Ok(Ok(Granted { .. })) => Ok(Some(attempt.take_share())),
         Ok(Ok(Held(_))) => Ok(None),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Error::Redis(RedisError::timed_out()).into()),
+        Err(_) => Err(Error::timed_out().into()),
     }
 }
 
@@ -162,7 +161,7 @@ async fn was_held(
         }
         let now = Instant::now();
         if now >= until {
-            return Err(Error::Redis(RedisError::timed_out()));
+            return Err(Error::timed_out());
         }
         let _ = timeout_at(until.min(now + GLIMPSE), next).await;
     }

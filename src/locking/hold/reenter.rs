@@ -14,7 +14,6 @@ use crate::{
     locking::copies::Copies,
     options::Replicas,
     protocol::{self, Reentry, ScriptArgs},
-    redis_error::RedisError,
     sometimes::sometimes,
 };
 
@@ -77,9 +76,7 @@ impl Hold {
         &self,
         retry_until: Instant,
     ) -> Result<(MutexGuard<'_, u32>, Copies), Error> {
-        self.counting(Copies::new(retry_until))
-            .await
-            .ok_or_else(|| Error::Redis(RedisError::timed_out()))
+        self.counting(Copies::new(retry_until)).await.ok_or_else(Error::timed_out)
     }
 
     /// Raises the count. Returns when the granted request was sent.

@@ -21,7 +21,6 @@ use crate::{
     error::Error,
     options::Replicas,
     protocol::Order,
-    redis_error::RedisError,
     wire::Event,
 };
 
@@ -169,7 +168,7 @@ async fn a_dead_server_is_found_out_once_for_all_who_wait() {
     let mut second = Box::pin(enter(&lock));
     assert!((&mut second).now_or_never().is_none());
     tokio::time::advance(Duration::from_secs(10)).await;
-    first.failed(&Error::Redis(RedisError::timed_out()), &waiter);
+    first.failed(&Error::timed_out(), &waiter);
     drop(first);
     assert!(matches!(second.await, Err(error) if matches!(*error, Error::Redis(_))));
     tokio::time::advance(Duration::from_millis(1)).await;
@@ -216,7 +215,7 @@ async fn a_failure_of_long_ago_fails_nobody() {
         let mut unpolled = Box::pin(enter(&lock));
         assert!((&mut unpolled).now_or_never().is_none());
         tokio::time::advance(Duration::from_secs(10)).await;
-        first.failed(&Error::Redis(RedisError::timed_out()), &asking);
+        first.failed(&Error::timed_out(), &asking);
         drop(first);
         tokio::time::advance(later).await;
         let between = Box::pin(enter(&lock));

@@ -233,7 +233,7 @@ async fn connect_one(
 ) -> Result<Arc<Node>, Error> {
     timeout(settings.command_timeout, Node::connect(endpoint, settings.clone()))
         .await
-        .unwrap_or_else(|_| Err(Error::Redis(RedisError::timed_out())))
+        .unwrap_or_else(|_| Err(Error::timed_out()))
 }
 
 #[cfg(test)]
