@@ -47,9 +47,12 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
-use ::metrics::{Key, Label, Level, Metadata, Recorder, SharedString, Unit, with_recorder};
+use ::metrics::{
+    Counter, Gauge, Key, Label, Level, Metadata, Recorder, SharedString, Unit, with_recorder,
+};
 
 pub use self::label::collapse_ids;
 use crate::{
@@ -72,8 +75,7 @@ const RELEASE_FAILURES: &str = "redisson_lock.release.failures";
 /// The label of all locks beyond the most.
 const OTHER: &str = "other";
 
-const REASONS: [&str; 5] = ["expired", "removed", "taken", "closed", "unknown"];
-const RESULTS: [&str; 2] = ["repeated", "given_up"];
+const LOSSES: [Loss; 5] = [Loss::Expired, Loss::Removed, Loss::Taken, Loss::Closed, Loss::Unknown];
 
 /// How many labels of locks there are at most, by default.
 const MAX_LABELS: usize = 100;
@@ -205,103 +207,108 @@ impl MetricsObserver {
         (label.into(), is_new)
     }
 
-    fn key(
-        &self,
-        name: &'static str,
-        lock: &str,
-        kind: LockKind,
-        more: Option<(&'static str, &'static str)>,
-    ) -> Key {
-        let (label, is_new) = self.label_of(lock, kind);
-        if is_new {
-            begin_at_zero(&label, kind);
-        }
-        key_of(name, label, kind, more)
+    /// Records one event of a lock.
+    fn record(&self, lock: &str, kind: LockKind, event: impl FnOnce(&Recording<'_>)) {
+        let (lock, is_new) = self.label_of(lock, kind);
+        with_recorder(|recorder| {
+            let recording = Recording { recorder, lock, kind };
+            if is_new {
+                recording.begin_at_zero();
+            }
+            event(&recording);
+        });
     }
 }
 
-fn key_of(
-    name: &'static str,
-    label: SharedString,
+/// A further label of a metric: its name and its value.
+type More = Option<(&'static str, &'static str)>;
+
+/// The recorder, for the metrics of one lock.
+struct Recording<'a> {
+    recorder: &'a dyn Recorder,
+    lock: SharedString,
     kind: LockKind,
-    more: Option<(&'static str, &'static str)>,
-) -> Key {
-    let mut labels = vec![Label::new("lock", label), Label::new("kind", kind.as_str())];
-    labels.extend(more.map(|(name, value)| Label::new(name, value)));
-    Key::from_parts(name, labels)
 }
 
-/// Makes the counters known that alerts look at. Of a counter that begins with 1 the first step is
-/// not seen.
-fn begin_at_zero(label: &SharedString, kind: LockKind) {
-    let lost = REASONS.map(|reason| (LOST, ("reason", reason)));
-    let failed = RESULTS.map(|result| (RELEASE_FAILURES, ("result", result)));
-    with_recorder(|recorder| {
-        for (name, more) in lost.into_iter().chain(failed) {
-            let key = key_of(name, label.clone(), kind, Some(more));
-            recorder.register_counter(&key, &METADATA).increment(0);
+impl Recording<'_> {
+    fn key(&self, name: &'static str, more: More) -> Key {
+        let lock = Label::new("lock", self.lock.clone());
+        let mut labels = vec![lock, Label::new("kind", self.kind.as_str())];
+        labels.extend(more.map(|(name, value)| Label::new(name, value)));
+        Key::from_parts(name, labels)
+    }
+
+    fn seconds(&self, name: &'static str, more: More, duration: Duration) {
+        let histogram = self.recorder.register_histogram(&self.key(name, more), &METADATA);
+        histogram.record(duration.as_secs_f64());
+    }
+
+    fn gauge(&self, name: &'static str) -> Gauge {
+        self.recorder.register_gauge(&self.key(name, None), &METADATA)
+    }
+
+    fn counter(&self, name: &'static str, more: More) -> Counter {
+        self.recorder.register_counter(&self.key(name, more), &METADATA)
+    }
+
+    fn losses(&self, why: Loss) -> Counter {
+        self.counter(LOST, Some(("reason", reason(why))))
+    }
+
+    fn failures(&self, given_up: bool) -> Counter {
+        self.counter(RELEASE_FAILURES, Some(("result", result(given_up))))
+    }
+
+    /// Makes the counters known that alerts look at. Of a counter that begins with 1 the first step
+    /// is not seen.
+    fn begin_at_zero(&self) {
+        for counter in LOSSES.map(|why| self.losses(why)) {
+            counter.increment(0);
         }
-    });
-}
-
-fn count(recorder: &dyn Recorder, key: &Key) {
-    recorder.register_counter(key, &METADATA).increment(1);
+        for counter in [false, true].map(|given_up| self.failures(given_up)) {
+            counter.increment(0);
+        }
+    }
 }
 
 impl Observer for MetricsObserver {
     fn wait_begun(&self, wait: &WaitBegun<'_>) {
-        let key = self.key(WAITERS, wait.lock, wait.kind, None);
-        with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).increment(1.0));
+        self.record(wait.lock, wait.kind, |of| of.gauge(WAITERS).increment(1.0));
     }
 
     fn acquire_ended(&self, end: &AcquireEnded<'_>) {
-        let outcome = ("outcome", end.outcome.as_str());
-        let duration = self.key(ACQUIRE_DURATION, end.lock, end.kind, Some(outcome));
-        let waiters = end.waited.then(|| self.key(WAITERS, end.lock, end.kind, None));
-        with_recorder(|recorder| {
-            let seconds = end.duration.as_secs_f64();
-            recorder.register_histogram(&duration, &METADATA).record(seconds);
-            if let Some(waiters) = &waiters {
-                recorder.register_gauge(waiters, &METADATA).decrement(1.0);
+        self.record(end.lock, end.kind, |of| {
+            of.seconds(ACQUIRE_DURATION, Some(("outcome", end.outcome.as_str())), end.duration);
+            if end.waited {
+                of.gauge(WAITERS).decrement(1.0);
             }
         });
     }
 
     fn hold_begun(&self, hold: &HoldBegun<'_>) {
-        let key = self.key(HOLDS, hold.lock, hold.kind, None);
-        with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).increment(1.0));
+        self.record(hold.lock, hold.kind, |of| of.gauge(HOLDS).increment(1.0));
     }
 
     fn hold_ended(&self, ended: &HoldEnded<'_>) {
-        let (lock, kind) = (ended.lock, ended.kind);
-        let duration = self.key(HOLD_DURATION, lock, kind, Some(("end", ended.end.as_str())));
-        let holds = self.key(HOLDS, lock, kind, None);
-        let counted = match ended.end {
-            HoldEnd::HandedOn => Some(self.key(PASSED_ON, lock, kind, None)),
-            HoldEnd::Lost(why) => Some(self.key(LOST, lock, kind, Some(("reason", reason(why))))),
-            HoldEnd::Released | HoldEnd::NotReleased => None,
-        };
-        with_recorder(|recorder| {
-            let seconds = ended.duration.as_secs_f64();
-            recorder.register_histogram(&duration, &METADATA).record(seconds);
-            recorder.register_gauge(&holds, &METADATA).decrement(1.0);
-            if let Some(counted) = &counted {
-                count(recorder, counted);
+        self.record(ended.lock, ended.kind, |of| {
+            of.seconds(HOLD_DURATION, Some(("end", ended.end.as_str())), ended.duration);
+            of.gauge(HOLDS).decrement(1.0);
+            match ended.end {
+                HoldEnd::HandedOn => of.counter(PASSED_ON, None).increment(1),
+                HoldEnd::Lost(why) => of.losses(why).increment(1),
+                HoldEnd::Released | HoldEnd::NotReleased => {}
             }
         });
     }
 
     fn renewed(&self, renewal: &Renewal<'_>) {
-        let key = self.key(RENEWAL_MARGIN, renewal.lock, renewal.kind, None);
-        let seconds = renewal.margin.as_secs_f64();
-        with_recorder(|recorder| recorder.register_histogram(&key, &METADATA).record(seconds));
+        self.record(renewal.lock, renewal.kind, |of| {
+            of.seconds(RENEWAL_MARGIN, None, renewal.margin);
+        });
     }
 
     fn release_failed(&self, failure: &ReleaseFailed<'_>) {
-        let result = if failure.given_up { "given_up" } else { "repeated" };
-        let more = Some(("result", result));
-        let key = self.key(RELEASE_FAILURES, failure.lock, failure.kind, more);
-        with_recorder(|recorder| count(recorder, &key));
+        self.record(failure.lock, failure.kind, |of| of.failures(failure.given_up).increment(1));
     }
 }
 
@@ -313,4 +320,8 @@ fn reason(why: Loss) -> &'static str {
         Loss::Closed => "closed",
         Loss::Unknown => "unknown",
     }
+}
+
+fn result(given_up: bool) -> &'static str {
+    if given_up { "given_up" } else { "repeated" }
 }

@@ -55,8 +55,8 @@ fn counters_of_losses_and_failures_begin_at_zero() {
     let begin = |lock, kind| observer.hold_begun(&HoldBegun { lock, kind, holder: "" });
     begin("a", LockKind::Fair);
     let all = |label: &str| -> Vec<_> {
-        let lost = REASONS.map(|reason| format!("{LOST} {label} {reason}"));
-        let failed = RESULTS.map(|result| format!("{RELEASE_FAILURES} {label} {result}"));
+        let lost = LOSSES.map(|why| format!("{LOST} {label} {}", reason(why)));
+        let failed = [true, false].map(|it| format!("{RELEASE_FAILURES} {label} {}", result(it)));
         lost.into_iter().chain(failed).map(|name| (name, 0)).collect()
     };
     let mut expected = all("a fair");
@@ -74,6 +74,6 @@ fn counters_of_losses_and_failures_begin_at_zero() {
 
 #[test]
 fn every_reason_begins_at_zero() {
-    let losses = [Loss::Expired, Loss::Removed, Loss::Taken, Loss::Closed, Loss::Unknown];
-    assert_eq!(losses.map(reason), REASONS);
+    let reasons = ["expired", "removed", "taken", "closed", "unknown"];
+    assert_eq!(LOSSES.map(reason), reasons);
 }
