@@ -6,4 +6,12 @@
 --          the lock is free
 --
 -- Repeat   safe: reads only
-return {redis.call('pttl', KEYS[1]), redis.call('hgetall', KEYS[1])}
+-- What others wrote there may be of any size: a long id is cut, and a value that
+-- is too long for a count is not read.
+local holders = {}
+for _, holder in ipairs(redis.call('hkeys', KEYS[1])) do
+  local is_count = redis.call('hstrlen', KEYS[1], holder) <= 20
+  holders[#holders + 1] = holder:sub(1, 128)
+  holders[#holders + 1] = is_count and redis.call('hget', KEYS[1], holder) or ''
+end
+return {redis.call('pttl', KEYS[1]), holders}

@@ -42,7 +42,8 @@ impl<G> Lock<G> {
     /// take as long as the first. Without an answer the holders are shown without it.
     ///
     /// One side of a read/write lock shows its own holders only. [`ReadWriteLock::inspect`] shows
-    /// both sides. If a lock of another kind has this name, it is shown as far as it can be read.
+    /// both sides. If something else has this name, it is shown as far as it can be read: ids are cut
+    /// at 128 bytes, and a value that is no count is shown as 0.
     ///
     /// [`ReadWriteLock::inspect`]: crate::ReadWriteLock::inspect
     ///

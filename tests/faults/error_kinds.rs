@@ -128,7 +128,7 @@ async fn what_the_credentials_and_rights_are() {
     assert_eq!(kind(lock.try_lock().await), Kind::NoPermission);
     Refusal::Rights.set(&stage, false);
     // In the middle of a script.
-    set_user(&stage, &["-hgetall", "-hget", "-hexists"]);
+    set_user(&stage, &["-hkeys"]);
     assert_eq!(kind(lock.is_locked().await), Kind::NoPermission);
     set_user(&stage, &["+@all"]);
     stage.end([client]).await;

@@ -97,6 +97,39 @@ async fn a_key_that_is_no_lock_is_left_alone() {
     stage.end([client]).await;
 }
 
+/// Others may write anything under a lock's name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_reads_no_foreign_value_of_any_size() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let large = "x".repeat(10_000_000);
+    let fields = [("foreign", &*large), (&large, "1"), ("a-client:7", "2")];
+    stage.redis().query::<()>(cmd("HSET").arg(LOCK).arg(&fields[..]));
+    let plain = ["RPUSH", "redisson_lock_queue:{order:42}", &large];
+    stage.redis().query::<()>(cmd(plain[0]).arg(&plain[1..]));
+    for lock in [client.lock(LOCK), client.fair_lock(LOCK)] {
+        let before = sent(&stage);
+        let seen = lock.inspect().await.unwrap();
+        let mut holders: Vec<_> = seen.holders.iter().map(|it| (it.id.len(), it.count)).collect();
+        holders.sort();
+        assert_eq!(holders, [("foreign".len(), 0), ("a-client:7".len(), 2), (128, 1)]);
+        assert!(seen.queue.iter().all(|waiter| waiter.id.len() == 128));
+        assert!(lock.is_locked().await.unwrap());
+        let bytes = sent(&stage) - before;
+        assert!(bytes < 100_000, "{bytes} bytes");
+    }
+    del(&stage, LOCK);
+    del(&stage, plain[1]);
+    stage.end([client]).await;
+}
+
+/// How many bytes the server has sent.
+fn sent(stage: &Stage) -> u64 {
+    let info: String = stage.redis().query(cmd("INFO").arg("stats"));
+    let bytes = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    bytes.expect("a counter").trim().parse().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_no_lock_any_more_is_left_alone_and_its_holder_told() {
     let stage = Stage::new().await;

@@ -50,6 +50,10 @@ pub(super) fn hlen(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::count(data.keys.read::<Fields>(&args[0])?.map_or(0, Vec::len)))
 }
 
+pub(super) fn hstrlen(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    Ok(Reply::count(get(data, &args[0], &args[1])?.map_or(0, |value| value.len())))
+}
+
 pub(super) fn hset(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, pairs @ ..] = args else { unreachable!("its arity") };
     if pairs.len() % 2 == 1 {

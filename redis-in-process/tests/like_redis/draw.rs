@@ -73,6 +73,7 @@ const COMMANDS: &[&str] = &[
     "hexists key field",
     "hlen key",
     "hkeys key",
+    "hstrlen key field",
     "hgetall key",
     "hincrby key field small",
     "hincrby plain field number",
