@@ -28,7 +28,8 @@ impl Config {
     /// connected. It is renewed in the background, removed by
     /// [`Client::close`](crate::Client::close), and ends by its TTL when the process dies. Holds that
     /// are older than a third of [`watchdog`](Self::watchdog) follow, with their
-    /// [notes](crate::LockGuard::note). Acquiring and releasing send nothing more.
+    /// [notes](crate::LockGuard::note), unless the lock's key has more than 1,024 bytes. Acquiring and
+    /// releasing send nothing more.
     ///
     /// It is a hint: no lock depends on it, and it may be late or missing. `docs/operations.md`
     /// lists the rights. Without them there is one warning in the log, and nothing else.

@@ -48,6 +48,9 @@ const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
 /// The most holds that are announced.
 const MOST_HOLDS: usize = 10_000;
 
+/// The longest name of a lock whose holds are announced, in bytes.
+const LONGEST_NAME: usize = 1024;
+
 /// The most fields that one call changes. It bounds how long the server serves no other client.
 const BATCH: usize = 100;
 
@@ -158,9 +161,10 @@ impl Announcer {
         transport: &Arc<dyn Transport>,
     ) -> Result<(), WireError> {
         let now = Instant::now();
+        let has_room = |lease: &Lease| lease.renew.key.len() <= LONGEST_NAME;
         let mut ttl = LIFETIME * self.period;
         let mut held = Vec::new();
-        for lease in leases {
+        for lease in leases.into_iter().filter(|lease| has_room(lease)) {
             if let Some((what, until)) = lease.held_for(now, self.watchdog / 3) {
                 ttl = ttl.max(until.saturating_duration_since(now).min(LONGEST_TTL));
                 held.push((lease, what));

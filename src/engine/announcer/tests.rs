@@ -16,8 +16,12 @@ fn announcer() -> Announcer {
 }
 
 fn lease(id: HoldId) -> Arc<Lease> {
+    lease_of("l", id)
+}
+
+fn lease_of(lock: &str, id: HoldId) -> Arc<Lease> {
     let (_, settings) = Config::default().into_settings().unwrap();
-    let protocol = LockKind::Reentrant.on("l", &settings);
+    let protocol = LockKind::Reentrant.on(lock, &settings);
     let lease = Arc::new(Lease::new(&*protocol, id, Instant::now(), WATCHDOG, WATCHDOG, None));
     lease.shares.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     lease
@@ -118,4 +122,17 @@ async fn many_holds_go_in_batches_and_their_number_has_an_end() {
     assert_eq!((calls.len(), told.holds.len()), (6, MOST_HOLDS));
     let (_, calls) = tell(&announcer, &mut told, &[], ok()).await;
     assert_eq!((calls.len(), told.holds.len()), (MOST_HOLDS / BATCH, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_of_a_lock_with_a_long_name_is_not_announced() {
+    let (announcer, mut told) = (announcer(), Told::default());
+    let identity = Identity::new();
+    let held = [LONGEST_NAME, LONGEST_NAME + 1]
+        .map(|length| lease_of(&"l".repeat(length), identity.next()));
+    tokio::time::advance(WATCHDOG / 2).await;
+    let (done, calls) = tell(&announcer, &mut told, &held, [Reply::Int(1)]).await;
+    assert!(done.is_ok());
+    let holds = calls.iter().flatten().filter(|arg| arg.starts_with("hold:")).count();
+    assert_eq!((holds, told.holds.len()), (1, 1));
 }
