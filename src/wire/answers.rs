@@ -52,6 +52,11 @@ impl Failure {
         Self::new(FailureKind::NotSent, why)
     }
 
+    /// What came is not the Redis protocol. `text`: what the driver says about it.
+    pub(super) fn foreign(text: &str) -> Self {
+        Self::unreadable(format!("the server does not speak the Redis protocol ({text})"))
+    }
+
     /// A reply that cannot be read.
     pub(super) fn unreadable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::refused(text).because(RedisErrorKind::Protocol)

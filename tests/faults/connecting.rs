@@ -1,6 +1,8 @@
 //! Connecting to servers, and addresses without one.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
@@ -237,6 +239,22 @@ async fn a_single_server_that_is_taken_for_a_cluster_says_so() {
             matches!(&result, Err(Error::Config(why)) if why.contains("use a redis:// URL"));
         assert!(is_told, "{result:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_speaks_http_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // It ends with the process.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let error = connect(format!("redis://127.0.0.1:{port}")).await.unwrap_err().to_string();
+    assert!(error.contains("does not speak the Redis protocol"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

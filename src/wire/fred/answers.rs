@@ -47,7 +47,7 @@ pub(super) fn failure(error: Error) -> Failure {
     let text = error.details();
     let kind = match error.kind() {
         ErrorKind::Timeout => return Failure::timed_out(),
-        ErrorKind::Protocol | ErrorKind::Parse => return Failure::unreadable(text.to_owned()),
+        ErrorKind::Protocol | ErrorKind::Parse => return Failure::foreign(text),
         #[cfg(feature = "_tls")]
         ErrorKind::Tls => return Failure::of_tls(text.to_owned()),
         // It never left fred's queue.
