@@ -265,6 +265,8 @@ mod engine;
 mod error;
 mod fenced_guard;
 mod guard;
+#[cfg(any(test, feature = "test-util"))]
+mod in_process;
 mod inspection;
 mod lock;
 mod locking;

@@ -5,13 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
-use redis_in_process::{Channel, Executed, Message, Refusal, Reply as Said, Server, Subscriber};
+use redis_in_process::{Executed, Message, Refusal, Reply as Said, Server, Subscriber};
 
 use crate::{
+    in_process,
     owner::HoldId,
     protocol::Protocol,
-    wire::{Arg, Event, EventSink, Invocation, Reply, WireError},
+    wire::{Event, EventSink, Invocation, Reply, WireError},
 };
 
 /// A request that waits until the server runs on.
@@ -146,26 +146,16 @@ impl State {
     pub(super) fn call(&mut self, call: &Invocation) -> Option<Result<Reply, WireError>> {
         let sha = call.script.sha();
         let is_known = std::str::from_utf8(&sha).is_ok_and(|sha| self.redis.has_script(sha));
-        let mut words = match is_known {
-            true => vec![b"evalsha".to_vec(), sha.to_vec()],
-            false => vec![b"eval".to_vec(), call.script.source.as_bytes().to_vec()],
+        let words = match is_known {
+            true => in_process::words("evalsha", &sha, call),
+            false => in_process::words("eval", call.script.source.as_bytes(), call),
         };
-        words.push(call.keys.to_string().into_bytes());
-        words.extend(call.args.iter().map(|arg| match arg {
-            Arg::Int(n) => n.to_string().into_bytes(),
-            Arg::Bytes(bytes) => bytes.to_vec(),
-            Arg::Publish => b"publish".to_vec(),
-            Arg::Listening => b"numsub".to_vec(),
-        }));
-        self.execute(&words).map(reply)
+        self.execute(&words).map(in_process::reply)
     }
 
     /// TIME, in ms.
     pub(super) fn time(&mut self) -> Result<u64, WireError> {
-        match self.redis.command(&["time"]) {
-            Said::Error(text) => Err(WireError::said(&text)),
-            _ => Ok(self.redis.now() / 1000),
-        }
+        in_process::time(&mut self.redis)
     }
 
     // ---- Connections
@@ -260,13 +250,8 @@ impl State {
 
     pub(super) fn subscribe(&mut self, number: u64, channels: &[String], wanted: bool) {
         let subscriber = self.links.get(&number).and_then(|link| link.subscriber);
-        let Some(subscriber) = subscriber else { return };
-        for name in channels {
-            let channel = Channel::Plain(name.clone().into_bytes());
-            match wanted {
-                true => self.redis.subscribe(subscriber, channel),
-                false => self.redis.unsubscribe(subscriber, &channel),
-            };
+        if let Some(subscriber) = subscriber {
+            in_process::subscribe(&mut self.redis, subscriber, channels, wanted);
         }
     }
 
@@ -319,14 +304,4 @@ fn text(said: &Said) -> Option<String> {
         Said::Bulk(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
     }
-}
-
-fn reply(said: Said) -> Result<Reply, WireError> {
-    Ok(match said {
-        Said::Error(text) => return Err(WireError::said(&text)),
-        Said::Array(parts) => Reply::Array(parts.into_iter().map(reply).collect::<Result<_, _>>()?),
-        Said::Nil => Reply::Nil,
-        Said::Int(n) => Reply::Int(n),
-        Said::Bulk(bytes) | Said::Status(bytes) => Reply::Bytes(Bytes::from(bytes)),
-    })
 }

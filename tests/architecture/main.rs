@@ -40,7 +40,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/transport"],
     &["wire/connect"],
     &["wire/lazy"],
-    &["config", "protocol"],
+    &["config", "protocol", "in_process"],
     &["engine"],
     &["locking/acquisition"],
     &[

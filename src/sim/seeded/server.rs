@@ -5,18 +5,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
-use bytes::Bytes;
 use judge::Taker;
-use redis_in_process::{
-    Channel, Entry, Refusal, Reply as Said, Server, Snapshot, Subscriber, Value,
-};
+use redis_in_process::{Entry, Refusal, Reply as Said, Server, Snapshot, Subscriber, Value};
 use tokio::time::Instant;
 
 use super::{
     register::{Cause, Clock, Mark, Register},
     trace::Trace,
 };
-use crate::wire::{Arg, Invocation, Reply, WireError};
+use crate::{
+    in_process,
+    wire::{Invocation, Reply, WireError},
+};
 
 /// When all servers' clocks begin, in µs since the epoch.
 const EPOCH: u64 = 1_700_000_000_000_000;
@@ -119,23 +119,12 @@ impl SimServer {
 
     /// TIME, in ms.
     pub(super) fn time(&self) -> Result<u64, WireError> {
-        let mut state = self.state();
-        match state.redis.command(&["time"]) {
-            Said::Error(text) => Err(WireError::said(&text)),
-            _ => Ok(state.redis.now() / 1000),
-        }
+        in_process::time(&mut self.state().redis)
     }
 
     /// Runs the script, here and now, and sends what it published on its way.
     pub(super) fn run(&self, who: &str, call: &Invocation) -> Result<Reply, WireError> {
-        let mut words = vec![b"eval".to_vec(), call.script.source.as_bytes().to_vec()];
-        words.push(call.keys.to_string().into_bytes());
-        words.extend(call.args.iter().map(|arg| match arg {
-            Arg::Int(n) => n.to_string().into_bytes(),
-            Arg::Bytes(bytes) => bytes.to_vec(),
-            Arg::Publish => b"publish".to_vec(),
-            Arg::Listening => b"numsub".to_vec(),
-        }));
+        let words = in_process::words("eval", call.script.source.as_bytes(), call);
         let mut state = self.state();
         let said = state.redis.command(&words);
         let (keys, args) = words[3..].split_at(call.keys);
@@ -152,7 +141,7 @@ impl SimServer {
         }
         self.deliver(&mut state);
         drop(state);
-        convert(said)
+        in_process::reply(said)
     }
 
     fn deliver(&self, state: &mut State) {
@@ -183,14 +172,7 @@ impl SimServer {
     }
 
     pub(super) fn subscribe(&self, subscriber: Subscriber, channels: &[String], wanted: bool) {
-        let mut state = self.state();
-        for name in channels {
-            let channel = Channel::Plain(name.clone().into_bytes());
-            match wanted {
-                true => state.redis.subscribe(subscriber, channel),
-                false => state.redis.unsubscribe(subscriber, &channel),
-            };
-        }
+        in_process::subscribe(&mut self.state().redis, subscriber, channels, wanted);
         let server = self.name;
         self.trace.note(format_args!("s{server} {subscriber:?} {wanted} {channels:?}"));
     }
@@ -322,16 +304,4 @@ fn shown(entry: &Entry) -> String {
         }
     };
     format!("{parts:?} until {:?}", entry.expires)
-}
-
-fn convert(said: Said) -> Result<Reply, WireError> {
-    Ok(match said {
-        Said::Error(text) => return Err(WireError::said(&text)),
-        Said::Array(parts) => {
-            Reply::Array(parts.into_iter().map(convert).collect::<Result<_, _>>()?)
-        }
-        Said::Nil => Reply::Nil,
-        Said::Int(n) => Reply::Int(n),
-        Said::Bulk(bytes) | Said::Status(bytes) => Reply::Bytes(Bytes::from(bytes)),
-    })
 }
