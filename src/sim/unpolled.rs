@@ -30,6 +30,14 @@ async fn left_alone(lock: &Lock, after: Duration) -> Waiting<'_> {
     waiting
 }
 
+/// The same, behind a holder that releases the lock then.
+async fn left_alone_behind<'a>(other: &Sim, lock: &'a Lock, after: Duration) -> Waiting<'a> {
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let waiting = left_alone(lock, after).await;
+    held.unlock().await.unwrap();
+    waiting
+}
+
 /// Waits for the lock, is passed a hold that it never takes over, and is left alone then.
 async fn left_alone_with_a_hold<'a>(sim: &Sim, lock: &'a Lock, me: &'a mut Owner) -> Waiting<'a> {
     let held = lock.lock().await.unwrap();
@@ -99,9 +107,7 @@ async fn a_lone_waiter_that_nobody_polls_does_not_keep_newcomers_out() {
     let world = World::new();
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
     let lock = sim.client.lock(LOCK);
-    let held = other.client.lock(LOCK).lock().await.unwrap();
-    let alone = left_alone(&lock, ms(100)).await;
-    held.unlock().await.unwrap();
+    let alone = left_alone_behind(&other, &lock, ms(100)).await;
     sleep(Duration::from_secs(10)).await;
     let newcomer = timeout(SOON, lock.lock().into_future()).await.expect("its turn").unwrap();
     newcomer.unlock().await.unwrap();
@@ -115,9 +121,7 @@ async fn a_waiter_that_nobody_polls_does_not_keep_out_those_who_wait_but_for_a_m
     for after in (0..20).chain([200, 3_001, 4_000]) {
         let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
         let lock = sim.client.lock(LOCK);
-        let held = other.client.lock(LOCK).lock().await.unwrap();
-        let alone = left_alone(&lock, ms(after) + Duration::from_micros(500)).await;
-        held.unlock().await.unwrap();
+        let alone = left_alone_behind(&other, &lock, ms(after) + Duration::from_micros(500)).await;
         sleep(Duration::from_secs(20)).await;
         let newcomer = lock.try_lock().wait(ms(300)).await.unwrap();
         let newcomer = newcomer.unwrap_or_else(|| panic!("left alone after {after} ms: free"));
@@ -146,9 +150,7 @@ async fn a_process_that_stands_still_again_and_again_does_not_keep_a_head_that_n
     let world = World::new();
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
     let lock = sim.client.lock(LOCK);
-    let held = other.client.lock(LOCK).lock().await.unwrap();
-    let alone = left_alone(&lock, ms(200)).await;
-    held.unlock().await.unwrap();
+    let alone = left_alone_behind(&other, &lock, ms(200)).await;
     let waiting = lock.clone();
     let behind = tokio::spawn(async move { waiting.lock().await?.unlock().await });
     for _ in 0..20 {
@@ -231,9 +233,7 @@ async fn one_whose_wait_ends_behind_a_head_that_nobody_polls_is_not_told_that_a_
     let world = World::new();
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
     let lock = sim.client.lock(LOCK);
-    let held = other.client.lock(LOCK).lock().await.unwrap();
-    let alone = left_alone(&lock, ms(200)).await;
-    held.unlock().await.unwrap();
+    let alone = left_alone_behind(&other, &lock, ms(200)).await;
     sleep(ms(100)).await;
     assert!(sim.holder(LOCK).is_none(), "free, and heard of");
     let calls = sim.network.calls();

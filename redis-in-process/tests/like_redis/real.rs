@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use harness::LOOK;
 use redis_in_process::{Channel, Refusal, Reply};
 
 use crate::clock::RealServer;
@@ -9,21 +10,6 @@ use crate::connection::{Connection, packed};
 use crate::outcome::{Outcome, SUBSCRIBERS, spoken};
 use crate::scripts::{OTHERS, OURS};
 use crate::step::{Step, Words};
-
-/// All keys that have not expired: the name, the TTL, the sort, and what is in it.
-const LOOK: &str = "
-    local read = {
-        string = function(key) return redis.call('get', key) end,
-        hash = function(key) return redis.call('hgetall', key) end,
-        list = function(key) return redis.call('lrange', key, 0, -1) end,
-        zset = function(key) return redis.call('zrange', key, 0, -1, 'withscores') end,
-    }
-    local seen = {}
-    for _, key in ipairs(redis.call('keys', '*')) do
-        local sort = redis.call('type', key).ok
-        table.insert(seen, {key, redis.call('pttl', key), sort, read[sort](key)})
-    end
-    return seen";
 
 /// The real server, with the connections of a schedule.
 pub(crate) struct Real {
@@ -163,8 +149,11 @@ impl Real {
         let may_look = !self.moods.contains(&Refusal::MasterDown);
         if may_look {
             // Not by EVALSHA: the scripts may be gone, and what is loaded stays loaded.
-            let look =
-                if self.flushed { ["eval", LOOK, "0"] } else { ["evalsha", &self.look, "0"] };
+            let look = if self.flushed {
+                ["eval", LOOK, "0", "*"]
+            } else {
+                ["evalsha", &self.look, "0", "*"]
+            };
             commands.push(look.map(|word| word.as_bytes().to_vec()).into());
             commands.push(vec![b"dbsize".to_vec()]);
         }

@@ -255,6 +255,24 @@ impl std::fmt::Debug for Inspector {
     }
 }
 
+/// A script that reads all keys that match its arguments, which are patterns: the name, the TTL, the type, and what is in
+/// the key.
+pub const LOOK: &str = "
+    local read = {
+        string = function(key) return redis.call('get', key) end,
+        hash = function(key) return redis.call('hgetall', key) end,
+        list = function(key) return redis.call('lrange', key, 0, -1) end,
+        zset = function(key) return redis.call('zrange', key, 0, -1, 'withscores') end,
+    }
+    local seen = {}
+    for _, pattern in ipairs(ARGV) do
+        for _, key in ipairs(redis.call('keys', pattern)) do
+            local type = redis.call('type', key).ok
+            table.insert(seen, {key, redis.call('pttl', key), type, read[type](key)})
+        end
+    end
+    return seen";
+
 #[cfg(test)]
 mod tests {
     use super::*;

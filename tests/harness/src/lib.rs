@@ -45,7 +45,7 @@ pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_lef
 pub use clock::ServerClock;
 pub use cluster::{RedisCluster, RedisClusterBuilder};
 pub use control::control;
-pub use inspect::{Access, Holder, Inspector};
+pub use inspect::{Access, Holder, Inspector, LOOK};
 pub use load::{Latency, Load, LoadReport, OwnerReport};
 pub use monitor::{Commands, Messages};
 pub use names::{

@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use harness::LOOK;
 use harness::redis::{Cmd, Value, parse_redis_value};
 use redis_in_process::{Channel, Reply, Server, Subscriber};
 
 use super::Ms;
 use super::invocation::{Arg, Invocation, Script, server_ms};
-use super::seen::{LOOK, Message, Outcome, saw};
+use super::seen::{Message, Outcome, saw};
 
 /// A script that runs in the place of another.
 #[derive(Debug, Clone)]

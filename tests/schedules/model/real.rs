@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
 
-use harness::RedisServer;
 use harness::redis::{self, ConnectionLike, Value, cmd, from_redis_value, pipe};
+use harness::{LOOK, RedisServer};
 
 use super::Ms;
 use super::invocation::{Arg, Invocation, REAL_MS_PER_MS, Script, server_ms};
-use super::seen::{LOOK, Message, Outcome, Seen, saw};
+use super::seen::{Message, Outcome, Seen, saw};
 
 /// What stands before a script of ours: TIME is what the last argument says, in ms.
 const VIRTUAL_TIME: &str = "

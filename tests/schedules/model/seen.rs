@@ -7,23 +7,6 @@ use harness::redis::{Value, from_redis_value};
 use super::Ms;
 use super::invocation::{EPOCH_MS, REAL_MS_PER_MS};
 
-/// All keys that match the patterns: the name, the TTL, the type, and what is in it.
-pub(super) const LOOK: &str = "
-    local read = {
-        string = function(key) return redis.call('get', key) end,
-        hash = function(key) return redis.call('hgetall', key) end,
-        list = function(key) return redis.call('lrange', key, 0, -1) end,
-        zset = function(key) return redis.call('zrange', key, 0, -1, 'withscores') end,
-    }
-    local seen = {}
-    for _, pattern in ipairs(ARGV) do
-        for _, key in ipairs(redis.call('keys', pattern)) do
-            local type = redis.call('type', key).ok
-            table.insert(seen, {key, redis.call('pttl', key), type, read[type](key)})
-        end
-    end
-    return seen";
-
 /// A watched key, as the server showed it last.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Seen {
