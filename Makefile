@@ -23,7 +23,7 @@ quick: ## the tests on one server, without a JVM: about two minutes after the bu
 	@.ci/setup rust redis -- .ci/tier quick
 
 test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
-	@.ci/setup rust redis java faketime peers -- .ci/again cargo test --workspace $(ARGS)
+	@.ci/setup rust redis java faketime python peers -- .ci/again cargo test --workspace $(ARGS)
 	$(if $(ARGS),,@.ci/setup rust redis -- .ci/again cargo test --package redisson-lock-tls-tests --features tls-rustls-ring)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix

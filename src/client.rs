@@ -1,6 +1,6 @@
 //! [`Client`]: the connection to Redis, from which locks are made.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     config::Config,
@@ -15,6 +15,10 @@ use crate::{
     runtime::ClientRuntime,
     wire::{ConnectOptions, LazyTransport, RedisTransport, Transport},
 };
+
+/// The pauses of a waiter on a plain lock.
+const PLAIN_BACKOFF: SpinBackoff =
+    SpinBackoff { first: Duration::from_millis(5), most: Duration::from_millis(100) };
 
 /// A connection to Redis, and the source of its locks. Cheap to clone; one per process is enough.
 ///
@@ -199,6 +203,39 @@ impl Client {
     /// Returns the spin lock of this name, with other pauses. See [`spin_lock`](Client::spin_lock).
     pub fn spin_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
         self.spin_lock(name).with_backoff(backoff)
+    }
+
+    /// Returns the plain lock of this name. Does no I/O. Redisson has none.
+    ///
+    /// The key is a string, which contains the token of its holder. Clients that lock by
+    /// `SET key token NX PX lease`, and release only their own token, share it: Spring's
+    /// `setIfAbsent` with a script that compares and deletes, the `Lock` of redis-py, and the like.
+    /// Between services of this crate or Redisson's, [`lock`](Client::lock) is better.
+    ///
+    /// - Its token is the [holder id](crate::LockGuard::holder). The watchdog renews it, and tells
+    ///   of a loss, as for the other kinds.
+    /// - Waiters poll, because other clients send no message. The pauses double from 5 ms to
+    ///   100 ms. A release by this crate wakes them at once.
+    /// - It cannot be re-entered: a re-entry by its owner fails with [`Error::WouldDeadlock`].
+    /// - A client that deletes the key without comparing the token frees anybody's lock.
+    ///   The holder is told by its next renewal.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
+    /// // Python: with redis.lock("lock:product:1", timeout=10): ...
+    /// let guard = client.plain_lock("lock:product:1").lock().await?;
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn plain_lock(&self, name: impl AsRef<str>) -> Lock {
+        self.plain_lock_with(name, PLAIN_BACKOFF)
+    }
+
+    /// Returns the plain lock of this name, with other pauses. See [`plain_lock`](Client::plain_lock).
+    pub fn plain_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
+        Lock::new(self.state(LockKind::Plain, name)).with_backoff(backoff)
     }
 
     fn state(&self, kind: LockKind, name: impl AsRef<str>) -> Result<Arc<LockState>, Error> {

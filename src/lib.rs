@@ -54,11 +54,15 @@
 //! | [`non_reentrant_lock`](Client::non_reentrant_lock) | an error | as `lock` | as `lock` |
 //! | [`non_reentrant_fair_lock`](Client::non_reentrant_fair_lock) | an error | as `fair_lock` | as `fair_lock` |
 //! | [`spin_lock`](Client::spin_lock) | yes | as `lock` | none: [pauses](SpinBackoff) of 1 to 128 ms |
+//! | [`plain_lock`](Client::plain_lock) | an error | as `lock` | message after a release by this crate; pauses of 5 to 100 ms |
 //!
 //! The error is [`Error::WouldDeadlock`].
 //!
-//! All kinds but the read/write lock are the same hash on the server. Only one of them is held under
-//! one name at a time. An owner that holds it by one kind re-enters it by another.
+//! All kinds but the read/write lock and the plain lock are the same hash on the server. Only one of
+//! them is held under one name at a time. An owner that holds it by one kind re-enters it by another.
+//!
+//! A plain lock is a string: the lock of clients without Redisson. A lock of another kind never has
+//! its name at the same time: acquiring it fails with [`Error::WrongKind`].
 //!
 //! A read/write lock is a different hash. Do not give it the name of a lock of another kind: acquiring
 //! it then fails with [`Error::WrongKind`], and acquiring the other kind waits until the read/write
@@ -69,7 +73,7 @@
 //! [what a majority gives](MultiLock#what-a-majority-gives-and-what-not).
 //!
 //! ### What a crash costs the other callers
-//! - **Plain, fenced, non-reentrant and spin locks**: the rest of the holder's lease.
+//! - **All locks but fair and read/write locks**: the rest of the holder's lease.
 //! - **Fair locks**: the rest of the holder's lease. The dead waiters of one process cost
 //!   [`Config::fair_wait`] (10 s by default, 13 s at most) once, however many they were.
 //! - **Read**: the rest of the reader's own lease, whatever other readers do.

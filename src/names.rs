@@ -11,10 +11,15 @@ pub(crate) fn text(name: &[u8]) -> &str {
     std::str::from_utf8(name).expect("made of a str")
 }
 
-/// The channel that announces the release of a plain lock. A fair lock's waiters have a channel
+/// The channel that announces the release of a reentrant lock. A fair lock's waiters have a channel
 /// each: this one, `:` and the holder id.
 pub(crate) fn unlock_channel(name: &str) -> String {
     tagged("redisson_lock__channel", name)
+}
+
+/// The channel that announces the release of a plain lock. Only this crate uses it.
+pub(crate) fn plain_channel(name: &str) -> String {
+    tagged("redisson_lock_plain", name)
 }
 
 /// The channel of both sides of a read/write lock.

@@ -12,7 +12,7 @@ pub(crate) struct LockOptions {
     pub(crate) replicas: Option<Replicas>,
 }
 
-/// The pauses between the polls of a waiter on a spin lock.
+/// The pauses between the polls of a waiter on a spin lock or a plain lock.
 ///
 /// They double from the first to the longest. Up to half of each pause is random, so that waiters
 /// do not poll in step. Among the waiters of one process only the first polls. After each

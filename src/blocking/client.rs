@@ -94,6 +94,12 @@ impl Client {
         self.made(self.background.client.non_reentrant_fair_lock(name))
     }
 
+    /// Returns the plain lock of this name: a string that contains a token, which clients without
+    /// Redisson share. Does no I/O. See [`Client::plain_lock`](crate::Client::plain_lock).
+    pub fn plain_lock(&self, name: impl AsRef<str>) -> Lock {
+        self.made(self.background.client.plain_lock(name))
+    }
+
     /// Returns the spin lock of this name. Does no I/O. See
     /// [`Client::spin_lock`](crate::Client::spin_lock).
     pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {

@@ -117,6 +117,7 @@ fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bo
         replicas: request.replicas,
         order: protocol.order(),
         channel: protocol.channel(id),
+        polls: protocol.polls(),
         pauses: Backoff::between(pauses.first(), pauses.longest()),
         first_pause: pauses.first(),
         retry_timeout: engine.settings.retry_timeout,

@@ -20,6 +20,8 @@ pub enum LockKind {
     Fenced,
     /// [`Client::spin_lock`](crate::Client::spin_lock).
     Spin,
+    /// [`Client::plain_lock`](crate::Client::plain_lock).
+    Plain,
     /// The read side of [`Client::read_write_lock`](crate::Client::read_write_lock).
     Read,
     /// The write side of [`Client::read_write_lock`](crate::Client::read_write_lock).
@@ -28,7 +30,7 @@ pub enum LockKind {
 
 impl LockKind {
     /// Its stable name in metrics and spans: `reentrant`, `non_reentrant`, `fair`,
-    /// `non_reentrant_fair`, `fenced`, `spin`, `read` or `write`.
+    /// `non_reentrant_fair`, `fenced`, `spin`, `plain`, `read` or `write`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,6 +40,7 @@ impl LockKind {
             Self::NonReentrantFair => "non_reentrant_fair",
             Self::Fenced => "fenced",
             Self::Spin => "spin",
+            Self::Plain => "plain",
             Self::Read => "read",
             Self::Write => "write",
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     args::{ScriptArgs, Wish},
-    plain,
+    hash,
     replies::{AcquireReply, Timely, late},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     wire::{Invocation, Reply, Script, WireError},
 };
 
-/// A kind of lock, with one name. The default methods are those of the plain reentrant lock. Other
+/// A kind of lock, with one name. The default methods are those of the reentrant lock. Other
 /// kinds override what differs.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// The lock's key.
@@ -27,6 +27,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// The channel that wakes this waiter. `None`: no message does.
     fn channel(&self, id: &HoldId) -> Option<Cow<'_, str>>;
+
+    /// Whether waiters poll, although messages wake them: other clients of the lock send none.
+    fn polls(&self) -> bool {
+        false
+    }
 
     /// A new id for an outermost hold.
     fn id(&self, identity: &Identity) -> HoldId {
@@ -64,12 +69,12 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// [`extended`](super::extended).
     fn extend(&self, id: &HoldId, lease: u64) -> Invocation {
         let channel = self.channel(id).unwrap_or_default().into_owned();
-        plain::extend(self.key(), id, lease, &channel.into())
+        hash::extend(self.key(), id, lease, &channel.into())
     }
 
     /// Raises the hold count to `count`.
     fn reenter(&self, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
-        plain::reenter(self.key(), id, terms, count)
+        hash::reenter(self.key(), id, terms, count)
     }
 
     /// Lowers the hold count to `count`. 0 frees the lock.
@@ -82,7 +87,7 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// The script that renews holds of this kind in batches. See [`renew`](super::renew).
     fn renewal(&self) -> &'static Script {
-        &plain::RENEW
+        &hash::RENEW
     }
 
     /// Whether other clients may shorten a hold's lease. If so, a fixed lease is sent again by the
@@ -96,7 +101,7 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// Reads the holders and the waiters.
     fn inspect(&self) -> Invocation {
-        plain::inspect(self.key())
+        hash::inspect(self.key())
     }
 
     /// Reads the last fencing token, for a kind that has tokens.

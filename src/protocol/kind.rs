@@ -4,6 +4,7 @@ use super::{
     contract::Protocol,
     fair::Fair,
     fenced::Fenced,
+    plain::Plain,
     read_write::{Read, Write},
     reentrant::Reentrant,
 };
@@ -19,13 +20,14 @@ pub(crate) enum Side {
 }
 
 impl LockKind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Reentrant,
         Self::NonReentrant,
         Self::Fair,
         Self::NonReentrantFair,
         Self::Fenced,
         Self::Spin,
+        Self::Plain,
         Self::Read,
         Self::Write,
     ];
@@ -36,6 +38,7 @@ impl LockKind {
             Self::Fair | Self::NonReentrantFair => Box::new(Fair::new(name, settings)),
             Self::Fenced => Box::new(Fenced::new(name)),
             Self::Spin => Box::new(Reentrant::deaf(name)),
+            Self::Plain => Box::new(Plain::new(name)),
             Self::Read => Box::new(Read::new(name)),
             Self::Write => Box::new(Write::new(name)),
         }
@@ -51,7 +54,7 @@ impl LockKind {
 
     /// Whether its holder can re-enter.
     pub(crate) fn is_reentrant(self) -> bool {
-        !matches!(self, Self::NonReentrant | Self::NonReentrantFair)
+        !matches!(self, Self::NonReentrant | Self::NonReentrantFair | Self::Plain)
     }
 }
 

@@ -15,6 +15,7 @@ mod combine;
 mod contract;
 mod fair;
 mod fenced;
+mod hash;
 mod kind;
 mod plain;
 mod read_write;

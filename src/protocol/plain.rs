@@ -1,37 +1,94 @@
-//! Calls that all kinds whose lock is a hash `{ holder: count }` have in common.
+//! The plain lock: a string with a TTL, which contains the token of its holder. Clients that lock by
+//! `SET key token NX PX lease` share it.
+//!
+//! Such clients send no message when they release, so waiters poll beside their subscription. The
+//! channel is this crate's own.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::args::ScriptArgs;
+use super::{
+    args::{ScriptArgs, Wish},
+    contract::Protocol,
+};
 use crate::{
+    names,
     owner::HoldId,
     wire::{Arg, Invocation, Script},
 };
 
-static EXTEND: Script = script!("reentrant/extend");
-static REENTER: Script = script!("reentrant/reenter");
-pub(super) static RENEW: Script = script!("reentrant/renew");
-static INSPECT: Script = script!("reentrant/inspect");
+static ACQUIRE: Script = script!("plain/acquire");
+static RELEASE: Script = script!("plain/release");
+static RENEW: Script = script!("plain/renew");
+static FORCE_UNLOCK: Script = script!("plain/force_unlock");
+static INSPECT: Script = script!("plain/inspect");
 
-pub(super) fn extend(key: &Bytes, id: &HoldId, lease: u64, channel: &Bytes) -> Invocation {
-    let args = vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
-    Invocation { script: &EXTEND, keys: 1, args }
+#[derive(Debug)]
+pub(crate) struct Plain {
+    key: Bytes,
+    channel: Bytes,
 }
 
-pub(super) fn reenter(key: &Bytes, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
-    Invocation {
-        script: &REENTER,
-        keys: 1,
-        args: vec![
-            key.into(),
-            id.as_bytes().into(),
-            terms.lease.into(),
-            terms.not_after.into(),
-            u64::from(count).into(),
-        ],
+impl Plain {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { key: name.to_owned().into(), channel: names::plain_channel(name).into() }
     }
 }
 
-pub(super) fn inspect(key: &Bytes) -> Invocation {
-    Invocation { script: &INSPECT, keys: 1, args: vec![key.into()] }
+impl Protocol for Plain {
+    fn key(&self) -> &Bytes {
+        &self.key
+    }
+
+    fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
+        Some(names::text(&self.channel).into())
+    }
+
+    fn polls(&self) -> bool {
+        true
+    }
+
+    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
+        Invocation {
+            script: &ACQUIRE,
+            keys: 1,
+            args: vec![
+                (&self.key).into(),
+                id.as_bytes().into(),
+                terms.lease.into(),
+                terms.not_after.into(),
+            ],
+        }
+    }
+
+    /// The hold count of a plain lock is always 1.
+    fn release(&self, id: &HoldId, _: u32) -> Invocation {
+        Invocation {
+            script: &RELEASE,
+            keys: 1,
+            args: vec![
+                (&self.key).into(),
+                id.as_bytes().into(),
+                (&self.channel).into(),
+                Arg::Publish,
+            ],
+        }
+    }
+
+    fn renewal(&self) -> &'static Script {
+        &RENEW
+    }
+
+    fn force_unlock(&self, not_after: u64) -> Invocation {
+        Invocation {
+            script: &FORCE_UNLOCK,
+            keys: 1,
+            args: vec![(&self.key).into(), not_after.into(), (&self.channel).into(), Arg::Publish],
+        }
+    }
+
+    fn inspect(&self) -> Invocation {
+        Invocation { script: &INSPECT, keys: 1, args: vec![(&self.key).into()] }
+    }
 }

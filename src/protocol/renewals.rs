@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{plain, read_write};
+use super::{hash, read_write};
 use crate::{
     owner::HoldId,
     wire::{Arg, Invocation, Script},
@@ -47,7 +47,7 @@ pub(crate) fn renew_apart(
     lease: u64,
 ) -> Option<[Invocation; 2]> {
     script.or_with_one_key.then(|| {
-        let lock = renew(&plain::RENEW, std::iter::once((hold, lease)));
+        let lock = renew(&hash::RENEW, std::iter::once((hold, lease)));
         [lock, read_write::renew_apart(&hold.key, &hold.id, lease)]
     })
 }

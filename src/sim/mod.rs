@@ -58,6 +58,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind::new("lock", |client| client.lock(LOCK)),
     Kind::new("fair", |client| client.fair_lock(LOCK)),
     Kind::new("spin", |client| client.spin_lock(LOCK)),
+    Kind::new("plain", |client| client.plain_lock(LOCK)),
     Kind::new("write", WRITE),
     Kind {
         name: "read",

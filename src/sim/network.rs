@@ -140,11 +140,14 @@ impl Network {
     pub(super) fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
         let combined = call.script.name == "reentrant/combine";
         let not_after = match call.script.name {
-            "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass" | "write/acquire"
-            | "fair/force_unlock" => Some(3),
+            "plain/acquire" | "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass"
+            | "write/acquire" | "fair/force_unlock" => Some(3),
             "fenced/acquire" | "fenced/pass" | "read/acquire" | "read/reenter" => Some(4),
             "fair/acquire" => Some(5),
-            "reentrant/force_unlock" | "read/force_unlock" | "write/force_unlock" => Some(1),
+            "plain/force_unlock"
+            | "reentrant/force_unlock"
+            | "read/force_unlock"
+            | "write/force_unlock" => Some(1),
             _ => None,
         };
         let mut command = redis::cmd("EVAL");

@@ -109,8 +109,8 @@ impl Kind {
     /// Redisson's writers say that all may go. One of them that is about to sleep misses that, so ours also wake one.
     pub(crate) fn release_messages(self, lang: Lang) -> &'static [&'static str] {
         match (self, lang) {
-            (Self::Write, Lang::Java) => &["1"],
             (Self::Write, Lang::Rust) => &["1", "0"],
+            (Self::Write, _) => &["1"],
             _ => &["0"],
         }
     }

@@ -13,7 +13,7 @@ use crate::stage::{Stage, trusted_until, why_not_held, within};
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
 
 /// The kinds of hold.
-pub(crate) const KINDS: [&str; 6] = ["lock", "fair", "read", "write", "fenced", "spin"];
+pub(crate) const KINDS: [&str; 7] = ["lock", "fair", "read", "write", "fenced", "spin", "plain"];
 
 /// A lock of this kind.
 pub(crate) fn lock_of(client: &Client, kind: &str, name: &str) -> Lock {
@@ -24,6 +24,7 @@ pub(crate) fn lock_of(client: &Client, kind: &str, name: &str) -> Lock {
         "write" => client.read_write_lock(name).write_lock().clone(),
         "fenced" => client.fenced_lock(name).into(),
         "spin" => client.spin_lock(name),
+        "plain" => client.plain_lock(name),
         _ => panic!("no kind of lock: {kind}"),
     }
 }

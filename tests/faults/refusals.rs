@@ -88,7 +88,7 @@ pub(crate) fn config(stage: &Stage) -> Config {
 }
 
 /// All kinds of lock, one of each.
-pub(crate) fn locks(client: &Client, name: &str) -> [Lock; 6] {
+pub(crate) fn locks(client: &Client, name: &str) -> [Lock; 7] {
     let both = client.read_write_lock(format!("{name}:rw"));
     [
         client.lock(name),
@@ -97,6 +97,7 @@ pub(crate) fn locks(client: &Client, name: &str) -> [Lock; 6] {
         both.write_lock().clone(),
         client.fenced_lock(format!("{name}:fenced")).into(),
         client.spin_lock(format!("{name}:spin")),
+        client.plain_lock(format!("{name}:plain")),
     ]
 }
 

@@ -68,13 +68,14 @@ async fn a_user_with_the_least_rights_can_do_everything() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_least_rights_for_a_kind_can_do_everything_with_it() {
     type Locks = fn(&Client) -> Vec<Lock>;
-    let kinds: [(Vec<String>, Locks); 3] = [
+    let kinds: [(Vec<String>, Locks); 4] = [
         (least_and("beside these, fair locks need"), |client| vec![client.fair_lock(LOCK)]),
         (least_and("read/write locks"), |client| {
             let lock = client.read_write_lock(LOCK);
             vec![lock.write_lock().clone(), lock.read_lock().clone()]
         }),
         (least(), |client| vec![client.spin_lock(LOCK), client.non_reentrant_lock(LOCK)]),
+        (least_and("plain locks"), |client| vec![client.plain_lock(LOCK)]),
     ];
     for (rights, locks) in kinds {
         let stage = Stage::new().await;

@@ -30,7 +30,7 @@ fn others() -> [Runtime; 2] {
 }
 
 /// A lock of each kind, and the script by which it is acquired.
-fn kinds(client: &Client) -> [(Lock, &'static str); 5] {
+fn kinds(client: &Client) -> [(Lock, &'static str); 6] {
     let both_sides = client.read_write_lock("rw");
     [
         (client.lock("plain"), "reentrant/acquire"),
@@ -38,6 +38,7 @@ fn kinds(client: &Client) -> [(Lock, &'static str); 5] {
         (both_sides.read_lock().clone(), "read/acquire"),
         (both_sides.write_lock().clone(), "write/acquire"),
         (client.spin_lock("spin"), "reentrant/acquire"),
+        (client.plain_lock("string"), "plain/acquire"),
     ]
 }
 

@@ -17,15 +17,16 @@ async fn client(server: &RedisServer, tally: &Tally) -> Client {
 }
 
 /// A lock of each kind.
-fn locks(client: &Client) -> [(LockKind, Lock); 8] {
+fn locks(client: &Client) -> [(LockKind, Lock); 9] {
     let both = client.read_write_lock("read_write");
     [
-        (LockKind::Reentrant, client.lock("plain")),
+        (LockKind::Reentrant, client.lock("reentrant")),
         (LockKind::NonReentrant, client.non_reentrant_lock("non_reentrant")),
         (LockKind::Fair, client.fair_lock("fair")),
         (LockKind::NonReentrantFair, client.non_reentrant_fair_lock("non_reentrant_fair")),
         (LockKind::Fenced, client.fenced_lock("fenced").into()),
         (LockKind::Spin, client.spin_lock("spin")),
+        (LockKind::Plain, client.plain_lock("plain")),
         (LockKind::Read, both.read_lock().clone()),
         (LockKind::Write, both.write_lock().clone()),
     ]

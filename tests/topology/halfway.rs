@@ -326,7 +326,7 @@ async fn a_reader_leaves_while_the_key_of_another_is_elsewhere(langs: [Lang; 2])
                 halfway.goes_on();
                 written
             }
-            Lang::Java => {
+            _ => {
                 halfway.goes_on();
                 writing.within(2 * PATIENCE).await
             }

@@ -19,6 +19,7 @@ enum Kind {
     Reentrant,
     NonReentrant,
     Spin,
+    Plain,
     Fair,
     NonReentrantFair,
     Fenced,
@@ -32,10 +33,11 @@ enum Kind {
 use Kind::*;
 
 /// How many keys there are when the lock is held and waited for.
-const KINDS: [(Kind, usize); 9] = [
+const KINDS: [(Kind, usize); 10] = [
     (Reentrant, 1),
     (NonReentrant, 1),
     (Spin, 1),
+    (Plain, 1),
     (Fair, 3),
     (NonReentrantFair, 3),
     (Fenced, 2),
@@ -202,6 +204,7 @@ async fn taken(client: &Client, kind: Kind, name: &str) -> Vec<Guard> {
         Reentrant => vec![one(client.lock(name)).await],
         NonReentrant => vec![one(client.non_reentrant_lock(name)).await],
         Spin => vec![one(client.spin_lock(name)).await],
+        Plain => vec![one(client.plain_lock(name)).await],
         Fair => vec![one(client.fair_lock(name)).await],
         NonReentrantFair => vec![one(client.non_reentrant_fair_lock(name)).await],
         Fenced => vec![one(client.fenced_lock(name).into()).await],
@@ -244,6 +247,7 @@ async fn conflicting(
         Reentrant | Multi => client.lock(name),
         NonReentrant => client.non_reentrant_lock(name),
         Spin => client.spin_lock(name),
+        Plain => client.plain_lock(name),
         Fair => client.fair_lock(name),
         NonReentrantFair => client.non_reentrant_fair_lock(name),
         Fenced => client.fenced_lock(name).into(),

@@ -42,6 +42,7 @@ pub(crate) fn client_of(lang: Lang) -> &'static str {
     match lang {
         Lang::Rust => "redisson-lock",
         Lang::Java => "Redisson",
+        Lang::Python => "redis-py",
     }
 }
 

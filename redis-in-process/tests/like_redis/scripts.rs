@@ -57,6 +57,11 @@ ours! {
     "write/force_unlock": "lock", "not_after channel publish";
     "write/release": "lock", "writer count channel publish";
     "fair/acquire": "lock queue deadlines", "holder lease not_after wait theirs stand channel publish";
+    "plain/acquire": "any", "holder lease not_after";
+    "plain/force_unlock": "any", "not_after channel publish";
+    "plain/inspect": "any", "";
+    "plain/release": "any", "holder channel publish";
+    "plain/renew": "any other lock", "holder lease holder lease holder lease";
     "fair/force_unlock": "lock queue deadlines", "not_after wait channel publish";
     "fair/inspect": "lock queue deadlines", "wait";
     "fair/release": "lock queue deadlines", "holder count wait channel publish";

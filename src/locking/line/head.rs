@@ -211,10 +211,10 @@ impl<'a, A: Awaited> Head<'a, A> {
         if self.told_to_ask.is_none() {
             self.offer_failed = true;
             self.state_mut().ask_at = None;
-        } else if waiter.channel.is_some() {
-            self.held_for(ttl, waiter.heartbeat());
-        } else {
+        } else if waiter.channel.is_none() {
             self.rest(waiter.pauses.next());
+        } else {
+            self.held_for(waiter.until_asking(ttl), waiter.heartbeat());
         }
     }
 

@@ -95,6 +95,7 @@ fn waiter(order: Order) -> Waiter<'static> {
         replicas: Replicas::None,
         order,
         channel: Some("c".into()),
+        polls: false,
         pauses: Backoff::new(),
         first_pause: Duration::from_millis(1),
         retry_timeout: Duration::from_secs(3),

@@ -23,7 +23,9 @@ pub(crate) struct Waiter<'a> {
     pub(crate) order: Order,
     /// The channel of its wake-ups, if there is one.
     pub(crate) channel: Option<Cow<'a, str>>,
-    /// The pauses of a waiter without wake-ups.
+    /// Whether it polls beside its wake-ups.
+    pub(crate) polls: bool,
+    /// The pauses of a waiter that polls.
     pub(crate) pauses: Backoff,
     pub(crate) first_pause: Duration,
     /// How long a head repeats a request that the server does not answer, if its wait is that long.
@@ -47,6 +49,12 @@ impl Waiter<'_> {
         if asked && !self.stands_on_server() {
             self.worry.held(ttl);
         }
+    }
+
+    /// When to ask again, if no message comes: at the end of the TTL, or before if it polls.
+    pub(crate) fn until_asking(&mut self, ttl: Option<Duration>) -> Option<Duration> {
+        let pause = self.polls.then(|| self.pauses.next());
+        [ttl, pause].into_iter().flatten().min()
     }
 
     /// How often it has to ask the server to keep its place.

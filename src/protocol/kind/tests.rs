@@ -22,6 +22,9 @@ fn waiters_listen_to_the_channels_of_redisson() {
     assert_eq!(channel(LockKind::NonReentrant), plain);
     assert_eq!(channel(LockKind::Fenced), plain);
     assert_eq!(channel(LockKind::Spin), None);
+    assert_eq!(channel(LockKind::Plain), Some("redisson_lock_plain:{l}".to_owned()));
+    let polling: Vec<_> = LockKind::ALL.into_iter().filter(|kind| on(*kind).polls()).collect();
+    assert_eq!(polling, [LockKind::Plain]);
     let own = Some(format!("redisson_lock__channel:{{l}}:{}", id.as_str()));
     assert_eq!(channel(LockKind::Fair), own);
     assert_eq!(channel(LockKind::NonReentrantFair), own);
@@ -72,7 +75,7 @@ fn each_call_that_travelled_with_others_has_its_answer() {
 #[test]
 fn kinds_differ_in_who_may_hold_them_again_and_beside_whom() {
     let reentrant: Vec<_> = LockKind::ALL.into_iter().filter(|kind| !kind.is_reentrant()).collect();
-    assert_eq!(reentrant, [LockKind::NonReentrant, LockKind::NonReentrantFair]);
+    assert_eq!(reentrant, [LockKind::NonReentrant, LockKind::NonReentrantFair, LockKind::Plain]);
     let sides: Vec<_> =
         LockKind::ALL.into_iter().filter(|kind| kind.side() != Side::Whole).collect();
     assert_eq!(sides, [LockKind::Read, LockKind::Write]);

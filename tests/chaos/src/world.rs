@@ -70,8 +70,8 @@ impl World {
             .fair_wait(Duration::from_millis(options.redisson_fair_wait_ms));
         let args = match (options.replicas, lang) {
             (Policy::None, _) => args.replicas("none"),
-            (Policy::All, _) | (_, Lang::Java) => args.replicas("all"),
             (Policy::AtLeast(least), Lang::Rust) => args.replicas(&least.to_string()),
+            _ => args.replicas("all"),
         };
         let args = match lang {
             // One thread, so that its pulse tells when none of its users could run.
@@ -80,7 +80,7 @@ impl World {
                 .option("--own-fair-wait-ms", ms(options.fair_wait_ms))
                 .option("--command-timeout-ms", ms(options.command_timeout_ms))
                 .option("--retry-timeout-ms", ms(options.retry_timeout_ms)),
-            Lang::Java => args,
+            _ => args,
         };
         self.proxies.push(proxy);
         self.members.push(Member::new(lang, number, args));

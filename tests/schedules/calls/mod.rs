@@ -5,6 +5,7 @@ mod fair;
 mod fair_line;
 mod fenced;
 mod moving;
+mod plain;
 mod read;
 mod read_release;
 mod reentrant;
@@ -26,6 +27,7 @@ pub(crate) fn of(script: &str) -> impl Iterator<Item = &'static Example> {
         read_release::EXAMPLES,
         write::EXAMPLES,
         moving::EXAMPLES,
+        plain::EXAMPLES,
     ];
     all.into_iter().flatten().filter(move |example| example.script == script)
 }

@@ -11,6 +11,8 @@ pub enum Lang {
     Rust,
     /// The real Redisson.
     Java,
+    /// The Lock of redis-py: plain locks only.
+    Python,
 }
 
 impl fmt::Display for Lang {
@@ -18,6 +20,7 @@ impl fmt::Display for Lang {
         f.pad(match self {
             Self::Rust => "rust",
             Self::Java => "java",
+            Self::Python => "python",
         })
     }
 }

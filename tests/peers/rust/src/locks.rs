@@ -60,6 +60,7 @@ impl AnyLock {
             Kind::NonReentrant => Self::Plain(client.non_reentrant_lock(name)),
             Kind::NonReentrantFair => Self::Plain(client.non_reentrant_fair_lock(name)),
             Kind::Spin => Self::Plain(client.spin_lock(name)),
+            Kind::Plain => Self::Plain(client.plain_lock(name)),
             Kind::Multi => Self::Multi(MultiLock::all(plain())),
             Kind::Majority => Self::Multi(MultiLock::majority(plain())),
             Kind::ReadWrite | Kind::None => {

@@ -70,6 +70,7 @@ pub(crate) enum Kind {
     NonReentrant,
     NonReentrantFair,
     Spin,
+    Plain,
     /// All of several plain locks.
     Multi,
     /// More than half of several plain locks.

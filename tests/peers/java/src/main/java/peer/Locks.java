@@ -21,6 +21,7 @@ final class Locks {
             case "non_reentrant" -> NewerApi.nonReentrantLock(client, target.name());
             case "non_reentrant_fair" -> NewerApi.nonReentrantFairLock(client, target.name());
             case "spin" -> client.getSpinLock(target.name());
+            case "plain" -> PlainLock.of(client, target.name());
             case "multi" -> client.getMultiLock(plainLocks(target));
             case "majority" -> client.getRedLock(plainLocks(target));
             default -> throw new InvalidRequest("unknown kind " + target.kind());

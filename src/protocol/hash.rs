@@ -1,0 +1,37 @@
+//! Calls that all kinds whose lock is a hash `{ holder: count }` have in common.
+
+use bytes::Bytes;
+
+use super::args::ScriptArgs;
+use crate::{
+    owner::HoldId,
+    wire::{Arg, Invocation, Script},
+};
+
+static EXTEND: Script = script!("reentrant/extend");
+static REENTER: Script = script!("reentrant/reenter");
+pub(super) static RENEW: Script = script!("reentrant/renew");
+static INSPECT: Script = script!("reentrant/inspect");
+
+pub(super) fn extend(key: &Bytes, id: &HoldId, lease: u64, channel: &Bytes) -> Invocation {
+    let args = vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
+    Invocation { script: &EXTEND, keys: 1, args }
+}
+
+pub(super) fn reenter(key: &Bytes, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
+    Invocation {
+        script: &REENTER,
+        keys: 1,
+        args: vec![
+            key.into(),
+            id.as_bytes().into(),
+            terms.lease.into(),
+            terms.not_after.into(),
+            u64::from(count).into(),
+        ],
+    }
+}
+
+pub(super) fn inspect(key: &Bytes) -> Invocation {
+    Invocation { script: &INSPECT, keys: 1, args: vec![key.into()] }
+}
