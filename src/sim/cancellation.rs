@@ -86,7 +86,7 @@ async fn an_acquisition_cut_at_any_ms_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_cut_at_any_ms_leaves_nothing_and_the_outer_hold_alone() {
     let world = World::new();
-    for kind in KINDS {
+    for kind in KINDS.iter().filter(|kind| kind.name != "plain") {
         re_enter_and_cut(&world, kind).await;
     }
 }
