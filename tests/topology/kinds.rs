@@ -163,6 +163,7 @@ impl<'a> Case<'a> {
         let what = self.what("force_unlock");
         let locks = match self.kind {
             Fair | NonReentrantFair => vec![client.fair_lock(&self.name)],
+            Plain => vec![client.plain_lock(&self.name)],
             Read => vec![client.read_write_lock(&self.name).read_lock().clone()],
             Write => vec![client.read_write_lock(&self.name).write_lock().clone()],
             Multi => vec![
