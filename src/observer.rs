@@ -181,7 +181,7 @@ impl Observed {
 
 /// Whether an observer, or a subscriber of `tracing`, is interested in acquisitions and holds.
 pub(crate) fn is_observed(observed: Option<&Observed>) -> bool {
-    observed.is_some() || span_enabled!(Level::DEBUG)
+    observed.is_some() || span_enabled!(target: "redisson_lock", Level::DEBUG)
 }
 
 impl fmt::Debug for Observed {

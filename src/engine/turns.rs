@@ -68,7 +68,7 @@ impl Turns {
     pub(crate) fn begin(&self) {
         let Some(seen) = &self.0 else { return };
         let (lock, kind, holder) = seen.names();
-        let span = debug_span!("hold", lock, kind = kind.as_str(), holder, end = field::Empty);
+        let span = debug_span!(target: "redisson_lock", "hold", lock, kind = kind.as_str(), holder, end = field::Empty);
         let begun = Instant::now();
         // Told before there is a turn to be ended, so that no end is told first.
         seen.tell(|observer| observer.hold_begun(&HoldBegun { lock, kind, holder }));

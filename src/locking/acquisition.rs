@@ -42,7 +42,7 @@ impl Acquisition {
         let lock = names::text(key);
         let (holder, outcome) = (field::Empty, field::Empty);
         Self {
-            span: debug_span!("acquire", lock, kind = kind.as_str(), holder, outcome),
+            span: debug_span!(target: "redisson_lock", "acquire", lock, kind = kind.as_str(), holder, outcome),
             observed: observed.cloned(),
             key: key.clone(),
             kind,
