@@ -47,6 +47,11 @@ pub(crate) struct Tenure<'a> {
 }
 
 impl Tenure<'_> {
+    /// When it was granted: old data may have brought it back since.
+    pub(crate) fn granted(&self) -> Nanos {
+        self.leases.first().map_or(self.span.from, |(at, _)| *at)
+    }
+
     /// When the lease would have ended that it had at a moment.
     fn lease(&self, at: Nanos) -> Nanos {
         let set = self.leases.partition_point(|(when, _)| *when <= at);

@@ -62,7 +62,7 @@ impl<'r, 'a> Court<'r, 'a> {
     /// A grant happens while its process asks.
     fn asked_for(&mut self, group: &Group<'r, 'a>) {
         let (guard, place) = (group.guards[0], group.place);
-        let (at, error) = (group.tenure.span.from, self.bounds.clock_error);
+        let (at, error) = (group.tenure.granted(), self.bounds.clock_error);
         let span = Span { from: at.saturating_sub(error), to: at.saturating_add(error) };
         // A server of a majority may answer when the others have been enough.
         let joins = guard.rule == Rule::Majority && span.to >= guard.invoked;

@@ -527,6 +527,26 @@ fn c5_what_old_data_bring_back_is_released() {
 }
 
 #[test]
+fn c5_what_old_data_bring_back_is_no_grant() {
+    let story = |granted: &str| {
+        let both = |server: &str| {
+            format!("{granted} {server} grants a:1\n {granted} {server} grants a:1 of barn")
+        };
+        old_data(
+            &format!(
+                "10 a asks 1 shop,barn all\n {}\n {}\n 12 a has 1\n 20 server removes a:1 by eviction",
+                both("server"),
+                both("heir")
+            ),
+            "50 a unlocks 1\n 51 heir releases a:1\n 51 heir releases a:1 of barn\n 52 a unlocked 1",
+        )
+    };
+    assert_eq!(found(&story("11")), NOTHING);
+    let unasked = "C5 broken at 9 for 0";
+    assert_eq!(found(&story("9")), [unasked, unasked]);
+}
+
+#[test]
 fn c6_a_line_goes_on_on_the_next_master() {
     let stands = "10 a asks 1 fair shop\n 11 server pushes a:1\n 11 heir pushes a:1";
     let taken =
