@@ -53,9 +53,14 @@ pub(crate) fn announcement(client: &str) -> String {
 
 /// The key that lives as long as one read hold. Redisson numbers the re-entries from this one on.
 pub(crate) fn read_timeout(name: &str, holder: &str) -> String {
+    format!("{}{holder}:rwlock_timeout:1", read_timeouts(name))
+}
+
+/// What the keys of a lock's read holds begin with.
+pub(crate) fn read_timeouts(name: &str) -> String {
     match name.contains('{') {
-        true => format!("{name}:{holder}:rwlock_timeout:1"),
-        false => format!("{{{name}}}:{holder}:rwlock_timeout:1"),
+        true => format!("{name}:"),
+        false => format!("{{{name}}}:"),
     }
 }
 

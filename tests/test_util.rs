@@ -379,6 +379,46 @@ async fn a_server_that_refuses_is_told_by_the_kind_of_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_that_concerns_no_request_holds_no_other_back() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    let guard = client.lock("l").lock().await.unwrap();
+    // A release needs no memory.
+    server.fail_next(Refusal::OutOfMemory);
+    server.fail_next(Refusal::ReadOnly);
+    let begun = Instant::now();
+    guard.unlock().await.unwrap();
+    assert!(!begun.elapsed().is_zero(), "it was sent once");
+    let begun = Instant::now();
+    client.lock("l").try_lock().await.unwrap().expect("it is free").unlock().await.unwrap();
+    assert!(!begun.elapsed().is_zero(), "it was sent once");
+    end(&server, [client]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_replies_and_messages_can_be_lost_and_once_more() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    for _ in 0..2 {
+        server.lose_replies(u32::MAX);
+        server.lose_messages(u32::MAX);
+        let error = client.lock("l").try_lock().await.unwrap_err();
+        assert!(matches!(error, Error::Redis(_)), "{error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_named_lock_is_taken_away() {
+    let server = TestServer::new();
+    let _reader = server.hold_read("a:{x}");
+    let keys = server.keys();
+    assert!(!server.take_away("a"));
+    assert_eq!(server.keys(), keys);
+    assert!(server.take_away("a:{x}"));
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_clock_of_the_server_can_be_set_ahead() {
     let server = TestServer::new();
     let client = server.client().await.unwrap();

@@ -203,10 +203,10 @@ impl TestServer {
     pub fn take_away(&self, name: impl AsRef<str>) -> bool {
         let name = name.as_ref();
         self.host.with(|state| {
+            let read_holds = names::read_timeouts(name);
             let is_read_hold = |key: &Vec<u8>| {
                 let key = String::from_utf8_lossy(key);
-                let rest = [format!("{{{name}}}:"), format!("{name}:")];
-                rest.iter().any(|start| key.starts_with(start)) && key.contains(":rwlock_timeout:")
+                key.starts_with(&read_holds) && key.contains(":rwlock_timeout:")
             };
             let keys: Vec<_> = state.redis.look_at_all().into_keys().filter(is_read_hold).collect();
             for key in keys {

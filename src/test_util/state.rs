@@ -120,17 +120,16 @@ impl State {
         if !matches!(&name[..], b"eval" | b"evalsha") {
             return Some(self.redis.command(words));
         }
-        let failure = self.failing.front().copied();
-        if let Some(failure) = failure {
-            self.redis.refuse(failure);
-        }
+        self.failing.iter().for_each(|failure| self.redis.refuse(*failure));
         let said = self.redis.command(words);
-        if let Some(failure) = failure {
-            if !self.refused.contains(&failure) {
-                self.redis.accept(failure);
-            }
-            if matches!(&said, Said::Error(text) if text.starts_with(failure.code())) {
-                self.failing.pop_front();
+        for failure in self.failing.iter().filter(|failure| !self.refused.contains(failure)) {
+            self.redis.accept(*failure);
+        }
+        if let Said::Error(text) = &said {
+            // One of those that concern it.
+            let concerns = |failure: &Refusal| text.starts_with(failure.code());
+            if let Some(first) = self.failing.iter().position(concerns) {
+                self.failing.remove(first);
             }
         }
         // The client sends the script itself then.
@@ -291,11 +290,11 @@ impl State {
     }
 
     pub(super) fn lose_replies(&mut self, count: u32) {
-        self.lost_replies += count;
+        self.lost_replies = self.lost_replies.saturating_add(count);
     }
 
     pub(super) fn lose_messages(&mut self, count: u32) {
-        self.lost_messages += count;
+        self.lost_messages = self.lost_messages.saturating_add(count);
     }
 }
 
