@@ -122,7 +122,7 @@ impl<'a> Attempt<'a> {
     /// attempt may not be polled.
     pub(crate) fn swap_from(&mut self, mut source: Baton) {
         sometimes!("a hold is swapped");
-        source.unwatch();
+        source.swapping();
         self.lock.handoff.swapping();
         self.source = Some(source);
     }

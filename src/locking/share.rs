@@ -173,11 +173,11 @@ impl Baton {
         self.0.as_ref().expect("taken last")
     }
 
-    /// Ends the renewals for this value: the hold is to be swapped for another one.
-    pub(crate) fn unwatch(&mut self) {
-        if let Some(stake) = &mut self.0
-            && std::mem::take(&mut stake.watched)
-        {
+    /// The hold is to be swapped for another one. It is not renewed for this value meanwhile.
+    pub(crate) fn swapping(&mut self) {
+        let Some(stake) = &mut self.0 else { return };
+        stake.hold.lease.leave();
+        if std::mem::take(&mut stake.watched) {
             stake.hold.lease.unwatch();
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{
     pin::{Pin, pin},
+    sync::Mutex,
     time::Duration,
 };
 
@@ -12,7 +13,10 @@ use tokio::{
 };
 
 use super::{Fault, LOCK, Sim, World};
-use crate::{Error, Lock, LockGuard, Owner};
+use crate::{
+    Error, Lock, LockGuard, Owner,
+    observer::{HoldEnd, HoldEnded, Observer},
+};
 
 /// So long nobody waits for one who is not polled.
 const SOON: Duration = Duration::from_secs(5);
@@ -178,6 +182,27 @@ async fn a_hold_that_a_waiter_swaps_is_not_renewed_when_nobody_polls_it() {
     assert_eq!(sim.network.calls(), calls, "the lock would be kept for ever");
     drop(alone);
     assert!(sim.left().await.is_empty());
+}
+
+/// Its last caller has released it, and was told so.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_a_waiter_swaps_is_not_lost_when_nobody_polls_it() {
+    static ENDS: Mutex<Vec<HoldEnd>> = Mutex::new(Vec::new());
+    struct Ends;
+    impl Observer for Ends {
+        fn hold_ended(&self, hold: &HoldEnded<'_>) {
+            ENDS.lock().unwrap().push(hold.end);
+        }
+    }
+    let sim = Sim::with(&World::new(), |config| config.observer(Ends)).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let alone = left_alone_with_a_hold(&sim, &lock, &mut me).await;
+    sleep(Duration::from_secs(31)).await;
+    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::NotReleased]);
+    drop(alone);
+    assert!(sim.left().await.is_empty());
+    assert_eq!(ENDS.lock().unwrap().len(), 1, "a turn ends once");
 }
 
 #[tokio::test(start_paused = true)]

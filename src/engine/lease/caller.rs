@@ -7,6 +7,16 @@ use tokio::time::Instant;
 use super::{Lease, held::Held, trust};
 
 impl Lease {
+    /// Whether a guard of the hold is left.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.shares.load(Ordering::Relaxed) > 0
+    }
+
+    /// Its caller has released it, and was told so. That it is not swapped in time is no loss.
+    pub(crate) fn leave(&self) {
+        self.state().is_left = true;
+    }
+
     /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
     /// longer than requested. If it is not renewed, it must not be much shorter either. A caller that
     /// it suits holds it from now on.
@@ -19,6 +29,7 @@ impl Lease {
         let suits = state.loss.is_none() && left >= least && longest_left <= lease;
         if suits {
             state.held = Held::since(now);
+            state.is_left = false;
         }
         suits
     }
@@ -41,11 +52,45 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
-    use crate::engine::lease::{
-        held::LONGEST_NOTE,
-        tests::{LEASE, lease},
+    use crate::{
+        engine::{
+            lease::{
+                held::LONGEST_NOTE,
+                tests::{LEASE, lease},
+            },
+            turns::Turns,
+        },
+        error::Loss,
+        observer::{HoldEnd, HoldEnded, LockKind, Observed, Observer},
     };
+
+    #[derive(Clone, Default)]
+    struct Ends(Arc<Mutex<Vec<HoldEnd>>>);
+
+    impl Observer for Ends {
+        fn hold_ended(&self, hold: &HoldEnded<'_>) {
+            self.0.lock().unwrap().push(hold.end);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_to_be_swapped_is_no_loss_until_a_caller_has_it_again() {
+        for (again, end) in [(false, HoldEnd::NotReleased), (true, HoldEnd::Lost(Loss::Expired))] {
+            let (mut lease, ends) = (lease(), Ends::default());
+            let observed = Observed::by(ends.clone());
+            let (key, id) = (&lease.renew.key, &lease.renew.id);
+            lease.turns = Turns::of(Some(&observed), key, LockKind::Reentrant, id);
+            lease.turns.begin();
+            lease.leave();
+            assert!(!again || lease.take_over(LEASE, true));
+            tokio::time::advance(LEASE).await;
+            assert_eq!(lease.loss(), Some(Loss::Expired));
+            assert_eq!(*ends.0.lock().unwrap(), [end]);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_hold_that_is_taken_over_begins_anew() {

@@ -9,10 +9,7 @@ mod tests;
 
 use std::{
     pin::pin,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -29,6 +26,7 @@ use crate::{
     config::whole_ms,
     determinism::select,
     error::Loss,
+    observer::HoldEnd,
     owner::HoldId,
     protocol::{Protocol, Renew, Renewed},
     sometimes::sometimes,
@@ -76,6 +74,8 @@ struct State {
     asked: Instant,
     loss: Option<Loss>,
     ended: bool,
+    /// Its caller has released it, and was told so: another one is to swap it.
+    is_left: bool,
     /// How many guards of the hold want it renewed.
     watched: u32,
     /// When the next renewal is due.
@@ -112,6 +112,7 @@ impl Lease {
                 asked: sent,
                 loss: None,
                 ended: false,
+                is_left: false,
                 watched: 0,
                 due: sent + watchdog / 3,
                 renewing: false,
@@ -181,11 +182,6 @@ impl Lease {
         self.state().watched -= 1;
     }
 
-    /// Whether a guard of the hold is left.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.shares.load(Ordering::Relaxed) > 0
-    }
-
     /// The hold is being released. From now on there are no renewals and no loss.
     pub(crate) fn end(&self) {
         self.state().ended = true;
@@ -199,14 +195,18 @@ impl Lease {
 
     /// Marks the hold as lost. Only the first reason counts.
     pub(crate) fn lose(&self, why: Loss) {
-        {
+        let is_left = {
             let mut state = self.state();
             if state.ended || state.loss.is_some() {
                 return;
             }
             state.loss = Some(why);
-        }
+            state.is_left
+        };
         self.changed.notify_waiters();
+        if is_left && why == Loss::Expired {
+            return self.turns.end(HoldEnd::NotReleased);
+        }
         let lock = String::from_utf8_lossy(&self.renew.key);
         let log = || tracing::warn!(%lock, holder = ?self.renew.id, %why, "lock lost");
         self.turns.lost(why, log);

@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use super::*;
 use crate::{config::Config, observer::LockKind, owner::Identity};
 
