@@ -6,13 +6,17 @@ use crate::{
     config::Config,
     engine::{Engine, Subscriptions},
     error::Error,
+    latch::CountDownLatch,
     lock::{FencedLock, Lock},
     locking::registry::{LockState, Registry},
     observer::LockKind,
     options::SpinBackoff,
     owner::{Identity, Owner},
+    protocol,
     read_write::ReadWriteLock,
     runtime::ClientRuntime,
+    semaphore::Semaphore,
+    waiting::counter::Counters,
     wire::{ConnectOptions, LazyTransport, RedisTransport, Transport},
 };
 
@@ -33,6 +37,8 @@ const PLAIN_BACKOFF: SpinBackoff =
 pub struct Client {
     engine: Arc<Engine>,
     registry: Arc<Registry>,
+    semaphores: Arc<Counters<protocol::semaphore::Semaphore>>,
+    latches: Arc<Counters<protocol::latch::Latch>>,
 }
 
 impl fmt::Debug for Client {
@@ -102,7 +108,12 @@ impl Client {
     }
 
     pub(crate) fn on(engine: Arc<Engine>) -> Self {
-        Self { engine, registry: Arc::default() }
+        Self {
+            engine,
+            registry: Arc::default(),
+            semaphores: Arc::default(),
+            latches: Arc::default(),
+        }
     }
 
     #[cfg(any(test, feature = "_servers"))]
@@ -236,6 +247,53 @@ impl Client {
     /// Returns the plain lock of this name, with other pauses. See [`plain_lock`](Client::plain_lock).
     pub fn plain_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
         Lock::new(self.state(LockKind::Plain, name)).with_backoff(backoff)
+    }
+
+    /// Returns the semaphore of this name, Redisson's `getSemaphore`. Does no I/O.
+    ///
+    /// A semaphore is a counter of permits. It exists once [`try_set`](Semaphore::try_set) has
+    /// created it. The key on the server is the [prefix](Config::prefix) followed by the name.
+    ///
+    /// A permit has no lease: the permits of a process that dies are gone. See
+    /// [what a semaphore does not promise](Semaphore#what-a-semaphore-does-not-promise).
+    ///
+    /// A name that cannot be used is reported by the first call, as [`Error::Invalid`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
+    /// let pool = client.semaphore("pool"); // as redisson.getSemaphore("pool")
+    /// pool.try_set(10).await?; // no effect if it exists
+    /// let permit = pool.acquire(1).await?; // waits
+    /// permit.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.semaphores.get(&self.engine, name.as_ref()))
+    }
+
+    /// Returns the count-down latch of this name, Redisson's `getCountDownLatch`. Does no I/O.
+    ///
+    /// A latch has a count, which [`try_set`](CountDownLatch::try_set) sets. Callers wait until
+    /// others have counted it down to 0.
+    ///
+    /// A name that cannot be used is reported by the first call, as [`Error::Invalid`]. In a cluster
+    /// that is any name with a `}`: Redisson builds the latch's channel from it in a way that puts it
+    /// on another slot.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
+    /// let ready = client.count_down_latch("ready"); // as redisson.getCountDownLatch("ready")
+    /// ready.try_set(3).await?; // no effect if it is set
+    /// ready.count_down().await?; // in each of three processes
+    /// ready.wait().await?; // in others
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn count_down_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(self.latches.get(&self.engine, name.as_ref()))
     }
 
     fn state(&self, kind: LockKind, name: impl AsRef<str>) -> Result<Arc<LockState>, Error> {

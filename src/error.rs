@@ -91,6 +91,21 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The same for an object that is no lock.
+    pub(crate) fn about_a(
+        self,
+        doing: &'static str,
+        what: (&'static str, &str),
+        server: &str,
+    ) -> Self {
+        match self {
+            Self::Redis(error) => Self::Redis(error.about_a(doing, Some(what), server)),
+            other => other,
+        }
+    }
+}
+
 impl From<Acknowledged> for Error {
     fn from(Acknowledged { by, needed }: Acknowledged) -> Self {
         Self::NotReplicated { acknowledged: by, needed }

@@ -272,6 +272,7 @@ mod guard;
 #[cfg(any(test, feature = "test-util"))]
 mod in_process;
 mod inspection;
+mod latch;
 mod lock;
 mod locking;
 #[cfg(feature = "metrics")]
@@ -281,11 +282,13 @@ mod names;
 pub mod observer;
 mod options;
 mod owner;
+mod permit;
 mod protocol;
 mod read_write;
 mod redis_error;
 mod run;
 mod runtime;
+mod semaphore;
 #[cfg(feature = "_servers")]
 #[doc(hidden)]
 pub mod servers;
@@ -294,6 +297,7 @@ mod sim;
 mod sometimes;
 #[cfg(feature = "test-util")]
 pub mod test_util;
+mod waiting;
 mod wire;
 
 /// Its pieces of code compile, or do not, as it says.
@@ -314,12 +318,15 @@ pub use crate::{
     fenced_guard::{FencedGuard, FencingToken},
     guard::{LockGuard, SingleGuard},
     inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},
+    latch::CountDownLatch,
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     options::{Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
+    permit::Permit,
     read_write::ReadWriteLock,
     redis_error::{RedisError, RedisErrorKind},
     run::{Guard, RunError},
+    semaphore::{AcquirePermits, Semaphore, TryAcquirePermits},
     wire::Tls,
 };

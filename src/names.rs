@@ -42,6 +42,26 @@ pub(crate) fn token(name: &str) -> String {
     tagged("redisson_lock_token", name)
 }
 
+/// The channel of a semaphore's releases.
+pub(crate) fn semaphore_channel(name: &str) -> String {
+    tagged("redisson_sc", name)
+}
+
+/// The ids of the requests that have changed a semaphore. Not Redisson's.
+pub(crate) fn semaphore_requests(name: &str) -> String {
+    tagged("redisson_lock_requests", name)
+}
+
+/// The channel of a latch. Redisson puts every name in braces here.
+pub(crate) fn latch_channel(name: &str) -> String {
+    format!("redisson_countdownlatch__channel__{{{name}}}")
+}
+
+/// The ids of the requests that have changed a latch. Not Redisson's.
+pub(crate) fn latch_requests(name: &str) -> String {
+    format!("redisson_lock_requests:{{{name}}}")
+}
+
 /// What the names of announcements begin with.
 pub(crate) const ANNOUNCEMENTS: &str = "redisson_lock_client:";
 
@@ -84,6 +104,16 @@ mod tests {
     fn a_name_without_a_brace_is_wrapped_in_one() {
         assert_eq!(unlock_channel("order:42"), "redisson_lock__channel:{order:42}");
         assert_eq!(unlock_channel("a}b"), "redisson_lock__channel:{a}b}");
+    }
+
+    #[test]
+    fn a_latch_has_a_channel_in_braces_whatever_its_name() {
+        assert_eq!(semaphore_channel("pool"), "redisson_sc:{pool}");
+        assert_eq!(semaphore_channel("{a}b"), "redisson_sc:{a}b");
+        assert_eq!(semaphore_requests("pool"), "redisson_lock_requests:{pool}");
+        assert_eq!(latch_channel("ready"), "redisson_countdownlatch__channel__{ready}");
+        assert_eq!(latch_channel("{a}b"), "redisson_countdownlatch__channel__{{a}b}");
+        assert_eq!(latch_requests("a{b"), "redisson_lock_requests:{a{b}");
     }
 
     #[test]

@@ -91,7 +91,8 @@ struct Inner {
 /// The operation during which the error occurred.
 struct About {
     doing: &'static str,
-    lock: Option<Box<str>>,
+    /// What it was done to, and its name.
+    object: Option<(&'static str, Box<str>)>,
     server: Box<str>,
 }
 
@@ -135,12 +136,22 @@ impl RedisError {
     }
 
     /// Adds what was being done, to which lock, on which server. The first context wins.
-    pub(crate) fn about(mut self, doing: &'static str, lock: Option<&str>, server: &str) -> Self {
+    pub(crate) fn about(self, doing: &'static str, lock: Option<&str>, server: &str) -> Self {
+        self.about_a(doing, lock.map(|lock| ("lock", lock)), server)
+    }
+
+    /// The same for an object that may be no lock.
+    pub(crate) fn about_a(
+        mut self,
+        doing: &'static str,
+        object: Option<(&'static str, &str)>,
+        server: &str,
+    ) -> Self {
         if self.0.about.is_none() {
-            let lock = lock.map(Into::into);
+            let object = object.map(|(what, name)| (what, name.into()));
             // Database 0 is the default, and is not shown.
             let server = server.strip_suffix("/0").unwrap_or(server).replacen("/0?", "?", 1).into();
-            Arc::make_mut(&mut self.0).about = Some(Arc::new(About { doing, lock, server }));
+            Arc::make_mut(&mut self.0).about = Some(Arc::new(About { doing, object, server }));
         }
         self
     }
@@ -162,8 +173,8 @@ impl fmt::Display for RedisError {
         let Inner { text, about, .. } = &*self.0;
         let Some(about) = about else { return write!(f, "redis: {text}") };
         f.write_str(about.doing)?;
-        if let Some(lock) = &about.lock {
-            write!(f, " lock {lock:?}")?;
+        if let Some((what, name)) = &about.object {
+            write!(f, " {what} {name:?}")?;
         }
         write!(f, ": redis at {}: {text}", about.server)
     }

@@ -55,6 +55,8 @@ mod counters {
         "all: gives back",
         "circuit breaker: opens",
         "re-entry: its owner had released it",
+        "a counted request goes on in the background",
+        "withdrawn: it had been granted",
     ];
 
     pub(crate) fn taken(branch: &'static str) {

@@ -1,4 +1,4 @@
-//! The kinds of lock: scripts, keys and channels, and the meaning of the replies.
+//! The kinds of lock, the semaphore and the latch: scripts, keys and channels, and the meaning of the replies.
 //!
 //! Pure: nothing here waits or knows a connection. A new kind is one more file here that implements
 //! [`Protocol`], one more folder in `lua/`, and one more entry in [`kind`].
@@ -17,11 +17,14 @@ mod fair;
 mod fenced;
 mod hash;
 mod kind;
+pub(crate) mod latch;
 mod plain;
 mod read_write;
 mod reentrant;
 mod renewals;
 mod replies;
+mod request;
+pub(crate) mod semaphore;
 
 pub(crate) use self::{
     args::{ScriptArgs, Wish},
@@ -33,4 +36,5 @@ pub(crate) use self::{
         AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, extended, forced,
         inspected, reentered, released, renewed, token,
     },
+    request::{Countable, RequestArgs},
 };

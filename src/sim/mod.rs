@@ -7,6 +7,7 @@ mod all;
 mod bounds;
 mod cancellation;
 mod combined;
+mod counters;
 mod fuzz;
 mod handoff;
 mod lost_replies;

@@ -1,6 +1,6 @@
 //! The kinds of lock, and the scenarios that they share.
 
-use harness::{Lang, lock_channel, read_write_channel};
+use harness::{Lang, latch_channel, lock_channel, read_write_channel, semaphore_channel};
 
 /// A kind of lock, as `PEER.md` names it. A new kind is a variant here and a place in the lists below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub(crate) enum Kind {
     NonReentrant,
     NonReentrantFair,
     Spin,
+    /// No lock: permits without owners.
+    Semaphore,
+    /// No lock: a count that others wait for.
+    Latch,
     /// All of three plain locks.
     Multi,
     /// More than half of three plain locks.
@@ -77,6 +81,8 @@ pub(crate) const NON_REENTRANT: &[Kind] = &[Kind::NonReentrant, Kind::NonReentra
 pub(crate) const SPIN: &[Kind] = &[Kind::Spin];
 /// Made of several plain locks.
 pub(crate) const SEVERAL: &[Kind] = &[Kind::Multi, Kind::Majority];
+pub(crate) const SEMAPHORE: &[Kind] = &[Kind::Semaphore];
+pub(crate) const LATCH: &[Kind] = &[Kind::Latch];
 pub(crate) const MULTI: &[Kind] = &[Kind::Multi];
 pub(crate) const MAJORITY: &[Kind] = &[Kind::Majority];
 
@@ -91,6 +97,8 @@ impl Kind {
             Self::NonReentrant => "non_reentrant",
             Self::NonReentrantFair => "non_reentrant_fair",
             Self::Spin => "spin",
+            Self::Semaphore => "semaphore",
+            Self::Latch => "latch",
             Self::Multi => "multi",
             Self::Majority => "majority",
         }
@@ -100,6 +108,8 @@ impl Kind {
     pub(crate) fn channel(self, name: &str) -> String {
         match self {
             Self::Read | Self::Write => read_write_channel(name),
+            Self::Semaphore => semaphore_channel(name),
+            Self::Latch => latch_channel(name),
             _ => lock_channel(name),
         }
     }

@@ -20,6 +20,7 @@ mod fenced;
 mod holds;
 mod in_process;
 mod kind;
+mod latch;
 mod leases;
 mod mix;
 mod multi;
@@ -29,6 +30,7 @@ mod pair;
 mod read_write;
 mod running;
 mod scenario;
+mod semaphore;
 mod shared;
 mod spin;
 mod topology;
@@ -94,6 +96,8 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         fenced::SCENARIOS,
         non_reentrant::SCENARIOS,
         spin::SCENARIOS,
+        semaphore::SCENARIOS,
+        latch::SCENARIOS,
         multi::SCENARIOS,
     ]
     .into_iter()

@@ -41,6 +41,14 @@ const EVERYWHERE: &[&str] = &[
     "the_counter_outlives_the_lock_for_ever",
     "a_re_entry_is_refused_and_changes_nothing",
     "a_spin_lock_and_a_plain_lock_of_one_name_are_one_lock",
+    "the_bytes_and_messages_of_a_semaphore_are_the_same",
+    "no_more_permits_are_out_than_there_are",
+    "a_waiter_for_permits_is_woken_by_a_release",
+    "a_waiter_for_permits_is_granted_within_its_time_or_refused_when_it_is_over",
+    "waiters_for_permits_are_served_in_fifty_turns_to_and_fro",
+    "the_bytes_and_messages_of_a_latch_are_the_same",
+    "all_waiters_of_a_latch_are_woken_by_its_zero",
+    "a_latch_that_is_set_again_is_waited_for_again",
 ];
 
 /// What is not run on a cluster, and why.

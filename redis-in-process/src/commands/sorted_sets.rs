@@ -3,7 +3,7 @@
 use super::data::{Data, SYNTAX, not_there, range};
 use crate::keyspace::Members;
 use crate::number::{double, integer, precise};
-use crate::reply::{Answer, Reply};
+use crate::reply::{Answer, Refused, Reply};
 
 pub(super) fn zadd(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, pairs @ ..] = args else { unreachable!("its arity") };
@@ -72,6 +72,31 @@ pub(super) fn zrem(data: &mut Data, args: &[Vec<u8>]) -> Answer {
         before - members.len()
     })?;
     Ok(Reply::count(removed.unwrap_or(0)))
+}
+
+pub(super) fn zremrangebyscore(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let [key, min, max] = args else { unreachable!("its arity") };
+    let ((min, above), (max, below)) = (bound(min)?, bound(max)?);
+    let removed = data.keys.change(key, |members: &mut Members| {
+        let before = members.len();
+        members.retain(|(_, score)| {
+            let too_low = if above { *score <= min } else { *score < min };
+            let too_high = if below { *score >= max } else { *score > max };
+            too_low || too_high
+        });
+        before - members.len()
+    })?;
+    Ok(Reply::count(removed.unwrap_or(0)))
+}
+
+/// One end of a range of scores, and whether it is outside of the range.
+fn bound(text: &[u8]) -> Result<(f64, bool), Refused> {
+    let (text, outside) = match text {
+        [b'(', rest @ ..] => (rest, true),
+        _ => (text, false),
+    };
+    let number = double(text).map_err(|_| Refused::from("ERR min or max is not a float"))?;
+    Ok((number, outside))
 }
 
 pub(super) fn zscore(data: &mut Data, args: &[Vec<u8>]) -> Answer {

@@ -10,12 +10,20 @@ pub(super) fn get(data: &mut Data, args: &[Vec<u8>]) -> Answer {
 }
 
 pub(super) fn incr(data: &mut Data, args: &[Vec<u8>]) -> Answer {
-    let key = &args[0];
+    add(data, &args[0], 1)
+}
+
+pub(super) fn incrby(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let by = integer(&args[1])?;
+    add(data, &args[0], by)
+}
+
+fn add(data: &mut Data, key: &[u8], by: i64) -> Answer {
     let Some(text) = data.keys.string(key)? else {
-        data.keys.insert(key, Value::String(b"1".to_vec()), None);
-        return Ok(Reply::Int(1));
+        data.keys.insert(key, Value::String(by.to_string().into()), None);
+        return Ok(Reply::Int(by));
     };
-    let number = integer(text)?.checked_add(1).ok_or(OVERFLOW)?;
+    let number = integer(text)?.checked_add(by).ok_or(OVERFLOW)?;
     *text = number.to_string().into();
     Ok(Reply::Int(number))
 }

@@ -11,11 +11,14 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// Redisson's own, with a TTL. Redisson removes it behind its unlock, unless it is killed or cut off before. This crate has none.
 const LATCH: &str = "redisson_unlock_latch:";
 
+/// This crate's own, with a TTL: the ids of the last requests to a semaphore or a latch.
+const REQUESTS: &str = "redisson_lock_requests:";
+
 /// Where sentinels talk to each other.
 const SENTINELS: &str = "__sentinel__:hello";
 
-/// No key in any database and no channel with a listener, now or within three seconds. A latch of Redisson's unlock may be
-/// left if it has a TTL.
+/// No key in any database and no channel with a listener, now or within three seconds. A latch of Redisson's unlock, and the
+/// ids of requests, may be left if they have a TTL.
 ///
 /// # Panics
 /// When something is left; the message says what.
@@ -55,7 +58,8 @@ pub async fn assert_nothing_left_where(servers: &dyn Servers, ours: impl Fn(&str
 fn leftovers(inspector: &Inspector, ours: impl Fn(&str) -> bool) -> Vec<String> {
     let keys = inspector.keys().into_iter().filter(|key| ours(key)).filter_map(|key| {
         let ttl = inspector.pttl(&key);
-        let ends_by_itself = key.starts_with(LATCH) && ttl != -1;
+        let may_end_by_itself = key.starts_with(LATCH) || key.starts_with(REQUESTS);
+        let ends_by_itself = may_end_by_itself && ttl != -1;
         (!ends_by_itself).then(|| format!("key {key:?} with {ttl} ms to live"))
     });
     let left = |channel: &String| channel != SENTINELS && ours(channel);

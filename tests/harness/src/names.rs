@@ -32,6 +32,16 @@ pub fn read_hold_key(name: &str, holder: &str, n: u64) -> String {
     format!("{name}:{holder}:rwlock_timeout:{n}")
 }
 
+/// The channel of a semaphore of this name.
+pub fn semaphore_channel(name: &str) -> String {
+    tagged("redisson_sc", name)
+}
+
+/// The channel of a count-down latch of this name.
+pub fn latch_channel(name: &str) -> String {
+    format!("redisson_countdownlatch__channel__{{{name}}}")
+}
+
 fn tagged(prefix: &str, name: &str) -> String {
     if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
 }

@@ -189,6 +189,21 @@ impl Party {
         }
     }
 
+    /// Does this with so many permits, or with a count of so many; gives what came of it.
+    pub async fn with(&self, op: &str, n: i64) -> Value {
+        self.expect(op, json!({ "n": n })).await.value
+    }
+
+    /// Begins to take so many permits.
+    pub fn start_acquire(&self, n: i64) -> Pending {
+        self.start("lock", json!({ "n": n }))
+    }
+
+    /// The same, for so long.
+    pub fn start_try_acquire(&self, n: i64, wait: Duration) -> Pending {
+        self.start("try_lock", json!({ "n": n, "wait_ms": millis(wait) })).longer_by(wait)
+    }
+
     /// Runs a [`Load`] in this party's process.
     pub async fn run(&self, load: &Load) -> LoadReport {
         let fields = serde_json::to_value(load).expect("a load as JSON");

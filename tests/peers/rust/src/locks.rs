@@ -66,6 +66,9 @@ impl AnyLock {
             Kind::ReadWrite | Kind::None => {
                 return Err(Failure::invalid("this kind is for loops"));
             }
+            Kind::Semaphore | Kind::Latch => {
+                return Err(Failure::invalid("this kind is no lock"));
+            }
         })
     }
 

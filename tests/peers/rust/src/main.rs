@@ -13,6 +13,7 @@ mod owner;
 mod peer;
 mod request;
 mod room;
+mod synchronizers;
 mod traffic;
 
 use std::io;

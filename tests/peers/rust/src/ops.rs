@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use redisson_lock::{Access, Client, Error, Inspection, Loss, Owner, Remaining};
+use redisson_lock::{Access, Client, Error, Inspection, Loss, Owner, Permit, Remaining};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::answers::{Code, Failure};
 use crate::locks::{AnyGuard, AnyLock, Terms};
 use crate::request::{Kind, Op, Request, missing};
+use crate::synchronizers;
 
 /// One owner's side: who it is, and what it holds.
 #[derive(Debug)]
@@ -17,15 +18,26 @@ pub(crate) struct Thread {
     owner: Owner,
     /// The newest guard last.
     guards: HashMap<(Kind, Vec<String>), Vec<AnyGuard>>,
+    permits: HashMap<String, Vec<Permit>>,
 }
 
 impl Thread {
     pub(crate) fn new(client: Client) -> Self {
-        Self { owner: client.owner(), client, guards: HashMap::new() }
+        Self { owner: client.owner(), client, guards: HashMap::new(), permits: HashMap::new() }
     }
 
     /// Takes a lock. May be dropped at any time.
     pub(crate) async fn acquire(&mut self, request: &Request) -> Result<Value, Failure> {
+        match request.kind {
+            Kind::Semaphore => {
+                let permit = synchronizers::acquire(&self.client, request).await?;
+                let granted = permit.is_some();
+                self.permits.entry(request.name()?.to_owned()).or_default().extend(permit);
+                return Ok(granted.into());
+            }
+            Kind::Latch => return synchronizers::wait(&self.client, request).await,
+            _ => {}
+        }
         let lock = AnyLock::of(&self.client, request)?;
         let guard = lock.acquire(Some(&mut self.owner), Terms::of(request)).await?;
         let answer = match &guard {
@@ -40,6 +52,10 @@ impl Thread {
     /// All that is no acquisition.
     pub(crate) async fn perform(&mut self, request: &Request) -> Result<Value, Failure> {
         match request.op {
+            Op::Unlock if request.kind == Kind::Semaphore => {
+                let mine = self.permits.entry(request.name()?.to_owned()).or_default();
+                synchronizers::release(&self.client, request, mine).await
+            }
             Op::Unlock => {
                 let guard =
                     self.guards.get_mut(&key(request)?).and_then(Vec::pop).ok_or_else(not_held)?;
@@ -91,6 +107,9 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         Op::RemainingMs => millis(AnyLock::of(client, request)?.remaining().await?).into(),
         Op::Inspect => inspection(&AnyLock::of(client, request)?.inspect().await?),
         Op::Token => AnyLock::of(client, request)?.token().await?,
+        Op::Set | Op::Count | Op::CountDown | Op::Add | Op::Drain => {
+            synchronizers::ask(client, request).await?
+        }
         Op::Lock
         | Op::TryLock
         | Op::Cancel

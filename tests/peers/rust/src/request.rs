@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) until: Option<u64>,
     write_percent: Option<u8>,
     room: Option<String>,
+    /// Permits, or the count of a latch.
+    n: Option<i64>,
     /// Of traffic.
     pub(crate) plan: Option<Value>,
 }
@@ -48,6 +50,12 @@ pub(crate) enum Op {
     HoldCount,
     RemainingMs,
     Token,
+    /// Of a semaphore or a latch, as the next four.
+    Set,
+    Count,
+    CountDown,
+    Add,
+    Drain,
     Lost,
     Inspect,
     Loop,
@@ -71,6 +79,8 @@ pub(crate) enum Kind {
     NonReentrantFair,
     Spin,
     Plain,
+    Semaphore,
+    Latch,
     /// All of several plain locks.
     Multi,
     /// More than half of several plain locks.
@@ -138,6 +148,11 @@ impl Request {
 
     pub(crate) fn wait(&self) -> Option<Duration> {
         self.wait_ms.map(Duration::from_millis)
+    }
+
+    /// How many permits, or how large a count: 1 if not said.
+    pub(crate) fn n<N: TryFrom<i64>>(&self) -> Result<N, Failure> {
+        self.n.unwrap_or(1).try_into().map_err(|_| Failure::invalid("n is out of range"))
     }
 
     pub(crate) fn owners(&self) -> Result<usize, Failure> {

@@ -9,6 +9,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -32,6 +33,7 @@ final class Peer {
     private final Answers answers;
     private final Locks locks;
     private final Operations operations;
+    private final Synchronizers synchronizers;
     private final Traffic traffic;
     private final Map<String, Owner> owners = new ConcurrentHashMap<>();
     private final Map<Loop, Boolean> loops = new ConcurrentHashMap<>();
@@ -45,6 +47,7 @@ final class Peer {
         this.answers = answers;
         this.locks = new Locks(client);
         this.operations = new Operations(client);
+        this.synchronizers = new Synchronizers(client);
         this.traffic = new Traffic(client);
     }
 
@@ -94,9 +97,16 @@ final class Peer {
     private void acquire(Request request, Owner owner) {
         Acquisition acquisition = owner.newAcquisition();
         owner.run(() -> {
-            ErrorCode error = answer(request, () -> acquisition.run(() -> Operations.acquire(request, owner.get(request))));
+            ErrorCode error = answer(request, () -> acquisition.run(() -> acquireNow(request, owner)));
             acquisition.end().complete(error == ErrorCode.CANCELLED);
         });
+    }
+
+    private Object acquireNow(Request request, Owner owner) throws InterruptedException {
+        if (Synchronizers.areMeantBy(request)) {
+            return synchronizers.acquire(request);
+        }
+        return Operations.acquire(request, owner.get(request));
     }
 
     /** Answered after the acquisitions it drops, when it is known whether the lock was granted first. */
@@ -124,12 +134,17 @@ final class Peer {
     }
 
     private void perform(Request request) {
-        if (request.owner().isPresent()) {
-            Owner owner = owner(request);
-            owner.run(() -> answer(request, () -> operations.perform(request, owner)));
-        } else {
-            anyThread.execute(() -> answer(request, () -> operations.perform(request, this::freshLock)));
+        Optional<Owner> owner = request.owner().map(name -> owner(request));
+        LockSource source = owner.isPresent() ? owner.get() : this::freshLock;
+        Runnable task = () -> answer(request, () -> performNow(request, source));
+        owner.ifPresentOrElse(one -> one.run(task), () -> anyThread.execute(task));
+    }
+
+    private Object performNow(Request request, LockSource source) {
+        if (Synchronizers.areMeantBy(request)) {
+            return synchronizers.perform(request);
         }
+        return operations.perform(request, source);
     }
 
     private void close(Request request) {

@@ -1,0 +1,43 @@
+-- Create a latch with a count.
+--
+-- KEYS[1]  latch: its count
+-- KEYS[2]  requests: ids of requests that took effect, with the server time in ms
+--          until which they are kept
+-- ARGV[1]  request id
+-- ARGV[2]  count, at least 1
+-- ARGV[3]  not-after: server time in ms past which this copy does nothing
+-- ARGV[4]  how long to keep the request id, ms
+-- ARGV[5]  channel
+-- ARGV[6]  publish command: publish or spublish
+-- ARGV[7...] ids of earlier requests of which no copy is under way any more
+--
+-- Returns  1: done, by this copy or by an earlier one
+--          0: there is a latch already
+--          {now}: this copy came too late; the server's time in ms
+--
+-- Repeat   safe: a copy that finds its id gets the same answer
+if redis.call('zscore', KEYS[2], ARGV[1]) then
+  return 1
+end
+if redis.call('exists', KEYS[1]) == 1 then
+  return 0
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
+-- refused for a missing right: nothing may stay
+local set = redis.pcall('set', KEYS[1], ARGV[2])
+if set.err then
+  redis.call('zrem', KEYS[2], ARGV[1])
+  return set
+end
+redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+if ARGV[7] then
+  redis.call('zrem', KEYS[2], unpack(ARGV, 7))
+end
+redis.call('pexpire', KEYS[2], ARGV[4])
+redis.call(ARGV[6], ARGV[5], '1')
+return 1

@@ -1,0 +1,43 @@
+-- Take permits if there are enough of them.
+--
+-- KEYS[1]  semaphore: the number of free permits
+-- KEYS[2]  requests: ids of requests that took effect, with the server time in ms
+--          until which they are kept; a withdrawn request has minus that time
+-- ARGV[1]  request id
+-- ARGV[2]  number of permits, at least 1
+-- ARGV[3]  not-after: server time in ms past which this copy does nothing
+-- ARGV[4]  how long to keep the request id, ms
+-- ARGV[5...] ids of earlier requests of which no copy is under way any more
+--
+-- Returns  {1, n}: granted; n permits are free now
+--          {0, n}: refused; n permits are free
+--          {now}: this copy came too late; the server's time in ms
+--
+-- Repeat   safe: a copy that finds its id gets the same answer; one that finds
+--          its id withdrawn takes nothing
+local known = redis.call('zscore', KEYS[2], ARGV[1])
+local free = redis.call('get', KEYS[1])
+if known and tonumber(known) > 0 then
+  return {1, tonumber(free or '0')}
+end
+if known or not free or tonumber(free) < tonumber(ARGV[2]) then
+  return {0, tonumber(free or '0')}
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
+-- refused for a missing right or a value that is no integer: nothing may stay
+local left = redis.pcall('incrby', KEYS[1], '-' .. ARGV[2])
+if type(left) == 'table' then
+  redis.call('zrem', KEYS[2], ARGV[1])
+  return left
+end
+redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+if ARGV[5] then
+  redis.call('zrem', KEYS[2], unpack(ARGV, 5))
+end
+redis.call('pexpire', KEYS[2], ARGV[4])
+return {1, left}

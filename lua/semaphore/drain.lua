@@ -1,0 +1,43 @@
+-- Take all free permits, if there are as many as the caller expects.
+--
+-- KEYS[1]  semaphore: the number of free permits
+-- KEYS[2]  requests: see acquire
+-- ARGV[1]  request id
+-- ARGV[2]  number of permits that the caller expects; may be negative
+-- ARGV[3]  not-after: server time in ms past which this copy does nothing
+-- ARGV[4]  how long to keep the request id, ms
+-- ARGV[5...] ids of earlier requests of which no copy is under way any more
+--
+-- Returns  {1, n}: done; n permits are free now
+--          {0, n}: nothing was done; n permits are free
+--          {now}: this copy came too late; the server's time in ms
+--
+-- Repeat   safe: a copy that finds its id gets the same answer
+local free = redis.call('get', KEYS[1])
+if redis.call('zscore', KEYS[2], ARGV[1]) then
+  return {1, tonumber(free or '0')}
+end
+if (free or '0') ~= ARGV[2] then
+  return {0, tonumber(free or '0')}
+end
+if ARGV[2] == '0' then
+  return {1, 0}
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[3]) then
+  return {now}
+end
+redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
+-- by a difference, which keeps the key's TTL
+local left = redis.pcall('incrby', KEYS[1], string.format('%.0f', -ARGV[2]))
+if type(left) == 'table' then
+  redis.call('zrem', KEYS[2], ARGV[1])
+  return left
+end
+redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+if ARGV[5] then
+  redis.call('zrem', KEYS[2], unpack(ARGV, 5))
+end
+redis.call('pexpire', KEYS[2], ARGV[4])
+return {1, left}

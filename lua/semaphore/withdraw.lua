@@ -1,0 +1,31 @@
+-- Withdraw an acquisition: return the permits that it took, and let no late copy
+-- of it take any.
+--
+-- KEYS[1]  semaphore: the number of free permits
+-- KEYS[2]  requests: see acquire
+-- ARGV[1]  request id of the acquisition
+-- ARGV[2]  number of its permits
+-- ARGV[3]  how long to keep the request id, ms
+-- ARGV[4]  channel
+-- ARGV[5]  publish command: publish or spublish
+--
+-- Returns  1: it had taken permits, which are free now
+--          0: it had not, or was withdrawn before
+--
+-- Repeat   safe: a second copy finds the id withdrawn
+local known = redis.call('zscore', KEYS[2], ARGV[1])
+if known and tonumber(known) < 0 then
+  return 0
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('zadd', KEYS[2], string.format('%.0f', -now - ARGV[3]), ARGV[1])
+redis.call('pexpire', KEYS[2], ARGV[3])
+if not known or redis.call('exists', KEYS[1]) == 0 then
+  return 0
+end
+local free = redis.call('incrby', KEYS[1], ARGV[2])
+if free > 0 then
+  redis.call(ARGV[5], ARGV[4], string.format('%.0f', free))
+end
+return 1

@@ -1,0 +1,159 @@
+//! [`CountDownLatch`]: the handle to a latch.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    error::Error,
+    locking::request::Bounds,
+    protocol::{RequestArgs, latch::Latch, semaphore::done},
+    waiting::{counter::Counter, gate},
+};
+
+/// Redisson counts by Java's `long`.
+const MOST: u64 = i64::MAX as u64;
+
+type Gate = Result<Arc<Counter<Latch>>, Error>;
+
+/// A handle to one count-down latch, Redisson's `RCountDownLatch`.
+/// [`Client::count_down_latch`](crate::Client::count_down_latch) makes it, without any I/O. Cheap to
+/// clone.
+///
+/// A latch is a count on the server. Callers wait until it is 0. The key is then removed, and the
+/// latch may be set again. It is shared with Redisson: key, value, channel and messages are the same.
+///
+/// A latch that was never set, was deleted, or has expired is open: nobody waits for it.
+///
+/// # Waiting
+/// A waiter asks the server, subscribes, and asks again. Then it waits for a message. It looks again
+/// by itself every 3 s, and at its deadline. A message alone ends no wait: the server is asked.
+///
+/// A latch that is set again right after its zero may be closed when a waiter looks. Do not reuse the
+/// name of a latch while callers may still wait for its zero.
+///
+/// # Exactly once
+/// Every request that changes the count has an id, which the server keeps for up to 10 min, in the
+/// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. Redisson's
+/// `countDown` is not sent again in any case.
+#[must_use = "a latch does nothing by itself: `latch.wait().await?`"]
+#[derive(Clone)]
+pub struct CountDownLatch {
+    gate: Gate,
+}
+
+impl CountDownLatch {
+    pub(crate) fn new(gate: Gate) -> Self {
+        Self { gate }
+    }
+
+    fn gate(&self) -> Result<&Arc<Counter<Latch>>, Error> {
+        let gate = self.gate.as_ref().map_err(Clone::clone)?;
+        gate.engine.check_open()?;
+        Ok(gate)
+    }
+
+    /// Sets the count of a latch that is not set, Redisson's `trySetCount`. Returns `false` if it is
+    /// set.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. It is then unknown
+    ///   whether the count was set.
+    /// - [`Error::Invalid`] when the name cannot be used, or the count is 0 or more than `i64::MAX`.
+    /// - [`Error::Closed`] when the client is closed.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before its end, it goes on in the background.
+    pub async fn try_set(&self, count: u64) -> Result<bool, Error> {
+        let gate = self.gate()?.clone();
+        if !(1..=MOST).contains(&count) {
+            let text = format!("the count is {count}, but must be between 1 and {MOST}");
+            return Err(Error::Invalid(text));
+        }
+        let set = {
+            let gate = gate.clone();
+            async move {
+                let id = gate.new_id();
+                let call = |latch: &Latch, request: &RequestArgs<'_>| latch.try_set(count, request);
+                let set = gate.change(&id, call, done).await;
+                set.map_err(|error| error.into_error(gate.name()))
+            }
+        };
+        gate.engine.janitor.finish(set).await.map_err(gate.told("setting"))
+    }
+
+    /// Lowers the count by one. At 0 the key is removed, and all waiters are woken. Does nothing to a
+    /// latch that is not set.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. The request goes on in
+    ///   the background, for about 10 min, and counts once: do not repeat it.
+    /// - [`Error::WrongKind`] when the key is no latch.
+    /// - [`Error::Invalid`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// If it is dropped before its end, it goes on in the background.
+    pub async fn count_down(&self) -> Result<(), Error> {
+        let gate = self.gate()?.clone();
+        let counted = gate.engine.janitor.finish(gate::count_down(gate.clone())).await;
+        counted.map_err(gate.told("counting down"))
+    }
+
+    /// Returns the count: 0 if the latch is not set.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::command_timeout`](crate::Config::command_timeout), or refuses.
+    /// - [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn count(&self) -> Result<u64, Error> {
+        let gate = self.gate()?;
+        let count = gate.number(gate.protocol.count()).await;
+        count.map(|count| count.max(0) as u64).map_err(gate.told("reading"))
+    }
+
+    /// Waits until the count is 0, without a bound. Returns at once if the latch is not set.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. The wait for the latch
+    ///   has no bound; the wait for the server has.
+    /// - [`Error::WrongKind`], [`Error::Invalid`].
+    /// - [`Error::Closed`] when the client is closed.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn wait(&self) -> Result<(), Error> {
+        let gate = self.gate()?;
+        let open = gate::wait(gate, Bounds::FOREVER).await;
+        open.map(drop).map_err(gate.told("waiting for"))
+    }
+
+    /// Waits until the count is 0, for this long at most: 3650 days or less. Returns `false` if the
+    /// count was above 0 to the end. At the end the server is asked once more.
+    ///
+    /// # Errors
+    /// As [`wait`](CountDownLatch::wait). [`Error::Redis`] also when the wait ends and the server has
+    /// not answered, or has failed to answer: it is then unknown whether the count is 0.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, Error> {
+        let gate = self.gate()?;
+        let open = gate::wait(gate, Bounds::of(timeout)?).await;
+        open.map_err(gate.told("waiting for"))
+    }
+}
+
+impl fmt::Debug for CountDownLatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CountDownLatch");
+        match &self.gate {
+            Ok(gate) => shown.field("name", &gate.name()),
+            Err(error) => shown.field("error", error),
+        }
+        .finish_non_exhaustive()
+    }
+}

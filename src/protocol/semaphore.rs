@@ -1,0 +1,229 @@
+//! The semaphore: a string with the number of free permits. It has no holders.
+//!
+//! A counter cannot tell a second copy of a request from a second request. The ids of requests are
+//! therefore kept for a while, in a sorted set beside it.
+
+use bytes::Bytes;
+
+use super::{
+    replies::{Timely, late, unexpected},
+    request::{Countable, RequestArgs},
+};
+use crate::{
+    names,
+    owner::HoldId,
+    wire::{Arg, Invocation, Reply, Script, WireError},
+};
+
+static ACQUIRE: Script = script!("semaphore/acquire");
+static RELEASE: Script = script!("semaphore/release");
+static WITHDRAW: Script = script!("semaphore/withdraw");
+static DRAIN: Script = script!("semaphore/drain");
+static TRY_SET: Script = script!("semaphore/try_set");
+static AVAILABLE: Script = script!("semaphore/available");
+
+/// A semaphore with one name.
+#[derive(Clone, Debug)]
+pub(crate) struct Semaphore {
+    key: Bytes,
+    requests: Bytes,
+    channel: Bytes,
+}
+
+/// The server's answer to a request for permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Whether the caller has them now.
+    pub(crate) granted: bool,
+    /// How many permits are free. It may be negative.
+    pub(crate) free: i64,
+}
+
+impl Taken {
+    /// Whether replicas have something to confirm after this reply.
+    pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
+        matches!(reply, Reply::Array(parts) if parts.len() == 2 && parts[0] == Reply::Int(1))
+    }
+}
+
+/// The result of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenBack {
+    Done,
+    /// There is no such semaphore any more.
+    Gone,
+}
+
+impl Countable for Semaphore {
+    const WHAT: &'static str = "semaphore";
+    const REMEDY: &'static str = ", or with one {tag}";
+
+    fn new(name: &str) -> Self {
+        Self {
+            key: name.to_owned().into(),
+            requests: names::semaphore_requests(name).into(),
+            channel: names::semaphore_channel(name).into(),
+        }
+    }
+
+    fn key(&self) -> &Bytes {
+        &self.key
+    }
+
+    fn requests(&self) -> &str {
+        names::text(&self.requests)
+    }
+
+    fn channel(&self) -> &str {
+        names::text(&self.channel)
+    }
+
+    fn is_for_a_cluster(name: &str) -> bool {
+        !names::is_misread(name)
+    }
+}
+
+impl Semaphore {
+    fn call(&self, script: &'static Script, args: impl IntoIterator<Item = Arg>) -> Invocation {
+        let keys = [(&self.key).into(), (&self.requests).into()];
+        Invocation { script, keys: 2, args: keys.into_iter().chain(args).collect() }
+    }
+
+    /// Takes permits, if there are enough.
+    pub(crate) fn acquire(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
+        let RequestArgs { id, not_after, kept, .. } = *request;
+        let args = [id.as_bytes().into(), u64::from(permits).into(), not_after.into(), kept.into()];
+        self.call(&ACQUIRE, args.into_iter().chain(request.settled()))
+    }
+
+    /// Takes all permits, if there are as many as expected.
+    pub(crate) fn drain(&self, expected: i64, request: &RequestArgs<'_>) -> Invocation {
+        let RequestArgs { id, not_after, kept, .. } = *request;
+        let args = [id.as_bytes().into(), number(expected), not_after.into(), kept.into()];
+        self.call(&DRAIN, args.into_iter().chain(request.settled()))
+    }
+
+    /// Adds permits, or takes some away. `if_there`: only if the semaphore exists.
+    pub(crate) fn release(
+        &self,
+        permits: i64,
+        if_there: bool,
+        request: &RequestArgs<'_>,
+    ) -> Invocation {
+        let RequestArgs { id, not_after, kept, .. } = *request;
+        let args = [
+            id.as_bytes().into(),
+            number(permits),
+            not_after.into(),
+            kept.into(),
+            (&self.channel).into(),
+            Arg::Publish,
+            u64::from(if_there).into(),
+        ];
+        self.call(&RELEASE, args.into_iter().chain(request.settled()))
+    }
+
+    /// Undoes what an acquisition with this id did and may still do.
+    pub(crate) fn withdraw(&self, id: &HoldId, permits: u32, kept: u64) -> Invocation {
+        let args = [
+            id.as_bytes().into(),
+            u64::from(permits).into(),
+            kept.into(),
+            (&self.channel).into(),
+            Arg::Publish,
+        ];
+        self.call(&WITHDRAW, args)
+    }
+
+    /// Creates the semaphore.
+    pub(crate) fn try_set(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
+        let RequestArgs { id, not_after, kept, .. } = *request;
+        let args = [
+            id.as_bytes().into(),
+            u64::from(permits).into(),
+            not_after.into(),
+            kept.into(),
+            (&self.channel).into(),
+            Arg::Publish,
+        ];
+        self.call(&TRY_SET, args.into_iter().chain(request.settled()))
+    }
+
+    /// Reads how many permits are free. See [`number_of`].
+    pub(crate) fn available(&self) -> Invocation {
+        Invocation { script: &AVAILABLE, keys: 1, args: vec![(&self.key).into()] }
+    }
+}
+
+fn number(number: i64) -> Arg {
+    Arg::Bytes(number.to_string().into())
+}
+
+/// Reads the reply to [`Semaphore::acquire`] and [`Semaphore::drain`].
+pub(crate) fn taken(reply: Reply) -> Result<Timely<Taken>, WireError> {
+    if let Reply::Array(parts) = &reply
+        && let [Reply::Int(granted @ 0..=1), Reply::Int(free)] = parts[..]
+    {
+        return Ok(Timely::InTime(Taken { granted: granted == 1, free }));
+    }
+    late(&reply)
+}
+
+/// Reads the reply to [`Semaphore::release`].
+pub(crate) fn given_back(reply: Reply) -> Result<Timely<GivenBack>, WireError> {
+    match reply {
+        Reply::Int(0 | 1) => Ok(Timely::InTime(GivenBack::Done)),
+        Reply::Int(-1) => Ok(Timely::InTime(GivenBack::Gone)),
+        _ => late(&reply),
+    }
+}
+
+/// Reads the reply to [`Semaphore::withdraw`].
+pub(crate) fn withdrawn(reply: &Reply) -> Result<(), WireError> {
+    match reply {
+        Reply::Int(0 | 1) => Ok(()),
+        _ => Err(unexpected(reply)),
+    }
+}
+
+/// Reads the reply of a request that says whether it did something.
+pub(crate) fn done(reply: Reply) -> Result<Timely<bool>, WireError> {
+    match reply {
+        Reply::Int(done @ 0..=1) => Ok(Timely::InTime(done == 1)),
+        _ => late(&reply),
+    }
+}
+
+/// Reads a number that is a text. 0: there is no such key.
+pub(crate) fn number_of(reply: &Reply) -> Result<i64, WireError> {
+    match reply {
+        Reply::Nil => Ok(0),
+        Reply::Bytes(text) => {
+            let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+            number.ok_or_else(|| WireError::said("ERR value is not an integer or out of range"))
+        }
+        _ => Err(unexpected(reply)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_and_others_refused() {
+        let pair = |a, b| Reply::Array(vec![Reply::Int(a), Reply::Int(b)]);
+        let taken_with = |granted, free| Timely::InTime(Taken { granted, free });
+        assert_eq!(taken(pair(1, 4)).unwrap(), taken_with(true, 4));
+        assert_eq!(taken(pair(0, -2)).unwrap(), taken_with(false, -2));
+        assert_eq!(taken(Reply::Array(vec![Reply::Int(7)])).unwrap(), Timely::Late(7));
+        assert!(taken(Reply::Int(1)).is_err() && taken(pair(2, 0)).is_err());
+        assert!(Taken::is_to_be_confirmed(&pair(1, 0)));
+        assert!(!Taken::is_to_be_confirmed(&pair(0, 1)));
+        assert_eq!(given_back(Reply::Int(-1)).unwrap(), Timely::InTime(GivenBack::Gone));
+        assert!(given_back(Reply::Int(2)).is_err());
+        assert_eq!(number_of(&Reply::Nil).unwrap(), 0);
+        assert_eq!(number_of(&Reply::Bytes("-3".into())).unwrap(), -3);
+        assert!(number_of(&Reply::Bytes("many".into())).is_err());
+    }
+}

@@ -1,0 +1,332 @@
+//! [`Semaphore`]: the handle to a semaphore, and the builders of its acquisitions.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    acquire::Acquiring,
+    error::Error,
+    locking::request::Bounds,
+    permit::Permit,
+    protocol::{RequestArgs, semaphore as protocol},
+    waiting::{
+        counter::Counter,
+        permits::{self, acquire},
+    },
+};
+
+/// Redisson counts permits by Java's `int`.
+const MOST: u32 = i32::MAX as u32;
+
+/// How often [`Semaphore::drain`] asks while others change the number of permits.
+const DRAIN_TRIES: usize = 100;
+
+type Pool = Result<Arc<Counter<protocol::Semaphore>>, Error>;
+
+/// A handle to one semaphore, Redisson's `RSemaphore`. [`Client::semaphore`](crate::Client::semaphore)
+/// makes it, without any I/O. Cheap to clone.
+///
+/// A semaphore is a counter of free permits on the server. Its methods have the words of tokio's
+/// `Semaphore`. It is shared with Redisson: key, value, channel and messages are the same.
+///
+/// # Waiting
+/// A waiter asks the server, subscribes, and asks again. Then it waits for a message. It looks again
+/// by itself every 3 s, and at its deadline. Waiters have no order between processes.
+///
+/// In one client, a message wakes the first waiter. What it cannot use is offered to waiters behind
+/// it that want less. A waiter that wants many permits may therefore wait long while others take few.
+///
+/// # Exactly once
+/// Every request that changes the number has an id, which the server keeps for up to 10 min, in the
+/// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. The ids of
+/// answered requests are removed by later requests.
+///
+/// # What a semaphore does not promise
+/// - **A permit has no owner and no lease.** The permits of a process that dies are gone, until
+///   somebody adds them again. Anybody may release more permits than there were.
+/// - **It is no safer than its worst peer.** Redisson repeats acquisitions and releases whose replies
+///   were lost, and each copy counts. In a cluster and behind sentinels it returns permits of refused
+///   acquisitions that it never had. Both change the number for all clients.
+/// - **A failover may undo an acquisition or a release**, because Redis replicates asynchronously.
+/// - **An outage of more than 10 min loses permits** whose release or undo was under way when it
+///   began. The same is true of a server clock that is set forward by that much, and of a server that
+///   evicts keys.
+///
+/// # Examples
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
+/// let pool = client.semaphore("pool");
+/// pool.try_set(10).await?;
+/// let Some(permit) = pool.try_acquire(2).wait(Duration::from_secs(3)).await? else {
+///     return Ok(()); // fewer than two were free
+/// };
+/// // Work. A dropped permit is returned as well, in the background.
+/// permit.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a semaphore does nothing by itself: `let permit = semaphore.acquire(1).await?`"]
+#[derive(Clone)]
+pub struct Semaphore {
+    pool: Pool,
+}
+
+impl Semaphore {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self { pool }
+    }
+
+    fn pool(&self) -> Result<&Arc<Counter<protocol::Semaphore>>, Error> {
+        self.pool.as_ref().map_err(Clone::clone)
+    }
+
+    /// Creates the semaphore with this number of permits, Redisson's `trySetPermits`. Returns `false`
+    /// if it exists.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. It is then unknown
+    ///   whether the semaphore was created.
+    /// - [`Error::Invalid`] when the name or the number is out of range. A number is `i32::MAX` at
+    ///   most, as in Redisson.
+    /// - [`Error::Closed`] when the client is closed.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before its end, it goes on in the background.
+    pub async fn try_set(&self, permits: u32) -> Result<bool, Error> {
+        let pool = open(self.pool()?)?.clone();
+        let permits = checked(permits)?;
+        let told = pool.told("creating");
+        let set = {
+            let pool = pool.clone();
+            async move {
+                let id = pool.new_id();
+                let call = |semaphore: &protocol::Semaphore, request: &RequestArgs<'_>| {
+                    semaphore.try_set(permits, request)
+                };
+                let set = pool.change(&id, call, protocol::done).await;
+                set.map_err(|error| error.into_error(pool.name()))
+            }
+        };
+        pool.engine.janitor.finish(set).await.map_err(told)
+    }
+
+    /// Acquires `n` permits together, and waits for them without a bound. Await the result.
+    ///
+    /// It also waits for a semaphore that does not exist yet, as Redisson does. 0 permits are
+    /// acquired at once, without a request.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. What the acquisition
+    ///   may have taken is returned in the background.
+    /// - [`Error::NotReplicated`] when too few replicas confirm the acquisition: see
+    ///   [`Config::replicas`](crate::Config::replicas).
+    /// - [`Error::WrongKind`] when the key is no semaphore.
+    /// - [`Error::Invalid`] when the name or the number is out of range.
+    /// - [`Error::Closed`] when the client is closed.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time. What was acquired, or may still be acquired, is returned in the
+    /// background, once.
+    pub fn acquire(&self, n: u32) -> AcquirePermits {
+        AcquirePermits { semaphore: self.clone(), n }
+    }
+
+    /// Acquires `n` permits together if they are free, or become free within
+    /// [`wait`](TryAcquirePermits::wait). Await the result: `None` if there were not enough, according
+    /// to the server's last answer.
+    ///
+    /// # Errors
+    /// As [`acquire`](Semaphore::acquire). [`Error::Redis`] also when the wait ends and the server has
+    /// not answered. Without a `wait`, it must answer within
+    /// [`Config::command_timeout`](crate::Config::command_timeout).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Semaphore::acquire).
+    pub fn try_acquire(&self, n: u32) -> TryAcquirePermits {
+        TryAcquirePermits { semaphore: self.clone(), n, wait: Duration::ZERO }
+    }
+
+    /// Returns `n` permits, whoever acquired them, and wakes waiters. A semaphore that does not exist
+    /// is created with them, as by Redisson.
+    ///
+    /// A [`Permit`] returns its own permits. This is for permits that were
+    /// [forgotten](Permit::forget).
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. The release goes on in
+    ///   the background, for about 10 min: do not repeat it.
+    /// - [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// If it is dropped before its end, it goes on in the background.
+    pub async fn release(&self, n: u32) -> Result<(), Error> {
+        let pool = open(self.pool()?)?.clone();
+        if checked(n)? == 0 {
+            return Ok(());
+        }
+        let released = permits::release(pool.clone(), n.into(), false);
+        let released = pool.engine.janitor.finish(released).await;
+        released.map_err(pool.told("returning permits of"))
+    }
+
+    /// Adds `n` permits, or with a negative number takes them away, whether or not they are free. The
+    /// number of free permits may become negative. Keeps the TTL of the key.
+    ///
+    /// # Errors
+    /// As [`release`](Semaphore::release): it goes on in the background.
+    ///
+    /// # Cancel safety
+    /// As [`release`](Semaphore::release).
+    pub async fn add(&self, n: i32) -> Result<(), Error> {
+        let pool = open(self.pool()?)?.clone();
+        let added = permits::release(pool.clone(), n.into(), false);
+        let added = pool.engine.janitor.finish(added).await;
+        added.map_err(pool.told("adding permits to"))
+    }
+
+    /// Takes all free permits, and returns their number. Nobody has a [`Permit`] for them. A negative
+    /// number is set to 0, and returned. Keeps the TTL of the key.
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] as for [`try_set`](Semaphore::try_set): it is then unknown whether the
+    ///   permits were taken. Also when others change the number all the time.
+    /// - [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// If it is dropped before its end, it goes on in the background, and nobody learns the number.
+    pub async fn drain(&self) -> Result<i64, Error> {
+        let pool = open(self.pool()?)?.clone();
+        let drained = {
+            let pool = pool.clone();
+            async move { drain(&pool).await }
+        };
+        let drained = pool.engine.janitor.finish(drained).await;
+        drained.map_err(pool.told("draining"))
+    }
+
+    /// Returns how many permits are free: 0 if the semaphore does not exist. It may be negative: see
+    /// [`add`](Semaphore::add).
+    ///
+    /// # Errors
+    /// - [`Error::Redis`] when the server does not answer within
+    ///   [`Config::command_timeout`](crate::Config::command_timeout), or refuses.
+    /// - [`Error::WrongKind`], [`Error::Invalid`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn available(&self) -> Result<i64, Error> {
+        let pool = self.pool()?;
+        let number = pool.number(pool.protocol.available()).await;
+        number.map_err(pool.told("reading"))
+    }
+
+    async fn permit(&self, n: u32, bounds: Bounds) -> Result<Option<Permit>, Error> {
+        let pool = open(self.pool()?)?;
+        let acquired = acquire(pool, checked(n)?, bounds).await;
+        let acquired = acquired.map_err(pool.told("acquiring permits of"))?;
+        Ok(acquired.map(Permit::new))
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Semaphore");
+        match &self.pool {
+            Ok(pool) => shown.field("name", &pool.name()),
+            Err(error) => shown.field("error", error),
+        }
+        .finish_non_exhaustive()
+    }
+}
+
+fn open(
+    pool: &Arc<Counter<protocol::Semaphore>>,
+) -> Result<&Arc<Counter<protocol::Semaphore>>, Error> {
+    pool.engine.check_open().map(|()| pool)
+}
+
+fn checked(permits: u32) -> Result<u32, Error> {
+    if permits > MOST {
+        return Err(Error::Invalid(format!("{permits} permits, but {MOST} are the most")));
+    }
+    Ok(permits)
+}
+
+/// The server takes the permits only if there are as many as this client knows. A request without an
+/// answer is then repeated without a doubt about the number.
+async fn drain(pool: &Arc<Counter<protocol::Semaphore>>) -> Result<i64, Error> {
+    let mut expected = pool.number(pool.protocol.available()).await?;
+    for _ in 0..DRAIN_TRIES {
+        let id = pool.new_id();
+        let call = |semaphore: &protocol::Semaphore, request: &RequestArgs<'_>| {
+            semaphore.drain(expected, request)
+        };
+        let drained = pool.change(&id, call, protocol::taken).await;
+        let drained = drained.map_err(|error| error.into_error(pool.name()))?;
+        if drained.granted {
+            return Ok(expected);
+        }
+        expected = drained.free;
+    }
+    let text = "the number of permits was changed by others all the time";
+    Err(crate::redis_error::RedisError::new(crate::RedisErrorKind::Busy, text).into())
+}
+
+/// An acquisition of permits that waits for them. Awaiting it begins it. See
+/// [`Semaphore::acquire`].
+///
+/// It borrows nothing, so it may be spawned: `tokio::spawn(semaphore.acquire(1).into_future())`.
+#[derive(Debug)]
+#[must_use = "nothing is acquired until this is awaited, and the permits are returned when their guard is dropped: `let permit = ….await?`"]
+pub struct AcquirePermits {
+    semaphore: Semaphore,
+    n: u32,
+}
+
+impl IntoFuture for AcquirePermits {
+    type Output = Result<Permit, Error>;
+    type IntoFuture = Acquiring<'static, Permit>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let permit = self.semaphore.permit(self.n, Bounds::FOREVER).await?;
+            Ok(permit.expect("waits until it is granted"))
+        })
+    }
+}
+
+/// An acquisition of permits that waits for a limited time, or not at all. Awaiting it begins it. See
+/// [`Semaphore::try_acquire`].
+///
+/// It borrows nothing, so it may be spawned.
+#[derive(Debug)]
+#[must_use = "nothing is acquired until this is awaited, and the permits are returned when their guard is dropped: `let permit = ….await?`"]
+pub struct TryAcquirePermits {
+    semaphore: Semaphore,
+    n: u32,
+    wait: Duration,
+}
+
+impl TryAcquirePermits {
+    /// Waits for the permits for this long at most: 3650 days or less. Without it, the acquisition
+    /// does not wait.
+    ///
+    /// At the end of the wait the server is asked once more. Its answer is awaited for at most
+    /// [`Config::command_timeout`](crate::Config::command_timeout).
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+}
+
+impl IntoFuture for TryAcquirePermits {
+    type Output = Result<Option<Permit>, Error>;
+    type IntoFuture = Acquiring<'static, Option<Permit>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.semaphore.permit(self.n, Bounds::of(self.wait)?).await })
+    }
+}

@@ -1,0 +1,229 @@
+//! [`Counter`]: one semaphore or latch of one client, and the requests that change it.
+//!
+//! A request has an id, and all its copies have the same. The server keeps the ids of the requests
+//! that took effect, so that a second copy changes nothing. It forgets an id after [`KEPT`], or when
+//! a later request says that no copy is under way any more.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::line::Line;
+use crate::{
+    determinism::DashMap,
+    engine::{Backoff, Engine},
+    error::Error,
+    locking::copies::Copies,
+    names,
+    owner::HoldId,
+    protocol::{Countable, RequestArgs, Timely, semaphore::number_of},
+    sometimes::sometimes,
+    wire::{Invocation, Reply, WireError},
+};
+
+/// How long the server keeps the id of a request of which a copy may be under way. A request that
+/// has no answer after that time is given up.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// How many ids one request has the server forget, and how many wait for that. More are forgotten
+/// by the server itself.
+const SETTLED_AT_ONCE: usize = 8;
+const MOST_SETTLED: usize = 256;
+
+/// One counter of one client. All handles to it share this.
+#[derive(Debug)]
+pub(crate) struct Counter<P: Countable> {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) protocol: P,
+    pub(super) line: Line,
+    /// Requests of which all copies were answered.
+    settled: Mutex<Vec<HoldId>>,
+    registry: Arc<Counters<P>>,
+}
+
+impl<P: Countable> Counter<P> {
+    pub(crate) fn name(&self) -> &str {
+        names::text(self.protocol.key())
+    }
+
+    /// Adds to an error what was being done, and to what.
+    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+        move |error| error.about_a(doing, (P::WHAT, self.name()), &self.engine.settings.server)
+    }
+
+    pub(crate) fn new_id(&self) -> HoldId {
+        self.engine.identity.next()
+    }
+
+    /// How long the server keeps an id, in ms.
+    pub(super) fn kept() -> u64 {
+        KEPT.as_millis() as u64
+    }
+
+    /// A call of a request, for a copy that is sent now.
+    pub(super) fn call(
+        &self,
+        id: &HoldId,
+        sent: Instant,
+        call: impl FnOnce(&P, &RequestArgs<'_>) -> Invocation,
+    ) -> Invocation {
+        let settled = self.take_settled();
+        let Engine { transport, settings, .. } = &*self.engine;
+        let margin = settings.command_timeout.as_millis() as u64;
+        let not_after = transport.time_at(self.protocol.key(), sent) + margin;
+        call(&self.protocol, &RequestArgs { id, not_after, kept: Self::kept(), settled: &settled })
+    }
+
+    fn take_settled(&self) -> Vec<HoldId> {
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = settled.len().saturating_sub(SETTLED_AT_ONCE);
+        settled.split_off(rest)
+    }
+
+    /// No copy of this request is under way any more.
+    pub(super) fn settle(&self, id: HoldId) {
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if settled.len() < MOST_SETTLED {
+            settled.push(id);
+        }
+    }
+
+    /// The server's answer, unless the copy came too late: then the estimate of the server's clock
+    /// was wrong, and is now corrected.
+    pub(super) fn in_time<T>(&self, answer: Timely<T>) -> Result<T, WireError> {
+        match answer {
+            Timely::InTime(answer) => Ok(answer),
+            Timely::Late(now) => {
+                sometimes!("a copy came too late");
+                self.engine.transport.observe(self.protocol.key(), now);
+                Err(WireError::unanswered("the answers come too late"))
+            }
+        }
+    }
+
+    /// Sends copies of a request that counts once, until one is answered or the time for retries
+    /// is over.
+    pub(crate) async fn change<T>(
+        &self,
+        id: &HoldId,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+    ) -> Result<T, WireError> {
+        let engine = &self.engine;
+        let mut copies = Copies::new(Instant::now() + engine.settings.retry_timeout);
+        let mut unclear = false;
+        loop {
+            let sent = copies.sent();
+            let copy = || engine.call(self.call(id, sent, &call));
+            let answer = copies.send(copy).await.and_then(read);
+            match answer.and_then(|answer| self.in_time(answer)) {
+                Ok(answer) => {
+                    if !unclear {
+                        self.settle(id.clone());
+                    }
+                    return Ok(answer);
+                }
+                Err(error) if engine.is_closed() => return Err(error),
+                Err(error) => {
+                    unclear |= error.is_unclear();
+                    copies.again(error, engine).await?;
+                }
+            }
+        }
+    }
+
+    /// Goes on with a request that must be done in the end, after any error again.
+    pub(crate) async fn persist<T>(
+        &self,
+        id: &HoldId,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+    ) {
+        sometimes!("a counted request goes on in the background");
+        let engine = &self.engine;
+        let margin = 2 * engine.settings.command_timeout + engine.settings.retry_timeout;
+        let give_up =
+            Instant::now() + KEPT.saturating_sub(margin).max(engine.settings.retry_timeout);
+        let mut backoff = Backoff::persistent();
+        while !engine.is_closed() {
+            let copy = self.call(id, Instant::now(), &call);
+            let answer = engine.call(copy).await.and_then(read);
+            let Err(error) = answer.and_then(|answer| self.in_time(answer)) else { return };
+            if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
+                let (what, name) = (P::WHAT, self.name());
+                tracing::warn!(what, name, %error, "a change was given up");
+                return;
+            }
+        }
+    }
+
+    /// Reads a number once, for callers that may repeat it themselves.
+    pub(crate) async fn number(&self, call: Invocation) -> Result<i64, Error> {
+        self.engine.check_open()?;
+        let reply = self.engine.transport.call(call).await;
+        let number = reply.and_then(|reply| number_of(&reply));
+        number.map_err(|error| error.into_error(self.name()))
+    }
+}
+
+impl<P: Countable> Drop for Counter<P> {
+    fn drop(&mut self) {
+        // A newer one may have replaced it.
+        let counters = &self.registry.by_name;
+        counters.remove_if(self.name(), |_, counter| counter.strong_count() == 0);
+    }
+}
+
+/// The counters of one client that are in use.
+#[derive(Debug)]
+pub(crate) struct Counters<P: Countable> {
+    by_name: DashMap<String, Weak<Counter<P>>>,
+}
+
+impl<P: Countable> Default for Counters<P> {
+    fn default() -> Self {
+        Self { by_name: DashMap::default() }
+    }
+}
+
+impl<P: Countable> Counters<P> {
+    /// The one counter of this name. All callers share its line.
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        name: &str,
+    ) -> Result<Arc<Counter<P>>, Error> {
+        let what = P::WHAT;
+        if name.is_empty() {
+            return Err(Error::Invalid(format!("the name of a {what} must not be empty")));
+        }
+        let name = format!("{}{name}", engine.settings.prefix);
+        let protocol = P::new(&name);
+        if engine.transport.is_cluster() {
+            let slot = |key: &str| engine.transport.slot(key.as_bytes());
+            let apart = [protocol.channel(), protocol.requests()].map(slot) != [slot(&name); 2];
+            if apart || !P::is_for_a_cluster(&name) {
+                return Err(Error::Invalid(format!(
+                    "the key and the channel of a {what} named {name:?} would not share a slot of the cluster: use a name without braces{}",
+                    P::REMEDY
+                )));
+            }
+        }
+        let mut place = self.by_name.entry(name).or_default();
+        if let Some(counter) = place.upgrade() {
+            return Ok(counter);
+        }
+        let counter = Arc::new(Counter {
+            engine: engine.clone(),
+            protocol,
+            line: Line::default(),
+            settled: Mutex::default(),
+            registry: self.clone(),
+        });
+        *place = Arc::downgrade(&counter);
+        Ok(counter)
+    }
+}

@@ -1,0 +1,90 @@
+//! [`wait`]: the wait for a latch.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    counter::Counter,
+    waiter::{Next, Waiter},
+};
+use crate::{
+    error::Error,
+    locking::{copies::Copies, request::Bounds},
+    protocol::{
+        RequestArgs,
+        latch::Latch,
+        semaphore::{done, number_of},
+    },
+    redis_error::RedisError,
+    wire::WireError,
+};
+
+type Gate = Arc<Counter<Latch>>;
+
+/// Waits until the latch is open: its count is 0, or there is no such latch. `false`: it was closed
+/// until the bounds were over.
+pub(crate) async fn wait(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
+    if is_open(gate, bounds).await? {
+        return Ok(true);
+    }
+    if bounds.is_one_answer() {
+        return Ok(false);
+    }
+    wait_for_a_message(gate, bounds).boxed().await
+}
+
+async fn wait_for_a_message(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
+    let waiter = Waiter::enter(gate, 0, true);
+    let deadline = bounds.deadline();
+    loop {
+        match waiter.next(deadline).await? {
+            Next::Ask => {}
+            Next::Done => return Ok(true),
+            Next::TimedOut => break,
+        }
+        if is_open(gate, bounds).await? {
+            waiter.finish();
+            return Ok(true);
+        }
+        // None of the others is to ask.
+        waiter.answered(-1);
+    }
+    // At the end once more.
+    let end = deadline.unwrap_or_else(Instant::now) + gate.engine.settings.command_timeout;
+    match timeout_at(end, is_open(gate, bounds)).await {
+        Ok(open) => open,
+        Err(_) => Err(RedisError::timed_out().into()),
+    }
+}
+
+/// Asks whether the latch is open. Without an answer it asks again, as long as the bounds allow.
+async fn is_open(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
+    let engine = &gate.engine;
+    let mut copies = Copies::new(bounds.retry_until(Instant::now(), &engine.settings));
+    loop {
+        engine.check_open()?;
+        let answer = copies.send(|| engine.transport.call(gate.protocol.count())).await;
+        let error = match answer.and_then(|reply| number_of(&reply)) {
+            Ok(count) => return Ok(count <= 0),
+            Err(error) => error,
+        };
+        engine.check_open()?;
+        let again = copies.again(error, engine).boxed().await;
+        again.map_err(|error| error.into_error(gate.name()))?;
+    }
+}
+
+/// Lowers the count by one. If the server does not answer in time, it goes on in the background.
+pub(crate) async fn count_down(gate: Gate) -> Result<(), Error> {
+    let id = gate.new_id();
+    let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
+    let Err(error) = gate.change(&id, call, done).await else { return Ok(()) };
+    let told = error.clone().into_error(gate.name());
+    if !matches!(error, WireError::WrongType) {
+        let janitor = gate.engine.janitor.clone();
+        janitor.spawn(async move { gate.persist(&id, call, done).await });
+    }
+    Err(told)
+}

@@ -1,0 +1,127 @@
+//! [`Waiter`]: one caller that waits for a counter.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    counter::Counter,
+    line::{Place, Turn},
+};
+use crate::{determinism::select, error::Error, protocol::Countable};
+
+/// No waiter relies on messages for longer than this, because one may be lost.
+const ASK_AGAIN: Duration = Duration::from_secs(3);
+
+/// How often waiters ask while they are not subscribed.
+const POLL: Duration = Duration::from_millis(250);
+
+/// A place in the line of a counter. Dropping it leaves the line.
+#[derive(Debug)]
+pub(super) struct Waiter<'a, P: Countable> {
+    counter: &'a Arc<Counter<P>>,
+    place: Place,
+}
+
+/// What a waiter is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Ask the server. [`Waiter::answered`] or [`Waiter::finish`] must follow, unless it leaves.
+    Ask,
+    /// Another waiter has seen what all wait for.
+    Done,
+    /// The wait is over.
+    TimedOut,
+}
+
+impl<'a, P: Countable> Waiter<'a, P> {
+    /// Enters the line. The server has just been asked. It is asked again once messages can be
+    /// relied on.
+    pub(super) fn enter(counter: &'a Arc<Counter<P>>, wants: i64, wakes_one: bool) -> Self {
+        counter.line.asked();
+        let (place, starts) = counter.line.enter(wants);
+        if starts {
+            counter.engine.life.runtime.spawn(listen(counter.clone(), wakes_one));
+        }
+        if is_subscribed(counter) {
+            counter.line.wake(place.number);
+        }
+        Self { counter, place }
+    }
+
+    /// Waits until there is something to do. Fails when the client is closed.
+    pub(super) async fn next(&self, deadline: Option<Instant>) -> Result<Next, Error> {
+        let Counter { engine, line, .. } = &**self.counter;
+        loop {
+            engine.check_open()?;
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(Next::TimedOut);
+            }
+            let ask_again = if is_subscribed(self.counter) { ASK_AGAIN } else { POLL };
+            let due = match line.turn(self.place.number, ask_again) {
+                Turn::Ask => return Ok(Next::Ask),
+                Turn::Done => return Ok(Next::Done),
+                Turn::Sleep(due) => deadline.map_or(due, |deadline| due.min(deadline)),
+            };
+            select! {
+                () = self.place.bell.notified() => {}
+                () = sleep_until(due) => {}
+                why = engine.closing() => return Err(why),
+            }
+        }
+    }
+
+    /// The server has answered: so many permits are free.
+    pub(super) fn answered(&self, free: i64) {
+        self.counter.line.answered(self.place.number, free);
+    }
+
+    /// The server has said that what all wait for has happened.
+    pub(super) fn finish(&self) {
+        self.counter.line.finish(self.place.number);
+    }
+}
+
+impl<P: Countable> Drop for Waiter<'_, P> {
+    fn drop(&mut self) {
+        self.counter.line.leave(self.place.number);
+    }
+}
+
+/// Whether messages can be relied on.
+fn is_subscribed<P: Countable>(counter: &Counter<P>) -> bool {
+    counter.engine.subscriptions.count(counter.protocol.channel()).is_some()
+}
+
+/// The listener. If it is cut short, because its runtime has ended, the next waiter starts another.
+struct Listener<P: Countable> {
+    counter: Arc<Counter<P>>,
+    over: bool,
+}
+
+impl<P: Countable> Drop for Listener<P> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.counter.line.deaf();
+        }
+    }
+}
+
+/// Wakes waiters by messages, until there are none. The confirmation of the subscription counts as a
+/// message.
+async fn listen<P: Countable>(counter: Arc<Counter<P>>, wakes_one: bool) {
+    let mut listener = Listener { counter: counter.clone(), over: false };
+    let Counter { engine, line, protocol, .. } = &*counter;
+    let mut subscription = engine.subscriptions.subscribe(protocol.channel());
+    while !listener.over {
+        select! {
+            () = subscription.woken() => {
+                // In this order: a message that comes meanwhile wakes another waiter.
+                subscription.arm();
+                line.wake_first(wakes_one);
+            }
+            () = line.emptied.notified() => listener.over = line.ends_listening(),
+            _ = engine.closing() => return,
+        }
+    }
+}
