@@ -16,6 +16,7 @@ mod clocks_apart;
 mod combined;
 mod connecting;
 mod connections;
+mod counters;
 mod demoted;
 #[cfg(target_os = "linux")]
 mod disk;

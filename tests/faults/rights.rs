@@ -12,7 +12,7 @@ use crate::stage::{
 use crate::warnings::listen;
 
 /// Asked whenever a connection is made, and not needed. The first is how Redis 6 says the next two.
-const CURIOSITY: [&str; 4] = ["client", "client|id", "client|setname", "info"];
+pub(crate) const CURIOSITY: [&str; 4] = ["client", "client|id", "client|setname", "info"];
 
 /// All that a user needs for locks whose names begin with `order:`, as `docs/operations.md` says.
 fn least() -> Vec<String> {
@@ -260,7 +260,7 @@ async fn rights_that_are_taken_away_and_given_back_are_no_loss() {
     stage.end([client]).await;
 }
 
-fn config(stage: &Stage, user: &str, database: u8) -> Config {
+pub(crate) fn config(stage: &Stage, user: &str, database: u8) -> Config {
     let port = stage.proxy.port();
     let credentials = match user {
         "default" => String::new(),
@@ -270,7 +270,7 @@ fn config(stage: &Stage, user: &str, database: u8) -> Config {
 }
 
 /// Adds to the rights of the user; new ones have none.
-fn set_user(stage: &Stage, rules: &[impl AsRef<str>]) {
+pub(crate) fn set_user(stage: &Stage, rules: &[impl AsRef<str>]) {
     let rules = rules.iter().map(AsRef::as_ref);
     // New users of Redis 6 have all channels.
     let channels = rules.clone().any(|rule| rule.starts_with('&')).then_some("resetchannels");
@@ -280,6 +280,6 @@ fn set_user(stage: &Stage, rules: &[impl AsRef<str>]) {
 }
 
 /// What the server has refused since it runs.
-fn refused(stage: &Stage) -> Vec<String> {
+pub(crate) fn refused(stage: &Stage) -> Vec<String> {
     harness::refused(&mut stage.server.client())
 }

@@ -53,6 +53,8 @@ const COMMANDS: &[&str] = &[
     "set key text sideways",
     "incr key",
     "incr token",
+    "incrby key number",
+    "incrby token small",
     "del key",
     "del key key key",
     "exists key",
@@ -93,6 +95,8 @@ const COMMANDS: &[&str] = &[
     "zrange key number number withscores",
     "zrange key 0 -1 sideways",
     "zrem key holder",
+    "zremrangebyscore key number number",
+    "zremrangebyscore key -inf (1700000000123",
     "zrem key holder holder",
     "zscore key holder",
     "publish channel text",
@@ -157,7 +161,8 @@ pub(crate) fn schedule(seed: u64) -> Vec<Step> {
     } else {
         ["reentrant/", "fenced/", "read/", "fair/"]
     };
-    let kind = rng.choice(kinds).expect("a kind");
+    let kind = if rng.u8(..5) == 0 { Some("counters/") } else { rng.choice(kinds) };
+    let kind = kind.expect("a kind");
     let moody = rng.u8(..8) == 0;
     let mut draw = Draw { rng, now, lock, steps: vec![Step::SetClock(now)] };
     while draw.steps.len() < length {
@@ -207,6 +212,7 @@ impl Draw {
             // A lock to read is one to write, and to take a fenced lock is all that is not reentrant about it.
             "read/" => &["read/", "write/"],
             "fenced/" => &["fenced/", "reentrant/"],
+            "counters/" => &["semaphore/", "latch/"],
             "strings" => &["get key", "set key", "incr key", "p"],
             "hashes" => &["h"],
             "lists" => &["l", "r"],
@@ -281,11 +287,25 @@ impl Draw {
             "lock" => lock.into(),
             "other" => self.one(&LOCKS).into(),
             "any" | "key" => {
-                let sort =
-                    self.one(&["lock", "lock", "token", "queue", "deadlines", "timeout", "plain"]);
+                let sort = self.one(&[
+                    "lock",
+                    "lock",
+                    "token",
+                    "queue",
+                    "deadlines",
+                    "timeout",
+                    "plain",
+                    "permits",
+                    "requests",
+                ]);
                 if sort == "plain" { return sort.into() } else { return self.word(sort) }
             }
             "token" => format!("{tag}:token"),
+            "permits" => format!("{tag}:permits"),
+            "requests" => format!("{tag}:requests"),
+            // So few that many are sent twice.
+            "request" => format!("ours:{}", self.rng.u8(..6)),
+            "some" => self.rng.u8(1..4).to_string(),
             "queue" => format!("{tag}:queue"),
             "deadlines" => format!("{tag}:deadlines"),
             "channel" => format!("{tag}:channel"),
