@@ -68,6 +68,10 @@
 //! it then fails with [`Error::WrongKind`], and acquiring the other kind waits until the read/write
 //! lock is free.
 //!
+//! Two kinds are no locks, and have no holders: [`semaphore`](Client::semaphore), a counter of permits,
+//! and [`count_down_latch`](Client::count_down_latch), a count that callers wait for. They have other
+//! types: [`Semaphore`], [`CountDownLatch`]. Observers and metrics do not see them.
+//!
 //! [`MultiLock::all`] acquires several locks, all or none, without deadlock.
 //! [`MultiLock::majority`] (RedLock) acquires one name on most of several independent servers. See
 //! [what a majority gives](MultiLock#what-a-majority-gives-and-what-not).
@@ -141,6 +145,8 @@
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
 //! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
 //! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
+//! | limit how many work at a time | [`Semaphore`](Semaphore#examples) | |
+//! | wait for others to be ready | [`Client::count_down_latch`] | |
 //! | use TLS | [`Tls`](Tls#examples) | |
 //! | lock without async code (feature `blocking`) | `blocking` | `blocking.rs` |
 //! | a job that cron starts on several hosts at once | `blocking` | `batch_job/`, by `cargo run -p batch_job 2026-01-31` |

@@ -7,7 +7,7 @@
 -- ARGV[3]  how long to keep the request id, ms
 -- ARGV[4]  channel
 -- ARGV[5]  publish command: publish or spublish
--- ARGV[6...] ids of earlier requests of which no copy is under way any more
+-- ARGV[6]... ids of earlier requests of which no copy is under way any more
 --
 -- Returns  1: done, by this copy or by an earlier one
 --          0: there is no such latch

@@ -9,7 +9,7 @@
 -- ARGV[4]  how long to keep the request id, ms
 -- ARGV[5]  channel
 -- ARGV[6]  publish command: publish or spublish
--- ARGV[7...] ids of earlier requests of which no copy is under way any more
+-- ARGV[7]... ids of earlier requests of which no copy is under way any more
 --
 -- Returns  1: done, by this copy or by an earlier one
 --          0: there is a latch already

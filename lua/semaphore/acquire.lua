@@ -7,7 +7,7 @@
 -- ARGV[2]  number of permits, at least 1
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
 -- ARGV[4]  how long to keep the request id, ms
--- ARGV[5...] ids of earlier requests of which no copy is under way any more
+-- ARGV[5]... ids of earlier requests of which no copy is under way any more
 --
 -- Returns  {1, n}: granted; n permits are free now
 --          {0, n}: refused; n permits are free

@@ -6,7 +6,7 @@
 -- ARGV[2]  number of permits that the caller expects; may be negative
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
 -- ARGV[4]  how long to keep the request id, ms
--- ARGV[5...] ids of earlier requests of which no copy is under way any more
+-- ARGV[5]... ids of earlier requests of which no copy is under way any more
 --
 -- Returns  {1, n}: done; n permits are free now
 --          {0, n}: nothing was done; n permits are free

@@ -10,7 +10,7 @@
 -- ARGV[5]  channel
 -- ARGV[6]  publish command: publish or spublish
 -- ARGV[7]  1: only if the semaphore exists; 0: create it with these permits
--- ARGV[8...] ids of earlier requests of which no copy is under way any more
+-- ARGV[8]... ids of earlier requests of which no copy is under way any more
 --
 -- Returns  1: done
 --          0: an earlier copy did it

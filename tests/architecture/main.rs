@@ -218,6 +218,9 @@ fn handles_and_guards_go_anywhere() {
     anywhere::<redisson_lock::LockGuard>();
     anywhere::<redisson_lock::FencedGuard>();
     anywhere::<redisson_lock::Owner>();
+    anywhere::<redisson_lock::Semaphore>();
+    anywhere::<redisson_lock::Permit>();
+    anywhere::<redisson_lock::CountDownLatch>();
     anywhere::<redisson_lock::Error>();
     anywhere::<redisson_lock::blocking::Client>();
     anywhere::<redisson_lock::blocking::Lock>();
@@ -250,6 +253,15 @@ fn handles_and_guards_go_anywhere() {
     let _ = |guard: redisson_lock::LockGuard, several: redisson_lock::MultiGuard| {
         spawnable(guard.run(async { Ok::<_, std::io::Error>(()) }));
         spawnable(several.run(async { Ok::<_, std::io::Error>(()) }));
+    };
+    let _ = |pool: &redisson_lock::Semaphore, permit: redisson_lock::Permit| {
+        spawnable(pool.acquire(1).into_future());
+        spawnable(pool.try_acquire(1).wait(Duration::from_secs(1)).into_future());
+        spawnable(permit.release());
+    };
+    let _ = |latch: &'static redisson_lock::CountDownLatch| {
+        spawnable(latch.wait());
+        spawnable(latch.count_down());
     };
     let _ = |lock: &redisson_lock::MultiLock, guard: redisson_lock::MultiGuard| {
         sendable(lock.lock().into_future());

@@ -428,3 +428,23 @@ impl Drop for Inside {
         self.out[self.which].fetch_sub(self.n, Ordering::SeqCst);
     }
 }
+
+/// Redisson's stays subscribed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_ends_during_a_slow_subscription_leaves_none() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let wait = Duration::from_millis(300);
+    let (pool, gate) = (client.semaphore(POOL), client.count_down_latch(GATE));
+    assert!(gate.try_set(1).await.unwrap());
+    stage.proxy.hold_requests_with("SUBSCRIBE");
+    let (permit, open) =
+        tokio::join!(pool.try_acquire(1).wait(wait).into_future(), gate.wait_timeout(wait));
+    assert!(permit.unwrap().is_none() && !open.unwrap());
+    assert!(stage.proxy.held() > 0);
+    stage.proxy.release_held();
+    stage.listening_on(&semaphore_channel(POOL), 0).await;
+    stage.listening_on(&latch_channel(GATE), 0).await;
+    gate.count_down().await.unwrap();
+    stage.end([client]).await;
+}

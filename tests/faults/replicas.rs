@@ -290,3 +290,29 @@ async fn a_connection_that_waits_for_replicas_is_not_kept_by_a_client_that_is_cl
     eventually(PATIENCE, "all connections to be closed", gone).await;
     drop(client);
 }
+
+/// Redisson returns permits of a refused acquisition without a look whether it had them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_that_too_few_confirm_are_returned_once() {
+    let (master, replicas) = with_replicas(1).await;
+    let short = Duration::from_secs(1);
+    let client = connect(config(&master).replicas(Replicas::All).replica_timeout(short)).await;
+    let pool = client.semaphore(LOCK);
+    assert!(pool.try_set(7).await.unwrap());
+    pool.acquire(2).await.unwrap().release().await.unwrap();
+    replicas[0].pause();
+    for _ in 0..3 {
+        let refused = soon("a refusal", pool.try_acquire(5)).await.map(drop);
+        assert!(matches!(refused, Err(Error::NotReplicated { .. })), "{refused:?}");
+        // There are not so many: nothing is to be confirmed.
+        assert!(soon("an answer", pool.try_acquire(8)).await.unwrap().is_none());
+        let returned = async { while pool.available().await.unwrap() != 7 {} };
+        soon("the permits", returned).await;
+    }
+    replicas[0].resume();
+    let permit = soon("permits", pool.acquire(7)).await.unwrap();
+    assert_eq!(pool.available().await.unwrap(), 0);
+    permit.release().await.unwrap();
+    master.inspector().query::<()>(cmd("DEL").arg(LOCK));
+    end(&master, client).await;
+}
