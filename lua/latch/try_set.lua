@@ -27,13 +27,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
   return {now}
 end
+redis.call('set', KEYS[1], ARGV[2])
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
--- refused for a missing right: nothing may stay
-local set = redis.pcall('set', KEYS[1], ARGV[2])
-if set.err then
-  redis.call('zrem', KEYS[2], ARGV[1])
-  return set
-end
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 if ARGV[7] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 7))

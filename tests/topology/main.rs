@@ -8,6 +8,7 @@ mod batching;
 mod cluster;
 mod comeback;
 mod contest;
+mod counters;
 mod failover;
 mod halfway;
 mod kinds;

@@ -1,5 +1,6 @@
 //! Examples: what one call of each script does. They need no server, and they are the first judge of the scripts' mutants.
 
+mod counters;
 mod example;
 mod fair;
 mod fair_line;
@@ -28,6 +29,7 @@ pub(crate) fn of(script: &str) -> impl Iterator<Item = &'static Example> {
         write::EXAMPLES,
         moving::EXAMPLES,
         plain::EXAMPLES,
+        counters::EXAMPLES,
     ];
     all.into_iter().flatten().filter(move |example| example.script == script)
 }

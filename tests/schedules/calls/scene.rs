@@ -148,7 +148,7 @@ impl Scene {
     }
 }
 
-/// The words of a line; `@20` is a moment, `@20+3` one with a mark, `#3` a holder id, `''` nothing.
+/// The words of a line; `@20` is a moment, `-@20` minus that, `@20+3` one with a mark, `#3` a holder id, `''` nothing.
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace()
         .map(|word| if word == "''" { String::new() } else { word_of(word) })
@@ -158,6 +158,9 @@ fn words(line: &str) -> Vec<String> {
 fn word_of(word: &str) -> String {
     if let Some(n) = word.strip_prefix('#') {
         return format!("u:{}", FIRST + ms(n));
+    }
+    if let Some(moment) = word.strip_prefix('-').filter(|moment| moment.starts_with('@')) {
+        return format!("-{}", word_of(moment));
     }
     match word.strip_prefix('@').map(|moment| moment.split_once('+').unwrap_or((moment, ""))) {
         None => word.into(),
@@ -188,6 +191,9 @@ fn told(reply: &Reply) -> String {
 
 /// A moment as an example writes it: ms after the beginning, and 1024ths.
 fn moment(at: f64) -> String {
+    if at < 0.0 {
+        return format!("-{}", moment(-at));
+    }
     let whole = at.floor();
     match ((at - whole) * 1024.0).round() {
         0.0 => format!("@{}", whole - BEGINNING as f64),
