@@ -5,8 +5,10 @@ use std::{fmt, sync::Arc};
 use crate::{
     blocking::{
         background::Background,
+        latch::CountDownLatch,
         lock::{FencedLock, Lock},
         read_write::ReadWriteLock,
+        semaphore::Semaphore,
     },
     config::Config,
     error::Error,
@@ -110,6 +112,20 @@ impl Client {
     /// [`Client::spin_lock`](crate::Client::spin_lock).
     pub fn spin_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
         self.made(self.background.client.spin_lock_with(name, backoff))
+    }
+
+    /// Returns the semaphore of this name. See
+    /// [`Client::semaphore`](crate::Client::semaphore).
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        let semaphore = self.background.client.semaphore(name);
+        Semaphore::new(semaphore, self.background.clone())
+    }
+
+    /// Returns the count-down latch of this name. See
+    /// [`Client::count_down_latch`](crate::Client::count_down_latch).
+    pub fn count_down_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        let latch = self.background.client.count_down_latch(name);
+        CountDownLatch::new(latch, self.background.clone())
     }
 
     fn made(&self, lock: crate::Lock) -> Lock {

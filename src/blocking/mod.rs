@@ -76,16 +76,20 @@ mod acquire;
 mod background;
 mod client;
 mod guard;
+mod latch;
 mod lock;
 mod multi;
 mod park;
 mod read_write;
+mod semaphore;
 
 pub use self::{
     acquire::{Acquire, TryAcquire},
     client::Client,
     guard::{FencedGuard, Guard, LockGuard},
+    latch::CountDownLatch,
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     read_write::ReadWriteLock,
+    semaphore::{AcquirePermits, Permit, Semaphore, TryAcquirePermits},
 };

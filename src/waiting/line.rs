@@ -173,11 +173,6 @@ impl Line {
     pub(super) fn deaf(&self) {
         self.state().listening = false;
     }
-
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.state().waiters.is_empty()
-    }
 }
 
 impl State {

@@ -227,6 +227,9 @@ fn handles_and_guards_go_anywhere() {
     anywhere::<redisson_lock::blocking::FencedLock>();
     anywhere::<redisson_lock::blocking::ReadWriteLock>();
     anywhere::<redisson_lock::blocking::MultiLock>();
+    anywhere::<redisson_lock::blocking::Semaphore>();
+    anywhere::<redisson_lock::blocking::Permit>();
+    anywhere::<redisson_lock::blocking::CountDownLatch>();
     fn shareable<T: Sync + 'static>() {}
     shareable::<redisson_lock::blocking::LockGuard>();
     shareable::<redisson_lock::blocking::FencedGuard>();

@@ -1,6 +1,6 @@
 //! Waiters: who is woken, and how often the server is asked.
 
-use std::{cell::RefCell, time::Duration};
+use std::cell::RefCell;
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
