@@ -17,7 +17,6 @@ use crate::{
         latch::Latch,
         semaphore::{done, number_of},
     },
-    redis_error::RedisError,
     wire::WireError,
 };
 
@@ -55,7 +54,7 @@ async fn wait_for_a_message(gate: &Gate, bounds: Bounds) -> Result<bool, Error> 
     let end = deadline.unwrap_or_else(Instant::now) + gate.engine.settings.command_timeout;
     match timeout_at(end, is_open(gate, bounds)).await {
         Ok(open) => open,
-        Err(_) => Err(RedisError::timed_out().into()),
+        Err(_) => Err(Error::timed_out()),
     }
 }
 

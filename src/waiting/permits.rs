@@ -23,7 +23,6 @@ use crate::{
         Timely::InTime,
         semaphore::{Semaphore, Taken, given_back, taken, withdrawn},
     },
-    redis_error::RedisError,
     sometimes::sometimes,
     wire::{Invocation, WireError},
 };
@@ -108,7 +107,7 @@ async fn wait(pool: &Pool, mut attempt: Attempt, bounds: Bounds) -> Result<Optio
     // At the end once more. It has not left the line yet: what it cannot use others may.
     let end = deadline.unwrap_or_else(Instant::now) + pool.engine.settings.command_timeout;
     let Ok(answer) = timeout_at(end, attempt.ask(bounds)).await else {
-        return Err(RedisError::timed_out().into());
+        return Err(Error::timed_out());
     };
     let Taken { granted, free } = answer?;
     waiter.answered(free);
