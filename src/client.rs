@@ -258,17 +258,6 @@ impl Client {
     /// [what a semaphore does not promise](Semaphore#what-a-semaphore-does-not-promise).
     ///
     /// A name that cannot be used is reported by the first call, as [`Error::Invalid`].
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
-    /// let pool = client.semaphore("pool"); // as redisson.getSemaphore("pool")
-    /// pool.try_set(10).await?; // no effect if it exists
-    /// let permit = pool.acquire(1).await?; // waits
-    /// permit.release().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         Semaphore::new(self.semaphores.get(&self.engine, name.as_ref()))
     }
