@@ -90,6 +90,7 @@ impl Client {
         let name = format!("redisson-lock:{}{}", identity.client(), app.unwrap_or_default());
         let options = ConnectOptions {
             deployment,
+            driver: settings.driver,
             command_timeout: settings.command_timeout,
             sharding: settings.sharded_pubsub,
             name: Some(name),

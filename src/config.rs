@@ -1,6 +1,7 @@
 //! [`Config`]: what a user sets.
 
 mod announce;
+mod driver;
 mod files;
 mod observer;
 #[cfg(feature = "redisson-yaml")]
@@ -19,7 +20,7 @@ pub(crate) use self::{
 use crate::{
     error::Error,
     observer::Observed,
-    options::{Replicas, ShardedPubsub},
+    options::{Driver, Replicas, ShardedPubsub},
     wire::{Tls, check_tls, read_url},
 };
 
@@ -66,6 +67,8 @@ pub struct Config {
     tls_key_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     nat_map: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<Driver>,
     prefix: String,
     #[serde(with = "humantime_serde")]
     watchdog: Duration,
@@ -108,6 +111,7 @@ impl Default for Config {
             tls_certificate_file: None,
             tls_key_file: None,
             nat_map: BTreeMap::new(),
+            driver: None,
             prefix: String::new(),
             watchdog: Duration::from_secs(30),
             command_timeout: Duration::from_secs(3),

@@ -262,6 +262,13 @@
 
 // docs.rs says which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Without a driver there is one error, and nothing beside it.
+#![cfg_attr(not(any(feature = "fred", feature = "redis-rs")), allow(warnings))]
+
+#[cfg(not(any(feature = "fred", feature = "redis-rs")))]
+compile_error!(
+    "redisson-lock needs a driver: enable the feature `fred` (the default) or `redis-rs`"
+);
 
 mod acquire;
 mod backoff;
@@ -327,7 +334,7 @@ pub use crate::{
     latch::CountDownLatch,
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
-    options::{Replicas, ShardedPubsub, SpinBackoff},
+    options::{Driver, Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
     permit::Permit,
     read_write::ReadWriteLock,

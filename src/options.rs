@@ -1,4 +1,4 @@
-//! Option types of the public API: [`SpinBackoff`], [`Replicas`], [`ShardedPubsub`].
+//! Option types of the public API: [`SpinBackoff`], [`Replicas`], [`ShardedPubsub`], [`Driver`].
 
 use std::time::Duration;
 
@@ -112,4 +112,34 @@ pub enum ShardedPubsub {
     On,
     /// Plain channels. Redisson: `shardedSubscriptionMode` is `OFF`, or does not exist yet.
     Off,
+}
+
+/// The library that carries commands and messages to the servers. It has only the drivers whose
+/// features are compiled.
+///
+/// Locks mean the same with each. The crate itself decides what is sent, where, and how often. It
+/// sets all timeouts, and reconnects. `docs/drivers.md` of the repository compares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Driver {
+    /// [fred](https://crates.io/crates/fred), with the feature `fred`.
+    #[cfg(feature = "fred")]
+    Fred,
+    /// [redis-rs](https://crates.io/crates/redis), with the feature `redis-rs`.
+    #[cfg(feature = "redis-rs")]
+    RedisRs,
+}
+
+impl Default for Driver {
+    /// fred, if it is compiled.
+    fn default() -> Self {
+        #[cfg(feature = "fred")]
+        let driver = Self::Fred;
+        #[cfg(all(feature = "redis-rs", not(feature = "fred")))]
+        let driver = Self::RedisRs;
+        #[cfg(not(any(feature = "fred", feature = "redis-rs")))]
+        let driver = unreachable!("this does not compile");
+        driver
+    }
 }

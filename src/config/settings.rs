@@ -6,7 +6,7 @@ use super::{About, Config};
 use crate::{
     error::Error,
     observer::Observed,
-    options::{Replicas, ShardedPubsub},
+    options::{Driver, Replicas, ShardedPubsub},
     wire::{Credentials, Deployment, Nat, PasswordFile, Servers, read_url},
 };
 
@@ -42,6 +42,7 @@ pub(crate) fn whole_ms(duration: Duration) -> Duration {
 pub(crate) struct Settings {
     /// The name of the server or servers. It is equal for all clients that name them alike.
     pub(crate) server: String,
+    pub(crate) driver: Driver,
     pub(crate) prefix: String,
     pub(crate) watchdog: Duration,
     pub(crate) command_timeout: Duration,
@@ -98,6 +99,7 @@ impl Config {
         }
         let settings = Settings {
             server: deployment.name(),
+            driver: self.get_driver(),
             prefix: self.prefix,
             watchdog: whole_ms(within("watchdog", self.watchdog, WATCHDOG)?),
             command_timeout: within("command_timeout", self.command_timeout, COMMAND_TIMEOUT)?,

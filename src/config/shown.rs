@@ -83,6 +83,7 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("server", &self.get_server())
             .field("nat_map", &self.nat_map)
+            .field("driver", &self.get_driver())
             .field("prefix", &self.prefix)
             .field("watchdog", &self.watchdog)
             .field("command_timeout", &self.command_timeout)

@@ -8,21 +8,27 @@ use tokio::sync::Notify;
 use super::{
     EventSink,
     answers::Failure,
-    connection::{Channels, ConnectionSettings, OnBreak},
+    connection::{self, Channels, ConnectionSettings, OnBreak},
     deployment::Deployment,
-    fred::FredDriver,
+    drivers,
     naming::Naming,
     node::Node,
     tls::Tls,
+    tls_library,
     topology::{ALL_SLOTS, Discovery, Router, Routes, ServerMap, connect_all, refresh},
     transport::RedisTransport,
 };
-use crate::{error::Error, options::ShardedPubsub, runtime::ClientRuntime};
+use crate::{
+    error::Error,
+    options::{Driver, ShardedPubsub},
+    runtime::ClientRuntime,
+};
 
 /// What is needed to connect.
 #[derive(Clone)]
 pub(crate) struct ConnectOptions {
     pub(crate) deployment: Deployment,
+    pub(crate) driver: Driver,
     pub(crate) command_timeout: Duration,
     pub(crate) sharding: ShardedPubsub,
     /// The name of the connections on the server.
@@ -34,10 +40,12 @@ pub(crate) struct ConnectOptions {
 
 impl RedisTransport {
     pub(crate) async fn connect(options: ConnectOptions) -> Result<Self, Error> {
-        let ConnectOptions { deployment, command_timeout, sharding, name, sink, runtime } = options;
+        let driver = options.driver()?;
+        let ConnectOptions { deployment, command_timeout, sharding, name, sink, runtime, .. } =
+            options;
         let naming = name.map(|name| Naming::new(&name));
         let mut settings = ConnectionSettings {
-            driver: Arc::new(driver(&deployment)?),
+            driver,
             runtime,
             command_timeout,
             channels: Channels::Plain,
@@ -74,15 +82,18 @@ impl RedisTransport {
     }
 }
 
-/// Checks a user's TLS options.
-pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
-    FredDriver::new(Some(tls)).map(drop).map_err(Error::Config)
+impl ConnectOptions {
+    /// The driver for all connections of a client.
+    pub(super) fn driver(&self) -> Result<Arc<dyn connection::Driver>, Error> {
+        let Deployment { uses_tls, tls, .. } = &self.deployment;
+        let tls = uses_tls.then(|| tls.clone().unwrap_or_else(Tls::system));
+        drivers::new(self.driver, tls.as_ref()).map_err(Error::Config)
+    }
 }
 
-/// The driver for all connections of a client.
-pub(super) fn driver(deployment: &Deployment) -> Result<FredDriver, Error> {
-    let tls = deployment.uses_tls.then(|| deployment.tls.clone().unwrap_or_else(Tls::system));
-    FredDriver::new(tls.as_ref()).map_err(Error::Config)
+/// Checks a user's TLS options.
+pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
+    tls_library::connector(tls).map(drop).map_err(Error::Config)
 }
 
 /// Finds the servers for the first time, and whether they have sharded channels.

@@ -81,6 +81,7 @@ pub(super) enum Heard {
     /// The connection is lost. It may be told more than once.
     Lost,
     /// The driver has reconnected.
+    #[cfg_attr(not(feature = "fred"), expect(dead_code, reason = "only fred reconnects"))]
     Reconnected,
 }
 

@@ -16,13 +16,8 @@ use tokio::{
 #[cfg(feature = "_servers")]
 use super::RawServer;
 use super::{
-    Confirm, Event, Flight, Transport,
-    connect::{ConnectOptions, driver},
-    deployment::Servers,
-    error::WireError,
-    script::Invocation,
-    topology::slot_of,
-    transport::RedisTransport,
+    Confirm, Event, Flight, Transport, connect::ConnectOptions, deployment::Servers,
+    error::WireError, script::Invocation, topology::slot_of, transport::RedisTransport,
 };
 use crate::{
     backoff::Backoff,
@@ -54,7 +49,7 @@ enum State {
 impl LazyTransport {
     /// Begins to connect. Fails only for what no server can mend.
     pub(crate) fn start(options: ConnectOptions) -> Result<Self, Error> {
-        driver(&options.deployment)?;
+        options.driver()?;
         let state = watch::Sender::new(State::Connecting(None));
         let shared = Arc::new(Shared { options, state });
         shared.options.runtime.spawn(connect(Arc::downgrade(&shared)));
@@ -266,7 +261,11 @@ mod tests {
     use tokio::{sync::mpsc, time::timeout};
 
     use super::*;
-    use crate::{options::ShardedPubsub, runtime::ClientRuntime, wire::read_url};
+    use crate::{
+        options::{Driver, ShardedPubsub},
+        runtime::ClientRuntime,
+        wire::read_url,
+    };
 
     /// What was subscribed at no place yet would otherwise never be looked after.
     #[tokio::test]
@@ -275,6 +274,7 @@ mod tests {
         let (heard, mut events) = mpsc::unbounded_channel();
         let transport = LazyTransport::start(ConnectOptions {
             deployment: read_url(&server.url()).unwrap(),
+            driver: Driver::default(),
             command_timeout: Duration::from_secs(3),
             sharding: ShardedPubsub::Auto,
             name: None,

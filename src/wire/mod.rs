@@ -7,7 +7,9 @@
 //! | [`error`] | [`WireError`]: why a call has no reply, and whether a retry can succeed |
 //! | [`url`], [`deployment`], [`tls`] | what a configuration says about the servers |
 //! | [`connection`] | the seam: what a driver must do, and what it must never do |
-//! | [`fred`] | the driver over fred, the only place that names fred |
+//! | `fred`, `redis_rs` | the drivers, each the only place that names its library |
+//! | [`drivers`], [`tls_library`] | the driver that a user chose; the TLS library, for all drivers |
+//! | `socket`, `resp`, `queue` | for drivers without their own: an open socket; a command as text; commands that wait for replies |
 //! | [`session`], [`link`], [`node`] | one connection; a connection that is replaced when it breaks; one server with its connections |
 //! | [`naming`], [`named`] | the name of the connections in the server's list |
 //! | [`replicas`], [`eviction`], [`clock`] | for one server: confirmation by replicas, the warning about evictions, the clock |
@@ -24,20 +26,31 @@ mod clock;
 mod connect;
 mod connection;
 mod deployment;
+mod drivers;
 mod error;
 mod eviction;
+#[cfg(feature = "fred")]
 mod fred;
 mod lazy;
 mod link;
 mod named;
 mod naming;
 mod node;
+#[cfg(feature = "redis-rs")]
+mod queue;
 #[cfg(feature = "_servers")]
 mod raw;
+#[cfg(feature = "redis-rs")]
+mod redis_rs;
 mod replicas;
+#[cfg(feature = "redis-rs")]
+mod resp;
 mod script;
 mod session;
+#[cfg(feature = "redis-rs")]
+mod socket;
 mod tls;
+mod tls_library;
 mod topology;
 mod transport;
 mod url;

@@ -24,12 +24,14 @@ const LAYERS: &[&[&str]] = &[
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/deployment", "wire/naming"],
-    &["wire/url", "wire/connection"],
-    &["wire/named"],
-    &["wire/session", "wire/fred/answers", "wire/fred/tls"],
-    &["wire/link", "wire/fred/connection"],
-    &["wire/replicas", "wire/eviction", "wire/fred/login"],
-    &["wire/node", "wire/fred"],
+    &["wire/url", "wire/connection", "wire/tls_library"],
+    &["wire/named", "wire/queue", "wire/resp", "wire/socket"],
+    &["wire/session", "wire/fred/answers", "wire/redis_rs/answers"],
+    &["wire/link", "wire/fred/connection", "wire/redis_rs/task"],
+    &["wire/replicas", "wire/eviction", "wire/fred/login", "wire/redis_rs/connection"],
+    &["wire/node", "wire/fred", "wire/redis_rs/login"],
+    &["wire/redis_rs"],
+    &["wire/drivers"],
     &["wire/topology/slots", "wire/topology/channels"],
     &["wire/topology/news"],
     &["wire/topology/discover"],
@@ -84,9 +86,15 @@ const OUTSIDE: &[&str] = &["lib", "sim"];
 /// Lines that a file has before one should ask whether it is two files.
 const LONG: usize = 350;
 
-/// The driver over fred, and how many lines it may have.
-const FRED: &str = "wire/fred";
+/// The drivers and their libraries. Only the driver's folder may name its library.
+const DRIVERS: &[(&str, &str)] = &[("wire/fred", "fred::"), ("wire/redis_rs", "redis::")];
+
+/// How many lines a driver may have.
 const LONG_DRIVER: usize = 500;
+
+/// The libraries of TLS, and the files that may name them.
+const TLS_LIBRARIES: &[&str] = &["rustls::", "native_tls::", "rustls_native_certs"];
+const TLS: &[&str] = &["wire/tls_library", "wire/socket"];
 
 #[test]
 fn no_file_uses_a_higher_layer() {
@@ -147,22 +155,44 @@ fn every_source_file_is_looked_at() {
     }
 }
 
-/// Another driver can take the place of fred as long as this holds.
+/// Another driver can take the place of each as long as this holds.
 #[test]
-fn only_one_folder_names_fred_and_its_libraries_and_it_is_small() {
-    let mut lines = 0;
-    for (file, source) in below("src") {
-        if is_within(&module(&file), FRED) {
-            lines += source.lines().count();
-            continue;
+fn only_one_folder_names_each_driver_and_it_is_small() {
+    for (folder, library) in DRIVERS {
+        let mut lines = 0;
+        for (file, source) in below("src") {
+            if is_within(&module(&file), folder) {
+                lines += source.lines().count();
+                continue;
+            }
+            // The simulation looks at its server with redis-rs.
+            if is_within(&module(&file), "sim") {
+                continue;
+            }
+            let named = code(&source).find(|line| names(line, library));
+            assert!(named.is_none(), "{} names {named:?}", file.display());
         }
-        let libraries = ["fred::", "rustls::", "native_tls::", "rustls_native_certs"];
-        // The driver has that folder's name.
-        let mut code = code(&source).map(|line| line.replace("fred::FredDriver", ""));
-        let named = code.find(|line| libraries.iter().any(|library| line.contains(library)));
-        assert!(named.is_none(), "{} names {named:?}", file.display());
+        assert!((1..=LONG_DRIVER).contains(&lines), "{folder} has {lines} lines");
     }
-    assert!((1..=LONG_DRIVER).contains(&lines), "the driver has {lines} lines");
+}
+
+#[test]
+fn libraries_of_tls_are_named_in_one_place() {
+    for (file, source) in below("src") {
+        if !TLS.contains(&&*module(&file)) {
+            let named = code(&source).find(|line| TLS_LIBRARIES.iter().any(|it| line.contains(it)));
+            assert!(named.is_none(), "{} names {named:?}", file.display());
+        }
+    }
+}
+
+/// Whether a line names a library. A driver's module may have the library's name.
+fn names(line: &str, library: &str) -> bool {
+    let line = line.replace("fred::FredDriver", "");
+    line.match_indices(library).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|before| before.is_alphanumeric() || before == '_')
+    })
 }
 
 #[test]

@@ -276,9 +276,11 @@ async fn a_channel_that_a_user_may_not_hear_keeps_no_other_from_being_heard() {
     for round in 0..3 {
         eventually(PATIENCE, &format!("a waiter that listens, {round}"), heard).await;
         sleep(Duration::from_millis(300)).await;
+        stage.proxy.refuse(true);
         stage.proxy.cut_all();
         let gone = || (stage.redis().subscribers(&channel) == 0).then_some(());
         eventually(PATIENCE, "the connection to be cut", gone).await;
+        stage.proxy.refuse(false);
     }
     eventually(PATIENCE, "a waiter that listens", heard).await;
     unheard.abort();

@@ -135,7 +135,9 @@ async fn are_refused(server: &RedisServer, log: &Warnings) {
         }
     });
     let cores: Vec<_> = iter(tries).buffer_unordered(16).collect().await;
-    assert!(log.count("") > MANY, "nothing was logged: {}", log.count(""));
+    // redis-rs logs nothing.
+    let is_logged = log.count("") > MANY || !cfg!(feature = "fred");
+    assert!(is_logged, "nothing was logged: {}", log.count(""));
     log.assert_without_any(&cores);
 }
 

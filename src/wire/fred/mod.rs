@@ -1,4 +1,4 @@
-//! The driver over fred. Only this folder names fred, rustls and native-tls.
+//! The driver over fred. Only this folder names fred.
 //!
 //! Three of fred's defaults would break locks and are always overridden: a command whose connection
 //! breaks is sent again (here: never), nothing times out (here: everything does), and nothing
@@ -12,7 +12,6 @@
 mod answers;
 mod connection;
 mod login;
-mod tls;
 
 use ::fred::types::config::{Config, Server, ServerConfig};
 use futures::{FutureExt, TryFutureExt};
@@ -20,19 +19,19 @@ use futures::{FutureExt, TryFutureExt};
 use super::{
     connection::{Connecting, Driver, Options},
     deployment::{Endpoint, Place},
-    tls::Tls,
+    tls_library::Connector,
 };
 
 /// Makes connections with fred.
 pub(super) struct FredDriver {
     #[cfg_attr(not(feature = "_tls"), expect(dead_code, reason = "it is never there"))]
-    tls: Option<tls::Connector>,
+    tls: Option<Connector>,
 }
 
 impl FredDriver {
-    /// With or without TLS. An error names the part of the [`Tls`] that cannot be used.
-    pub(super) fn new(tls: Option<&Tls>) -> Result<Self, String> {
-        Ok(Self { tls: tls.map(tls::connector).transpose()? })
+    /// With or without TLS.
+    pub(super) fn new(tls: Option<Connector>) -> Self {
+        Self { tls }
     }
 
     /// fred's configuration for one server.

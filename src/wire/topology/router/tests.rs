@@ -9,12 +9,12 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use super::*;
 use crate::{
-    options::Replicas,
+    options::{Driver, Replicas},
     runtime::ClientRuntime,
     wire::{
         Confirm,
         connection::Channels,
-        fred::FredDriver,
+        drivers,
         script::{Invocation, Script},
         session::Bound,
         topology::Discovery,
@@ -26,7 +26,7 @@ use crate::{
 fn router(port: u16) -> Arc<Router> {
     let settings = ConnectionSettings {
         naming: None,
-        driver: Arc::new(FredDriver::new(None).unwrap()),
+        driver: drivers::new(Driver::default(), None).unwrap(),
         runtime: ClientRuntime::current(),
         command_timeout: Duration::from_secs(3),
         channels: Channels::Plain,

@@ -1,13 +1,22 @@
-//! TLS by rustls or native-tls, with the options of a [`Tls`].
+//! The TLS library, rustls or native-tls, with the options of a [`Tls`]. All drivers share it, so a
+//! [`Tls`] means the same with each.
 
-use crate::wire::tls::{Tls, unusable};
+#[cfg(all(feature = "_rustls", not(feature = "tls-native")))]
+use std::sync::Arc;
 
-#[cfg(feature = "_tls")]
-pub(super) type Connector = fred::types::config::TlsConnector;
+use super::tls::{Tls, unusable};
+
+/// What a driver makes connections of TLS with.
+#[cfg(all(feature = "_rustls", not(feature = "tls-native")))]
+pub(super) type Connector = tokio_rustls::TlsConnector;
+
+#[cfg(feature = "tls-native")]
+pub(super) type Connector = tokio_native_tls::TlsConnector;
 
 /// Without a TLS feature.
 #[cfg(not(feature = "_tls"))]
-pub(super) type Connector = std::convert::Infallible;
+#[derive(Clone)]
+pub(super) enum Connector {}
 
 #[cfg(not(feature = "_tls"))]
 pub(super) fn connector(_: &Tls) -> Result<Connector, String> {
@@ -16,7 +25,7 @@ pub(super) fn connector(_: &Tls) -> Result<Connector, String> {
 
 #[cfg(feature = "tls-native")]
 pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
-    use fred::native_tls::{Certificate, Identity, TlsConnector};
+    use native_tls::{Certificate, Identity, TlsConnector};
 
     let (authorities, _) = tls.certificates(Certificate::stack_from_pem)?;
     let mut builder = TlsConnector::builder();
@@ -31,9 +40,9 @@ pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
     builder.build().map(Connector::from).map_err(|why| unusable("TLS", why))
 }
 
-#[cfg(all(any(feature = "tls-rustls", feature = "tls-rustls-ring"), not(feature = "tls-native")))]
+#[cfg(all(feature = "_rustls", not(feature = "tls-native")))]
 pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
-    use fred::rustls::{
+    use tokio_rustls::rustls::{
         ClientConfig, RootCertStore,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     };
@@ -41,14 +50,14 @@ pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
     // rustls panics if several cryptography providers are compiled in, perhaps for other parts of
     // the program, and none is chosen. An earlier choice is kept.
     #[cfg(feature = "tls-rustls")]
-    let _ = fred::rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = tokio_rustls::rustls::crypto::aws_lc_rs::default_provider().install_default();
     #[cfg(feature = "tls-rustls-ring")]
-    let _ = fred::rustls::crypto::ring::default_provider().install_default();
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 
     let read = |pem: &[u8]| CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     let (mut authorities, client) = tls.certificates(read)?;
     if tls.trusts_system {
-        let mut system = fred::rustls_native_certs::load_native_certs();
+        let mut system = rustls_native_certs::load_native_certs();
         if let Some(why) = system.errors.pop() {
             return Err(unusable("what the system trusts", why));
         }
@@ -60,13 +69,13 @@ pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
     }
     let builder = ClientConfig::builder().with_root_certificates(roots);
     let (Some(certificates), Some((_, key))) = (client, &tls.identity) else {
-        return Ok(builder.with_no_client_auth().into());
+        return Ok(Arc::new(builder.with_no_client_auth()).into());
     };
     // The error might repeat a part of the key.
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| unusable("the TLS client key", "there is no private key in it"))?;
     let config = builder.with_client_auth_cert(certificates, key);
     config
-        .map(Connector::from)
+        .map(|config| Arc::new(config).into())
         .map_err(|why| unusable("the TLS client certificate with its key", why))
 }

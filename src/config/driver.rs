@@ -1,0 +1,17 @@
+//! Which driver a client has, and settings that are taken over from a client of redis-rs.
+
+use super::Config;
+use crate::options::Driver;
+
+impl Config {
+    /// Sets the driver. Default: fred, if its feature is compiled.
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.driver = Some(driver);
+        self
+    }
+
+    /// The value of [`driver`](Self::driver).
+    pub fn get_driver(&self) -> Driver {
+        self.driver.unwrap_or_default()
+    }
+}

@@ -1,0 +1,228 @@
+//! [`Queue`]: the commands of one connection, from their callers to their replies. Replies come in
+//! the order of the commands.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+
+use super::{
+    answers::{Answer, Failure, FailureKind},
+    connection::Heard,
+    script::Reply,
+};
+
+/// How many commands may wait for their replies, and how many bytes may wait to be written. Further
+/// commands fail.
+const MOST_COMMANDS: usize = 1 << 18;
+const MOST_BYTES: usize = 1 << 26;
+
+/// Timeouts are looked for this many times in the time for one command, at most.
+const LOOKS: u32 = 64;
+
+/// The commands of one connection.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// The time for commands without a time of their own.
+    usual: Duration,
+    /// Whether messages come over the connection.
+    subscribes: bool,
+    /// Notified when there is something to write.
+    pub(super) filled: Notify,
+    /// Notified when there is a first command to look after.
+    pub(super) watched: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the connection's task is to write.
+    bytes: Vec<u8>,
+    waiting: VecDeque<Waiting>,
+    /// How many of `waiting`, from the end, are still in `bytes`.
+    unsent: usize,
+    /// Whether nobody looks for timeouts, because no command waits.
+    unwatched: bool,
+    /// Whether the end of the connection is wanted.
+    leaving: bool,
+    /// Why the connection has ended.
+    ended: Option<Failure>,
+}
+
+/// A command whose reply has not come.
+struct Waiting {
+    /// `None`: its caller was told that it timed out.
+    caller: Option<oneshot::Sender<Answer>>,
+    expected: Expected,
+    /// When its usual time ends. `None`: its caller has a time of its own.
+    by: Option<Instant>,
+}
+
+/// How a server answers a command.
+pub(super) enum Expected {
+    Reply,
+    /// With an error, or an array of this kind and channel.
+    Confirmation(&'static str, String),
+}
+
+impl Queue {
+    pub(super) fn new(usual: Duration, subscribes: bool) -> Self {
+        let (state, filled, watched) = Default::default();
+        Self { state, usual, subscribes, filled, watched }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes commands that are to be written one after the other.
+    pub(super) fn push<const N: usize>(
+        &self,
+        bytes: &[u8],
+        expected: [Expected; N],
+        has_usual_time: bool,
+    ) -> Result<[oneshot::Receiver<Answer>; N], Failure> {
+        let mut state = self.state();
+        if let Some(why) = &state.ended {
+            return Err(Failure::not_sent(why.text.clone()));
+        }
+        let is_full =
+            state.waiting.len() + N > MOST_COMMANDS || state.bytes.len() + bytes.len() > MOST_BYTES;
+        if is_full {
+            return Err(Failure::new(FailureKind::Full, "too many commands wait for replies"));
+        }
+        let by = has_usual_time.then(|| Instant::now() + self.usual);
+        let answers = expected.map(|expected| {
+            let (caller, answer) = oneshot::channel();
+            state.waiting.push_back(Waiting { caller: Some(caller), expected, by });
+            answer
+        });
+        state.unsent += N;
+        let is_first = state.bytes.is_empty();
+        state.bytes.extend_from_slice(bytes);
+        let is_unwatched = by.is_some() && std::mem::take(&mut state.unwatched);
+        drop(state);
+        if is_first {
+            self.filled.notify_one();
+        }
+        if is_unwatched {
+            self.watched.notify_one();
+        }
+        Ok(answers)
+    }
+
+    /// Swaps what is to be written with this empty buffer. From then on it may have been sent.
+    pub(super) fn take(&self, buffer: &mut Vec<u8>) {
+        let mut state = self.state();
+        std::mem::swap(&mut state.bytes, buffer);
+        state.unsent = 0;
+    }
+
+    /// Gives what the server sent to whom it is for. Fails when it is for nobody.
+    pub(super) fn deliver(&self, answer: Answer) -> Result<Option<Heard>, Failure> {
+        if self.subscribes
+            && let Ok(Reply::Array(parts)) = &answer
+            && let [Reply::Bytes(kind), Reply::Bytes(channel), _] = &parts[..]
+        {
+            match &kind[..] {
+                b"message" | b"smessage" => {
+                    return Ok(Some(Heard::Message(String::from_utf8_lossy(channel).into())));
+                }
+                b"subscribe" | b"ssubscribe" | b"unsubscribe" | b"sunsubscribe" => {
+                    return Ok(self.confirm(kind, channel));
+                }
+                _ => {}
+            }
+        }
+        let mut state = self.state();
+        match state.waiting.front().map(|waiting| &waiting.expected) {
+            Some(Expected::Confirmation(..)) if answer.is_ok() => {
+                return Err(Failure::new(FailureKind::Gone, "the server confirms nothing"));
+            }
+            // Late: the server had ended the subscription itself, as the slot moved. What it sent
+            // then was taken for the reply to SUNSUBSCRIBE.
+            Some(Expected::Reply) if self.subscribes && is_redirection(&answer) => return Ok(None),
+            _ => {}
+        }
+        let Some(waiting) = state.waiting.pop_front() else {
+            return Err(Failure::new(FailureKind::Gone, "the server answers what nobody asked"));
+        };
+        drop(state);
+        if let Some(caller) = waiting.caller {
+            let _ = caller.send(answer);
+        }
+        Ok(None)
+    }
+
+    /// A subscription began or ended. If nobody asked for that, it is reported.
+    fn confirm(&self, kind: &[u8], channel: &[u8]) -> Option<Heard> {
+        let mut state = self.state();
+        let is_expected = state.waiting.front().is_some_and(|first| match &first.expected {
+            Expected::Confirmation(a, b) => a.as_bytes() == kind && b.as_bytes() == channel,
+            Expected::Reply => false,
+        });
+        let confirmed = if is_expected { state.waiting.pop_front() } else { None };
+        drop(state);
+        match confirmed {
+            Some(waiting) => {
+                if let Some(caller) = waiting.caller {
+                    let _ = caller.send(Ok(Reply::Nil));
+                }
+                None
+            }
+            // A slot has moved, and its subscriptions have ended.
+            None => Some(Heard::Dropped(1)),
+        }
+    }
+
+    /// Tells the callers whose usual time is over. Returns when to look again, if anyone waits.
+    pub(super) fn expire(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let waiting = state.waiting.iter_mut().filter(|waiting| waiting.caller.is_some());
+        for waiting in waiting {
+            match waiting.by {
+                Some(by) if by > now => return Some(by.max(now + self.usual / LOOKS)),
+                Some(_) => {
+                    let _ = waiting.caller.take().map(|it| it.send(Err(Failure::timed_out())));
+                }
+                None => {}
+            }
+        }
+        state.unwatched = true;
+        None
+    }
+
+    /// Notes that the end of the connection is wanted.
+    pub(super) fn leave(&self) {
+        self.state().leaving = true;
+    }
+
+    /// Ends all that waits, once. Returns whether the end was wanted.
+    pub(super) fn close(&self, why: Failure) -> bool {
+        let mut state = self.state();
+        if state.ended.is_some() {
+            return true;
+        }
+        state.ended = Some(why.clone());
+        state.bytes = Vec::new();
+        let (waiting, unsent) = (std::mem::take(&mut state.waiting), state.unsent);
+        let leaving = state.leaving;
+        drop(state);
+        let sent = waiting.len() - unsent;
+        for (n, Waiting { caller, .. }) in waiting.into_iter().enumerate() {
+            let why = if n < sent { why.clone() } else { Failure::not_sent(why.text.clone()) };
+            let _ = caller.map(|caller| caller.send(Err(why)));
+        }
+        leaving
+    }
+}
+
+fn is_redirection(answer: &Answer) -> bool {
+    matches!(answer, Err(why) if why.text.starts_with("MOVED ") || why.text.starts_with("ASK "))
+}
