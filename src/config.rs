@@ -4,6 +4,8 @@ mod announce;
 mod driver;
 mod files;
 mod observer;
+#[cfg(feature = "redis-rs")]
+mod redis_rs;
 #[cfg(feature = "redisson-yaml")]
 mod redisson_yaml;
 mod settings;

@@ -1,4 +1,4 @@
-//! Which driver a client has, and settings that are taken over from a client of redis-rs.
+//! Which driver a client has.
 
 use super::Config;
 use crate::options::Driver;

@@ -226,3 +226,6 @@ impl Queue {
 fn is_redirection(answer: &Answer) -> bool {
     matches!(answer, Err(why) if why.text.starts_with("MOVED ") || why.text.starts_with("ASK "))
 }
+
+#[cfg(test)]
+mod tests;
