@@ -4,7 +4,7 @@
 export RUST_TEST_THREADS ?= $(shell expr 3 '*' "$$(getconf _NPROCESSORS_ONLN)")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick test interop servers mutants planted chaos bench
+.PHONY: help demo check quick drivers test interop servers mutants planted chaos bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ check: ## format, lints and pure tests: no Redis, no JVM, seconds after the buil
 
 quick: ## the tests on one server, without a JVM: about two minutes after the build
 	@.ci/setup rust redis -- .ci/tier quick
+
+drivers: ## conformance in Rust, faults and unit tests over redis-rs, the driver that is not the default
+	@.ci/setup rust redis -- .ci/tier redis_rs
 
 test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
 	@.ci/setup rust redis java faketime python peers -- .ci/again cargo test --workspace $(ARGS)

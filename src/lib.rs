@@ -119,11 +119,13 @@
 //! third of [`Config::watchdog`], because a renewal by a Redisson reader may have shortened the TTL.
 //!
 //! # Feature flags
-//! None is on by default. `rediss://` URLs need one of the first three; without it
-//! [`Config::from_url`] refuses such a URL.
+//! Only `fred` is on by default. One driver is needed, `fred` or `redis-rs`. `rediss://` URLs need one
+//! of the `tls-*` features; without it [`Config::from_url`] refuses such a URL.
 //!
 //! | feature | gives | needs to build |
 //! |---|---|---|
+//! | `fred` | the driver over [fred](https://crates.io/crates/fred), the default: see [`Driver`] | |
+//! | `redis-rs` | the driver over [redis-rs](https://crates.io/crates/redis), and [`Config::driver`] to choose it; alone with `default-features = false` | |
 //! | `tls-rustls` | TLS by rustls with aws-lc-rs | a C compiler |
 //! | `tls-rustls-ring` | TLS by rustls with ring | a C compiler |
 //! | `tls-native` | TLS by the system's library (OpenSSL on Linux) | on Linux, OpenSSL's headers and `pkg-config` |
@@ -255,10 +257,10 @@
 //! `end`. The warning of a loss is inside its `hold` span. Without a subscriber for `DEBUG` they cost
 //! one atomic load each.
 //!
-//! Log lines name locks and holders, and contain no password. The client library, fred, logs through
-//! the `log` crate, with targets that begin with `fred`. Most programs can turn these off (`fred=off`).
-//! If any crate of the program enables fred's feature `network-logs`, fred logs everything that is
-//! sent, passwords included.
+//! Log lines name locks and holders, and contain no password. The driver fred logs through the `log`
+//! crate, with targets that begin with `fred`. Most programs can turn these off (`fred=off`). If any
+//! crate of the program enables fred's feature `network-logs`, fred logs everything that is sent,
+//! passwords included. The driver redis-rs logs nothing.
 
 // docs.rs says which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -9,6 +9,8 @@ pub(crate) enum Contestant {
     Ours,
     /// Without passing holds on inside the process.
     OursAlone,
+    /// Over redis-rs. The others of us are over fred.
+    OursOverRedisRs,
     Bare,
     Redisson,
     #[cfg(feature = "crates")]
@@ -39,6 +41,7 @@ impl Contestant {
         vec![
             Self::Ours,
             Self::OursAlone,
+            Self::OursOverRedisRs,
             Self::Bare,
             Self::Redisson,
             #[cfg(feature = "crates")]
@@ -62,6 +65,7 @@ impl Contestant {
         match self {
             Self::Ours => "redisson-lock",
             Self::OursAlone => "redisson-lock, not passing on",
+            Self::OursOverRedisRs => "redisson-lock over redis-rs",
             Self::Bare => "bare EVALSHA by fred",
             Self::Redisson => "Redisson",
             #[cfg(feature = "crates")]
@@ -79,13 +83,13 @@ impl Contestant {
     pub(crate) fn package(self) -> Option<&'static str> {
         match self {
             Self::Bare => Some("fred"),
-            Self::OursAlone | Self::Redisson => None,
+            Self::OursAlone | Self::OursOverRedisRs | Self::Redisson => None,
             contestant => Some(contestant.name()),
         }
     }
 
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Ours | Self::OursAlone)
+        matches!(self, Self::Ours | Self::OursAlone | Self::OursOverRedisRs)
     }
 
     /// Bare commands do not.
@@ -95,7 +99,7 @@ impl Contestant {
 
     pub(crate) fn behaviour(self) -> Behaviour {
         let [waits, renews, reenters, connects] = match self {
-            Self::Ours | Self::OursAlone | Self::Redisson => {
+            Self::Ours | Self::OursAlone | Self::OursOverRedisRs | Self::Redisson => {
                 ["is woken by a message", "yes", "yes", "once"]
             }
             Self::Bare => ["does not", "no", "no", "once"],

@@ -46,7 +46,7 @@ pub(crate) async fn crowds(server: &RedisServer) -> Section {
 }
 
 fn is_invited(contestant: Contestant) -> bool {
-    contestant.is_ours() || contestant == Contestant::Redisson
+    matches!(contestant, Contestant::Ours | Contestant::OursAlone | Contestant::Redisson)
 }
 
 /// As many processes of one kind as it takes.

@@ -64,6 +64,8 @@ pub(crate) async fn contended(
     let rows = processes
         .iter()
         .filter(|process| process.contestant.can_wait())
+        // A lock that is handed off needs no driver.
+        .filter(|process| process.contestant != Contestant::OursOverRedisRs)
         .map(|process| row(process, format!("one for {tasks}"), &load))
         .collect();
     let title = format!("{tasks} tasks of one process at one lock");

@@ -25,7 +25,7 @@ use bare::{Bare, Wakeups};
 use job::{Job, Request, micros};
 use lock_client::LockClient;
 use many_holds::ManyHolds;
-use ours::{Ours, OursAlone};
+use ours::{Ours, OursAlone, OursOverRedisRs};
 use owners::Owners;
 
 pub(crate) use many_holds::{HOLDS, HoldCosts};
@@ -58,6 +58,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ! {
     match Contestant::named(&name) {
         Contestant::Ours => race::<Ours>(&runtime, &url),
         Contestant::OursAlone => race::<OursAlone>(&runtime, &url),
+        Contestant::OursOverRedisRs => race::<OursOverRedisRs>(&runtime, &url),
         Contestant::Bare => race::<Bare>(&runtime, &url),
         Contestant::Redisson => panic!("Redisson is a peer in Java"),
         #[cfg(feature = "crates")]

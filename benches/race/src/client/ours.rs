@@ -1,14 +1,16 @@
-//! This crate, with and without local hand-off.
+//! This crate, with and without local hand-off, and over the other driver.
 
 use std::time::Instant;
 
-use redisson_lock::{Client, Config, Lock};
+use redisson_lock::{Client, Config, Driver, Lock};
 
 use super::lock_client::LockClient;
 
 pub(super) struct Ours(Client);
 
 pub(super) struct OursAlone(Client);
+
+pub(super) struct OursOverRedisRs(Client);
 
 pub(super) async fn client(config: Config) -> Client {
     Client::connect(config).await.expect("a client")
@@ -46,6 +48,22 @@ impl LockClient for OursAlone {
 
     async fn connect(url: &str) -> Self {
         Self(client(config(url).pass_on(false)).await)
+    }
+
+    fn lock(&self, name: &str) -> Lock {
+        self.0.lock(name)
+    }
+
+    async fn turn(lock: &Lock) -> Result<Instant, String> {
+        turn(lock).await
+    }
+}
+
+impl LockClient for OursOverRedisRs {
+    type Lock = Lock;
+
+    async fn connect(url: &str) -> Self {
+        Self(client(config(url).driver(Driver::RedisRs)).await)
     }
 
     fn lock(&self, name: &str) -> Lock {
