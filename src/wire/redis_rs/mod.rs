@@ -15,11 +15,11 @@
 //!   full, its caller is told that it was not sent.
 //! - A timeout is an IO error, as is a lost connection. Neither says whether the command was sent.
 //!   Its default of 500 ms covers all commands alike.
-//! - `PubSub` queues messages without a bound, and cannot send `PING` or `CLIENT SETNAME`. Here the
-//!   listener takes each message as it is read.
-//! - Both send `CLIENT SETINFO` to log in, and try AUTH without a user when the server refuses one.
-//!   Their errors repeat the server's words, which may contain the password. Here AUTH and SELECT
-//!   are sent once, and the words of a refusal are not passed on.
+//! - `PubSub` queues messages without a bound. It cannot send `SSUBSCRIBE` or `CLIENT SETNAME`. Here
+//!   the listener takes each message as it is read.
+//! - A server that refuses AUTH for its number of arguments is sent AUTH again, without the user.
+//!   Here AUTH is sent once, and the words of a refusal are not passed on: they may repeat the
+//!   password.
 
 mod answers;
 mod connection;
