@@ -164,8 +164,9 @@ async fn a_server_with_too_many_clients_is_tried_again_and_not_too_often() {
     assert!(rejected > 0, "there was room");
     let each_second = rejected as f64 / full.elapsed().as_secs_f64();
     println!("{each_second:.1} connections a second while there was no room");
-    // Two connections, whose pauses double from 20 ms to 1 s.
-    assert!(each_second < 8.0, "{rejected} tries");
+    // Two connections, whose pauses double from 20 ms to 1 s. Over redis-rs both begin anew at first.
+    let most = if cfg!(feature = "fred") { 5.0 } else { 8.0 };
+    assert!(each_second < most, "{rejected} tries");
     configure(&stage, "maxclients", "100");
     let room = Instant::now();
     let (guard, _) = gets_it(turn).await;
