@@ -143,7 +143,7 @@ impl Client {
     /// server. A Redisson waiter keeps it for `fairLockWaitTimeout`, 5 min by default.
     /// [`Lock::inspect`] shows the line.
     ///
-    /// A fair lock is slower than a plain lock, because no waiter takes it out of turn.
+    /// A fair lock is slower than a reentrant lock, because no waiter takes it out of turn.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.state(LockKind::Fair, name))
     }
@@ -206,8 +206,8 @@ impl Client {
     /// pauses of [`SpinBackoff`].
     ///
     /// A spin lock saves the server messages where locks are held for very short times. It also
-    /// works where a user may not subscribe. Its release still wakes waiters of the plain lock of
-    /// this name.
+    /// works where a user may not subscribe. Its release still wakes waiters of the [`lock`](Client::lock)
+    /// of this name.
     pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.state(LockKind::Spin, name))
     }

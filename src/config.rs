@@ -323,8 +323,8 @@ impl Config {
     /// yields until they had their turns. If they do not come, the next budget is larger, up to
     /// 32-fold.
     ///
-    /// Plain, non-reentrant and fenced locks are handed off. Fair, read/write and spin locks never
-    /// are.
+    /// Reentrant, non-reentrant and fenced locks are handed off. Fair, read/write, spin and plain
+    /// locks never are.
     pub fn pass_on(mut self, pass_on: bool) -> Self {
         self.pass_on = pass_on;
         self

@@ -98,7 +98,7 @@
 //! - **`fenced_lock`**: a re-entry gets a new token. `lockAndGetToken(lease)` ignores the lease.
 //! - **`non_reentrant_lock`**: other failures may be reported as a re-entry.
 //! - **`spin_lock`**: every waiting thread polls, not only the first of a process. A release wakes no
-//!   waiter of the plain lock.
+//!   waiter of the reentrant lock of this name.
 //!
 //! ### Fair locks and clocks
 //! A fair lock's line uses the server's clock. Exclusion does not depend on that clock, but the order

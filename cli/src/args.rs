@@ -99,6 +99,7 @@ pub(crate) enum Kind {
     Write,
     Fenced,
     Spin,
+    Plain,
 }
 
 #[derive(Args, Debug)]

@@ -48,6 +48,7 @@ impl Holding {
                     Kind::Read => sides.read_lock().clone(),
                     Kind::Write => sides.write_lock().clone(),
                     Kind::Spin => client.spin_lock(name),
+                    Kind::Plain => client.plain_lock(name),
                     Kind::Lock | Kind::Fenced => client.lock(name),
                 };
                 acquire(&lock, args).await?.map(Guard::Plain)
