@@ -146,10 +146,16 @@ impl Queue {
             }
             // Late: the server had ended the subscription itself, as the slot moved. What it sent
             // then was taken for the reply to SUNSUBSCRIBE.
-            Some(Expected::Reply) if self.subscribes && is_redirection(&answer) => return Ok(None),
+            None | Some(Expected::Reply) if self.subscribes && is_redirection(&answer) => {
+                return Ok(None);
+            }
             _ => {}
         }
-        let Some(waiting) = state.waiting.pop_front() else {
+        // A server may refuse the connection before it reads a command. It cannot answer one.
+        if answer.is_ok() && state.waiting.len() == state.unsent {
+            return Err(Failure::new(FailureKind::Gone, "the server answers what nobody asked"));
+        }
+        let Some(waiting) = state.pop() else {
             return Err(Failure::new(FailureKind::Gone, "the server answers what nobody asked"));
         };
         drop(state);
@@ -162,11 +168,13 @@ impl Queue {
     /// A subscription began or ended. If nobody asked for that, it is reported.
     fn confirm(&self, kind: &[u8], channel: &[u8]) -> Option<Heard> {
         let mut state = self.state();
-        let is_expected = state.waiting.front().is_some_and(|first| match &first.expected {
-            Expected::Confirmation(a, b) => a.as_bytes() == kind && b.as_bytes() == channel,
-            Expected::Reply => false,
-        });
-        let confirmed = if is_expected { state.waiting.pop_front() } else { None };
+        let is_written = state.waiting.len() > state.unsent;
+        let is_expected = is_written
+            && state.waiting.front().is_some_and(|first| match &first.expected {
+                Expected::Confirmation(a, b) => a.as_bytes() == kind && b.as_bytes() == channel,
+                Expected::Reply => false,
+            });
+        let confirmed = if is_expected { state.pop() } else { None };
         drop(state);
         match confirmed {
             Some(waiting) => {
@@ -220,6 +228,14 @@ impl Queue {
             let _ = caller.map(|caller| caller.send(Err(why)));
         }
         leaving
+    }
+}
+
+impl State {
+    fn pop(&mut self) -> Option<Waiting> {
+        let first = self.waiting.pop_front();
+        self.unsent = self.unsent.min(self.waiting.len());
+        first
     }
 }
 

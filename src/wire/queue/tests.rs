@@ -10,7 +10,14 @@ fn queue(subscribes: bool) -> Queue {
     Queue::new(USUAL, subscribes)
 }
 
+/// A command that was written.
 fn push(queue: &Queue, expected: Expected) -> oneshot::Receiver<Answer> {
+    let answer = push_unwritten(queue, expected);
+    queue.take(&mut Vec::new());
+    answer
+}
+
+fn push_unwritten(queue: &Queue, expected: Expected) -> oneshot::Receiver<Answer> {
     let [answer] = queue.push(b"command", [expected], true).unwrap();
     answer
 }
@@ -106,11 +113,11 @@ async fn a_subscription_that_ends_with_its_slot_is_a_gap_and_shifts_no_reply() {
 #[tokio::test]
 async fn what_was_not_written_when_the_connection_ends_was_not_sent() {
     let queue = queue(false);
-    let mut sent = push(&queue, Expected::Reply);
+    let mut sent = push_unwritten(&queue, Expected::Reply);
     let mut buffer = Vec::new();
     queue.take(&mut buffer);
     assert_eq!(buffer, b"command");
-    let mut unsent = push(&queue, Expected::Reply);
+    let mut unsent = push_unwritten(&queue, Expected::Reply);
     assert!(!queue.close(Failure::gone()), "nobody wanted it to end");
     let kind = |answer: Option<Answer>| answer.unwrap().unwrap_err().kind;
     assert_eq!(kind(heard(&mut sent)), FailureKind::Gone);
@@ -153,4 +160,33 @@ async fn a_full_queue_takes_no_more_and_keeps_nobody_waiting() {
     let long = vec![0; MOST_BYTES + 1];
     let full = self::queue(false).push(&long, [Expected::Reply], true);
     assert_eq!(full.unwrap_err().kind, FailureKind::Full);
+}
+
+/// A server that has too many clients says so before it reads a command.
+#[tokio::test]
+async fn what_a_server_says_before_a_command_is_written_does_not_spoil_the_count() {
+    let queue = queue(false);
+    let mut refused = push_unwritten(&queue, Expected::Reply);
+    let full = || Err(Failure::refused("ERR max number of clients reached"));
+    assert!(queue.deliver(full()).unwrap().is_none());
+    assert_eq!(heard(&mut refused), Some(full()));
+    assert!(!queue.close(Failure::gone()));
+}
+
+#[tokio::test]
+async fn a_reply_does_not_go_to_a_command_that_was_not_written() {
+    let queue = queue(false);
+    let mut unsent = push_unwritten(&queue, Expected::Reply);
+    assert!(queue.deliver(Ok(Reply::Nil)).is_err(), "nobody can have asked for it");
+    queue.close(Failure::gone());
+    assert_eq!(heard(&mut unsent).unwrap().unwrap_err().kind, FailureKind::NotSent);
+}
+
+/// Its subscription ended just before it was to be ended, and nothing else waits.
+#[tokio::test]
+async fn the_late_answer_to_a_sunsubscribe_does_not_end_the_connection() {
+    let queue = queue(true);
+    let _ended = push(&queue, confirmation("sunsubscribe", "c"));
+    assert!(queue.deliver(told("sunsubscribe", "c")).unwrap().is_none());
+    assert!(queue.deliver(moved()).unwrap().is_none());
 }

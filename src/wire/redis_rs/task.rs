@@ -6,7 +6,7 @@ use combine::{
     parser::combinator::AnySendSyncPartialState,
     stream::{PointerOffset, decoder::Decoder},
 };
-use redis::parse_redis_value_async;
+use redis::{ErrorKind, Value, parse_redis_value_async};
 use tokio::{
     io::{AsyncWriteExt, ReadHalf, WriteHalf, split},
     time::{sleep, sleep_until},
@@ -62,6 +62,8 @@ async fn read(
     let mut decoder = Decoder::<AnySendSyncPartialState, PointerOffset<[u8]>>::new();
     loop {
         let value = match parse_redis_value_async(&mut decoder, &mut socket).await {
+            // It is the reply to no command.
+            Ok(Value::Push { .. }) => return unread(&(ErrorKind::Parse, "a push").into()),
             Ok(value) => value,
             Err(error) => return unread(&error),
         };
@@ -106,5 +108,25 @@ async fn expire(queue: &Queue) -> Failure {
             Some(next) => sleep_until(next).await,
             None => queue.watched.notified().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{queue::Expected, script::Reply};
+
+    /// As a reply it would shift all later ones to the wrong callers.
+    #[tokio::test]
+    async fn a_push_is_no_reply() {
+        let (ours, mut theirs) = tokio::io::duplex(1024);
+        let queue = Arc::new(Queue::new(Duration::from_secs(3), false));
+        let [first, second] = queue.push(b"ab", [Expected::Reply, Expected::Reply], true).unwrap();
+        let running = tokio::spawn(run(Box::new(ours), queue.clone(), None));
+        tokio::io::AsyncReadExt::read_exact(&mut theirs, &mut [0; 2]).await.unwrap();
+        theirs.write_all(b">2\r\n+invalidate\r\n*0\r\n:1\r\n:2\r\n").await.unwrap();
+        assert!(first.await.unwrap().is_err());
+        assert_ne!(second.await.unwrap(), Ok(Reply::Int(1)), "the reply to the first");
+        running.abort();
     }
 }
