@@ -264,10 +264,14 @@ async fn drain(pool: &Arc<Counter<protocol::Semaphore>>) -> Result<i64, Error> {
         let call = |semaphore: &protocol::Semaphore, request: &RequestArgs<'_>| {
             semaphore.drain(expected, request)
         };
-        let drained = pool.change(&id, call, protocol::taken).await;
-        let drained = drained.map_err(|error| error.into_error(pool.name()))?;
+        let drained = pool.change_perhaps_later(&id, call, protocol::taken).await;
+        let (drained, may_run) = drained.map_err(|error| error.into_error(pool.name()))?;
         if drained.granted {
             return Ok(expected);
+        }
+        if may_run {
+            // The number may be the expected one again when a late copy runs.
+            pool.engine.janitor.spawn(permits::undo(pool.clone(), id, expected));
         }
         expected = drained.free;
     }

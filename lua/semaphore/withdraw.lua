@@ -1,15 +1,14 @@
--- Withdraw an acquisition: return the permits that it took, and let no late copy
--- of it take any.
+-- Withdraw a request: undo what it did, and let no late copy of it do anything.
 --
 -- KEYS[1]  semaphore: the number of free permits
 -- KEYS[2]  requests: see acquire
--- ARGV[1]  request id of the acquisition
--- ARGV[2]  number of its permits
+-- ARGV[1]  request id
+-- ARGV[2]  number of permits that the request takes; negative if it adds some
 -- ARGV[3]  how long to keep the request id, ms
 -- ARGV[4]  channel
 -- ARGV[5]  publish command: publish or spublish
 --
--- Returns  1: it had taken permits, which are free now
+-- Returns  1: it had taken effect, which is undone now
 --          0: it had not, or was withdrawn before
 --
 -- Repeat   safe: a second copy finds the id withdrawn

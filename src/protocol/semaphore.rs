@@ -123,11 +123,11 @@ impl Semaphore {
         self.call(&RELEASE, args.into_iter().chain(request.settled()))
     }
 
-    /// Undoes what an acquisition with this id did and may still do.
-    pub(crate) fn withdraw(&self, id: &HoldId, permits: u32, kept: u64) -> Invocation {
+    /// Undoes what a request with this id did and may still do. `permits`: how many it takes.
+    pub(crate) fn withdraw(&self, id: &HoldId, permits: i64, kept: u64) -> Invocation {
         let args = [
             id.as_bytes().into(),
-            u64::from(permits).into(),
+            number(permits),
             kept.into(),
             (&self.channel).into(),
             Arg::Publish,

@@ -63,18 +63,20 @@ impl<P: Countable> Counter<P> {
         KEPT.as_millis() as u64
     }
 
-    /// A call of a request, for a copy that is sent now.
+    /// A call of a request, for a copy that is sent now. Also returns the ids that it has the server
+    /// forget. If it does not, they are to be [kept](Self::keep_settled) for a later request.
     pub(super) fn call(
         &self,
         id: &HoldId,
         sent: Instant,
         call: impl FnOnce(&P, &RequestArgs<'_>) -> Invocation,
-    ) -> Invocation {
+    ) -> (Invocation, Vec<HoldId>) {
         let settled = self.take_settled();
         let Engine { transport, settings, .. } = &*self.engine;
         let margin = settings.command_timeout.as_millis() as u64;
         let not_after = transport.time_at(self.protocol.key(), sent) + margin;
-        call(&self.protocol, &RequestArgs { id, not_after, kept: Self::kept(), settled: &settled })
+        let request = RequestArgs { id, not_after, kept: Self::kept(), settled: &settled };
+        (call(&self.protocol, &request), settled)
     }
 
     fn take_settled(&self) -> Vec<HoldId> {
@@ -89,6 +91,16 @@ impl<P: Countable> Counter<P> {
         if settled.len() < MOST_SETTLED {
             settled.push(id);
         }
+    }
+
+    /// The server has perhaps not forgotten these ids.
+    pub(super) fn keep_settled(&self, ids: Vec<HoldId>) {
+        if ids.is_empty() {
+            return;
+        }
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MOST_SETTLED - settled.len();
+        settled.extend(ids.into_iter().take(room));
     }
 
     /// The server's answer, unless the copy came too late: then the estimate of the server's clock
@@ -112,22 +124,34 @@ impl<P: Countable> Counter<P> {
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
         read: fn(Reply) -> Result<Timely<T>, WireError>,
     ) -> Result<T, WireError> {
+        self.change_perhaps_later(id, call, read).await.map(|(answer, _)| answer)
+    }
+
+    /// The same. Also returns whether an earlier copy may still run. It does nothing if the answer is
+    /// that the request took effect, because the server knows its id then.
+    pub(crate) async fn change_perhaps_later<T>(
+        &self,
+        id: &HoldId,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+    ) -> Result<(T, bool), WireError> {
         let engine = &self.engine;
         let mut copies = Copies::new(Instant::now() + engine.settings.retry_timeout);
         let mut unclear = false;
         loop {
             let sent = copies.sent();
-            let copy = || engine.call(self.call(id, sent, &call));
-            let answer = copies.send(copy).await.and_then(read);
+            let (copy, settled) = self.call(id, sent, &call);
+            let answer = copies.send(|| engine.call(copy)).await.and_then(read);
             match answer.and_then(|answer| self.in_time(answer)) {
                 Ok(answer) => {
                     if !unclear {
                         self.settle(id.clone());
                     }
-                    return Ok(answer);
+                    return Ok((answer, unclear));
                 }
                 Err(error) if engine.is_closed() => return Err(error),
                 Err(error) => {
+                    self.keep_settled(settled);
                     unclear |= error.is_unclear();
                     copies.again(error, engine).await?;
                 }
@@ -149,9 +173,10 @@ impl<P: Countable> Counter<P> {
             Instant::now() + KEPT.saturating_sub(margin).max(engine.settings.retry_timeout);
         let mut backoff = Backoff::persistent();
         while !engine.is_closed() {
-            let copy = self.call(id, Instant::now(), &call);
+            let (copy, settled) = self.call(id, Instant::now(), &call);
             let answer = engine.call(copy).await.and_then(read);
             let Err(error) = answer.and_then(|answer| self.in_time(answer)) else { return };
+            self.keep_settled(settled);
             if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
                 let (what, name) = (P::WHAT, self.name());
                 tracing::warn!(what, name, %error, "a change was given up");

@@ -21,7 +21,7 @@ use crate::{
     protocol::{
         RequestArgs,
         Timely::InTime,
-        semaphore::{Semaphore, Taken, given_back, taken, withdrawn},
+        semaphore::{GivenBack, Semaphore, Taken, given_back, taken, withdrawn},
     },
     sometimes::sometimes,
     wire::{Invocation, WireError},
@@ -61,7 +61,15 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
     let call = move |semaphore: &Semaphore, request: &RequestArgs<'_>| {
         semaphore.release(permits, if_there, request)
     };
-    let Err(error) = pool.change(&id, call, given_back).await else { return Ok(()) };
+    let error = match pool.change_perhaps_later(&id, call, given_back).await {
+        Ok((GivenBack::Gone, true)) => {
+            // A semaphore that is created meanwhile is another one.
+            pool.engine.janitor.clone().spawn(undo(pool, id, -permits));
+            return Ok(());
+        }
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
     let told = error.clone().into_error(pool.name());
     if !matches!(error, WireError::WrongType) {
         let janitor = pool.engine.janitor.clone();
@@ -175,7 +183,7 @@ impl Attempt {
         let call = |semaphore: &Semaphore, request: &RequestArgs<'_>| -> Invocation {
             semaphore.acquire(*permits, request)
         };
-        let call = pool.call(&self.id, sent, call);
+        let (call, settled) = pool.call(&self.id, sent, call);
         let replicas = pool.engine.settings.replicas;
         let reply = pool.engine.call_confirmed(call, replicas, Taken::is_to_be_confirmed);
         self.unclear |= matches!(self.state, State::InFlight(_));
@@ -187,7 +195,11 @@ impl Attempt {
         });
         self.state = match &answer {
             Ok((InTime(Taken { granted: true, .. }), _)) => State::Granted,
-            _ => State::Nothing,
+            _ => {
+                // A refused request changes nothing, and forgets no id.
+                self.pool.keep_settled(settled);
+                State::Nothing
+            }
         };
         self.unclear |= answer.as_ref().is_err_and(may_have_run);
         let (answer, acknowledged) = answer?;
@@ -241,9 +253,13 @@ async fn withdraw(pool: Pool, id: HoldId, permits: u32, state: State, mut unclea
             }
         },
     };
-    if !took && !unclear {
-        return;
+    if took || unclear {
+        undo(pool, id, i64::from(permits)).await;
     }
+}
+
+/// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
+pub(crate) async fn undo(pool: Pool, id: HoldId, permits: i64) {
     let engine = &pool.engine;
     let kept = Counter::<Semaphore>::kept();
     let give_up = Instant::now() + Duration::from_millis(kept);

@@ -2,6 +2,7 @@
 //! of different sizes.
 
 mod cuts;
+mod late;
 mod values;
 mod waiters;
 
