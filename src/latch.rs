@@ -32,7 +32,8 @@ type Gate = Result<Arc<Counter<Latch>>, Error>;
 ///
 /// # Exactly once
 /// Every request that changes the count has an id, which the server keeps for up to 10 min, in the
-/// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. Redisson's
+/// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. None is
+/// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is. Redisson's
 /// `countDown` is not sent again in any case.
 #[must_use = "a latch does nothing by itself: `latch.wait().await?`"]
 #[derive(Clone)]

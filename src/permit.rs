@@ -9,6 +9,8 @@ use crate::{error::Error, waiting::permits::Permits};
 ///
 /// It works as tokio's `OwnedSemaphorePermit`. It has no lease, and cannot be lost: the server does
 /// not know who has a permit.
+///
+/// Release permits before [`Client::close`](crate::Client::close): later they cannot be returned.
 #[must_use = "the permits are returned when this is dropped"]
 pub struct Permit {
     /// `None`: it was released or forgotten.

@@ -37,7 +37,8 @@ type Pool = Result<Arc<Counter<protocol::Semaphore>>, Error>;
 ///
 /// # Exactly once
 /// Every request that changes the number has an id, which the server keeps for up to 10 min, in the
-/// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. The ids of
+/// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. None is
+/// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is. The ids of
 /// answered requests are removed by later requests.
 ///
 /// # What a semaphore does not promise

@@ -63,6 +63,12 @@ impl<P: Countable> Counter<P> {
         KEPT.as_millis() as u64
     }
 
+    /// Until when a request that began then may be repeated. The server keeps its id for longer than
+    /// the last copy is of use.
+    pub(super) fn repeatable_until(&self, begun: Instant) -> Instant {
+        begun + KEPT.saturating_sub(2 * self.engine.settings.command_timeout)
+    }
+
     /// A call of a request, for a copy that is sent now. Also returns the ids that it has the server
     /// forget. If it does not, they are to be [kept](Self::keep_settled) for a later request.
     pub(super) fn call(
@@ -136,7 +142,9 @@ impl<P: Countable> Counter<P> {
         read: fn(Reply) -> Result<Timely<T>, WireError>,
     ) -> Result<(T, bool), WireError> {
         let engine = &self.engine;
-        let mut copies = Copies::new(Instant::now() + engine.settings.retry_timeout);
+        let now = Instant::now();
+        let mut copies =
+            Copies::new((now + engine.settings.retry_timeout).min(self.repeatable_until(now)));
         let mut unclear = false;
         loop {
             let sent = copies.sent();
@@ -159,18 +167,18 @@ impl<P: Countable> Counter<P> {
         }
     }
 
-    /// Goes on with a request that must be done in the end, after any error again.
+    /// Goes on with a request that must be done in the end, after any error again. `begun`: when its
+    /// first copy was sent.
     pub(crate) async fn persist<T>(
         &self,
+        begun: Instant,
         id: &HoldId,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
         read: fn(Reply) -> Result<Timely<T>, WireError>,
     ) {
         sometimes!("a counted request goes on in the background");
         let engine = &self.engine;
-        let margin = 2 * engine.settings.command_timeout + engine.settings.retry_timeout;
-        let give_up =
-            Instant::now() + KEPT.saturating_sub(margin).max(engine.settings.retry_timeout);
+        let give_up = self.repeatable_until(begun);
         let mut backoff = Backoff::persistent();
         while !engine.is_closed() {
             let (copy, settled) = self.call(id, Instant::now(), &call);

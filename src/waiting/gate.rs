@@ -77,13 +77,13 @@ async fn is_open(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
 
 /// Lowers the count by one. If the server does not answer in time, it goes on in the background.
 pub(crate) async fn count_down(gate: Gate) -> Result<(), Error> {
-    let id = gate.new_id();
+    let (id, begun) = (gate.new_id(), Instant::now());
     let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
     let Err(error) = gate.change(&id, call, done).await else { return Ok(()) };
     let told = error.clone().into_error(gate.name());
     if !matches!(error, WireError::WrongType) {
         let janitor = gate.engine.janitor.clone();
-        janitor.spawn(async move { gate.persist(&id, call, done).await });
+        janitor.spawn(async move { gate.persist(begun, &id, call, done).await });
     }
     Err(told)
 }

@@ -57,7 +57,7 @@ impl Permits {
 /// Adds permits, or takes some away. If the server does not answer in time, it goes on in the
 /// background.
 pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<(), Error> {
-    let id = pool.new_id();
+    let (id, begun) = (pool.new_id(), Instant::now());
     let call = move |semaphore: &Semaphore, request: &RequestArgs<'_>| {
         semaphore.release(permits, if_there, request)
     };
@@ -73,7 +73,7 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
     let told = error.clone().into_error(pool.name());
     if !matches!(error, WireError::WrongType) {
         let janitor = pool.engine.janitor.clone();
-        janitor.spawn(async move { pool.persist(&id, call, given_back).await });
+        janitor.spawn(async move { pool.persist(begun, &id, call, given_back).await });
     }
     Err(told)
 }
@@ -156,7 +156,9 @@ impl Attempt {
     async fn ask(&mut self, bounds: Bounds) -> Result<Taken, Error> {
         let pool = self.pool.clone();
         let engine = &pool.engine;
-        let mut copies = Copies::new(bounds.retry_until(Instant::now(), &engine.settings));
+        let now = Instant::now();
+        let retry_until = bounds.retry_until(now, &engine.settings);
+        let mut copies = Copies::new(retry_until.min(pool.repeatable_until(now)));
         loop {
             engine.check_open()?;
             let sent = copies.sent();

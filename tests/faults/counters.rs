@@ -448,3 +448,19 @@ async fn a_wait_that_ends_during_a_slow_subscription_leaves_none() {
     gate.count_down().await.unwrap();
     stage.end([client]).await;
 }
+
+/// The connections are gone by then, and nobody can return the permits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_that_are_out_when_their_client_is_closed_stay_out() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let pool = client.semaphore(POOL);
+    assert!(pool.try_set(3).await.unwrap());
+    let (dropped, released) = (pool.acquire(1).await.unwrap(), pool.acquire(1).await.unwrap());
+    client.close().await.unwrap();
+    drop(dropped);
+    let error = soon("to fail", released.release()).await.unwrap_err();
+    assert!(matches!(error, Error::Redis(_) | Error::Closed), "{error:?}");
+    assert_eq!(stage.number(POOL), Some(1));
+    stage.forget(&[POOL]);
+}

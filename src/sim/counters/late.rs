@@ -6,7 +6,10 @@ use harness::redis::cmd;
 use tokio::time::sleep;
 
 use super::{NAME, ms};
-use crate::sim::{Fault, Sim, World};
+use crate::{
+    Config,
+    sim::{Fault, Sim, World},
+};
 
 /// Longer than the sender waits before it sends the next copy, shorter than a copy is of use.
 const LATE: Duration = Duration::from_secs(2);
@@ -97,4 +100,50 @@ async fn the_server_forgets_requests_although_others_are_refused() {
         inspector.query(cmd("ZCARD").arg("redisson_lock_requests:{pool}"))
     };
     assert!((1..=10).contains(&kept), "{kept} ids stay");
+}
+
+/// The server has forgotten the ids by then. In a test its clock does not follow the virtual one.
+const REQUESTS: &str = "redisson_lock_requests:{pool}";
+
+async fn after_an_outage(
+    configure: fn(Config) -> Config,
+    outage: impl Fn() -> Vec<Fault>,
+) -> (Option<i64>, Option<i64>) {
+    let world = World::new();
+    let sim = Sim::with(&world, configure).await;
+    let pool = sim.pool();
+    assert!(pool.try_set(3).await.unwrap());
+    let forget = async || {
+        sleep(ms(601_000)).await;
+        world.forget(REQUESTS);
+    };
+    sim.network.fail("semaphore/release", outage());
+    let _ = tokio::join!(pool.release(1), forget());
+    sleep(ms(3_600_000)).await;
+    let released = sim.value();
+    world.write(NAME, "3");
+    sim.network.fail("semaphore/acquire", outage());
+    let (acquired, ()) = tokio::join!(pool.acquire(1).into_future(), forget());
+    if let Ok(permit) = acquired {
+        permit.forget();
+    }
+    sleep(ms(3_600_000)).await;
+    (released, sim.value())
+}
+
+/// The time for retries may be longer than the server keeps an id.
+#[tokio::test(start_paused = true)]
+async fn no_copy_is_sent_when_the_server_has_forgotten_the_request() {
+    let outage = || vec![Fault::LoseReply, Fault::Silent(ms(650_000))];
+    let (released, left) = after_an_outage(|it| it.retry_timeout(ms(1_800_000)), outage).await;
+    assert_eq!(released, Some(4), "one release is counted twice");
+    assert!(left >= Some(2), "one acquisition is counted twice: {left:?}");
+}
+
+/// The time for retries is over, and the release goes on in the background.
+#[tokio::test(start_paused = true)]
+async fn nor_in_the_background() {
+    let outage = || vec![Fault::LoseReply, Fault::Silent(ms(650_000)), Fault::Silent(ms(290_000))];
+    let (released, _) = after_an_outage(|it| it.retry_timeout(ms(350_000)), outage).await;
+    assert_eq!(released, Some(4), "one release is counted twice");
 }
