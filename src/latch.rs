@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     error::Error,
     locking::request::Bounds,
-    protocol::{RequestArgs, latch::Latch, semaphore::done},
+    protocol::{RequestArgs, latch::Latch},
     waiting::{counter::Counter, gate},
 };
 
@@ -75,7 +75,7 @@ impl CountDownLatch {
             async move {
                 let id = gate.new_id();
                 let call = |latch: &Latch, request: &RequestArgs<'_>| latch.try_set(count, request);
-                let set = gate.change(&id, call, done).await;
+                let set = gate.change(&id, call).await;
                 set.map_err(|error| error.into_error(gate.name()))
             }
         };

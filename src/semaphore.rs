@@ -105,7 +105,7 @@ impl Semaphore {
                 let call = |semaphore: &protocol::Semaphore, request: &RequestArgs<'_>| {
                     semaphore.try_set(permits, request)
                 };
-                let set = pool.change(&id, call, protocol::done).await;
+                let set = pool.change(&id, call).await;
                 set.map_err(|error| error.into_error(pool.name()))
             }
         };

@@ -4,7 +4,13 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::{owner::HoldId, wire::Arg};
+use super::replies::unexpected;
+use crate::{
+    owner::HoldId,
+    wire::{Arg, Invocation, Reply, Script, WireError},
+};
+
+static CANCEL: Script = script!("semaphore/cancel");
 
 /// A counter on the server, with one name.
 pub(crate) trait Countable: fmt::Debug + Send + Sync + 'static {
@@ -38,6 +44,24 @@ pub(crate) struct RequestArgs<'a> {
     pub(crate) kept: u64,
     /// Earlier requests of which no copy is under way any more. The server forgets them.
     pub(crate) settled: &'a [HoldId],
+}
+
+/// Lets no late copy of a request do anything, for a request that did nothing. `kept` is in ms.
+pub(crate) fn cancel(requests: &str, id: &HoldId, kept: u64) -> Invocation {
+    let requests = Bytes::copy_from_slice(requests.as_bytes());
+    Invocation {
+        script: &CANCEL,
+        keys: 1,
+        args: vec![(&requests).into(), id.as_bytes().into(), kept.into()],
+    }
+}
+
+/// Reads the reply to [`cancel`].
+pub(crate) fn cancelled(reply: &Reply) -> Result<(), WireError> {
+    match reply {
+        Reply::Int(0 | 1) => Ok(()),
+        _ => Err(unexpected(reply)),
+    }
 }
 
 impl RequestArgs<'_> {

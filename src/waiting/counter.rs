@@ -19,7 +19,10 @@ use crate::{
     locking::copies::Copies,
     names,
     owner::HoldId,
-    protocol::{Countable, RequestArgs, Timely, semaphore::number_of},
+    protocol::{
+        self, Countable, RequestArgs, Timely,
+        semaphore::{done, number_of},
+    },
     sometimes::sometimes,
     wire::{Invocation, Reply, WireError},
 };
@@ -123,18 +126,38 @@ impl<P: Countable> Counter<P> {
     }
 
     /// Sends copies of a request that counts once, until one is answered or the time for retries
-    /// is over.
-    pub(crate) async fn change<T>(
-        &self,
+    /// is over. Returns whether it did something. If not, no late copy of it does.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
         id: &HoldId,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
-        read: fn(Reply) -> Result<Timely<T>, WireError>,
-    ) -> Result<T, WireError> {
-        self.change_perhaps_later(id, call, read).await.map(|(answer, _)| answer)
+    ) -> Result<bool, WireError> {
+        let (is_done, may_run) = self.change_perhaps_later(id, call, done).await?;
+        if !is_done && may_run {
+            self.engine.janitor.spawn(self.clone().cancel(id.clone()));
+        }
+        Ok(is_done)
     }
 
-    /// The same. Also returns whether an earlier copy may still run. It does nothing if the answer is
-    /// that the request took effect, because the server knows its id then.
+    /// Cancels a request that did nothing, of which a copy may still run.
+    async fn cancel(self: Arc<Self>, id: HoldId) {
+        let engine = &self.engine;
+        // No copy is of use for longer than that.
+        let give_up = Instant::now() + 2 * engine.settings.command_timeout;
+        let mut backoff = Backoff::persistent();
+        while !engine.is_closed() {
+            let call = protocol::cancel(self.protocol.requests(), &id, Self::kept());
+            let answer = engine.transport.call(call).await;
+            let Err(error) = answer.and_then(|reply| protocol::cancelled(&reply)) else { return };
+            if engine.must_retry(error, &mut backoff, give_up).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// As [`change`](Self::change), with another answer. Also returns whether an earlier copy may
+    /// still run. It does nothing if the answer is that the request took effect, because the server
+    /// knows its id then.
     pub(crate) async fn change_perhaps_later<T>(
         &self,
         id: &HoldId,

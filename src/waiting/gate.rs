@@ -79,7 +79,7 @@ async fn is_open(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
 pub(crate) async fn count_down(gate: Gate) -> Result<(), Error> {
     let (id, begun) = (gate.new_id(), Instant::now());
     let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
-    let Err(error) = gate.change(&id, call, done).await else { return Ok(()) };
+    let Err(error) = gate.change(&id, call).await else { return Ok(()) };
     let told = error.clone().into_error(gate.name());
     if !matches!(error, WireError::WrongType) {
         let janitor = gate.engine.janitor.clone();

@@ -70,6 +70,7 @@ ours! {
         "permits requests", "request some not_after lease":
         "permits requests", "request some not_after lease request request";
     "semaphore/available": "permits", "";
+    "semaphore/cancel": "requests", "request lease";
     "semaphore/drain":
         "permits requests", "request some not_after lease":
         "permits requests", "request small not_after lease request";

@@ -12,6 +12,7 @@ examples! {
         a_release_forgets_ids, permits_that_are_no_integer_are_not_returned;
     "semaphore/withdraw": what_was_taken_is_returned, what_was_not_taken_is_not_returned,
         a_repeated_withdrawal_returns_nothing, a_withdrawal_makes_no_semaphore, a_withdrawal_tells_no_number_below_one;
+    "semaphore/cancel": a_request_is_cancelled, a_request_that_took_effect_is_not_cancelled;
     "semaphore/drain": all_permits_are_taken, another_number_of_permits_is_not_taken, nothing_is_taken_of_nothing,
         a_repeated_drain_takes_nothing, a_late_drain_takes_nothing, a_drain_forgets_ids,
         permits_that_are_no_integer_are_not_drained;
@@ -186,6 +187,21 @@ fn what_was_not_taken_is_not_returned(scene: &mut Scene) {
     assert_eq!(scene.call("semaphore/withdraw", KEYS, "a 2 600 ch publish"), "0");
     assert_eq!((scene.see("n"), scene.heard()), ("1".into(), String::new()));
     assert_eq!(scene.see("ids"), "a=-@600 for 600");
+}
+
+fn a_request_is_cancelled(scene: &mut Scene) {
+    scene.at(100);
+    assert_eq!(scene.call("semaphore/cancel", "ids", "a 600"), "1");
+    assert_eq!(scene.see("ids"), "a=-@700 for 600");
+    scene.at(200);
+    assert_eq!(scene.call("semaphore/cancel", "ids", "a 600"), "0");
+    assert_eq!(scene.see("ids"), "a=-@700 for 500");
+}
+
+fn a_request_that_took_effect_is_not_cancelled(scene: &mut Scene) {
+    scene.command("zadd ids @600 a");
+    assert_eq!(scene.call("semaphore/cancel", "ids", "a 600"), "0");
+    assert_eq!(scene.see("ids"), "a=@600");
 }
 
 fn a_repeated_withdrawal_returns_nothing(scene: &mut Scene) {

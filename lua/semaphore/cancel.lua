@@ -1,0 +1,18 @@
+-- Let no late copy of a request do anything. For a request that did nothing.
+--
+-- KEYS[1]  requests: see acquire
+-- ARGV[1]  request id
+-- ARGV[2]  how long to keep the request id, ms
+--
+-- Returns  1: no copy does anything from now on
+--          0: the id is known: a copy took effect, or it was cancelled before
+--
+-- Repeat   safe: a second copy finds the id
+if redis.call('zscore', KEYS[1], ARGV[1]) then
+  return 0
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('zadd', KEYS[1], string.format('%.0f', -now - ARGV[2]), ARGV[1])
+redis.call('pexpire', KEYS[1], ARGV[2])
+return 1
