@@ -4,13 +4,10 @@ use std::{error::Error, sync::Arc};
 
 use redis::{ErrorKind, RedisError, ServerError, Value};
 
-use crate::{
-    redis_error::RedisErrorKind,
-    wire::{
-        answers::{Answer, Failure, FailureKind},
-        script::Reply,
-        socket::broken,
-    },
+use crate::wire::{
+    answers::{Answer, Failure, FailureKind},
+    script::Reply,
+    socket::broken,
 };
 
 /// The most levels of arrays in a reply. This crate's scripts answer with three at most.
@@ -56,8 +53,7 @@ fn refusal(error: &ServerError) -> Failure {
 /// Why no reply can be read any more.
 pub(super) fn unread(error: &RedisError) -> Failure {
     if error.kind() == ErrorKind::Parse {
-        return Failure::new(FailureKind::Gone, "the server's answer is not RESP2")
-            .because(RedisErrorKind::Protocol);
+        return Failure::foreign(&error.to_string());
     }
     let source = error.source().and_then(|it| it.downcast_ref::<Arc<dyn Error + Send + Sync>>());
     match source.and_then(|error| error.downcast_ref()) {
