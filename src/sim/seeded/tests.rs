@@ -20,6 +20,10 @@ use crate::sometimes::counts;
 /// So many seeds take each rare branch, but for the rarest.
 const ENOUGH_SEEDS: u64 = 1_000;
 
+/// Branches of semaphores and latches, which this simulation does not use: see `src/sim/counters`.
+const OF_COUNTERS: &[&str] =
+    &["a counted request goes on in the background", "withdrawn: it had been granted"];
+
 /// So many seeds take these, too.
 const ENOUGH_FOR_ALL: u64 = 4_000;
 const RAREST: &[&str] = &[
@@ -178,7 +182,10 @@ fn whatever_goes_wrong_locks_exclude_and_everybody_gets_a_turn() {
     let least = env("SIM_LEAST").unwrap_or(1);
     assert!(count >= least && operations > 0, "only {count} seeds were tried");
     if count >= ENOUGH_SEEDS {
-        let wanted = |branch: &&str| count >= ENOUGH_FOR_ALL || !RAREST.contains(branch);
+        let wanted = |branch: &&str| {
+            let may_be_rare = count < ENOUGH_FOR_ALL && RAREST.contains(branch);
+            !may_be_rare && !OF_COUNTERS.contains(branch)
+        };
         let never = taken.iter().filter(|(branch, times)| **times == 0 && wanted(branch));
         let never: Vec<_> = never.collect();
         assert!(never.is_empty(), "never taken: {never:?}");
