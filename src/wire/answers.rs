@@ -42,6 +42,9 @@ pub(super) enum FailureKind {
     Config,
 }
 
+/// The most levels of arrays in a reply. This crate's scripts answer with three at most.
+pub(super) const DEEPEST_REPLY: usize = 8;
+
 impl Failure {
     pub(super) fn new(kind: FailureKind, text: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, text: text.into(), because: None }
@@ -53,8 +56,9 @@ impl Failure {
     }
 
     /// What came is not the Redis protocol. `text`: what the driver says about it.
-    pub(super) fn foreign(text: &str) -> Self {
-        Self::unreadable(format!("the server does not speak the Redis protocol ({text})"))
+    pub(super) fn foreign(kind: FailureKind, text: &str) -> Self {
+        let text = format!("the server does not speak the Redis protocol ({text})");
+        Self::new(kind, text).because(RedisErrorKind::Protocol)
     }
 
     /// A reply that cannot be read.

@@ -6,12 +6,9 @@ use fred::{
 };
 
 use crate::wire::{
-    answers::{Answer, Failure, FailureKind},
+    answers::{Answer, DEEPEST_REPLY, Failure, FailureKind},
     script::Reply,
 };
-
-/// The most levels of arrays in a reply. This crate's scripts answer with three at most.
-const DEEPEST_REPLY: usize = 8;
 
 pub(super) fn answer(answer: Result<Value, Error>) -> Answer {
     answer.map_err(failure).and_then(reply)
@@ -47,7 +44,9 @@ pub(super) fn failure(error: Error) -> Failure {
     let text = error.details();
     let kind = match error.kind() {
         ErrorKind::Timeout => return Failure::timed_out(),
-        ErrorKind::Protocol | ErrorKind::Parse => return Failure::foreign(text),
+        ErrorKind::Protocol | ErrorKind::Parse => {
+            return Failure::foreign(FailureKind::Refused, text);
+        }
         #[cfg(feature = "_tls")]
         ErrorKind::Tls => return Failure::of_tls(text.to_owned()),
         // It never left fred's queue.

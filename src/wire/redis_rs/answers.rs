@@ -5,13 +5,10 @@ use std::{error::Error, sync::Arc};
 use redis::{ErrorKind, RedisError, ServerError, Value};
 
 use crate::wire::{
-    answers::{Answer, Failure, FailureKind},
+    answers::{Answer, DEEPEST_REPLY, Failure, FailureKind},
     script::Reply,
     socket::broken,
 };
-
-/// The most levels of arrays in a reply. This crate's scripts answer with three at most.
-const DEEPEST_REPLY: usize = 8;
 
 /// The answer to one command.
 pub(super) fn answer(value: Value) -> Answer {
@@ -53,7 +50,8 @@ fn refusal(error: &ServerError) -> Failure {
 /// Why no reply can be read any more.
 pub(super) fn unread(error: &RedisError) -> Failure {
     if error.kind() == ErrorKind::Parse {
-        return Failure::foreign(&error.to_string());
+        // The connection ends, and what was sent over it may have run.
+        return Failure::foreign(FailureKind::Gone, "its answer is not RESP2");
     }
     let source = error.source().and_then(|it| it.downcast_ref::<Arc<dyn Error + Send + Sync>>());
     match source.and_then(|error| error.downcast_ref()) {
@@ -96,6 +94,12 @@ mod tests {
         }
         assert_eq!(read("-ASK 1 h:1\r\n").unwrap_err().kind, FailureKind::Redirected);
         assert_eq!(read("-NOAUTH\r\n").unwrap_err().kind, FailureKind::Refused);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_ends_the_connection() {
+        let unread = unread(&parse_redis_value(b"HTTP/1.1 400\r\n").unwrap_err());
+        assert_eq!(unread.kind, FailureKind::Gone);
     }
 
     #[test]
