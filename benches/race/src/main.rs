@@ -7,6 +7,7 @@ mod client;
 mod contestant;
 mod crowds;
 mod fair;
+mod family;
 mod figures;
 mod holds;
 mod machine;
@@ -33,8 +34,18 @@ use tokio::runtime::Runtime;
 use processes::Processes;
 use report::Section;
 
-const TABLES: [&str; 8] =
-    ["uncontended", "contended", "processes", "wakeups", "watchdog", "read_write", "fair", "multi"];
+const TABLES: [&str; 10] = [
+    "uncontended",
+    "contended",
+    "processes",
+    "wakeups",
+    "watchdog",
+    "read_write",
+    "fair",
+    "multi",
+    "semaphore",
+    "plain",
+];
 
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
 
@@ -112,6 +123,12 @@ async fn run(
     if wanted("multi") {
         add(multi::overlapping(server).await);
         add(multi::majority().await);
+    }
+    if wanted("semaphore") {
+        add(family::semaphores(server).await);
+    }
+    if wanted("plain") {
+        add(family::plain_locks(server).await);
     }
     sections
 }

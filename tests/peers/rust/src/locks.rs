@@ -14,7 +14,7 @@ use crate::request::{Kind, Op, Request};
 /// A lock of any kind.
 #[derive(Debug)]
 pub(crate) enum AnyLock {
-    Plain(Lock),
+    Single(Lock),
     Fenced(FencedLock),
     Multi(MultiLock),
 }
@@ -22,7 +22,7 @@ pub(crate) enum AnyLock {
 /// What its holder has.
 #[derive(Debug)]
 pub(crate) enum AnyGuard {
-    Plain(LockGuard),
+    Single(LockGuard),
     Fenced(FencedGuard),
     Multi(MultiGuard),
 }
@@ -50,19 +50,19 @@ impl AnyLock {
     /// All kinds but those of several locks have one name.
     pub(crate) fn named(client: &Client, kind: Kind, names: &[String]) -> Result<Self, Failure> {
         let name = &names[0];
-        let plain = || names.iter().map(|name| client.lock(name));
+        let members = || names.iter().map(|name| client.lock(name));
         Ok(match kind {
-            Kind::Lock => Self::Plain(client.lock(name)),
-            Kind::Fair => Self::Plain(client.fair_lock(name)),
-            Kind::Read => Self::Plain(client.read_write_lock(name).read_lock().clone()),
-            Kind::Write => Self::Plain(client.read_write_lock(name).write_lock().clone()),
+            Kind::Lock => Self::Single(client.lock(name)),
+            Kind::Fair => Self::Single(client.fair_lock(name)),
+            Kind::Read => Self::Single(client.read_write_lock(name).read_lock().clone()),
+            Kind::Write => Self::Single(client.read_write_lock(name).write_lock().clone()),
             Kind::Fenced => Self::Fenced(client.fenced_lock(name)),
-            Kind::NonReentrant => Self::Plain(client.non_reentrant_lock(name)),
-            Kind::NonReentrantFair => Self::Plain(client.non_reentrant_fair_lock(name)),
-            Kind::Spin => Self::Plain(client.spin_lock(name)),
-            Kind::Plain => Self::Plain(client.plain_lock(name)),
-            Kind::Multi => Self::Multi(MultiLock::all(plain())),
-            Kind::Majority => Self::Multi(MultiLock::majority(plain())),
+            Kind::NonReentrant => Self::Single(client.non_reentrant_lock(name)),
+            Kind::NonReentrantFair => Self::Single(client.non_reentrant_fair_lock(name)),
+            Kind::Spin => Self::Single(client.spin_lock(name)),
+            Kind::Plain => Self::Single(client.plain_lock(name)),
+            Kind::Multi => Self::Multi(MultiLock::all(members())),
+            Kind::Majority => Self::Multi(MultiLock::majority(members())),
             Kind::ReadWrite | Kind::None => {
                 return Err(Failure::invalid("this kind is for loops"));
             }
@@ -79,7 +79,7 @@ impl AnyLock {
         terms: Terms,
     ) -> Result<Option<AnyGuard>, Error> {
         Ok(match self {
-            Self::Plain(lock) => take(lock, owner, terms).await?.map(AnyGuard::Plain),
+            Self::Single(lock) => take(lock, owner, terms).await?.map(AnyGuard::Single),
             Self::Fenced(lock) => take(lock, owner, terms).await?.map(AnyGuard::Fenced),
             Self::Multi(lock) => take_several(lock, owner, terms).await?.map(AnyGuard::Multi),
         })
@@ -87,7 +87,7 @@ impl AnyLock {
 
     pub(crate) async fn force_unlock(&self) -> Result<bool, Failure> {
         Ok(match self {
-            Self::Plain(lock) => lock.force_unlock().await?,
+            Self::Single(lock) => lock.force_unlock().await?,
             Self::Fenced(lock) => lock.force_unlock().await?,
             Self::Multi(_) => return Err(of_one_lock()),
         })
@@ -95,7 +95,7 @@ impl AnyLock {
 
     pub(crate) async fn is_locked(&self) -> Result<bool, Failure> {
         Ok(match self {
-            Self::Plain(lock) => lock.is_locked().await?,
+            Self::Single(lock) => lock.is_locked().await?,
             Self::Fenced(lock) => lock.is_locked().await?,
             Self::Multi(_) => return Err(of_one_lock()),
         })
@@ -103,7 +103,7 @@ impl AnyLock {
 
     pub(crate) async fn remaining(&self) -> Result<Remaining, Failure> {
         Ok(match self {
-            Self::Plain(lock) => lock.remaining().await?,
+            Self::Single(lock) => lock.remaining().await?,
             Self::Fenced(lock) => lock.remaining().await?,
             Self::Multi(_) => return Err(of_one_lock()),
         })
@@ -111,7 +111,7 @@ impl AnyLock {
 
     pub(crate) async fn inspect(&self) -> Result<Inspection, Failure> {
         Ok(match self {
-            Self::Plain(lock) => lock.inspect().await?,
+            Self::Single(lock) => lock.inspect().await?,
             Self::Fenced(lock) => lock.inspect().await?,
             Self::Multi(_) => return Err(of_one_lock()),
         })
@@ -120,7 +120,7 @@ impl AnyLock {
     /// The token given out last, or `null`.
     pub(crate) async fn token(&self) -> Result<Value, Failure> {
         match self {
-            Self::Plain(_) | Self::Multi(_) => {
+            Self::Single(_) | Self::Multi(_) => {
                 Err(Failure::invalid("only a fenced lock has a token"))
             }
             Self::Fenced(lock) => Ok(lock.token().await?.map(|token| token.value()).into()),
@@ -135,16 +135,16 @@ fn of_one_lock() -> Failure {
 impl AnyGuard {
     pub(crate) async fn unlock(self) -> Result<(), Error> {
         match self {
-            Self::Plain(guard) => guard.unlock().await,
+            Self::Single(guard) => guard.unlock().await,
             Self::Fenced(guard) => guard.unlock().await,
             Self::Multi(guard) => guard.unlock().await,
         }
     }
 
     /// That of one lock.
-    pub(crate) fn plain(&self) -> Option<&LockGuard> {
+    pub(crate) fn single(&self) -> Option<&LockGuard> {
         match self {
-            Self::Plain(guard) => Some(guard),
+            Self::Single(guard) => Some(guard),
             Self::Fenced(guard) => Some(guard),
             Self::Multi(_) => None,
         }
@@ -153,14 +153,14 @@ impl AnyGuard {
     /// How a granted acquisition is answered.
     pub(crate) fn answer(&self) -> Value {
         match self {
-            Self::Plain(_) | Self::Multi(_) => true.into(),
+            Self::Single(_) | Self::Multi(_) => true.into(),
             Self::Fenced(guard) => guard.token().value().into(),
         }
     }
 
     pub(crate) async fn check(&self) -> Result<(), Error> {
         match self {
-            Self::Plain(guard) => guard.check().await,
+            Self::Single(guard) => guard.check().await,
             Self::Fenced(guard) => guard.check().await,
             Self::Multi(guard) => guard.check().await,
         }
@@ -168,7 +168,7 @@ impl AnyGuard {
 
     pub(crate) async fn lost(&self) -> Loss {
         match self {
-            Self::Plain(guard) => guard.lost().await,
+            Self::Single(guard) => guard.lost().await,
             Self::Fenced(guard) => guard.lost().await,
             Self::Multi(guard) => guard.lost().await,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use redisson_lock::Client;
+use redisson_lock::{Client, Permit, Semaphore};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Barrier;
@@ -39,8 +39,29 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 enum LoopLocks {
     None,
-    One { lock: AnyLock, terms: Terms },
-    Both { read: AnyLock, write: AnyLock, terms: Terms, write_percent: u8 },
+    One {
+        lock: AnyLock,
+        terms: Terms,
+    },
+    Both {
+        read: AnyLock,
+        write: AnyLock,
+        terms: Terms,
+        write_percent: u8,
+    },
+    /// One permit a turn.
+    Semaphore {
+        semaphore: Semaphore,
+        wait: Option<Duration>,
+    },
+}
+
+/// What an owner has to give back at the end of its turn.
+#[derive(Debug)]
+enum Held {
+    Nothing,
+    Lock(AnyGuard),
+    Permit(Permit),
 }
 
 /// What an owner does with the lock in one turn.
@@ -148,6 +169,10 @@ impl LoopLocks {
         if request.each {
             names.iter_mut().for_each(|name| *name = format!("{name}:{number}"));
         }
+        if request.kind == Kind::Semaphore {
+            let semaphore = client.semaphore(&names[0]);
+            return Ok(Self::Semaphore { semaphore, wait: request.wait() });
+        }
         let lock = |kind| AnyLock::named(client, kind, &names);
         let terms = Terms::of(request);
         Ok(match write_percent {
@@ -168,16 +193,34 @@ impl LoopLocks {
         }
     }
 
-    /// `Some(None)`: granted, with nothing to give back. `None`: refused.
-    async fn acquire(&self, turn: Turn) -> Result<Option<Option<AnyGuard>>, Failure> {
+    /// `None`: refused.
+    async fn acquire(&self, turn: Turn) -> Result<Option<Held>, Failure> {
         let (lock, terms) = match self {
-            Self::None => return Ok(Some(None)),
+            Self::None => return Ok(Some(Held::Nothing)),
+            Self::Semaphore { semaphore, wait } => {
+                let permit = match wait {
+                    None => Some(semaphore.acquire(1).await?),
+                    Some(wait) => semaphore.try_acquire(1).wait(*wait).await?,
+                };
+                return Ok(permit.map(Held::Permit));
+            }
             Self::One { lock, terms } => (lock, terms),
             Self::Both { read, write, terms, .. } => {
                 (if turn == Turn::Read { read } else { write }, terms)
             }
         };
-        Ok(lock.acquire(None, *terms).await?.map(Some))
+        Ok(lock.acquire(None, *terms).await?.map(Held::Lock))
+    }
+}
+
+impl Held {
+    async fn give_back(self) -> Result<(), Failure> {
+        match self {
+            Self::Nothing => {}
+            Self::Lock(guard) => guard.unlock().await?,
+            Self::Permit(permit) => permit.release().await?,
+        }
+        Ok(())
     }
 }
 
@@ -216,7 +259,7 @@ impl LoopOwner {
     async fn take_turn(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
         let turn = self.locks.next_turn();
-        let Some(guard) = self.locks.acquire(turn).await? else {
+        let Some(held) = self.locks.acquire(turn).await? else {
             self.refused += 1;
             return Ok(());
         };
@@ -229,9 +272,7 @@ impl LoopOwner {
             Turn::Write => self.write().await,
         };
         let start = Instant::now();
-        if let Some(guard) = guard {
-            guard.unlock().await?;
-        }
+        held.give_back().await?;
         self.releases.add_since(start);
         used
     }

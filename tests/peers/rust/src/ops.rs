@@ -82,7 +82,7 @@ impl Thread {
         };
         match guard.check().await {
             Ok(()) => Ok(match guard {
-                AnyGuard::Plain(guard) => guard.hold_count(),
+                AnyGuard::Single(guard) => guard.hold_count(),
                 AnyGuard::Fenced(guard) => guard.hold_count(),
                 AnyGuard::Multi(_) => guards.len().try_into().expect("a small number"),
             }),

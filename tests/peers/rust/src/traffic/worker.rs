@@ -189,7 +189,7 @@ impl Worker {
             listening(holdings, &self.recorder, sleep(step)).await;
             let Some(last) = holdings.last().filter(|last| !last.told) else { continue };
             let (guard, seen) = (last.number, now());
-            let remaining = nanos(last.guard.plain().map_or(Duration::ZERO, |it| it.remaining()));
+            let remaining = nanos(last.guard.single().map_or(Duration::ZERO, |it| it.remaining()));
             if remaining > 0 {
                 self.recorder.note_at(seen, What::Renewed { guard, remaining });
             }
@@ -296,7 +296,7 @@ fn granted(guard: &AnyGuard) -> Answer {
         AnyGuard::Fenced(guard) => Some(guard.token().value()),
         _ => None,
     };
-    let guard = guard.plain().expect("a guard of one lock");
+    let guard = guard.single().expect("a guard of one lock");
     Answer::Granted {
         holds: vec![Held { place: 0, id: guard.holder().to_owned() }],
         token,

@@ -1,6 +1,7 @@
 package peer;
 
 import org.redisson.api.RLock;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
 /** The one place that knows which Redisson call makes which kind of lock. */
@@ -22,13 +23,17 @@ final class Locks {
             case "non_reentrant_fair" -> NewerApi.nonReentrantFairLock(client, target.name());
             case "spin" -> client.getSpinLock(target.name());
             case "plain" -> PlainLock.of(client, target.name());
-            case "multi" -> client.getMultiLock(plainLocks(target));
-            case "majority" -> client.getRedLock(plainLocks(target));
+            case "multi" -> client.getMultiLock(reentrantLocks(target));
+            case "majority" -> client.getRedLock(reentrantLocks(target));
             default -> throw new InvalidRequest("unknown kind " + target.kind());
         };
     }
 
-    private RLock[] plainLocks(LockTarget target) {
+    RSemaphore semaphore(String name) {
+        return client.getSemaphore(name);
+    }
+
+    private RLock[] reentrantLocks(LockTarget target) {
         return target.names().stream().map(client::getLock).toArray(RLock[]::new);
     }
 }

@@ -1,8 +1,10 @@
 package peer;
 
+import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
+import org.redisson.api.RSemaphore;
 
-/** The lock of a loop, or the lack of one. */
+/** The lock of a loop, or a semaphore in its place, or the lack of one. */
 interface LoopLock {
     /** Lets everyone in: shows what goes wrong without a lock. */
     LoopLock NONE = new LoopLock() {
@@ -30,6 +32,25 @@ interface LoopLock {
             @Override
             public void release() {
                 lock.unlock();
+            }
+        };
+    }
+
+    /** One permit a turn. */
+    static LoopLock on(RSemaphore semaphore, Terms terms) {
+        return new LoopLock() {
+            @Override
+            public boolean acquire() throws InterruptedException {
+                if (terms.waitMillis().isPresent()) {
+                    return semaphore.tryAcquire(terms.waitMillis().getAsLong(), TimeUnit.MILLISECONDS);
+                }
+                semaphore.acquire();
+                return true;
+            }
+
+            @Override
+            public void release() {
+                semaphore.release();
             }
         };
     }

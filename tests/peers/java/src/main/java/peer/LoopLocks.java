@@ -8,12 +8,19 @@ record LoopLocks(LoopLock exclusive, LoopLock shared) {
     static LoopLocks of(LoopPlan plan, int owner, Locks locks) {
         Optional<LockTarget> target = plan.targetOf(owner);
         if (plan.writePercent().isEmpty()) {
-            LoopLock only = target.map(found -> LoopLock.on(locks.get(found), plan.terms())).orElse(LoopLock.NONE);
+            LoopLock only = target.map(found -> one(found, plan.terms(), locks)).orElse(LoopLock.NONE);
             return new LoopLocks(only, only);
         }
         LockTarget both = target.orElseThrow();
         return new LoopLocks(
                 LoopLock.on(locks.get(both.ofKind("write")), plan.terms()),
                 LoopLock.on(locks.get(both.ofKind("read")), plan.terms()));
+    }
+
+    private static LoopLock one(LockTarget target, Terms terms, Locks locks) {
+        if (target.kind().equals("semaphore")) {
+            return LoopLock.on(locks.semaphore(target.name()), terms);
+        }
+        return LoopLock.on(locks.get(target), terms);
     }
 }
