@@ -111,7 +111,7 @@ impl CountDownLatch {
     /// May be dropped at any time.
     pub async fn count(&self) -> Result<u64, Error> {
         let gate = self.gate()?;
-        let count = gate.number(gate.protocol.count()).await;
+        let count = gate.number().await;
         count.map(|count| count.max(0) as u64).map_err(gate.told("reading"))
     }
 

@@ -220,7 +220,7 @@ impl Semaphore {
     /// May be dropped at any time.
     pub async fn available(&self) -> Result<i64, Error> {
         let pool = self.pool()?;
-        let number = pool.number(pool.protocol.available()).await;
+        let number = pool.number().await;
         number.map_err(pool.told("reading"))
     }
 
@@ -259,7 +259,7 @@ fn checked(permits: u32) -> Result<u32, Error> {
 /// The server takes the permits only if there are as many as this client knows. A request without an
 /// answer is then repeated without a doubt about the number.
 async fn drain(pool: &Arc<Counter<protocol::Semaphore>>) -> Result<i64, Error> {
-    let mut expected = pool.number(pool.protocol.available()).await?;
+    let mut expected = pool.number().await?;
     for _ in 0..DRAIN_TRIES {
         let id = pool.new_id();
         let call = |semaphore: &protocol::Semaphore, request: &RequestArgs<'_>| {

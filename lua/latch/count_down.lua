@@ -1,7 +1,7 @@
 -- Lower the count of a latch by one. At 0 remove the latch and wake its waiters.
 --
 -- KEYS[1]  latch: its count
--- KEYS[2]  requests: see try_set
+-- KEYS[2]  requests: see counter/try_set
 -- ARGV[1]  request id
 -- ARGV[2]  not-after: server time in ms past which this copy does nothing
 -- ARGV[3]  how long to keep the request id, ms

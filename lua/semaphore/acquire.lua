@@ -1,8 +1,7 @@
 -- Take permits if there are enough of them.
 --
 -- KEYS[1]  semaphore: the number of free permits
--- KEYS[2]  requests: ids of requests that took effect, with the server time in ms
---          until which they are kept; a withdrawn request has minus that time
+-- KEYS[2]  requests: see counter/try_set
 -- ARGV[1]  request id
 -- ARGV[2]  number of permits, at least 1
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing

@@ -1,7 +1,7 @@
 -- Take all free permits, if there are as many as the caller expects.
 --
 -- KEYS[1]  semaphore: the number of free permits
--- KEYS[2]  requests: see acquire
+-- KEYS[2]  requests: see counter/try_set
 -- ARGV[1]  request id
 -- ARGV[2]  number of permits that the caller expects; may be negative
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing

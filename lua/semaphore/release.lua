@@ -2,7 +2,7 @@
 -- away, whether or not they are free.
 --
 -- KEYS[1]  semaphore: the number of free permits
--- KEYS[2]  requests: see acquire
+-- KEYS[2]  requests: see counter/try_set
 -- ARGV[1]  request id
 -- ARGV[2]  number of permits
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing

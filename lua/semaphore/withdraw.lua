@@ -1,7 +1,7 @@
 -- Withdraw a request: undo what it did, and let no late copy of it do anything.
 --
 -- KEYS[1]  semaphore: the number of free permits
--- KEYS[2]  requests: see acquire
+-- KEYS[2]  requests: see counter/try_set
 -- ARGV[1]  request id
 -- ARGV[2]  number of permits that the request takes; negative if it adds some
 -- ARGV[3]  how long to keep the request id, ms

@@ -36,5 +36,5 @@ pub(crate) use self::{
         AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, extended, forced,
         inspected, reentered, released, renewed, token,
     },
-    request::{Countable, RequestArgs, cancel, cancelled},
+    request::{Countable, RequestArgs, cancelled},
 };

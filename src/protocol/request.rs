@@ -1,4 +1,4 @@
-//! A request that counts once: what its script needs to recognise a second copy.
+//! Counters, and the requests that change them. A request counts once, however many copies of it run.
 
 use std::fmt;
 
@@ -6,11 +6,14 @@ use bytes::Bytes;
 
 use super::replies::unexpected;
 use crate::{
+    names,
     owner::HoldId,
     wire::{Arg, Invocation, Reply, Script, WireError},
 };
 
-static CANCEL: Script = script!("semaphore/cancel");
+static TRY_SET: Script = script!("counter/try_set");
+static READ: Script = script!("counter/read");
+static CANCEL: Script = script!("counter/cancel");
 
 /// A counter on the server, with one name.
 pub(crate) trait Countable: fmt::Debug + Send + Sync + 'static {
@@ -22,16 +25,76 @@ pub(crate) trait Countable: fmt::Debug + Send + Sync + 'static {
 
     fn new(name: &str) -> Self;
 
-    fn key(&self) -> &Bytes;
-
-    /// The key of the ids of its requests.
-    fn requests(&self) -> &str;
-
-    /// The channel that wakes its waiters.
-    fn channel(&self) -> &str;
+    fn keys(&self) -> &CounterKeys;
 
     /// Whether Redisson uses this name in a cluster without an error.
     fn is_for_a_cluster(name: &str) -> bool;
+
+    fn key(&self) -> &Bytes {
+        &self.keys().key
+    }
+
+    /// The key of the ids of its requests.
+    fn requests(&self) -> &str {
+        names::text(&self.keys().requests)
+    }
+
+    /// The channel that wakes its waiters.
+    fn channel(&self) -> &str {
+        names::text(&self.keys().channel)
+    }
+
+    /// Reads the number. The reply is read by [`number_of`](super::semaphore::number_of).
+    fn read(&self) -> Invocation {
+        Invocation { script: &READ, keys: 1, args: vec![self.key().into()] }
+    }
+
+    /// Lets no late copy of a request do anything, for a request that did nothing. `kept` is in ms.
+    fn cancel(&self, id: &HoldId, kept: u64) -> Invocation {
+        let args = vec![(&self.keys().requests).into(), id.as_bytes().into(), kept.into()];
+        Invocation { script: &CANCEL, keys: 1, args }
+    }
+}
+
+/// The keys and the channel of one counter.
+#[derive(Clone, Debug)]
+pub(crate) struct CounterKeys {
+    pub(super) key: Bytes,
+    pub(super) requests: Bytes,
+    pub(super) channel: Bytes,
+}
+
+impl CounterKeys {
+    /// A call of a script that takes the key and the ids of requests.
+    pub(super) fn call(
+        &self,
+        script: &'static Script,
+        args: impl IntoIterator<Item = Arg>,
+    ) -> Invocation {
+        let keys = [(&self.key).into(), (&self.requests).into()];
+        Invocation { script, keys: 2, args: keys.into_iter().chain(args).collect() }
+    }
+
+    /// Creates the counter with this number, and publishes the message. The reply is read by
+    /// [`done`](super::semaphore::done).
+    pub(super) fn try_set(
+        &self,
+        number: u64,
+        message: u64,
+        request: &RequestArgs<'_>,
+    ) -> Invocation {
+        let RequestArgs { id, not_after, kept, .. } = *request;
+        let args = [
+            id.as_bytes().into(),
+            number.into(),
+            not_after.into(),
+            kept.into(),
+            (&self.channel).into(),
+            Arg::Publish,
+            message.into(),
+        ];
+        self.call(&TRY_SET, args.into_iter().chain(request.settled()))
+    }
 }
 
 /// A request that changes a counter. Its copies have one id, which the server keeps for a while.
@@ -46,27 +109,17 @@ pub(crate) struct RequestArgs<'a> {
     pub(crate) settled: &'a [HoldId],
 }
 
-/// Lets no late copy of a request do anything, for a request that did nothing. `kept` is in ms.
-pub(crate) fn cancel(requests: &str, id: &HoldId, kept: u64) -> Invocation {
-    let requests = Bytes::copy_from_slice(requests.as_bytes());
-    Invocation {
-        script: &CANCEL,
-        keys: 1,
-        args: vec![(&requests).into(), id.as_bytes().into(), kept.into()],
-    }
-}
-
-/// Reads the reply to [`cancel`].
-pub(crate) fn cancelled(reply: &Reply) -> Result<(), WireError> {
-    match reply {
-        Reply::Int(0 | 1) => Ok(()),
-        _ => Err(unexpected(reply)),
-    }
-}
-
 impl RequestArgs<'_> {
     /// The ids that the server forgets. They are the last arguments.
     pub(super) fn settled(&self) -> impl Iterator<Item = Arg> {
         self.settled.iter().map(|id| id.as_bytes().into())
+    }
+}
+
+/// Reads the reply to [`Countable::cancel`].
+pub(crate) fn cancelled(reply: &Reply) -> Result<(), WireError> {
+    match reply {
+        Reply::Int(0 | 1) => Ok(()),
+        _ => Err(unexpected(reply)),
     }
 }

@@ -3,11 +3,9 @@
 //! A counter cannot tell a second copy of a request from a second request. The ids of requests are
 //! therefore kept for a while, in a sorted set beside it.
 
-use bytes::Bytes;
-
 use super::{
     replies::{Timely, late, unexpected},
-    request::{Countable, RequestArgs},
+    request::{Countable, CounterKeys, RequestArgs},
 };
 use crate::{
     names,
@@ -19,15 +17,11 @@ static ACQUIRE: Script = script!("semaphore/acquire");
 static RELEASE: Script = script!("semaphore/release");
 static WITHDRAW: Script = script!("semaphore/withdraw");
 static DRAIN: Script = script!("semaphore/drain");
-static TRY_SET: Script = script!("semaphore/try_set");
-static AVAILABLE: Script = script!("semaphore/available");
 
 /// A semaphore with one name.
 #[derive(Clone, Debug)]
 pub(crate) struct Semaphore {
-    key: Bytes,
-    requests: Bytes,
-    channel: Bytes,
+    keys: CounterKeys,
 }
 
 /// The server's answer to a request for permits.
@@ -60,22 +54,16 @@ impl Countable for Semaphore {
 
     fn new(name: &str) -> Self {
         Self {
-            key: name.to_owned().into(),
-            requests: names::semaphore_requests(name).into(),
-            channel: names::semaphore_channel(name).into(),
+            keys: CounterKeys {
+                key: name.to_owned().into(),
+                requests: names::semaphore_requests(name).into(),
+                channel: names::semaphore_channel(name).into(),
+            },
         }
     }
 
-    fn key(&self) -> &Bytes {
-        &self.key
-    }
-
-    fn requests(&self) -> &str {
-        names::text(&self.requests)
-    }
-
-    fn channel(&self) -> &str {
-        names::text(&self.channel)
+    fn keys(&self) -> &CounterKeys {
+        &self.keys
     }
 
     fn is_for_a_cluster(name: &str) -> bool {
@@ -84,23 +72,18 @@ impl Countable for Semaphore {
 }
 
 impl Semaphore {
-    fn call(&self, script: &'static Script, args: impl IntoIterator<Item = Arg>) -> Invocation {
-        let keys = [(&self.key).into(), (&self.requests).into()];
-        Invocation { script, keys: 2, args: keys.into_iter().chain(args).collect() }
-    }
-
     /// Takes permits, if there are enough.
     pub(crate) fn acquire(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [id.as_bytes().into(), u64::from(permits).into(), not_after.into(), kept.into()];
-        self.call(&ACQUIRE, args.into_iter().chain(request.settled()))
+        self.keys.call(&ACQUIRE, args.into_iter().chain(request.settled()))
     }
 
     /// Takes all permits, if there are as many as expected.
     pub(crate) fn drain(&self, expected: i64, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [id.as_bytes().into(), number(expected), not_after.into(), kept.into()];
-        self.call(&DRAIN, args.into_iter().chain(request.settled()))
+        self.keys.call(&DRAIN, args.into_iter().chain(request.settled()))
     }
 
     /// Adds permits, or takes some away. `if_there`: only if the semaphore exists.
@@ -116,11 +99,11 @@ impl Semaphore {
             number(permits),
             not_after.into(),
             kept.into(),
-            (&self.channel).into(),
+            (&self.keys.channel).into(),
             Arg::Publish,
             u64::from(if_there).into(),
         ];
-        self.call(&RELEASE, args.into_iter().chain(request.settled()))
+        self.keys.call(&RELEASE, args.into_iter().chain(request.settled()))
     }
 
     /// Undoes what a request with this id did and may still do. `permits`: how many it takes.
@@ -129,29 +112,15 @@ impl Semaphore {
             id.as_bytes().into(),
             number(permits),
             kept.into(),
-            (&self.channel).into(),
+            (&self.keys.channel).into(),
             Arg::Publish,
         ];
-        self.call(&WITHDRAW, args)
+        self.keys.call(&WITHDRAW, args)
     }
 
     /// Creates the semaphore.
     pub(crate) fn try_set(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
-        let RequestArgs { id, not_after, kept, .. } = *request;
-        let args = [
-            id.as_bytes().into(),
-            u64::from(permits).into(),
-            not_after.into(),
-            kept.into(),
-            (&self.channel).into(),
-            Arg::Publish,
-        ];
-        self.call(&TRY_SET, args.into_iter().chain(request.settled()))
-    }
-
-    /// Reads how many permits are free. See [`number_of`].
-    pub(crate) fn available(&self) -> Invocation {
-        Invocation { script: &AVAILABLE, keys: 1, args: vec![(&self.key).into()] }
+        self.keys.try_set(permits.into(), permits.into(), request)
     }
 }
 

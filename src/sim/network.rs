@@ -148,8 +148,9 @@ impl Network {
             | "reentrant/force_unlock"
             | "read/force_unlock"
             | "write/force_unlock" => Some(1),
-            "semaphore/acquire" | "semaphore/release" | "semaphore/drain" | "semaphore/try_set"
-            | "latch/try_set" => Some(4),
+            "counter/try_set" | "semaphore/acquire" | "semaphore/release" | "semaphore/drain" => {
+                Some(4)
+            }
             "latch/count_down" => Some(3),
             _ => None,
         };

@@ -146,7 +146,7 @@ impl<P: Countable> Counter<P> {
         let give_up = Instant::now() + 2 * engine.settings.command_timeout;
         let mut backoff = Backoff::persistent();
         while !engine.is_closed() {
-            let call = protocol::cancel(self.protocol.requests(), &id, Self::kept());
+            let call = self.protocol.cancel(&id, Self::kept());
             let answer = engine.transport.call(call).await;
             let Err(error) = answer.and_then(|reply| protocol::cancelled(&reply)) else { return };
             if engine.must_retry(error, &mut backoff, give_up).await.is_err() {
@@ -216,10 +216,10 @@ impl<P: Countable> Counter<P> {
         }
     }
 
-    /// Reads a number once, for callers that may repeat it themselves.
-    pub(crate) async fn number(&self, call: Invocation) -> Result<i64, Error> {
+    /// Reads the number once, for callers that may repeat it themselves.
+    pub(crate) async fn number(&self) -> Result<i64, Error> {
         self.engine.check_open()?;
-        let reply = self.engine.transport.call(call).await;
+        let reply = self.engine.transport.call(self.protocol.read()).await;
         let number = reply.and_then(|reply| number_of(&reply));
         number.map_err(|error| error.into_error(self.name()))
     }

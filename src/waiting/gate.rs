@@ -13,7 +13,7 @@ use crate::{
     error::Error,
     locking::{copies::Copies, request::Bounds},
     protocol::{
-        RequestArgs,
+        Countable, RequestArgs,
         latch::Latch,
         semaphore::{done, number_of},
     },
@@ -64,7 +64,7 @@ async fn is_open(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
     let mut copies = Copies::new(bounds.retry_until(Instant::now(), &engine.settings));
     loop {
         engine.check_open()?;
-        let answer = copies.send(|| engine.transport.call(gate.protocol.count())).await;
+        let answer = copies.send(|| engine.transport.call(gate.protocol.read())).await;
         let error = match answer.and_then(|reply| number_of(&reply)) {
             Ok(count) => return Ok(count <= 0),
             Err(error) => error,

@@ -57,7 +57,7 @@ async fn requests_whose_replies_are_lost_count_once() {
         let (pool, latch) = (client.semaphore(&name), client.count_down_latch(&gate));
         let lose = |script: &str, name: &str| stage.proxy.lose_next_reply([&*sha(script), name]);
         for round in 1..=ROUNDS {
-            let lost = lose("semaphore/try_set", &name);
+            let lost = lose("counter/try_set", &name);
             assert!(soon("to set", pool.try_set(10)).await.unwrap());
             assert_eq!((lost.count(), stage.number(&name)), (1, Some(10)), "set, round {round}");
             let lost = lose("semaphore/acquire", &name);
@@ -71,7 +71,7 @@ async fn requests_whose_replies_are_lost_count_once() {
             assert_eq!((lost.count(), stage.number(&name)), (1, Some(0)), "round {round}");
             stage.forget(&[&name]);
 
-            let lost = lose("latch/try_set", &gate);
+            let lost = lose("counter/try_set", &gate);
             assert!(soon("to set", latch.try_set(2)).await.unwrap());
             assert_eq!((lost.count(), stage.number(&gate)), (1, Some(2)), "round {round}");
             for left in [Some(1), None] {

@@ -66,24 +66,24 @@ ours! {
     "fair/inspect": "lock queue deadlines", "wait";
     "fair/release": "lock queue deadlines", "holder count wait channel publish";
     "fair/withdraw": "lock queue deadlines", "holder wait channel publish";
+    "counter/cancel": "requests", "request lease";
+    "counter/read": "permits", "";
+    "counter/try_set":
+        "permits requests", "request some not_after lease channel publish some":
+        "permits requests", "request some not_after lease channel publish 1 request";
     "semaphore/acquire":
         "permits requests", "request some not_after lease":
         "permits requests", "request some not_after lease request request";
-    "semaphore/available": "permits", "";
-    "semaphore/cancel": "requests", "request lease";
     "semaphore/drain":
         "permits requests", "request some not_after lease":
         "permits requests", "request small not_after lease request";
     "semaphore/release":
         "permits requests", "request some not_after lease channel publish 0":
         "permits requests", "request small not_after lease channel publish 1 request";
-    "semaphore/try_set": "permits requests", "request some not_after lease channel publish request";
     "semaphore/withdraw": "permits requests", "request some lease channel publish";
-    "latch/count": "permits", "";
     "latch/count_down":
         "permits requests", "request not_after lease channel publish":
         "permits requests", "request not_after lease channel publish request request";
-    "latch/try_set": "permits requests", "request some not_after lease channel publish";
     "announcement/read":
         "lock", "holder":
         "lock any other", "holder text holder";

@@ -67,12 +67,12 @@ async fn a_try_set_creates_nothing_after_its_answer() {
     let world = World::new();
     let sim = Sim::new(&world).await;
     world.write(NAME, "1");
-    sim.network.fail("semaphore/try_set", [Fault::Linger(LATE)]);
+    sim.network.fail("counter/try_set", [Fault::Linger(LATE)]);
     assert!(!sim.pool().try_set(3).await.unwrap());
     world.forget(NAME);
     sleep(2 * LATE).await;
     assert_eq!(sim.value(), None, "created after it had returned false");
-    sim.network.fail("latch/try_set", [Fault::Linger(LATE)]);
+    sim.network.fail("counter/try_set", [Fault::Linger(LATE)]);
     world.write(NAME, "1");
     assert!(!sim.gate().try_set(3).await.unwrap());
     world.forget(NAME);

@@ -37,13 +37,13 @@ async fn a_hundred_lost_replies_of_a_hundred_count_once() {
     }
     world.forget(NAME);
     for _ in 1..=100 {
-        sim.network.fail("semaphore/try_set", [Fault::LoseReply]);
+        sim.network.fail("counter/try_set", [Fault::LoseReply]);
         assert!(pool.try_set(2).await.unwrap());
         assert!(!pool.try_set(3).await.unwrap());
         world.forget(NAME);
     }
     for _ in 1..=100 {
-        sim.network.fail("latch/try_set", [Fault::LoseReply]);
+        sim.network.fail("counter/try_set", [Fault::LoseReply]);
         assert!(gate.try_set(2).await.unwrap());
         for left in [Some(1), None] {
             sim.network.fail("latch/count_down", [Fault::LoseReply]);

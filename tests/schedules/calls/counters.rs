@@ -4,6 +4,10 @@ use super::example::examples;
 use super::scene::Scene;
 
 examples! {
+    "counter/try_set": a_counter_is_made_once_and_told, a_repeated_set_is_done, a_late_set_makes_nothing,
+        a_set_forgets_ids;
+    "counter/read": the_number_is_read;
+    "counter/cancel": a_request_is_cancelled, a_request_that_took_effect_is_not_cancelled;
     "semaphore/acquire": permits_are_taken_if_there_are_enough, too_few_permits_are_not_taken,
         a_repeated_acquisition_takes_nothing, a_withdrawn_acquisition_takes_nothing, a_late_acquisition_takes_nothing,
         an_acquisition_forgets_ids, permits_that_are_no_integer_are_not_taken;
@@ -12,18 +16,12 @@ examples! {
         a_release_forgets_ids, permits_that_are_no_integer_are_not_returned;
     "semaphore/withdraw": what_was_taken_is_returned, what_was_not_taken_is_not_returned,
         a_repeated_withdrawal_returns_nothing, a_withdrawal_makes_no_semaphore, a_withdrawal_tells_no_number_below_one;
-    "semaphore/cancel": a_request_is_cancelled, a_request_that_took_effect_is_not_cancelled;
     "semaphore/drain": all_permits_are_taken, another_number_of_permits_is_not_taken, nothing_is_taken_of_nothing,
         a_repeated_drain_takes_nothing, a_late_drain_takes_nothing, a_drain_forgets_ids,
         permits_that_are_no_integer_are_not_drained;
-    "semaphore/try_set": a_semaphore_is_made_once, a_repeated_set_is_done, a_late_set_makes_nothing, a_set_forgets_ids;
-    "semaphore/available": the_number_is_read;
-    "latch/try_set": a_latch_is_made_once, a_repeated_set_of_a_latch_is_done, a_late_set_makes_no_latch,
-        a_set_of_a_latch_forgets_ids;
     "latch/count_down": a_count_goes_down, a_latch_at_zero_is_removed_and_told, a_latch_below_one_is_removed,
         a_repeated_count_counts_nothing, a_late_count_counts_nothing, a_count_forgets_ids, a_count_of_nothing_counts_nothing,
         a_count_that_is_no_integer_stays;
-    "latch/count": the_count_is_read;
 }
 
 const KEYS: &str = "n ids";
@@ -191,16 +189,16 @@ fn what_was_not_taken_is_not_returned(scene: &mut Scene) {
 
 fn a_request_is_cancelled(scene: &mut Scene) {
     scene.at(100);
-    assert_eq!(scene.call("semaphore/cancel", "ids", "a 600"), "1");
+    assert_eq!(scene.call("counter/cancel", "ids", "a 600"), "1");
     assert_eq!(scene.see("ids"), "a=-@700 for 600");
     scene.at(200);
-    assert_eq!(scene.call("semaphore/cancel", "ids", "a 600"), "0");
+    assert_eq!(scene.call("counter/cancel", "ids", "a 600"), "0");
     assert_eq!(scene.see("ids"), "a=-@700 for 500");
 }
 
 fn a_request_that_took_effect_is_not_cancelled(scene: &mut Scene) {
     scene.command("zadd ids @600 a");
-    assert_eq!(scene.call("semaphore/cancel", "ids", "a 600"), "0");
+    assert_eq!(scene.call("counter/cancel", "ids", "a 600"), "0");
     assert_eq!(scene.see("ids"), "a=@600");
 }
 
@@ -290,81 +288,43 @@ fn permits_that_are_no_integer_are_not_drained(scene: &mut Scene) {
     assert_eq!((scene.see("n"), scene.see("ids")), ("5.5".into(), "none".into()));
 }
 
-fn made_once(scene: &mut Scene, script: &str, told: &str) {
-    assert_eq!(scene.call(script, KEYS, "t 3 @0 600 ch publish"), "1");
-    assert_eq!((scene.see("n"), scene.heard()), ("3".into(), told.into()));
+fn a_counter_is_made_once_and_told(scene: &mut Scene) {
+    assert_eq!(scene.call("counter/try_set", KEYS, "t 3 @0 600 ch publish 7"), "1");
+    assert_eq!((scene.see("n"), scene.heard()), ("3".into(), "ch 7".into()));
     assert_eq!(scene.see("ids"), "t=@600 for 600");
-    assert_eq!(scene.call(script, KEYS, "u 4 @9 600 ch publish"), "0");
+    assert_eq!(scene.call("counter/try_set", KEYS, "u 4 @9 600 ch publish 7"), "0");
     assert_eq!((scene.see("n"), scene.heard()), ("3".into(), String::new()));
     assert_eq!(scene.see("ids"), "t=@600 for 600");
 }
 
-fn repeated_set(scene: &mut Scene, script: &str) {
+fn a_repeated_set_is_done(scene: &mut Scene) {
     scene.command("zadd ids @600 t");
-    assert_eq!(scene.call(script, KEYS, "t 3 @9 600 ch publish"), "1");
+    assert_eq!(scene.call("counter/try_set", KEYS, "t 3 @9 600 ch publish 7"), "1");
     assert_eq!((scene.see("n"), scene.heard()), ("none".into(), String::new()));
     scene.command("set n 2");
-    assert_eq!(scene.call(script, KEYS, "t 3 @9 600 ch publish"), "1");
+    assert_eq!(scene.call("counter/try_set", KEYS, "t 3 @9 600 ch publish 7"), "1");
     assert_eq!((scene.see("n"), scene.see("ids")), ("2".into(), "t=@600".into()));
 }
 
-fn late_set(scene: &mut Scene, script: &str) {
+fn a_late_set_makes_nothing(scene: &mut Scene) {
     scene.at(1_234);
-    assert_eq!(scene.call(script, KEYS, "t 3 @1233 600 ch publish"), "{@1234}");
+    assert_eq!(scene.call("counter/try_set", KEYS, "t 3 @1233 600 ch publish 7"), "{@1234}");
     assert_eq!((scene.see("n"), scene.see("ids")), ("none".into(), "none".into()));
 }
 
-fn forgetting_set(scene: &mut Scene, script: &str) {
+fn a_set_forgets_ids(scene: &mut Scene) {
     with_old_ids(scene);
-    assert_eq!(scene.call(script, KEYS, "t 3 @20 600 ch publish x y"), "1");
+    assert_eq!(scene.call("counter/try_set", KEYS, "t 3 @20 600 ch publish 1 x y"), "1");
     assert_eq!(
         scene.see("ids"),
         "younger=-@11 young=@11 t=@610 z=@900 600=@950 1=@951 publish=@952 for 600"
     );
 }
 
-fn a_semaphore_is_made_once(scene: &mut Scene) {
-    made_once(scene, "semaphore/try_set", "ch 3");
-}
-
-fn a_repeated_set_is_done(scene: &mut Scene) {
-    repeated_set(scene, "semaphore/try_set");
-}
-
-fn a_late_set_makes_nothing(scene: &mut Scene) {
-    late_set(scene, "semaphore/try_set");
-}
-
-fn a_set_forgets_ids(scene: &mut Scene) {
-    forgetting_set(scene, "semaphore/try_set");
-}
-
-fn a_latch_is_made_once(scene: &mut Scene) {
-    made_once(scene, "latch/try_set", "ch 1");
-}
-
-fn a_repeated_set_of_a_latch_is_done(scene: &mut Scene) {
-    repeated_set(scene, "latch/try_set");
-}
-
-fn a_late_set_makes_no_latch(scene: &mut Scene) {
-    late_set(scene, "latch/try_set");
-}
-
-fn a_set_of_a_latch_forgets_ids(scene: &mut Scene) {
-    forgetting_set(scene, "latch/try_set");
-}
-
 fn the_number_is_read(scene: &mut Scene) {
-    assert_eq!(scene.call("semaphore/available", "n", ""), "nil");
+    assert_eq!(scene.call("counter/read", "n", ""), "nil");
     scene.command("set n -3");
-    assert_eq!(scene.call("semaphore/available", "n", ""), "'-3'");
-}
-
-fn the_count_is_read(scene: &mut Scene) {
-    assert_eq!(scene.call("latch/count", "n", ""), "nil");
-    scene.command("set n 3");
-    assert_eq!(scene.call("latch/count", "n", ""), "'3'");
+    assert_eq!(scene.call("counter/read", "n", ""), "'-3'");
 }
 
 fn a_count_goes_down(scene: &mut Scene) {

@@ -1,6 +1,6 @@
 -- Let no late copy of a request do anything. For a request that did nothing.
 --
--- KEYS[1]  requests: see acquire
+-- KEYS[1]  requests: see try_set
 -- ARGV[1]  request id
 -- ARGV[2]  how long to keep the request id, ms
 --
