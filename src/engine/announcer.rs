@@ -30,7 +30,8 @@ use crate::{
     names,
     protocol::{
         Timely,
-        announcement::{Change, field, hold, withdraw, write, written},
+        announcement::{Change, field, hold, withdraw, write},
+        done,
     },
     redis_error::RedisErrorKind::ReadOnly,
     wire::{Transport, WireError},
@@ -233,7 +234,7 @@ impl Announcer {
             let ttl = ttl.as_millis() as u64;
             told.wrote = true;
             let call = write(&self.key, not_after, ttl, change);
-            match written(&transport.call(call).await?)? {
+            match done(transport.call(call).await?)? {
                 Timely::InTime(false) => return Ok(false),
                 Timely::InTime(true) => break,
                 // The estimate of the server's clock was wrong, and is now corrected.

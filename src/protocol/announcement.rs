@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 
-use super::replies::{Timely, late, unexpected};
+use super::replies::unexpected;
 use crate::{
     owner::client_of,
     wire::{Arg, Invocation, Reply, Script, WireError},
@@ -30,7 +30,8 @@ pub(crate) struct Change {
     pub(crate) set: Vec<(String, String)>,
 }
 
-/// Writes an announcement. `ttl` and `not_after` are in ms.
+/// Writes an announcement. `ttl` and `not_after` are in ms. The reply is read by
+/// [`done`](super::done): `false` if the announcement has another revision, or is gone.
 pub(crate) fn write(key: &Bytes, not_after: u64, ttl: u64, change: Change) -> Invocation {
     let Change { from, to, removed, set } = change;
     let mut args = Vec::with_capacity(6 + removed.len() + 2 * set.len());
@@ -41,14 +42,6 @@ pub(crate) fn write(key: &Bytes, not_after: u64, ttl: u64, change: Change) -> In
     args.extend(removed.into_iter().map(text));
     args.extend(set.into_iter().flat_map(|(field, value)| [text(field), text(value)]));
     Invocation { script: &WRITE, keys: 1, args }
-}
-
-/// Reads the reply to [`write`]. `false`: the announcement has another revision, or is gone.
-pub(crate) fn written(reply: &Reply) -> Result<Timely<bool>, WireError> {
-    match reply {
-        Reply::Int(written @ 0..=1) => Ok(Timely::InTime(*written == 1)),
-        reply => late(reply),
-    }
 }
 
 /// Removes an announcement.

@@ -43,12 +43,12 @@ impl Countable for Latch {
 }
 
 impl Latch {
-    /// Creates the latch. The reply is read by [`done`](super::semaphore::done).
+    /// Creates the latch. The reply is read by [`done`](super::done).
     pub(crate) fn try_set(&self, count: u64, request: &RequestArgs<'_>) -> Invocation {
         self.keys.try_set(count, CLOSED, request)
     }
 
-    /// Lowers the count by one. The reply is read by [`done`](super::semaphore::done).
+    /// Lowers the count by one. The reply is read by [`done`](super::done).
     pub(crate) fn count_down(&self, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [

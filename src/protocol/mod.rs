@@ -33,8 +33,8 @@ pub(crate) use self::{
     kind::Side,
     renewals::{Renew, renew, renew_apart},
     replies::{
-        AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, extended, forced,
+        AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, extended, forced,
         inspected, reentered, released, renewed, token,
     },
-    request::{Countable, RequestArgs, cancelled},
+    request::{Countable, RequestArgs, cancelled, number_of},
 };

@@ -204,6 +204,14 @@ pub(crate) fn token(reply: &Reply) -> Result<u64, WireError> {
     token.ok_or_else(|| unexpected(reply))
 }
 
+/// Reads the reply of a request that says whether it did something.
+pub(crate) fn done(reply: Reply) -> Result<Timely<bool>, WireError> {
+    match reply {
+        Reply::Int(done @ 0..=1) => Ok(Timely::InTime(done == 1)),
+        _ => late(&reply),
+    }
+}
+
 /// Reads `{now}`, the reply of a script whose request was late, with the server's time.
 pub(super) fn late<T>(reply: &Reply) -> Result<Timely<T>, WireError> {
     let now = match reply {

@@ -44,12 +44,13 @@ pub(crate) trait Countable: fmt::Debug + Send + Sync + 'static {
         names::text(&self.keys().channel)
     }
 
-    /// Reads the number. The reply is read by [`number_of`](super::semaphore::number_of).
+    /// Reads the number. The reply is read by [`number_of`].
     fn read(&self) -> Invocation {
         Invocation { script: &READ, keys: 1, args: vec![self.key().into()] }
     }
 
     /// Lets no late copy of a request do anything, for a request that did nothing. `kept` is in ms.
+    /// The reply is read by [`cancelled`].
     fn cancel(&self, id: &HoldId, kept: u64) -> Invocation {
         let args = vec![(&self.keys().requests).into(), id.as_bytes().into(), kept.into()];
         Invocation { script: &CANCEL, keys: 1, args }
@@ -76,7 +77,7 @@ impl CounterKeys {
     }
 
     /// Creates the counter with this number, and publishes the message. The reply is read by
-    /// [`done`](super::semaphore::done).
+    /// [`done`](super::done).
     pub(super) fn try_set(
         &self,
         number: u64,
@@ -116,10 +117,35 @@ impl RequestArgs<'_> {
     }
 }
 
-/// Reads the reply to [`Countable::cancel`].
+/// Reads the reply to a request's cancellation or withdrawal.
 pub(crate) fn cancelled(reply: &Reply) -> Result<(), WireError> {
     match reply {
         Reply::Int(0 | 1) => Ok(()),
         _ => Err(unexpected(reply)),
+    }
+}
+
+/// Reads a number that is a text. 0: there is no such key.
+pub(crate) fn number_of(reply: &Reply) -> Result<i64, WireError> {
+    match reply {
+        Reply::Nil => Ok(0),
+        Reply::Bytes(text) => {
+            let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+            number.ok_or_else(|| WireError::said("ERR value is not an integer or out of range"))
+        }
+        _ => Err(unexpected(reply)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_read_and_other_texts_refused() {
+        assert_eq!(number_of(&Reply::Nil).unwrap(), 0);
+        assert_eq!(number_of(&Reply::Bytes("-3".into())).unwrap(), -3);
+        assert!(number_of(&Reply::Bytes("many".into())).is_err());
+        assert!(number_of(&Reply::Int(3)).is_err());
     }
 }

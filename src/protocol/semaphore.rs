@@ -4,7 +4,7 @@
 //! therefore kept for a while, in a sorted set beside it.
 
 use super::{
-    replies::{Timely, late, unexpected},
+    replies::{Timely, late},
     request::{Countable, CounterKeys, RequestArgs},
 };
 use crate::{
@@ -106,7 +106,8 @@ impl Semaphore {
         self.keys.call(&RELEASE, args.into_iter().chain(request.settled()))
     }
 
-    /// Undoes what a request with this id did and may still do. `permits`: how many it takes.
+    /// Undoes what a request with this id did and may still do. `permits`: how many it takes. The
+    /// reply is read by [`cancelled`](super::cancelled).
     pub(crate) fn withdraw(&self, id: &HoldId, permits: i64, kept: u64) -> Invocation {
         let args = [
             id.as_bytes().into(),
@@ -147,34 +148,6 @@ pub(crate) fn given_back(reply: Reply) -> Result<Timely<GivenBack>, WireError> {
     }
 }
 
-/// Reads the reply to [`Semaphore::withdraw`].
-pub(crate) fn withdrawn(reply: &Reply) -> Result<(), WireError> {
-    match reply {
-        Reply::Int(0 | 1) => Ok(()),
-        _ => Err(unexpected(reply)),
-    }
-}
-
-/// Reads the reply of a request that says whether it did something.
-pub(crate) fn done(reply: Reply) -> Result<Timely<bool>, WireError> {
-    match reply {
-        Reply::Int(done @ 0..=1) => Ok(Timely::InTime(done == 1)),
-        _ => late(&reply),
-    }
-}
-
-/// Reads a number that is a text. 0: there is no such key.
-pub(crate) fn number_of(reply: &Reply) -> Result<i64, WireError> {
-    match reply {
-        Reply::Nil => Ok(0),
-        Reply::Bytes(text) => {
-            let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-            number.ok_or_else(|| WireError::said("ERR value is not an integer or out of range"))
-        }
-        _ => Err(unexpected(reply)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,8 +164,5 @@ mod tests {
         assert!(!Taken::is_to_be_confirmed(&pair(0, 1)));
         assert_eq!(given_back(Reply::Int(-1)).unwrap(), Timely::InTime(GivenBack::Gone));
         assert!(given_back(Reply::Int(2)).is_err());
-        assert_eq!(number_of(&Reply::Nil).unwrap(), 0);
-        assert_eq!(number_of(&Reply::Bytes("-3".into())).unwrap(), -3);
-        assert!(number_of(&Reply::Bytes("many".into())).is_err());
     }
 }

@@ -19,17 +19,15 @@ use crate::{
     locking::copies::Copies,
     names,
     owner::HoldId,
-    protocol::{
-        self, Countable, RequestArgs, Timely,
-        semaphore::{done, number_of},
-    },
+    protocol::{Countable, RequestArgs, Timely, cancelled, done, number_of},
     sometimes::sometimes,
     wire::{Invocation, Reply, WireError},
 };
 
 /// How long the server keeps the id of a request of which a copy may be under way. A request that
 /// has no answer after that time is given up.
-const KEPT: Duration = Duration::from_secs(600);
+pub(super) const KEPT: Duration = Duration::from_secs(600);
+const KEPT_MS: u64 = KEPT.as_millis() as u64;
 
 /// How many ids one request has the server forget, and how many wait for that. More are forgotten
 /// by the server itself.
@@ -61,11 +59,6 @@ impl<P: Countable> Counter<P> {
         self.engine.identity.next()
     }
 
-    /// How long the server keeps an id, in ms.
-    pub(super) fn kept() -> u64 {
-        KEPT.as_millis() as u64
-    }
-
     /// Until when a request that began then may be repeated. The server keeps its id for longer than
     /// the last copy is of use.
     pub(super) fn repeatable_until(&self, begun: Instant) -> Instant {
@@ -84,7 +77,7 @@ impl<P: Countable> Counter<P> {
         let Engine { transport, settings, .. } = &*self.engine;
         let margin = settings.command_timeout.as_millis() as u64;
         let not_after = transport.time_at(self.protocol.key(), sent) + margin;
-        let request = RequestArgs { id, not_after, kept: Self::kept(), settled: &settled };
+        let request = RequestArgs { id, not_after, kept: KEPT_MS, settled: &settled };
         (call(&self.protocol, &request), settled)
     }
 
@@ -141,18 +134,28 @@ impl<P: Countable> Counter<P> {
 
     /// Cancels a request that did nothing, of which a copy may still run.
     async fn cancel(self: Arc<Self>, id: HoldId) {
-        let engine = &self.engine;
         // No copy is of use for longer than that.
-        let give_up = Instant::now() + 2 * engine.settings.command_timeout;
+        let give_up = Instant::now() + 2 * self.engine.settings.command_timeout;
+        let _ = self.send_undo(give_up, |counter, kept| counter.cancel(&id, kept)).await;
+    }
+
+    /// Sends the call that undoes or cancels a request, until the server has done it, or the client
+    /// is closed. Fails when it could not be done before `give_up`. `call` is told how long the
+    /// server is to keep the id, in ms.
+    pub(super) async fn send_undo(
+        &self,
+        give_up: Instant,
+        call: impl Fn(&P, u64) -> Invocation,
+    ) -> Result<(), WireError> {
+        let engine = &self.engine;
         let mut backoff = Backoff::persistent();
         while !engine.is_closed() {
-            let call = self.protocol.cancel(&id, Self::kept());
+            let call = call(&self.protocol, KEPT_MS);
             let answer = engine.transport.call(call).await;
-            let Err(error) = answer.and_then(|reply| protocol::cancelled(&reply)) else { return };
-            if engine.must_retry(error, &mut backoff, give_up).await.is_err() {
-                return;
-            }
+            let Err(error) = answer.and_then(|reply| cancelled(&reply)) else { break };
+            engine.must_retry(error, &mut backoff, give_up).await?;
         }
+        Ok(())
     }
 
     /// As [`change`](Self::change), with another answer. Also returns whether an earlier copy may

@@ -12,11 +12,7 @@ use super::{
 use crate::{
     error::Error,
     locking::{copies::Copies, request::Bounds},
-    protocol::{
-        Countable, RequestArgs,
-        latch::Latch,
-        semaphore::{done, number_of},
-    },
+    protocol::{Countable, RequestArgs, done, latch::Latch, number_of},
     wire::WireError,
 };
 

@@ -3,17 +3,17 @@
 //! If an [`Attempt`] is dropped at any moment, it is withdrawn in the background: the permits that
 //! it took are returned, and no late copy of it takes any.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    counter::Counter,
+    counter::{Counter, KEPT},
     waiter::{Next, Waiter},
 };
 use crate::{
-    engine::{Backoff, Busy, Underway},
+    engine::{Busy, Underway},
     error::Error,
     locking::{copies::Copies, request::Bounds},
     options::Acknowledged,
@@ -21,7 +21,7 @@ use crate::{
     protocol::{
         RequestArgs,
         Timely::InTime,
-        semaphore::{GivenBack, Semaphore, Taken, given_back, taken, withdrawn},
+        semaphore::{GivenBack, Semaphore, Taken, given_back, taken},
     },
     sometimes::sometimes,
     wire::{Invocation, WireError},
@@ -262,17 +262,8 @@ async fn withdraw(pool: Pool, id: HoldId, permits: u32, state: State, mut unclea
 
 /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
 pub(crate) async fn undo(pool: Pool, id: HoldId, permits: i64) {
-    let engine = &pool.engine;
-    let kept = Counter::<Semaphore>::kept();
-    let give_up = Instant::now() + Duration::from_millis(kept);
-    let mut backoff = Backoff::persistent();
-    while !engine.is_closed() {
-        let call = pool.protocol.withdraw(&id, permits, kept);
-        let answer = engine.transport.call(call).await;
-        let Err(error) = answer.and_then(|reply| withdrawn(&reply)) else { return };
-        if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
-            tracing::warn!(name = pool.name(), permits, %error, "could not return permits");
-            return;
-        }
+    let call = |semaphore: &Semaphore, kept| semaphore.withdraw(&id, permits, kept);
+    if let Err(error) = pool.send_undo(Instant::now() + KEPT, call).await {
+        tracing::warn!(name = pool.name(), permits, %error, "could not return permits");
     }
 }
