@@ -52,7 +52,7 @@ pub(crate) use self::{
     lease::{Lease, trust},
     lifecycle::Lifecycle,
     releases::GivenBack,
-    subscriptions::{Subscription, Subscriptions},
+    subscriptions::{ASK_AGAIN, POLL, Subscription, Subscriptions},
     turns::Turns,
 };
 use crate::{

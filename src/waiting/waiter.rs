@@ -1,6 +1,6 @@
 //! [`Waiter`]: one caller that waits for a counter.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -8,13 +8,12 @@ use super::{
     counter::Counter,
     line::{Place, Turn},
 };
-use crate::{determinism::select, error::Error, protocol::Countable};
-
-/// No waiter relies on messages for longer than this, because one may be lost.
-const ASK_AGAIN: Duration = Duration::from_secs(3);
-
-/// How often waiters ask while they are not subscribed.
-const POLL: Duration = Duration::from_millis(250);
+use crate::{
+    determinism::select,
+    engine::{ASK_AGAIN, POLL},
+    error::Error,
+    protocol::Countable,
+};
 
 /// A place in the line of a counter. Dropping it leaves the line.
 #[derive(Debug)]

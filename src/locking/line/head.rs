@@ -15,14 +15,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
 use crate::{
-    determinism::select, engine::Subscription, error::Error, protocol::Order, sometimes::sometimes,
+    determinism::select,
+    engine::{ASK_AGAIN, POLL, Subscription},
+    error::Error,
+    protocol::Order,
+    sometimes::sometimes,
 };
-
-/// No waiter relies on messages for longer than this, because one may be lost.
-const ASK_AGAIN: Duration = Duration::from_secs(3);
-
-/// How often a waiter asks if it cannot subscribe.
-const POLL: Duration = Duration::from_millis(250);
 
 /// For this long a head waits for a local hand-off before it subscribes.
 const SOON: Duration = Duration::from_millis(2);
