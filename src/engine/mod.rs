@@ -56,15 +56,17 @@ pub(crate) use self::{
     turns::Turns,
 };
 use crate::{
+    broken::broken,
     config::Settings,
     determinism::select,
     error::Error,
     names,
     options::Replicas,
     owner::Identity,
-    protocol::{Protocol, announcement::Announcement},
+    protocol::{Protocol, Timely, announcement::Announcement},
     redis_error::{RedisError, RedisErrorKind},
     runtime::{ClientRuntime, RuntimeEnded},
+    sometimes::sometimes,
     wire::{Confirm, Invocation, Reply, Transport, WireError},
 };
 
@@ -159,6 +161,26 @@ impl Engine {
                 let timeout = self.settings.replica_timeout;
                 let confirm = Confirm { replicas, timeout, is_due };
                 Underway::Alone(self.transport.call_confirmed(call, confirm), None)
+            }
+        }
+    }
+
+    /// Server time in ms after which a request for this key that is sent now must have no effect.
+    pub(crate) fn not_after(&self, key: &[u8], sent: Instant) -> u64 {
+        let margin = self.settings.command_timeout.as_millis() as u64;
+        let margin = if broken("no-not-after") { 1 << 40 } else { margin };
+        self.transport.time_at(key, sent) + margin
+    }
+
+    /// The server's answer to a request for this key, unless the request came too late: then the
+    /// estimate of the server's clock was wrong, and is now corrected.
+    pub(crate) fn in_time<T>(&self, key: &[u8], answer: Timely<T>) -> Result<T, WireError> {
+        match answer {
+            Timely::InTime(answer) => Ok(answer),
+            Timely::Late(now) => {
+                sometimes!("a copy came too late");
+                self.transport.observe(key, now);
+                Err(WireError::unanswered("the answers come too late"))
             }
         }
     }

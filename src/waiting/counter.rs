@@ -74,9 +74,7 @@ impl<P: Countable> Counter<P> {
         call: impl FnOnce(&P, &RequestArgs<'_>) -> Invocation,
     ) -> (Invocation, Vec<HoldId>) {
         let settled = self.take_settled();
-        let Engine { transport, settings, .. } = &*self.engine;
-        let margin = settings.command_timeout.as_millis() as u64;
-        let not_after = transport.time_at(self.protocol.key(), sent) + margin;
+        let not_after = self.engine.not_after(self.protocol.key(), sent);
         let request = RequestArgs { id, not_after, kept: KEPT_MS, settled: &settled };
         (call(&self.protocol, &request), settled)
     }
@@ -105,17 +103,9 @@ impl<P: Countable> Counter<P> {
         settled.extend(ids.into_iter().take(room));
     }
 
-    /// The server's answer, unless the copy came too late: then the estimate of the server's clock
-    /// was wrong, and is now corrected.
+    /// See [`Engine::in_time`].
     pub(super) fn in_time<T>(&self, answer: Timely<T>) -> Result<T, WireError> {
-        match answer {
-            Timely::InTime(answer) => Ok(answer),
-            Timely::Late(now) => {
-                sometimes!("a copy came too late");
-                self.engine.transport.observe(self.protocol.key(), now);
-                Err(WireError::unanswered("the answers come too late"))
-            }
-        }
+        self.engine.in_time(self.protocol.key(), answer)
     }
 
     /// Sends copies of a request that counts once, until one is answered or the time for retries

@@ -8,7 +8,6 @@ use std::sync::{
 use tokio::time::Instant;
 
 use crate::{
-    broken::broken,
     engine::{Engine, GivenBack},
     error::Error,
     locking::line::LocalLine,
@@ -17,7 +16,6 @@ use crate::{
     options::Replicas,
     owner::HoldId,
     protocol::{Protocol, Timely},
-    sometimes::sometimes,
     wire::{Invocation, Reply, WireError},
 };
 
@@ -59,25 +57,14 @@ impl Target {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Server time in ms after which a request sent now must have no effect.
+    /// See [`Engine::not_after`].
     pub(crate) fn not_after(&self, sent: Instant) -> u64 {
-        let Engine { transport, settings, .. } = &*self.engine;
-        let margin = settings.command_timeout.as_millis() as u64;
-        let margin = if broken("no-not-after") { 1 << 40 } else { margin };
-        transport.time_at(self.protocol.key(), sent) + margin
+        self.engine.not_after(self.protocol.key(), sent)
     }
 
-    /// The server's answer, unless the request came too late: then the estimate of its clock was
-    /// wrong, and is now corrected.
+    /// See [`Engine::in_time`].
     pub(crate) fn in_time<T>(&self, answer: Timely<T>) -> Result<T, WireError> {
-        match answer {
-            Timely::InTime(answer) => Ok(answer),
-            Timely::Late(now) => {
-                sometimes!("a copy came too late");
-                self.engine.transport.observe(self.protocol.key(), now);
-                Err(WireError::unanswered("the answers come too late"))
-            }
-        }
+        self.engine.in_time(self.protocol.key(), answer)
     }
 
     /// Asks once, for queries that the caller may repeat itself.
