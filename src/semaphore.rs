@@ -78,7 +78,9 @@ impl Semaphore {
     }
 
     fn pool(&self) -> Result<&Arc<Counter<protocol::Semaphore>>, Error> {
-        self.pool.as_ref().map_err(Clone::clone)
+        let pool = self.pool.as_ref().map_err(Clone::clone)?;
+        pool.engine.check_open()?;
+        Ok(pool)
     }
 
     /// Creates the semaphore with this number of permits, Redisson's `trySetPermits`. Returns `false`
@@ -95,7 +97,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn try_set(&self, permits: u32) -> Result<bool, Error> {
-        let pool = open(self.pool()?)?.clone();
+        let pool = self.pool()?.clone();
         let permits = checked(permits)?;
         let told = pool.told("creating");
         let set = {
@@ -164,7 +166,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn release(&self, n: u32) -> Result<(), Error> {
-        let pool = open(self.pool()?)?.clone();
+        let pool = self.pool()?.clone();
         if checked(n)? == 0 {
             return Ok(());
         }
@@ -182,7 +184,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`release`](Semaphore::release).
     pub async fn add(&self, n: i32) -> Result<(), Error> {
-        let pool = open(self.pool()?)?.clone();
+        let pool = self.pool()?.clone();
         let added = permits::release(pool.clone(), n.into(), false);
         let added = pool.engine.janitor.finish(added).await;
         added.map_err(pool.told("adding permits to"))
@@ -199,7 +201,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background, and nobody learns the number.
     pub async fn drain(&self) -> Result<i64, Error> {
-        let pool = open(self.pool()?)?.clone();
+        let pool = self.pool()?.clone();
         let drained = {
             let pool = pool.clone();
             async move { drain(&pool).await }
@@ -225,7 +227,7 @@ impl Semaphore {
     }
 
     async fn permit(&self, n: u32, bounds: Bounds) -> Result<Option<Permit>, Error> {
-        let pool = open(self.pool()?)?;
+        let pool = self.pool()?;
         let acquired = acquire(pool, checked(n)?, bounds).await;
         let acquired = acquired.map_err(pool.told("acquiring permits of"))?;
         Ok(acquired.map(Permit::new))
@@ -241,12 +243,6 @@ impl fmt::Debug for Semaphore {
         }
         .finish_non_exhaustive()
     }
-}
-
-fn open(
-    pool: &Arc<Counter<protocol::Semaphore>>,
-) -> Result<&Arc<Counter<protocol::Semaphore>>, Error> {
-    pool.engine.check_open().map(|()| pool)
 }
 
 fn checked(permits: u32) -> Result<u32, Error> {

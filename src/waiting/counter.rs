@@ -211,7 +211,6 @@ impl<P: Countable> Counter<P> {
 
     /// Reads the number once, for callers that may repeat it themselves.
     pub(crate) async fn number(&self) -> Result<i64, Error> {
-        self.engine.check_open()?;
         let reply = self.engine.transport.call(self.protocol.read()).await;
         let number = reply.and_then(|reply| number_of(&reply));
         number.map_err(|error| error.into_error(self.name()))
