@@ -18,6 +18,7 @@ mod fenced;
 mod hash;
 mod kind;
 pub(crate) mod latch;
+mod one_key;
 mod plain;
 mod read_write;
 mod reentrant;

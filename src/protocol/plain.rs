@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::{
     args::{ScriptArgs, Wish},
     contract::Protocol,
+    one_key::OneKey,
 };
 use crate::{
     names,
@@ -25,24 +26,21 @@ static FORCE_UNLOCK: Script = script!("plain/force_unlock");
 static INSPECT: Script = script!("plain/inspect");
 
 #[derive(Debug)]
-pub(crate) struct Plain {
-    key: Bytes,
-    channel: Bytes,
-}
+pub(crate) struct Plain(OneKey);
 
 impl Plain {
     pub(crate) fn new(name: &str) -> Self {
-        Self { key: name.to_owned().into(), channel: names::plain_channel(name).into() }
+        Self(OneKey::new(name, names::plain_channel(name)))
     }
 }
 
 impl Protocol for Plain {
     fn key(&self) -> &Bytes {
-        &self.key
+        &self.0.key
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(names::text(&self.channel).into())
+        Some(self.0.channel().into())
     }
 
     fn polls(&self) -> bool {
@@ -50,16 +48,7 @@ impl Protocol for Plain {
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
-        Invocation {
-            script: &ACQUIRE,
-            keys: 1,
-            args: vec![
-                (&self.key).into(),
-                id.as_bytes().into(),
-                terms.lease.into(),
-                terms.not_after.into(),
-            ],
-        }
+        self.0.acquire(&ACQUIRE, id, terms)
     }
 
     /// The hold count of a plain lock is always 1.
@@ -68,9 +57,9 @@ impl Protocol for Plain {
             script: &RELEASE,
             keys: 1,
             args: vec![
-                (&self.key).into(),
+                (&self.0.key).into(),
                 id.as_bytes().into(),
-                (&self.channel).into(),
+                (&self.0.channel).into(),
                 Arg::Publish,
             ],
         }
@@ -81,14 +70,10 @@ impl Protocol for Plain {
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {
-        Invocation {
-            script: &FORCE_UNLOCK,
-            keys: 1,
-            args: vec![(&self.key).into(), not_after.into(), (&self.channel).into(), Arg::Publish],
-        }
+        self.0.force_unlock(&FORCE_UNLOCK, not_after)
     }
 
     fn inspect(&self) -> Invocation {
-        Invocation { script: &INSPECT, keys: 1, args: vec![(&self.key).into()] }
+        Invocation { script: &INSPECT, keys: 1, args: vec![(&self.0.key).into()] }
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{
     args::{ScriptArgs, Wish},
     contract::{Order, Protocol},
+    one_key::OneKey,
 };
 use crate::{
     names,
@@ -25,35 +26,13 @@ static WRITE: Script = script!("write/acquire");
 static RELEASE_WRITE: Script = script!("write/release");
 static FORCE_UNLOCK_WRITE: Script = script!("write/force_unlock");
 
-/// What both sides share.
-#[derive(Debug)]
-struct Common {
-    key: Bytes,
-    channel: Bytes,
-}
-
-impl Common {
-    fn new(name: &str) -> Self {
-        Self { key: name.to_owned().into(), channel: names::read_write_channel(name).into() }
-    }
-
-    fn call(&self, script: &'static Script, args: impl IntoIterator<Item = Arg>) -> Invocation {
-        let key = [Arg::from(&self.key)];
-        Invocation { script, keys: 1, args: key.into_iter().chain(args).collect() }
-    }
-
-    fn force_unlock(&self, script: &'static Script, not_after: u64) -> Invocation {
-        self.call(script, [not_after.into(), (&self.channel).into(), Arg::Publish])
-    }
-}
-
 /// The side of the readers, who share the lock.
 #[derive(Debug)]
-pub(crate) struct Read(Common);
+pub(crate) struct Read(OneKey);
 
 impl Read {
     pub(crate) fn new(name: &str) -> Self {
-        Self(Common::new(name))
+        Self(OneKey::new(name, names::read_write_channel(name)))
     }
 
     fn call<const N: usize>(
@@ -89,7 +68,7 @@ impl Protocol for Read {
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(names::text(&self.0.channel).into())
+        Some(self.0.channel().into())
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation {
@@ -130,11 +109,11 @@ impl Protocol for Read {
 
 /// The side of the writer.
 #[derive(Debug)]
-pub(crate) struct Write(Common);
+pub(crate) struct Write(OneKey);
 
 impl Write {
     pub(crate) fn new(name: &str) -> Self {
-        Self(Common::new(name))
+        Self(OneKey::new(name, names::read_write_channel(name)))
     }
 }
 
@@ -144,7 +123,7 @@ impl Protocol for Write {
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(names::text(&self.0.channel).into())
+        Some(self.0.channel().into())
     }
 
     fn id(&self, identity: &Identity) -> HoldId {
@@ -152,14 +131,11 @@ impl Protocol for Write {
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
-        self.0.call(&WRITE, [id.as_bytes().into(), terms.lease.into(), terms.not_after.into()])
+        self.0.acquire(&WRITE, id, terms)
     }
 
     fn release(&self, id: &HoldId, count: u32) -> Invocation {
-        self.0.call(
-            &RELEASE_WRITE,
-            [id.as_bytes().into(), u64::from(count).into(), (&self.0.channel).into(), Arg::Publish],
-        )
+        self.0.release(&RELEASE_WRITE, id, count)
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {

@@ -10,11 +10,12 @@ use bytes::Bytes;
 use super::{
     args::{ScriptArgs, Wish},
     contract::Protocol,
+    one_key::OneKey,
 };
 use crate::{
     names,
     owner::HoldId,
-    wire::{Arg, Invocation, Script},
+    wire::{Invocation, Script},
 };
 
 pub(super) static ACQUIRE: Script = script!("reentrant/acquire");
@@ -24,18 +25,13 @@ static FORCE_UNLOCK: Script = script!("reentrant/force_unlock");
 
 #[derive(Debug)]
 pub(crate) struct Reentrant {
-    key: Bytes,
-    channel: Bytes,
+    lock: OneKey,
     listens: bool,
 }
 
 impl Reentrant {
     pub(crate) fn new(name: &str) -> Self {
-        Self {
-            key: name.to_owned().into(),
-            channel: names::unlock_channel(name).into(),
-            listens: true,
-        }
+        Self { lock: OneKey::new(name, names::unlock_channel(name)), listens: true }
     }
 
     /// The spin lock.
@@ -46,24 +42,15 @@ impl Reentrant {
 
 impl Protocol for Reentrant {
     fn key(&self) -> &Bytes {
-        &self.key
+        &self.lock.key
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        self.listens.then(|| names::text(&self.channel).into())
+        self.listens.then(|| self.lock.channel().into())
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
-        Invocation {
-            script: &ACQUIRE,
-            keys: 1,
-            args: vec![
-                (&self.key).into(),
-                id.as_bytes().into(),
-                terms.lease.into(),
-                terms.not_after.into(),
-            ],
-        }
+        self.lock.acquire(&ACQUIRE, id, terms)
     }
 
     fn passing(&self) -> Option<&'static Script> {
@@ -71,24 +58,10 @@ impl Protocol for Reentrant {
     }
 
     fn release(&self, id: &HoldId, count: u32) -> Invocation {
-        Invocation {
-            script: &RELEASE,
-            keys: 1,
-            args: vec![
-                (&self.key).into(),
-                id.as_bytes().into(),
-                u64::from(count).into(),
-                (&self.channel).into(),
-                Arg::Publish,
-            ],
-        }
+        self.lock.release(&RELEASE, id, count)
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {
-        Invocation {
-            script: &FORCE_UNLOCK,
-            keys: 1,
-            args: vec![(&self.key).into(), not_after.into(), (&self.channel).into(), Arg::Publish],
-        }
+        self.lock.force_unlock(&FORCE_UNLOCK, not_after)
     }
 }
