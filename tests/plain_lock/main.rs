@@ -6,7 +6,7 @@ mod pairs;
 
 use std::time::Duration;
 
-use harness::{Inspector, Lang, Party, Peer, PeerArgs, PeerError, RedisServer, skip_or_panic};
+use harness::{Inspector, Lang, Party, Peer, PeerArgs, RedisServer, peer_or_skip};
 
 /// A holder that nothing renews, or that died, has the lock for so long.
 const LEASE: Duration = Duration::from_secs(6);
@@ -29,14 +29,7 @@ impl Stage {
             let args = PeerArgs::redis(server.url());
             let args =
                 if lang == Lang::Rust { args.watchdog(Duration::from_secs(3)) } else { args };
-            match Peer::spawn(lang, &args).await {
-                Ok(peer) => peers.push(peer),
-                Err(PeerError::Unavailable(why)) => {
-                    skip_or_panic(&format!("{test}: {lang}"), &why);
-                    return None;
-                }
-                Err(error) => panic!("{test}: {lang}: {error}"),
-            }
+            peers.push(peer_or_skip(test, lang, &args).await?);
         }
         let peers = peers.try_into().expect("two");
         Some(Self { server, peers })

@@ -55,7 +55,7 @@ pub use names::{
 pub use party::Party;
 pub use peer::{
     Answer, Hello, Lang, Peer, PeerArgs, PeerError, Pending, epoch_micros, java_is_required,
-    java_or_skip, skip_or_panic,
+    java_or_skip, peer_or_skip, skip_or_panic,
 };
 pub use proxy::{Fired, Needle, Proxy};
 pub use rights::{called, knows, refused, rights, set_user};

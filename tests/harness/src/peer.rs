@@ -206,19 +206,27 @@ impl Pending {
     }
 }
 
-/// Starts a Java peer, or says aloud that the test is skipped because there is none.
+/// Starts a peer, or says aloud that the test is skipped because there is none in this language.
 ///
 /// # Panics
 /// When there is none and `REQUIRE_JAVA=1`, or it dies.
-pub async fn java_or_skip(test: &str, args: &PeerArgs) -> Option<Peer> {
-    match Peer::spawn(Lang::Java, args).await {
+pub async fn peer_or_skip(test: &str, lang: Lang, args: &PeerArgs) -> Option<Peer> {
+    match Peer::spawn(lang, args).await {
         Ok(peer) => Some(peer),
         Err(PeerError::Unavailable(why)) => {
-            skip_or_panic(test, &why);
+            skip_or_panic(&format!("{test}: {lang}"), &why);
             None
         }
-        Err(error) => panic!("{test}: {error}"),
+        Err(error) => panic!("{test}: {lang}: {error}"),
     }
+}
+
+/// The same for a Java peer.
+///
+/// # Panics
+/// As [`peer_or_skip`].
+pub async fn java_or_skip(test: &str, args: &PeerArgs) -> Option<Peer> {
+    peer_or_skip(test, Lang::Java, args).await
 }
 
 /// Prints the line `SKIPPED test: why`, past the capture of the test harness, so that skips can be counted.
