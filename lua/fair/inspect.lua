@@ -35,9 +35,9 @@ for _, waiter in ipairs(redis.call('lrange', KEYS[2], 0, -1)) do
   waiters[#waiters + 1] = waiter:sub(1, 128)
   waiters[#waiters + 1] = deadline and string.format('%.0f', kept_for(waiter, deadline)) or ''
 end
--- What others wrote there may be of any size: a long id is cut, and a value that
--- is too long for a count is not read.
 local holders = {}
+-- what others wrote there may be of any size: a long id is cut, and a value that
+-- is too long for a count is not read
 for _, holder in ipairs(redis.call('hkeys', KEYS[1])) do
   local is_count = redis.call('hstrlen', KEYS[1], holder) <= 20
   holders[#holders + 1] = holder:sub(1, 128)

@@ -6,9 +6,9 @@
 --          the lock is free
 --
 -- Repeat   safe: reads only
--- What others wrote there may be of any size: a long id is cut, and a value that
--- is too long for a count is not read.
 local holders = {}
+-- what others wrote there may be of any size: a long id is cut, and a value that
+-- is too long for a count is not read
 for _, holder in ipairs(redis.call('hkeys', KEYS[1])) do
   local is_count = redis.call('hstrlen', KEYS[1], holder) <= 20
   holders[#holders + 1] = holder:sub(1, 128)

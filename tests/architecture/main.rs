@@ -226,6 +226,9 @@ fn every_script_says_what_it_takes_and_gives() {
         let says = |word: &str| header.contains(word);
         let file = file.display();
         assert!(says("KEYS[") && says("Returns") && says("Repeat"), "{file} lacks its header");
+        let mut last = header.lines().skip_while(|line| !line.starts_with("-- Repeat")).skip(1);
+        let beside = last.find(|line| !line.starts_with("--          "));
+        assert!(beside.is_none(), "{file}: {beside:?} belongs beside the code that it tells of");
         for n in 1..9 {
             let argument = format!("ARGV[{n}]");
             assert!(
