@@ -1,18 +1,15 @@
 //! [`CountDownLatch`]: the handle to a latch.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
     error::Error,
     locking::request::Bounds,
-    protocol::{RequestArgs, latch::Latch},
-    waiting::{counter::Counter, gate},
+    waiting::gate::{self, Gate},
 };
 
 /// Redisson counts by Java's `long`.
 const MOST: u64 = i64::MAX as u64;
-
-type Gate = Result<Arc<Counter<Latch>>, Error>;
 
 /// A handle to one count-down latch, Redisson's `RCountDownLatch`.
 /// [`Client::count_down_latch`](crate::Client::count_down_latch) makes it, without any I/O. Cheap to
@@ -38,15 +35,15 @@ type Gate = Result<Arc<Counter<Latch>>, Error>;
 #[must_use = "a latch does nothing by itself: `latch.wait().await?`"]
 #[derive(Clone)]
 pub struct CountDownLatch {
-    gate: Gate,
+    gate: Result<Gate, Error>,
 }
 
 impl CountDownLatch {
-    pub(crate) fn new(gate: Gate) -> Self {
+    pub(crate) fn new(gate: Result<Gate, Error>) -> Self {
         Self { gate }
     }
 
-    fn gate(&self) -> Result<&Arc<Counter<Latch>>, Error> {
+    fn gate(&self) -> Result<&Gate, Error> {
         let gate = self.gate.as_ref().map_err(Clone::clone)?;
         gate.engine.check_open()?;
         Ok(gate)
@@ -65,21 +62,13 @@ impl CountDownLatch {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn try_set(&self, count: u64) -> Result<bool, Error> {
-        let gate = self.gate()?.clone();
+        let gate = self.gate()?;
         if !(1..=MOST).contains(&count) {
             let text = format!("the count is {count}, but must be between 1 and {MOST}");
             return Err(Error::Invalid(text));
         }
-        let set = {
-            let gate = gate.clone();
-            async move {
-                let id = gate.new_id();
-                let call = |latch: &Latch, request: &RequestArgs<'_>| latch.try_set(count, request);
-                let set = gate.change(&id, call).await;
-                set.map_err(|error| error.into_error(gate.name()))
-            }
-        };
-        gate.engine.janitor.finish(set).await.map_err(gate.told("setting"))
+        let set = gate.clone().create(move |latch, request| latch.try_set(count, request));
+        gate.finish("setting", set).await
     }
 
     /// Lowers the count by one. At 0 the key is removed, and all waiters are woken. Does nothing to a
@@ -95,9 +84,8 @@ impl CountDownLatch {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn count_down(&self) -> Result<(), Error> {
-        let gate = self.gate()?.clone();
-        let counted = gate.engine.janitor.finish(gate::count_down(gate.clone())).await;
-        counted.map_err(gate.told("counting down"))
+        let gate = self.gate()?;
+        gate.finish("counting down", gate::count_down(gate.clone())).await
     }
 
     /// Returns the count: 0 if the latch is not set.

@@ -26,6 +26,11 @@ impl Permit {
         self.permits.as_ref().expect("taken only by methods that consume it")
     }
 
+    /// Takes what is to be returned.
+    fn take(&mut self) -> Option<Permits> {
+        self.permits.take().filter(|permits| permits.count > 0)
+    }
+
     /// Returns the number of permits.
     #[must_use]
     pub fn num_permits(&self) -> u32 {
@@ -52,12 +57,9 @@ impl Permit {
     /// # Cancel safety
     /// May be dropped at any time. The release goes on in the background.
     pub async fn release(mut self) -> Result<(), Error> {
-        let Some(permits) = self.permits.take().filter(|permits| permits.count > 0) else {
-            return Ok(());
-        };
+        let Some(permits) = self.take() else { return Ok(()) };
         let pool = permits.pool.clone();
-        let released = pool.engine.janitor.finish(permits.give_back()).await;
-        released.map_err(pool.told("returning permits of"))
+        pool.finish("returning permits of", permits.give_back()).await
     }
 
     /// Forgets the permits: they are not returned. The semaphore then has fewer, until somebody
@@ -69,8 +71,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(permits) = self.permits.take().filter(|permits| permits.count > 0) {
-            permits.drop_later();
+        if let Some(permits) = self.take() {
+            permits.give_back_later();
         }
     }
 }

@@ -1,26 +1,17 @@
 //! [`Semaphore`]: the handle to a semaphore, and the builders of its acquisitions.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
     acquire::Acquiring,
     error::Error,
     locking::request::Bounds,
     permit::Permit,
-    protocol::{RequestArgs, semaphore as protocol},
-    waiting::{
-        counter::Counter,
-        permits::{self, acquire},
-    },
+    waiting::permits::{self, Pool},
 };
 
 /// Redisson counts permits by Java's `int`.
 const MOST: u32 = i32::MAX as u32;
-
-/// How often [`Semaphore::drain`] asks while others change the number of permits.
-const DRAIN_TRIES: usize = 100;
-
-type Pool = Result<Arc<Counter<protocol::Semaphore>>, Error>;
 
 /// A handle to one semaphore, Redisson's `RSemaphore`. [`Client::semaphore`](crate::Client::semaphore)
 /// makes it, without any I/O. Cheap to clone.
@@ -69,15 +60,15 @@ type Pool = Result<Arc<Counter<protocol::Semaphore>>, Error>;
 #[must_use = "a semaphore does nothing by itself: `let permit = semaphore.acquire(1).await?`"]
 #[derive(Clone)]
 pub struct Semaphore {
-    pool: Pool,
+    pool: Result<Pool, Error>,
 }
 
 impl Semaphore {
-    pub(crate) fn new(pool: Pool) -> Self {
+    pub(crate) fn new(pool: Result<Pool, Error>) -> Self {
         Self { pool }
     }
 
-    fn pool(&self) -> Result<&Arc<Counter<protocol::Semaphore>>, Error> {
+    fn pool(&self) -> Result<&Pool, Error> {
         let pool = self.pool.as_ref().map_err(Clone::clone)?;
         pool.engine.check_open()?;
         Ok(pool)
@@ -97,21 +88,10 @@ impl Semaphore {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn try_set(&self, permits: u32) -> Result<bool, Error> {
-        let pool = self.pool()?.clone();
+        let pool = self.pool()?;
         let permits = checked(permits)?;
-        let told = pool.told("creating");
-        let set = {
-            let pool = pool.clone();
-            async move {
-                let id = pool.new_id();
-                let call = |semaphore: &protocol::Semaphore, request: &RequestArgs<'_>| {
-                    semaphore.try_set(permits, request)
-                };
-                let set = pool.change(&id, call).await;
-                set.map_err(|error| error.into_error(pool.name()))
-            }
-        };
-        pool.engine.janitor.finish(set).await.map_err(told)
+        let set = pool.clone().create(move |pool, request| pool.try_set(permits, request));
+        pool.finish("creating", set).await
     }
 
     /// Acquires `n` permits together, and waits for them without a bound. Await the result.
@@ -166,13 +146,12 @@ impl Semaphore {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn release(&self, n: u32) -> Result<(), Error> {
-        let pool = self.pool()?.clone();
+        let pool = self.pool()?;
         if checked(n)? == 0 {
             return Ok(());
         }
         let released = permits::release(pool.clone(), n.into(), false);
-        let released = pool.engine.janitor.finish(released).await;
-        released.map_err(pool.told("returning permits of"))
+        pool.finish("returning permits of", released).await
     }
 
     /// Adds `n` permits, or with a negative number takes them away, whether or not they are free. The
@@ -184,10 +163,9 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`release`](Semaphore::release).
     pub async fn add(&self, n: i32) -> Result<(), Error> {
-        let pool = self.pool()?.clone();
+        let pool = self.pool()?;
         let added = permits::release(pool.clone(), n.into(), false);
-        let added = pool.engine.janitor.finish(added).await;
-        added.map_err(pool.told("adding permits to"))
+        pool.finish("adding permits to", added).await
     }
 
     /// Takes all free permits, and returns their number. Nobody has a [`Permit`] for them. A negative
@@ -201,13 +179,8 @@ impl Semaphore {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background, and nobody learns the number.
     pub async fn drain(&self) -> Result<i64, Error> {
-        let pool = self.pool()?.clone();
-        let drained = {
-            let pool = pool.clone();
-            async move { drain(&pool).await }
-        };
-        let drained = pool.engine.janitor.finish(drained).await;
-        drained.map_err(pool.told("draining"))
+        let pool = self.pool()?;
+        pool.finish("draining", permits::drain(pool.clone())).await
     }
 
     /// Returns how many permits are free: 0 if the semaphore does not exist. It may be negative: see
@@ -226,9 +199,9 @@ impl Semaphore {
         number.map_err(pool.told("reading"))
     }
 
-    async fn permit(&self, n: u32, bounds: Bounds) -> Result<Option<Permit>, Error> {
+    async fn acquire_within(&self, n: u32, bounds: Bounds) -> Result<Option<Permit>, Error> {
         let pool = self.pool()?;
-        let acquired = acquire(pool, checked(n)?, bounds).await;
+        let acquired = permits::acquire(pool, checked(n)?, bounds).await;
         let acquired = acquired.map_err(pool.told("acquiring permits of"))?;
         Ok(acquired.map(Permit::new))
     }
@@ -252,30 +225,6 @@ fn checked(permits: u32) -> Result<u32, Error> {
     Ok(permits)
 }
 
-/// The server takes the permits only if there are as many as this client knows. A request without an
-/// answer is then repeated without a doubt about the number.
-async fn drain(pool: &Arc<Counter<protocol::Semaphore>>) -> Result<i64, Error> {
-    let mut expected = pool.number().await?;
-    for _ in 0..DRAIN_TRIES {
-        let id = pool.new_id();
-        let call = |semaphore: &protocol::Semaphore, request: &RequestArgs<'_>| {
-            semaphore.drain(expected, request)
-        };
-        let drained = pool.change_perhaps_later(&id, call, protocol::taken).await;
-        let (drained, may_run) = drained.map_err(|error| error.into_error(pool.name()))?;
-        if drained.granted {
-            return Ok(expected);
-        }
-        if may_run {
-            // The number may be the expected one again when a late copy runs.
-            pool.engine.janitor.spawn(permits::undo(pool.clone(), id, expected));
-        }
-        expected = drained.free;
-    }
-    let text = "the number of permits was changed by others all the time";
-    Err(crate::redis_error::RedisError::new(crate::RedisErrorKind::Busy, text).into())
-}
-
 /// An acquisition of permits that waits for them. Awaiting it begins it. See
 /// [`Semaphore::acquire`].
 ///
@@ -293,7 +242,7 @@ impl IntoFuture for AcquirePermits {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let permit = self.semaphore.permit(self.n, Bounds::FOREVER).await?;
+            let permit = self.semaphore.acquire_within(self.n, Bounds::FOREVER).await?;
             Ok(permit.expect("waits until it is granted"))
         })
     }
@@ -328,6 +277,6 @@ impl IntoFuture for TryAcquirePermits {
     type IntoFuture = Acquiring<'static, Option<Permit>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.semaphore.permit(self.n, Bounds::of(self.wait)?).await })
+        Box::pin(async move { self.semaphore.acquire_within(self.n, Bounds::of(self.wait)?).await })
     }
 }

@@ -35,8 +35,8 @@ impl Client {
     ///
     /// The server keeps the line of waiters. A waiter that is dropped leaves the line at once. A
     /// waiter whose process dies keeps its place for
-    /// [`Config::fair_wait`](crate::Config::fair_wait) after it last asked the server. A Redisson waiter keeps it for `fairLockWaitTimeout`, 5 min by default.
-    /// [`Lock::inspect`] shows the line.
+    /// [`Config::fair_wait`](crate::Config::fair_wait) after it last asked the server. A Redisson
+    /// waiter keeps it for `fairLockWaitTimeout`, 5 min by default. [`Lock::inspect`] shows the line.
     ///
     /// A fair lock is slower than a reentrant lock, because no waiter takes it out of turn.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {

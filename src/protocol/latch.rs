@@ -15,26 +15,18 @@ const CLOSED: u64 = 1;
 
 /// A latch with one name.
 #[derive(Clone, Debug)]
-pub(crate) struct Latch {
-    keys: CounterKeys,
-}
+pub(crate) struct Latch(CounterKeys);
 
 impl Countable for Latch {
     const WHAT: &'static str = "latch";
     const REMEDY: &'static str = "";
 
     fn new(name: &str) -> Self {
-        Self {
-            keys: CounterKeys {
-                key: name.to_owned().into(),
-                requests: names::latch_requests(name).into(),
-                channel: names::latch_channel(name).into(),
-            },
-        }
+        Self(CounterKeys::new(name, names::latch_requests(name), names::latch_channel(name)))
     }
 
     fn keys(&self) -> &CounterKeys {
-        &self.keys
+        &self.0
     }
 
     fn is_for_a_cluster(name: &str) -> bool {
@@ -45,7 +37,7 @@ impl Countable for Latch {
 impl Latch {
     /// Creates the latch. The reply is read by [`done`](super::done).
     pub(crate) fn try_set(&self, count: u64, request: &RequestArgs<'_>) -> Invocation {
-        self.keys.try_set(count, CLOSED, request)
+        self.0.try_set(count, CLOSED, request)
     }
 
     /// Lowers the count by one. The reply is read by [`done`](super::done).
@@ -55,9 +47,9 @@ impl Latch {
             id.as_bytes().into(),
             not_after.into(),
             kept.into(),
-            (&self.keys.channel).into(),
+            (&self.0.channel).into(),
             Arg::Publish,
         ];
-        self.keys.call(&COUNT_DOWN, args.into_iter().chain(request.settled()))
+        self.0.call(&COUNT_DOWN, args.into_iter().chain(request.settled()))
     }
 }

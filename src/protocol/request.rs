@@ -66,6 +66,10 @@ pub(crate) struct CounterKeys {
 }
 
 impl CounterKeys {
+    pub(super) fn new(name: &str, requests: String, channel: String) -> Self {
+        Self { key: name.to_owned().into(), requests: requests.into(), channel: channel.into() }
+    }
+
     /// A call of a script that takes the key and the ids of requests.
     pub(super) fn call(
         &self,

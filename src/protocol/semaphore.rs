@@ -20,9 +20,7 @@ static DRAIN: Script = script!("semaphore/drain");
 
 /// A semaphore with one name.
 #[derive(Clone, Debug)]
-pub(crate) struct Semaphore {
-    keys: CounterKeys,
-}
+pub(crate) struct Semaphore(CounterKeys);
 
 /// The server's answer to a request for permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,17 +51,12 @@ impl Countable for Semaphore {
     const REMEDY: &'static str = ", or with one {tag}";
 
     fn new(name: &str) -> Self {
-        Self {
-            keys: CounterKeys {
-                key: name.to_owned().into(),
-                requests: names::semaphore_requests(name).into(),
-                channel: names::semaphore_channel(name).into(),
-            },
-        }
+        let (requests, channel) = (names::semaphore_requests(name), names::semaphore_channel(name));
+        Self(CounterKeys::new(name, requests, channel))
     }
 
     fn keys(&self) -> &CounterKeys {
-        &self.keys
+        &self.0
     }
 
     fn is_for_a_cluster(name: &str) -> bool {
@@ -76,14 +69,14 @@ impl Semaphore {
     pub(crate) fn acquire(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [id.as_bytes().into(), u64::from(permits).into(), not_after.into(), kept.into()];
-        self.keys.call(&ACQUIRE, args.into_iter().chain(request.settled()))
+        self.0.call(&ACQUIRE, args.into_iter().chain(request.settled()))
     }
 
     /// Takes all permits, if there are as many as expected.
     pub(crate) fn drain(&self, expected: i64, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [id.as_bytes().into(), number(expected), not_after.into(), kept.into()];
-        self.keys.call(&DRAIN, args.into_iter().chain(request.settled()))
+        self.0.call(&DRAIN, args.into_iter().chain(request.settled()))
     }
 
     /// Adds permits, or takes some away. `if_there`: only if the semaphore exists.
@@ -99,11 +92,11 @@ impl Semaphore {
             number(permits),
             not_after.into(),
             kept.into(),
-            (&self.keys.channel).into(),
+            (&self.0.channel).into(),
             Arg::Publish,
             u64::from(if_there).into(),
         ];
-        self.keys.call(&RELEASE, args.into_iter().chain(request.settled()))
+        self.0.call(&RELEASE, args.into_iter().chain(request.settled()))
     }
 
     /// Undoes what a request with this id did and may still do. `permits`: how many it takes. The
@@ -113,18 +106,19 @@ impl Semaphore {
             id.as_bytes().into(),
             number(permits),
             kept.into(),
-            (&self.keys.channel).into(),
+            (&self.0.channel).into(),
             Arg::Publish,
         ];
-        self.keys.call(&WITHDRAW, args)
+        self.0.call(&WITHDRAW, args)
     }
 
     /// Creates the semaphore.
     pub(crate) fn try_set(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
-        self.keys.try_set(permits.into(), permits.into(), request)
+        self.0.try_set(permits.into(), permits.into(), request)
     }
 }
 
+/// A number that may be negative.
 fn number(number: i64) -> Arg {
     Arg::Bytes(number.to_string().into())
 }

@@ -55,7 +55,17 @@ impl<P: Countable> Counter<P> {
         move |error| error.about_a(doing, (P::WHAT, self.name()), &self.engine.settings.server)
     }
 
-    pub(crate) fn new_id(&self) -> HoldId {
+    /// Runs a request to its end, even if its caller goes away. `doing`: what an error says was
+    /// being done.
+    pub(crate) async fn finish<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        request: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.engine.janitor.finish(request).await.map_err(self.told(doing))
+    }
+
+    pub(super) fn new_id(&self) -> HoldId {
         self.engine.identity.next()
     }
 
@@ -65,9 +75,9 @@ impl<P: Countable> Counter<P> {
         begun + KEPT.saturating_sub(2 * self.engine.settings.command_timeout)
     }
 
-    /// A call of a request, for a copy that is sent now. Also returns the ids that it has the server
+    /// The call of a request, for a copy that is sent now. Also returns the ids that it has the server
     /// forget. If it does not, they are to be [kept](Self::keep_settled) for a later request.
-    pub(super) fn call(
+    pub(super) fn copy(
         &self,
         id: &HoldId,
         sent: Instant,
@@ -108,18 +118,62 @@ impl<P: Countable> Counter<P> {
         self.engine.in_time(self.protocol.key(), answer)
     }
 
-    /// Sends copies of a request that counts once, until one is answered or the time for retries
-    /// is over. Returns whether it did something. If not, no late copy of it does.
-    pub(crate) async fn change(
+    /// Sends copies of a request that counts once, until one is answered or the time for retries is
+    /// over. Also returns whether an earlier copy may still run. It does nothing if the answer is
+    /// that the request took effect, because the server knows its id then.
+    pub(super) async fn send_until_answered<T>(
+        &self,
+        id: &HoldId,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+    ) -> Result<(T, bool), WireError> {
+        let engine = &self.engine;
+        let now = Instant::now();
+        let mut copies =
+            Copies::new((now + engine.settings.retry_timeout).min(self.repeatable_until(now)));
+        let mut unclear = false;
+        loop {
+            let sent = copies.sent();
+            let (copy, settled) = self.copy(id, sent, &call);
+            let answer = copies.send(|| engine.call(copy)).await.and_then(read);
+            match answer.and_then(|answer| self.in_time(answer)) {
+                Ok(answer) => {
+                    if !unclear {
+                        self.settle(id.clone());
+                    }
+                    return Ok((answer, unclear));
+                }
+                Err(error) if engine.is_closed() => return Err(error),
+                Err(error) => {
+                    self.keep_settled(settled);
+                    unclear |= error.is_unclear();
+                    copies.again(error, engine).await?;
+                }
+            }
+        }
+    }
+
+    /// As [`send_until_answered`](Self::send_until_answered). Returns whether the request did
+    /// something. If not, no late copy of it does.
+    pub(super) async fn change(
         self: &Arc<Self>,
         id: &HoldId,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
     ) -> Result<bool, WireError> {
-        let (is_done, may_run) = self.change_perhaps_later(id, call, done).await?;
+        let (is_done, may_run) = self.send_until_answered(id, call, done).await?;
         if !is_done && may_run {
             self.engine.janitor.spawn(self.clone().cancel(id.clone()));
         }
         Ok(is_done)
+    }
+
+    /// Sends a new request that creates the counter. Returns whether it did.
+    pub(crate) async fn create(
+        self: Arc<Self>,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
+    ) -> Result<bool, Error> {
+        let created = self.change(&self.new_id(), call).await;
+        created.map_err(|error| error.into_error(self.name()))
     }
 
     /// Cancels a request that did nothing, of which a copy may still run.
@@ -148,44 +202,9 @@ impl<P: Countable> Counter<P> {
         Ok(())
     }
 
-    /// As [`change`](Self::change), with another answer. Also returns whether an earlier copy may
-    /// still run. It does nothing if the answer is that the request took effect, because the server
-    /// knows its id then.
-    pub(crate) async fn change_perhaps_later<T>(
-        &self,
-        id: &HoldId,
-        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
-        read: fn(Reply) -> Result<Timely<T>, WireError>,
-    ) -> Result<(T, bool), WireError> {
-        let engine = &self.engine;
-        let now = Instant::now();
-        let mut copies =
-            Copies::new((now + engine.settings.retry_timeout).min(self.repeatable_until(now)));
-        let mut unclear = false;
-        loop {
-            let sent = copies.sent();
-            let (copy, settled) = self.call(id, sent, &call);
-            let answer = copies.send(|| engine.call(copy)).await.and_then(read);
-            match answer.and_then(|answer| self.in_time(answer)) {
-                Ok(answer) => {
-                    if !unclear {
-                        self.settle(id.clone());
-                    }
-                    return Ok((answer, unclear));
-                }
-                Err(error) if engine.is_closed() => return Err(error),
-                Err(error) => {
-                    self.keep_settled(settled);
-                    unclear |= error.is_unclear();
-                    copies.again(error, engine).await?;
-                }
-            }
-        }
-    }
-
     /// Goes on with a request that must be done in the end, after any error again. `begun`: when its
     /// first copy was sent.
-    pub(crate) async fn persist<T>(
+    pub(super) async fn persist<T>(
         &self,
         begun: Instant,
         id: &HoldId,
@@ -197,7 +216,7 @@ impl<P: Countable> Counter<P> {
         let give_up = self.repeatable_until(begun);
         let mut backoff = Backoff::persistent();
         while !engine.is_closed() {
-            let (copy, settled) = self.call(id, Instant::now(), &call);
+            let (copy, settled) = self.copy(id, Instant::now(), &call);
             let answer = engine.call(copy).await.and_then(read);
             let Err(error) = answer.and_then(|answer| self.in_time(answer)) else { return };
             self.keep_settled(settled);

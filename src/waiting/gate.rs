@@ -1,4 +1,4 @@
-//! [`wait`]: the wait for a latch.
+//! [`wait`]: the wait for a latch, and [`count_down`].
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     wire::WireError,
 };
 
-type Gate = Arc<Counter<Latch>>;
+pub(crate) type Gate = Arc<Counter<Latch>>;
 
 /// Waits until the latch is open: its count is 0, or there is no such latch. `false`: it was closed
 /// until the bounds were over.

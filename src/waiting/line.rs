@@ -170,7 +170,7 @@ impl Line {
     }
 
     /// The listener has ended in another way.
-    pub(super) fn deaf(&self) {
+    pub(super) fn stopped_listening(&self) {
         self.state().listening = false;
     }
 }

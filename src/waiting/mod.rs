@@ -11,8 +11,8 @@
 //! | [`counter`] | one counter of one client; requests that count once |
 //! | [`line`] | the local waiters, and which of them asks the server |
 //! | [`waiter`] | one waiter: sleeps, looks again; the task that listens for all |
-//! | [`permits`] | the acquisition of permits, its undo, and their release |
-//! | [`gate`] | the wait for a latch |
+//! | [`permits`] | the acquisition of permits, its undo; their release and their drain |
+//! | [`gate`] | the wait for a latch, and its count-down |
 
 pub(crate) mod counter;
 pub(crate) mod gate;

@@ -1,4 +1,5 @@
-//! [`acquire`]: the acquisition of permits, and [`Permits`], what it returns.
+//! [`acquire`]: the acquisition of permits, and [`Permits`], what it returns. [`release`] and
+//! [`drain`] need none.
 //!
 //! If an [`Attempt`] is dropped at any moment, it is withdrawn in the background: the permits that
 //! it took are returned, and no late copy of it takes any.
@@ -23,11 +24,15 @@ use crate::{
         Timely::InTime,
         semaphore::{GivenBack, Semaphore, Taken, given_back, taken},
     },
+    redis_error::{RedisError, RedisErrorKind},
     sometimes::sometimes,
     wire::{Invocation, WireError},
 };
 
-type Pool = Arc<Counter<Semaphore>>;
+pub(crate) type Pool = Arc<Counter<Semaphore>>;
+
+/// How often [`drain`] asks while others change the number of permits.
+const DRAIN_TRIES: usize = 100;
 
 /// Permits that a caller has. Dropping them returns nothing: see [`Permits::give_back`].
 #[derive(Debug)]
@@ -43,7 +48,7 @@ impl Permits {
     }
 
     /// The same in the background.
-    pub(crate) fn drop_later(self) {
+    pub(crate) fn give_back_later(self) {
         let janitor = self.pool.engine.janitor.clone();
         janitor.spawn(async move {
             let (pool, permits) = (self.pool.clone(), self.count);
@@ -61,7 +66,7 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
     let call = move |semaphore: &Semaphore, request: &RequestArgs<'_>| {
         semaphore.release(permits, if_there, request)
     };
-    let error = match pool.change_perhaps_later(&id, call, given_back).await {
+    let error = match pool.send_until_answered(&id, call, given_back).await {
         Ok((GivenBack::Gone, true)) => {
             // A semaphore that is created meanwhile is another one.
             pool.engine.janitor.clone().spawn(undo(pool, id, -permits));
@@ -76,6 +81,31 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
         janitor.spawn(async move { pool.persist(begun, &id, call, given_back).await });
     }
     Err(told)
+}
+
+/// Takes all permits, and returns their number.
+///
+/// The server takes them only if there are as many as this client knows. A request without an
+/// answer is then repeated without a doubt about the number.
+pub(crate) async fn drain(pool: Pool) -> Result<i64, Error> {
+    let mut expected = pool.number().await?;
+    for _ in 0..DRAIN_TRIES {
+        let id = pool.new_id();
+        let call =
+            |semaphore: &Semaphore, request: &RequestArgs<'_>| semaphore.drain(expected, request);
+        let drained = pool.send_until_answered(&id, call, taken).await;
+        let (drained, may_run) = drained.map_err(|error| error.into_error(pool.name()))?;
+        if drained.granted {
+            return Ok(expected);
+        }
+        if may_run {
+            // The number may be the expected one again when a late copy runs.
+            pool.engine.janitor.spawn(undo(pool.clone(), id, expected));
+        }
+        expected = drained.free;
+    }
+    let text = "the number of permits was changed by others all the time";
+    Err(RedisError::new(RedisErrorKind::Busy, text).into())
 }
 
 /// Acquires permits. `None`: there were not enough until the bounds were over.
@@ -185,7 +215,7 @@ impl Attempt {
         let call = |semaphore: &Semaphore, request: &RequestArgs<'_>| -> Invocation {
             semaphore.acquire(*permits, request)
         };
-        let (call, settled) = pool.call(&self.id, sent, call);
+        let (call, settled) = pool.copy(&self.id, sent, call);
         let replicas = pool.engine.settings.replicas;
         let reply = pool.engine.call_confirmed(call, replicas, Taken::is_to_be_confirmed);
         self.unclear |= matches!(self.state, State::InFlight(_));
@@ -261,7 +291,7 @@ async fn withdraw(pool: Pool, id: HoldId, permits: u32, state: State, mut unclea
 }
 
 /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
-pub(crate) async fn undo(pool: Pool, id: HoldId, permits: i64) {
+async fn undo(pool: Pool, id: HoldId, permits: i64) {
     let call = |semaphore: &Semaphore, kept| semaphore.withdraw(&id, permits, kept);
     if let Err(error) = pool.send_undo(Instant::now() + KEPT, call).await {
         tracing::warn!(name = pool.name(), permits, %error, "could not return permits");

@@ -101,7 +101,7 @@ struct Listener<P: Countable> {
 impl<P: Countable> Drop for Listener<P> {
     fn drop(&mut self) {
         if !self.over {
-            self.counter.line.deaf();
+            self.counter.line.stopped_listening();
         }
     }
 }
