@@ -79,7 +79,7 @@ pub(crate) async fn wait(
             // Boxed, as what else is rare in this loop: most waiters are offered a hold.
             match head.showing(attempt.ask(answers, None).boxed()).await {
                 Ok(Granted { .. }) => {
-                    head.granted(&waiter);
+                    head.granted(&mut waiter);
                     return Ok(Some(attempt.take_share()));
                 }
                 Ok(Held(ttl)) => head.held(ttl, &mut waiter),

@@ -193,12 +193,12 @@ impl<'a, A: Awaited> Head<'a, A> {
     }
 
     /// The server has granted the waiter's request.
-    pub(crate) fn granted(&mut self, waiter: &Waiter<'_>) {
+    pub(crate) fn granted(&mut self, waiter: &mut Waiter<'_>) {
         self.state_mut().failed = None;
         match waiter.order {
             Order::Shared => self.state_mut().opened = Some(Instant::now()),
             _ if waiter.channel.is_none() => self.rest(waiter.first_pause),
-            _ => self.held_for(Some(waiter.lease), waiter.heartbeat()),
+            _ => self.held_for(waiter.until_asking(Some(waiter.lease)), waiter.heartbeat()),
         }
     }
 

@@ -196,7 +196,7 @@ async fn once_the_line_is_open_all_who_waited_may_try_and_newcomers_wait() {
     assert!((&mut second).now_or_never().is_none());
     assert!((&mut third).now_or_never().is_none());
     tokio::time::advance(Duration::from_millis(1)).await;
-    first.granted(&waiter(Order::Shared));
+    first.granted(&mut waiter(Order::Shared));
     drop(first);
     assert!(matches!(second.await, Ok(Entered::Opened)));
     assert!(matches!(third.await, Ok(Entered::Opened)));
@@ -226,7 +226,7 @@ async fn a_failure_of_long_ago_fails_nobody() {
         if answers {
             let mut asking = waiter(Order::Local);
             assert!(matches!(between.next(&mut asking).await, Ok(Next::Ask)));
-            between.granted(&asking);
+            between.granted(&mut asking);
         }
         drop(between);
         let entered = unpolled.await;
