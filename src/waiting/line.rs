@@ -104,9 +104,12 @@ impl Line {
         Turn::Ask
     }
 
-    /// The server has been asked outside of the line.
+    /// The server has been asked outside of the line. The answer says nothing to those that wait.
     pub(super) fn asked(&self) {
-        self.state().asked = Some(Instant::now());
+        let mut state = self.state();
+        if state.waiters.is_empty() {
+            state.asked = Some(Instant::now());
+        }
     }
 
     /// Wakes this waiter.
@@ -262,6 +265,16 @@ mod tests {
         assert_eq!(asking(&line, &waiters), [0], "for both");
         tokio::time::advance(AGAIN).await;
         assert_eq!(asking(&line, &waiters[1..]), [0], "the first is not polled");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiters_that_come_do_not_put_off_what_the_others_ask() {
+        let (line, waiters) = line_of(&[1]);
+        tokio::time::advance(AGAIN - Duration::from_millis(1)).await;
+        line.asked();
+        let _wants_more = line.enter(3);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(asking(&line, &waiters), [0], "the answer was for the other one");
     }
 
     #[tokio::test(start_paused = true)]
