@@ -5,11 +5,12 @@
 -- ARGV[2]  how long to keep the request id, ms
 --
 -- Returns  1: no copy does anything from now on
---          0: the id is known: a copy took effect, or it was cancelled before
+--          0: a copy took effect
 --
--- Repeat   safe: a second copy finds the id
-if redis.call('zscore', KEYS[1], ARGV[1]) then
-  return 0
+-- Repeat   safe: a second copy finds the id cancelled, and gets the same answer
+local known = redis.call('zscore', KEYS[1], ARGV[1])
+if known then
+  return tonumber(known) < 0 and 1 or 0
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -121,10 +121,11 @@ impl RequestArgs<'_> {
     }
 }
 
-/// Reads the reply to a request's cancellation or withdrawal.
-pub(crate) fn cancelled(reply: &Reply) -> Result<(), WireError> {
+/// Reads the reply to a request's cancellation or withdrawal. Of a cancellation, `false` means that a
+/// copy took effect before.
+pub(crate) fn cancelled(reply: &Reply) -> Result<bool, WireError> {
     match reply {
-        Reply::Int(0 | 1) => Ok(()),
+        Reply::Int(cancelled @ (0 | 1)) => Ok(*cancelled == 1),
         _ => Err(unexpected(reply)),
     }
 }

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::line::Line;
 use crate::{
-    determinism::DashMap,
+    determinism::{DashMap, select},
     engine::{Backoff, Engine},
     error::Error,
     locking::copies::Copies,
@@ -153,53 +153,55 @@ impl<P: Countable> Counter<P> {
         }
     }
 
-    /// As [`send_until_answered`](Self::send_until_answered). Returns whether the request did
-    /// something. If not, no late copy of it does.
-    pub(super) async fn change(
-        self: &Arc<Self>,
-        id: &HoldId,
-        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
-    ) -> Result<bool, WireError> {
-        let (is_done, may_run) = self.send_until_answered(id, call, done).await?;
-        if !is_done && may_run {
-            self.engine.janitor.spawn(self.clone().cancel(id.clone()));
-        }
-        Ok(is_done)
-    }
-
-    /// Sends a new request that creates the counter. Returns whether it did.
+    /// Sends a new request that creates the counter. Returns whether it did. If not, no late copy of
+    /// it does.
     pub(crate) async fn create(
         self: Arc<Self>,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
     ) -> Result<bool, Error> {
-        let created = self.change(&self.new_id(), call).await;
+        let id = self.new_id();
+        let created = match self.send_until_answered(&id, call, done).await {
+            Ok((false, true)) => self.cancel(&id).await,
+            answer => answer.map(|(is_done, _)| is_done),
+        };
         created.map_err(|error| error.into_error(self.name()))
     }
 
-    /// Cancels a request that did nothing, of which a copy may still run.
-    async fn cancel(self: Arc<Self>, id: HoldId) {
+    /// Cancels a request that did nothing, of which a copy may still run. Returns whether a copy did
+    /// something meanwhile. When this ends, even with an error, no copy does anything, unless the
+    /// client is closing.
+    pub(super) async fn cancel(&self, id: &HoldId) -> Result<bool, WireError> {
         // No copy is of use for longer than that.
         let give_up = Instant::now() + 2 * self.engine.settings.command_timeout;
-        let _ = self.send_undo(give_up, |counter, kept| counter.cancel(&id, kept)).await;
+        let answer = self.send_undo(give_up, |counter, kept| counter.cancel(id, kept)).await;
+        if answer.is_err() {
+            select! {
+                () = sleep_until(give_up) => {}
+                _ = self.engine.closing() => {}
+            }
+        }
+        Ok(!answer?)
     }
 
-    /// Sends the call that undoes or cancels a request, until the server has done it, or the client
-    /// is closed. Fails when it could not be done before `give_up`. `call` is told how long the
-    /// server is to keep the id, in ms.
+    /// Sends the call that undoes or cancels a request, until the server answers it. Fails when that
+    /// did not happen before `give_up`, or the client is closed. `call` is told how long the server
+    /// is to keep the id, in ms. The answer is that of [`cancelled`].
     pub(super) async fn send_undo(
         &self,
         give_up: Instant,
         call: impl Fn(&P, u64) -> Invocation,
-    ) -> Result<(), WireError> {
+    ) -> Result<bool, WireError> {
         let engine = &self.engine;
         let mut backoff = Backoff::persistent();
-        while !engine.is_closed() {
-            let call = call(&self.protocol, KEPT_MS);
-            let answer = engine.transport.call(call).await;
-            let Err(error) = answer.and_then(|reply| cancelled(&reply)) else { break };
-            engine.must_retry(error, &mut backoff, give_up).await?;
+        loop {
+            let answer = engine.transport.call(call(&self.protocol, KEPT_MS)).await;
+            match answer.and_then(|reply| cancelled(&reply)) {
+                Err(error) if !engine.is_closed() => {
+                    engine.must_retry(error, &mut backoff, give_up).await?;
+                }
+                answer => return answer,
+            }
         }
-        Ok(())
     }
 
     /// Goes on with a request that must be done in the end, after any error again. `begun`: when its

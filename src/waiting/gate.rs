@@ -75,7 +75,15 @@ async fn is_open(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
 pub(crate) async fn count_down(gate: Gate) -> Result<(), Error> {
     let (id, begun) = (gate.new_id(), Instant::now());
     let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
-    let Err(error) = gate.change(&id, call).await else { return Ok(()) };
+    let error = match gate.send_until_answered(&id, call, done).await {
+        Ok((false, true)) => {
+            // A latch that is set meanwhile is another one.
+            let _ = gate.cancel(&id).await;
+            return Ok(());
+        }
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
     let told = error.clone().into_error(gate.name());
     if !matches!(error, WireError::WrongType) {
         let janitor = gate.engine.janitor.clone();

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     counter::{Counter, KEPT},
@@ -68,8 +68,11 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
     };
     let error = match pool.send_until_answered(&id, call, given_back).await {
         Ok((GivenBack::Gone, true)) => {
-            // A semaphore that is created meanwhile is another one.
-            pool.engine.janitor.clone().spawn(undo(pool, id, -permits));
+            // A semaphore that is created meanwhile is another one. No copy is of use for longer.
+            let bound = 2 * pool.engine.settings.command_timeout;
+            let janitor = pool.engine.janitor.clone();
+            let undone = undo(pool, id, -permits).map(Ok);
+            let _ = timeout(bound, janitor.run(undone)).await;
             return Ok(());
         }
         Ok(_) => return Ok(()),
@@ -182,6 +185,16 @@ impl Attempt {
         }
     }
 
+    /// Gives up copies that had no answer. They are withdrawn, and the next copy has another id. Else
+    /// they might take permits that waiters before this one wait for.
+    fn part_with_unanswered(&mut self) {
+        if self.unclear {
+            sometimes!("permits: parts with unanswered copies");
+            let (pool, permits) = (self.pool.clone(), self.permits);
+            *self = Self::new(&pool, permits);
+        }
+    }
+
     /// Asks for the permits. Without an answer it asks again, as long as the bounds allow.
     async fn ask(&mut self, bounds: Bounds) -> Result<Taken, Error> {
         let pool = self.pool.clone();
@@ -198,6 +211,9 @@ impl Attempt {
                 }
                 Ok((taken, _)) => {
                     engine.check_open()?;
+                    if !taken.granted {
+                        self.part_with_unanswered();
+                    }
                     return Ok(taken);
                 }
                 Err(error) => error,
@@ -293,7 +309,10 @@ async fn withdraw(pool: Pool, id: HoldId, permits: u32, state: State, mut unclea
 /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
 async fn undo(pool: Pool, id: HoldId, permits: i64) {
     let call = |semaphore: &Semaphore, kept| semaphore.withdraw(&id, permits, kept);
-    if let Err(error) = pool.send_undo(Instant::now() + KEPT, call).await {
+    let undone = pool.send_undo(Instant::now() + KEPT, call).await;
+    if let Err(error) = undone
+        && !pool.engine.is_closed()
+    {
         tracing::warn!(name = pool.name(), permits, %error, "could not return permits");
     }
 }

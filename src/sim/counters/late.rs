@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use harness::redis::cmd;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{NAME, ms};
 use crate::{
     Config,
-    sim::{Fault, Sim, World},
+    sim::{Fault, ONE_WAY, Sim, World},
 };
 
 /// Longer than the sender waits before it sends the next copy, shorter than a copy is of use.
@@ -78,6 +79,61 @@ async fn a_try_set_creates_nothing_after_its_answer() {
     world.forget(NAME);
     sleep(2 * LATE).await;
     assert_eq!(sim.value(), None, "set after it had returned false");
+}
+
+/// A waiter may get permits by a copy that runs after its refusal. If it stands behind others, nobody
+/// asks for it, and they wait for the permits.
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_keeps_no_permit_from_the_waiters() {
+    let world = World::new();
+    let mut longest = (ms(0), 0);
+    for release_at in 2_000..2_040 {
+        world.write(NAME, "0");
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let wait = || {
+            let pool = sim.pool();
+            tokio::spawn(async move { pool.acquire(1).await.unwrap().release().await.unwrap() })
+        };
+        let mut waiters: Vec<_> = (0..3).map(|_| wait()).collect();
+        sleep(ms(30)).await;
+        sim.network.fail("semaphore/acquire", [Fault::Linger(LATE)]);
+        waiters.push(wait());
+        sleep(ms(release_at - 30)).await;
+        other.pool().release(1).await.unwrap();
+        let released = Instant::now();
+        let all = timeout(100 * LATE, join_all(waiters)).await;
+        assert!(all.is_ok(), "released after {release_at} ms: they wait for ever");
+        longest = longest.max((released.elapsed(), release_at));
+        assert_eq!(sim.at_rest().await, Some(1), "released after {release_at} ms");
+    }
+    assert!(longest.0 < 60 * ONE_WAY, "beside a free permit: {longest:?}");
+}
+
+/// The late copy may run right after the answer.
+#[tokio::test(start_paused = true)]
+async fn no_copy_runs_between_the_answer_and_the_end_of_the_call() {
+    let world = World::new();
+    for late in 0..60 {
+        let sim = Sim::new(&world).await;
+        for script in ["semaphore/try_set", "latch/try_set", "latch/count_down"] {
+            sim.network.fail(script, [Fault::Linger(ms(late))]);
+        }
+        world.write(NAME, "1");
+        assert!(!sim.pool().try_set(3).await.unwrap());
+        world.forget(NAME);
+        sleep(LATE).await;
+        assert_eq!(sim.value(), None, "semaphore, a copy late by {late} ms");
+        world.write(NAME, "1");
+        assert!(!sim.gate().try_set(3).await.unwrap());
+        world.forget(NAME);
+        sleep(LATE).await;
+        assert_eq!(sim.value(), None, "latch, a copy late by {late} ms");
+        sim.gate().count_down().await.unwrap();
+        world.write(NAME, "2");
+        sleep(LATE).await;
+        assert_eq!(sim.value(), Some(2), "count-down, a copy late by {late} ms");
+        world.forget(NAME);
+    }
 }
 
 /// Requests that are refused change nothing, and remove no id. They must not use up the ids that

@@ -21,8 +21,11 @@ use crate::sometimes::counts;
 const ENOUGH_SEEDS: u64 = 1_000;
 
 /// Branches of semaphores and latches, which this simulation does not use: see `src/sim/counters`.
-const OF_COUNTERS: &[&str] =
-    &["a counted request goes on in the background", "withdrawn: it had been granted"];
+const OF_COUNTERS: &[&str] = &[
+    "a counted request goes on in the background",
+    "permits: parts with unanswered copies",
+    "withdrawn: it had been granted",
+];
 
 /// So many seeds take these, too.
 const ENOUGH_FOR_ALL: u64 = 4_000;
