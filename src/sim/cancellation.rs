@@ -333,28 +333,3 @@ async fn waiters_of_a_spin_lock_keep_to_its_pauses_behind_each_other_too() {
     assert!(begun.elapsed() < 10 * (3 * PAUSE + 4 * ONE_WAY), "{:?}", begun.elapsed());
     assert!(sim.left().await.is_empty());
 }
-
-/// Whoever deletes the key of a plain lock sends no message.
-#[tokio::test(start_paused = true)]
-async fn a_waiter_behind_a_local_holder_of_a_plain_lock_polls_too() {
-    let world = World::new();
-    let sim = Sim::new(&world).await;
-    let lock = sim.client.plain_lock(LOCK);
-    let held = lock.lock().await.unwrap();
-    let wait = || {
-        let lock = lock.clone();
-        tokio::spawn(async move { lock.lock().await.unwrap() })
-    };
-    let (first, second) = (wait(), wait());
-    sleep(Duration::from_millis(500)).await;
-    held.unlock().await.unwrap();
-    let deleted = first.await.unwrap();
-    sleep(Duration::from_millis(20)).await;
-    world.forget(LOCK);
-    let begun = Instant::now();
-    drop(second.await.unwrap());
-    let longest = Duration::from_millis(100);
-    assert!(begun.elapsed() < longest + 4 * ONE_WAY, "beside a free key: {:?}", begun.elapsed());
-    drop(deleted);
-    assert!(sim.left().await.is_empty());
-}

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, time::Duration};
 
 use futures::{FutureExt, future::join_all};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Fault, LOCK, ONE_WAY, Sim, World};
 use crate::{Error, LockGuard};
@@ -230,4 +230,29 @@ async fn a_reader_whose_wait_ends_is_not_told_that_a_lock_is_held_that_a_reader_
         }
         assert!(sim.left().await.is_empty());
     }
+}
+
+/// Whoever deletes the key of a plain lock sends no message.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_behind_a_local_holder_of_a_plain_lock_polls_too() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.plain_lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let wait = || {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.lock().await.unwrap() })
+    };
+    let (first, second) = (wait(), wait());
+    sleep(Duration::from_millis(500)).await;
+    held.unlock().await.unwrap();
+    let deleted = first.await.unwrap();
+    sleep(Duration::from_millis(20)).await;
+    world.forget(LOCK);
+    let begun = Instant::now();
+    drop(second.await.unwrap());
+    let longest = Duration::from_millis(100);
+    assert!(begun.elapsed() < longest + 4 * ONE_WAY, "beside a free key: {:?}", begun.elapsed());
+    drop(deleted);
+    assert!(sim.left().await.is_empty());
 }
