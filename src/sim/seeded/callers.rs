@@ -3,18 +3,21 @@
 use std::{
     panic::{AssertUnwindSafe, resume_unwind},
     pin::pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join},
+};
 use judge::Answer;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     guard::{Got, Holding, ids},
     kind::Kind,
-    plan::{End, Operation, TaskPlan},
+    plan::{End, Operation, Overlap, TaskPlan},
     recorder::{Underway, code},
     world::World,
 };
@@ -60,6 +63,7 @@ impl Caller {
                 hold: Duration::from_millis(1),
                 end: End::Unlock,
                 again: None,
+                overlap: None,
                 asleep: false,
                 ask: None,
                 ..*operation
@@ -91,11 +95,13 @@ impl Caller {
         self.world.trace.note(format_args!("c{} t{} #{number} {what}", self.client, self.task));
     }
 
+    /// `outer`: when the guard was given back whose hold is entered again.
     async fn acquire(
         &self,
         number: usize,
         operation: &Operation,
         owner: Option<&mut Owner>,
+        outer: Option<&OnceLock<Instant>>,
     ) -> Option<Holding> {
         let recorder = &self.world.recorder;
         let guard = recorder.guard();
@@ -115,7 +121,7 @@ impl Caller {
             Ok(None) => Answer::Refused,
             Err(error) => Answer::Error { code: code(error) },
         });
-        self.examine(number, operation, &got, begun.elapsed());
+        self.examine(number, operation, &got, begun.elapsed(), outer);
         let got = got.ok()??;
         Some(Holding::new(&self.world, self.client, guard, got))
     }
@@ -142,30 +148,77 @@ impl Caller {
     async fn operate(&self, number: usize, operation: &Operation, me: &mut Owner) -> bool {
         // A client of each server has owners of its own, but several locks have one owner.
         let owned = operation.again.is_some();
-        let Some(held) = self.acquire(number, operation, owned.then_some(&mut *me)).await else {
+        let owner = owned.then_some(&mut *me);
+        let Some(held) = self.acquire(number, operation, owner, None).await else {
             return false;
         };
-        if operation.again.is_some() {
-            self.watching(operation, &held, self.again(number, operation, me)).await;
+        match operation.overlap {
+            _ if operation.again.is_none() => {}
+            Some(overlap) => {
+                self.overlap(number, operation, overlap, held, me).await;
+                return true;
+            }
+            None => {
+                let never = OnceLock::new();
+                let again = self.again(number, operation, me, &never);
+                self.watching(operation, &held, again).await;
+            }
         }
         self.hold(operation, &held).await;
         self.end(number, operation, held).await;
         true
     }
 
-    /// Enters it once more, and leaves it.
-    async fn again(&self, number: usize, operation: &Operation, me: &mut Owner) {
+    /// Gives the guard back while its hold is entered once more.
+    async fn overlap(
+        &self,
+        number: usize,
+        operation: &Operation,
+        Overlap { begins, ends }: Overlap,
+        held: Holding,
+        me: &mut Owner,
+    ) {
+        let given_back = OnceLock::new();
+        // A future that is not polled has its answer long before it is seen.
+        let again = Operation { unpolled: None, ..*operation };
+        let enters = async {
+            sleep(begins).await;
+            self.again(number, &again, me, &given_back).await;
+        };
+        let leaves = async {
+            self.watching(operation, &held, sleep(begins + ends)).await;
+            given_back.get_or_init(Instant::now);
+            self.end(number, operation, held).await;
+        };
+        join(enters, leaves).await;
+    }
+
+    /// Enters it once more, and leaves it. `outer`: when the first guard was given back.
+    async fn again(
+        &self,
+        number: usize,
+        operation: &Operation,
+        me: &mut Owner,
+        outer: &OnceLock<Instant>,
+    ) {
         let Some(kind) = operation.again else { return };
         let wait = operation.wait.or(Some(Duration::from_secs(1)));
         let again = Operation { kind, wait, inner: true, ..*operation };
-        if let Some(held) = self.acquire(number, &again, Some(me)).await {
+        if let Some(held) = self.acquire(number, &again, Some(me), Some(outer)).await {
             self.hold(&again, &held).await;
             self.end(number, operation, held).await;
         }
     }
 
     /// Answers that no acquisition should have.
-    fn examine(&self, number: usize, operation: &Operation, got: &Got, took: Duration) {
+    fn examine(
+        &self,
+        number: usize,
+        operation: &Operation,
+        got: &Got,
+        took: Duration,
+        outer: Option<&OnceLock<Instant>>,
+    ) {
         let several = matches!(operation.kind, Kind::All | Kind::Majority);
         let error = match got {
             Ok(Some(guard)) if !guard.is_held() && !several => {
@@ -175,6 +228,9 @@ impl Caller {
             Err(error) => error,
         };
         let owned = operation.again.is_some();
+        // A hold of which no guard is left is not entered again, lost or not.
+        let is_given_back =
+            outer.and_then(OnceLock::get).is_some_and(|given_back| *given_back < Instant::now());
         let asks_replicas = self.world.options.replicas[self.client] != Replicas::None;
         let expected = match error {
             _ if number == LAST => false,
@@ -186,7 +242,8 @@ impl Caller {
                     Some(lease) => lease.mul_f64(0.85),
                     None => self.world.options.watchdog.mul_f64(0.45),
                 };
-                operation.inner || several || *why == Loss::Expired && took >= least
+                let is_late = *why == Loss::Expired && took >= least;
+                operation.inner && !is_given_back || several || is_late
             }
             Error::WouldDeadlock { .. } => owned,
             Error::NotReplicated { .. } => asks_replicas && !operation.unconfirmed,

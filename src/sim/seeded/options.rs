@@ -126,8 +126,14 @@ pub(super) struct Options {
     pub(super) bursts: usize,
     /// All want the same lock, and hold it for a moment.
     pub(super) crowd: bool,
+    /// Each client has a lock of its own. Nobody but its own tasks is ever in its way.
+    pub(super) apart: bool,
+    /// Some holds that are renewed last longer than a lease.
+    pub(super) lingers: bool,
     pub(super) leases: bool,
     pub(super) owners: bool,
+    /// Some owners give back a guard while they enter its hold again.
+    pub(super) overlaps: bool,
     pub(super) cuts: bool,
     pub(super) unpolled: bool,
     pub(super) force: bool,
@@ -164,6 +170,7 @@ impl Options {
         let asks_replicas = rng.u32(0..4) == 0;
         let cluster = !several && rng.u32(0..6) == 0;
         let crowd = rng.u32(0..8) == 0;
+        let apart = rng.u32(0..5) == 0;
         Self {
             clients,
             tasks: rng.usize(1..=8),
@@ -175,6 +182,7 @@ impl Options {
             },
             cluster,
             names: match () {
+                () if apart => clients,
                 () if cluster => 2,
                 () if crowd => 1,
                 () => rng.usize(1..=2),
@@ -191,6 +199,8 @@ impl Options {
                 .collect(),
             bursts: if rng.u32(0..5) == 0 { rng.usize(2..=3) } else { 1 },
             crowd,
+            apart,
+            lingers: rng.u32(0..3) == 0,
             faults,
             // A hold that nobody undoes is there for long, or is soon taken by the next.
             watchdog: ms(if rng.bool() { rng.u64(1_000..6_000) } else { rng.u64(15_000..60_000) }),
@@ -200,6 +210,7 @@ impl Options {
             pass_on: rng.u32(0..4) > 0,
             leases: rng.bool(),
             owners: rng.bool(),
+            overlaps: rng.bool(),
             cuts: rng.bool(),
             unpolled: rng.bool(),
             force: takes_state && !calm && rng.bool(),

@@ -50,12 +50,22 @@ pub(super) struct Operation {
     /// Goes on holding it after it is lost.
     pub(super) asleep: bool,
     pub(super) again: Option<Kind>,
+    pub(super) overlap: Option<Overlap>,
     /// It is such a re-entry.
     pub(super) inner: bool,
     /// No replica is to confirm it.
     pub(super) unconfirmed: bool,
     pub(super) end: End,
     pub(super) ask: Option<Question>,
+}
+
+/// The guard is given back while its owner enters its hold again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overlap {
+    /// The re-entry begins so long after the grant.
+    pub(super) begins: Duration,
+    /// The guard is given back so long after that.
+    pub(super) ends: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +115,7 @@ impl Burst {
         for client in 0..options.clients {
             for _ in 0..rng.usize(1..=options.tasks) {
                 let count = rng.usize(1..=options.operations);
-                let operations = (0..count).map(|_| operation(options, rng)).collect();
+                let operations = (0..count).map(|_| operation(client, options, rng)).collect();
                 tasks.push(TaskPlan { client, operations });
             }
         }
@@ -122,7 +132,7 @@ impl Burst {
     }
 }
 
-fn operation(options: &Options, rng: &mut Rng) -> Operation {
+fn operation(client: usize, options: &Options, rng: &mut Rng) -> Operation {
     let kind = *rng.choice(&options.kinds).expect("one at least");
     let traffic = options.traffic.as_millis() as u64;
     let maybe = |rng: &mut Rng, of: u32| rng.u32(0..of) == 0;
@@ -134,7 +144,7 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
     };
     let wait = maybe(rng, 2).then(|| if maybe(rng, 3) { ms(0) } else { spread(rng, 6_000) });
     let lease = (options.leases && maybe(rng, 3)).then(|| ms(20) + spread(rng, longest_lease));
-    let name = rng.usize(0..options.names);
+    let name = if options.apart { client } else { rng.usize(0..options.names) };
     let server = rng.usize(0..options.servers);
     Operation {
         pause: match options.hurried {
@@ -155,12 +165,25 @@ fn operation(options: &Options, rng: &mut Rng) -> Operation {
             Some(lease) if lease < ms(8_000) && maybe(rng, 3) => {
                 lease.mul_f64(0.9 + rng.f64() / 10.0)
             }
+            None if options.lingers && options.watchdog < ms(8_000) && maybe(rng, 10) => {
+                options.watchdog.mul_f64(1.0 + rng.f64())
+            }
             _ => spread(rng, longest),
         },
         asleep: maybe(rng, 6),
         again: (options.owners && maybe(rng, 2)).then(|| match kind {
             Kind::Write | Kind::Read => *rng.choice(&[Kind::Write, Kind::Read]).unwrap(),
             kind => kind,
+        }),
+        // Some re-entries are under way just when the lease is over.
+        overlap: (options.owners && options.overlaps && maybe(rng, 2)).then(|| Overlap {
+            begins: match lease {
+                Some(lease) if lease < ms(8_000) && maybe(rng, 2) => {
+                    lease.mul_f64(0.99).saturating_sub(spread(rng, 20))
+                }
+                _ => spread(rng, longest),
+            },
+            ends: spread(rng, 20),
         }),
         inner: false,
         // A fenced lock has no handle of another policy here, and several locks have none.

@@ -1,4 +1,4 @@
-//! C4: nobody is told of a loss that was none.
+//! C4: nobody is told of a loss that was none, and no hold expires that should have been renewed.
 
 use super::{Court, exclusion::name_of};
 use crate::{
@@ -13,12 +13,14 @@ impl<'r, 'a> Court<'r, 'a> {
         for guard in &self.run.guards {
             let Some((at, why)) = guard.told() else { continue };
             self.judged(Check::Alarm);
+            if why == Loss::Expired && self.is_unrenewed(guard, at) {
+                let what = "it expired, and should have been renewed";
+                self.violation(Check::Alarm, name_of(guard), at, 0, what, self.guard_story(guard));
+            }
             let wrong = match why {
                 Loss::Expired => self.still_trusted(guard, at),
                 Loss::Removed | Loss::Taken => self.still_there(guard, at),
-                Loss::Closed => !self.run.ops.iter().any(|op| {
-                    op.process == guard.process && *op.call == Call::Close && op.invoked <= at
-                }),
+                Loss::Closed => !self.has_closed(guard, at),
                 Loss::Unknown => false,
             };
             if wrong {
@@ -26,6 +28,12 @@ impl<'r, 'a> Court<'r, 'a> {
                 self.violation(Check::Alarm, name_of(guard), at, 0, what, self.guard_story(guard));
             }
         }
+    }
+
+    /// Whether its process has begun to close by then.
+    fn has_closed(&self, guard: &Guard<'a>, at: Nanos) -> bool {
+        let mut ops = self.run.ops.iter();
+        ops.any(|op| op.process == guard.process && *op.call == Call::Close && op.invoked <= at)
     }
 
     /// Whether a hold that is said to have expired could be trusted.
@@ -62,6 +70,32 @@ impl<'r, 'a> Court<'r, 'a> {
         awake && self.run.is_calm(since, self.bounds.recovery) && at.saturating_add(margin) < *until
     }
 
+    /// Whether a hold expired that should have been renewed: its user asked for no lease, its process was awake, and no fault
+    /// was felt since its lease was set last.
+    fn is_unrenewed(&self, guard: &Guard<'a>, at: Nanos) -> bool {
+        // A majority may lack some of its holds.
+        if guard.is_multi() || guard.lease.is_some() || self.run.process(guard.process).redisson {
+            return false;
+        }
+        let Some(servers) = self.servers else { return false };
+        let place = &guard.locks[0];
+        let error = self.bounds.clock_error;
+        let tenure = servers
+            .lock((&place.server, &place.name))
+            .and_then(|lock| lock.tenure(guard.id(), guard.granted.saturating_add(error)));
+        let Some(tenure) = tenure else { return false };
+        let known = tenure.leases.iter().map(|(set, _)| *set);
+        let Some(set) = known.filter(|set| *set <= at).max() else { return false };
+        // Who gets it late, from another of its process or because it was not polled, renews it at once.
+        let due = set.saturating_add(self.bounds.watchdog / 3).max(guard.granted);
+        let renewed = due + self.bounds.tick + self.bounds.rtt + self.bounds.slack + error;
+        let since = Span { from: set, to: at };
+        // What ended before was not neglected.
+        renewed <= at.min(tenure.span.to)
+            && self.run.awake(guard.process, since) == [since]
+            && self.run.is_calm(since, self.bounds.recovery)
+    }
+
     /// Whether a hold that is said to be gone was there all the time, on each master.
     fn still_there(&self, guard: &'r Guard<'a>, at: Nanos) -> bool {
         let Some(servers) = self.servers else { return false };
@@ -87,6 +121,8 @@ impl<'r, 'a> Court<'r, 'a> {
         };
         let trusted = guard.holds.iter().filter(is_trusted).count();
         let is_enough = trusted >= guard.rule.quorum(guard.locks.len());
-        gone == 0 || guard.rule == Rule::Majority && is_enough
+        // A close ends the others, and the reason that is told may be that of the one that was gone before.
+        let is_closed = self.has_closed(guard, at);
+        gone == 0 || guard.rule == Rule::Majority && is_enough && !is_closed
     }
 }

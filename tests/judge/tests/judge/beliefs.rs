@@ -476,6 +476,7 @@ fn the_next_master_renews_and_counts() {
     let renewed = |told: &str| {
         story(&format!("100 heir renews a:1 until 400\n {told} a loses 1 expired"))
             .replace("290", "396")
+            .replace("shop by ann", "shop by ann lease 300")
     };
     assert_eq!(found(&renewed("395")), NOTHING);
     assert_eq!(found(&renewed("394")), ["C4 broken at 394 for 0"]);
@@ -660,6 +661,7 @@ fn c2_who_sleeps_believes_nothing() {
 
 #[test]
 fn c3_who_loses_is_told_by_the_end_of_the_lease() {
+    let hold = |events: &str| hold(events).replace("asks 1 shop", "asks 1 shop lease 300");
     assert_eq!(found(&hold("311 a loses 1 expired")), NOTHING);
     assert_eq!(found(&hold("311.000001 a loses 1 expired")), ["C3 broken at 311 for 0.000001"]);
     // Nobody is told at all.

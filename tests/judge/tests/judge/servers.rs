@@ -22,11 +22,57 @@ fn c4_expired_while_it_was_trusted() {
     assert_eq!(slack("388.999999").len(), 3);
 }
 
-/// A watched hold that the server renews at 100, so that it can be trusted to 395.
+/// A hold that the server prolongs at 100, so that it can be trusted to 395.
 fn renewed(events: &str) -> String {
     format!(
-        "10 a asks 1 shop\n 11 server grants a:1 until 311\n 12 a has 1\n 100 server renews a:1 until 400\n {events}"
+        "10 a asks 1 shop lease 300\n 11 server grants a:1 until 311\n 12 a has 1\n 100 server renews a:1 until 400\n {events}"
     )
+}
+
+/// A watched hold. Its last renewal is due 100 after it was renewed, and a tick may go by.
+fn unrenewed(renewed: &str, events: &str) -> Vec<String> {
+    found(&format!(
+        "10 a asks 1 shop\n 11 server grants a:1 until 311\n 12 a has 1\n {renewed}\n {events}"
+    ))
+}
+
+#[test]
+fn c4_a_watched_hold_is_renewed_in_a_calm() {
+    let at_100 = "100 server renews a:1 until 400";
+    let expired = "400 a loses 1 expired";
+    let neglected = ["C4 broken at 400 for 0"];
+    assert_eq!(unrenewed(at_100, expired), neglected);
+    assert_eq!(unrenewed("", "311 a loses 1 expired"), ["C4 broken at 311 for 0"]);
+    // Its process slept, or a fault was felt.
+    assert_eq!(unrenewed(at_100, &format!("150 a sleeps\n 151 a wakes\n {expired}")), NOTHING);
+    let fault = |from: &str, to: &str| {
+        unrenewed(
+            at_100,
+            &format!("{from} nemesis begins f delay\n {to} nemesis heals f\n {expired}"),
+        )
+    };
+    assert_eq!(fault("150", "151"), NOTHING);
+    assert_eq!(fault("80", "90"), NOTHING);
+    assert_eq!(fault("80", "89.999999"), neglected);
+    assert_eq!(fault("400.000001", "401"), neglected);
+    // What its user asked for, or what is none of this crate, is not renewed.
+    let story = format!(
+        "10 a asks 1 shop lease 300\n 11 server grants a:1 until 311\n 12 a has 1\n {at_100}\n {expired}"
+    );
+    assert_eq!(found(&story), NOTHING);
+}
+
+#[test]
+fn c4_a_hold_that_comes_late_is_renewed_by_a_tick_after_it() {
+    // Another of the process had it, or its future was not polled.
+    let late = |granted: &str| {
+        found(&format!(
+            "10 a asks 1 shop\n 11 server grants a:1 until 311\n 12 a idles 1\n {granted} a polls 1
+             {granted} a has 1\n 311 a loses 1 expired"
+        ))
+    };
+    assert_eq!(late("301"), ["C4 broken at 311 for 0"]);
+    assert_eq!(late("301.000001"), NOTHING);
 }
 
 #[test]
@@ -98,6 +144,15 @@ fn c4_removed_of_a_majority() {
     );
     assert_eq!(found(&story("40 s1 removes a:1 of m")), ["C4 broken at 50 for 0"]);
     assert_eq!(found(&story("").replace("majority", "all")), ["C4 broken at 50 for 0"]);
+    // A close ends the others.
+    let closed = |from: &str, of_s1: &str| {
+        let others = "51 s2 releases a:1 of m\n 51 s3 releases a:1 of m";
+        story(&format!("{from} a closes 5\n {of_s1}\n {others}\n 52 a done 5"))
+    };
+    assert_eq!(found(&closed("50", "40 s1 removes a:1 of m")), NOTHING);
+    assert_eq!(found(&closed("50", "51 s1 releases a:1 of m")), ["C4 broken at 50 for 0"]);
+    let late = closed("50.000001", "40 s1 removes a:1 of m");
+    assert_eq!(found(&late), ["C4 broken at 50 for 0"]);
     let one_of_all = story("40 s1 removes a:1 of m").replace("majority", "all");
     assert_eq!(found(&one_of_all), ["C3 within L4 at 40 for 10"]);
 }
