@@ -143,8 +143,8 @@ impl<'r, 'a> Court<'r, 'a> {
         self.run.guard(process, guard).map(|guard| guard.granted)
     }
 
-    /// The holder ids of the operation's owner. `by`: but for those that old data may have brought
-    /// back by then, after they were released.
+    /// The holder ids of the operation's owner. `by`: but for those that were being released then, and
+    /// those that old data may have brought back by then, after they were released.
     fn own(&self, op: &Op<'a>, owner: Option<&str>, by: Option<Span>) -> Vec<&'a str> {
         let by_owner = self.run.owned.get(&(op.process, owner.unwrap_or_default()));
         let guards = by_owner.into_iter().flatten().map(|at| &self.run.guards[*at]);
@@ -156,8 +156,17 @@ impl<'r, 'a> Court<'r, 'a> {
                     .any(|class| self.run.begins(class, since).is_some())
             })
         };
+        // Its owner waits for the release as long as it waits for the lock.
+        let is_leaving = |guard: &Guard<'a>| {
+            guard.given_back.zip(by).is_some_and(|((from, op), by)| {
+                let op = op.map(|op| &self.run.ops[op]);
+                let over = op.map_or(Some(from), |op| op.over).unwrap_or(Nanos::MAX);
+                let in_doubt = if op.is_some_and(Op::is_done) { 0 } else { self.bounds.undo };
+                from <= by.to && by.from <= over.saturating_add(in_doubt)
+            })
+        };
         guards
-            .filter(|guard| owner.is_some() && !is_back(guard))
+            .filter(|guard| owner.is_some() && !is_back(guard) && !is_leaving(guard))
             .flat_map(|guard| guard.holds.iter().map(|hold| &*hold.id))
             .collect()
     }

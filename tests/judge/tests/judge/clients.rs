@@ -119,6 +119,27 @@ fn c9_an_owner_is_refused_by_what_old_data_bring_back() {
 }
 
 #[test]
+fn c9_an_owner_is_refused_by_its_hold_that_is_being_released() {
+    let is_untrue = |events: &str| {
+        let story =
+            format!("10 a asks 1 shop by ann\n 11 server grants a:1\n 12 a has 1\n {events}");
+        found(&story).iter().any(|finding| finding.starts_with("C9"))
+    };
+    let asks = |at: &str, end: &str| {
+        format!("{at} a asks 2 shop wait 0 by ann\n {end} a refused 2\n 90 server releases a:1\n")
+    };
+    let unlocks =
+        |at: &str, end: &str| asks("30", "31") + &format!("{at} a unlocks 1\n {end} a unlocked 1");
+    assert!(!is_untrue(&unlocks("31", "91")));
+    assert!(is_untrue(&unlocks("31.000001", "91")));
+    assert!(!is_untrue(&unlocks("20", "30")));
+    assert!(is_untrue(&unlocks("20", "29.999999")));
+    // Nobody knows when a drop has released it, but by the bound of what is undone.
+    assert!(!is_untrue(&(asks("60", "61") + "20 a drops 1")));
+    assert!(is_untrue(&(asks("60.000001", "61") + "20 a drops 1")));
+}
+
+#[test]
 fn c9_a_refusal_by_a_line() {
     let story = |kind: &str| {
         format!(
