@@ -243,7 +243,8 @@ impl Caller {
                     None => self.world.options.watchdog.mul_f64(0.45),
                 };
                 let is_late = *why == Loss::Expired && took >= least;
-                operation.inner && !is_given_back || several || is_late
+                let is_closed = *why == Loss::Closed;
+                operation.inner && (!is_given_back || is_closed) || several || is_late
             }
             Error::WouldDeadlock { .. } => owned,
             Error::NotReplicated { .. } => asks_replicas && !operation.unconfirmed,

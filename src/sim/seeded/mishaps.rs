@@ -179,7 +179,9 @@ async fn happen(world: Arc<World>, at: Instant, end: Instant, what: What, tasks:
         What::Close { client } => {
             world.set_gone(client);
             // Its server may be gone, too.
-            let _ = world.close(client).await;
+            if world.close(client).await.is_err() {
+                world.leave_places();
+            }
         }
     }
 }

@@ -121,11 +121,12 @@ async fn live(world: &Arc<World>, plan: &Plan) {
         sleep(leases + options.fair_wait + 3 * options.command_timeout).await;
     }
     let killed = plan.mishaps().any(|mishap| matches!(mishap.what, mishap::What::Kill { .. }));
+    let leaves_places = killed || world.has_left_places();
     for server in &world.servers {
         for (key, left) in server.left() {
-            // The place of a waiter that died is dropped by the next who asks, as Redisson's.
+            // The place of a waiter that is gone is dropped by the next who asks, as Redisson's.
             let place = ["redisson_lock_queue:", "redisson_lock_timeout:"];
-            if !(killed && place.iter().any(|prefix| key.starts_with(prefix))) {
+            if !(leaves_places && place.iter().any(|prefix| key.starts_with(prefix))) {
                 let server = format!("s{}", server.name);
                 world.left.lock().unwrap().push((server, left));
             }

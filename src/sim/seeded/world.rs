@@ -49,6 +49,7 @@ pub(super) struct Log {
     pub(super) longest_wait: Duration,
     lost_state: bool,
     troubled: bool,
+    leaves_places: bool,
 }
 
 /// A process: one client of each server, or of the cluster.
@@ -124,6 +125,16 @@ impl World {
 
     pub(super) fn has_lost_state(&self) -> bool {
         self.log().lost_state
+    }
+
+    /// A client could not give everything back when it was closed.
+    pub(super) fn leave_places(&self) {
+        self.log().leaves_places = true;
+    }
+
+    /// Whether a client is gone that may have left its places in lines.
+    pub(super) fn has_left_places(&self) -> bool {
+        self.log().leaves_places
     }
 
     pub(super) fn is_gone(&self, client: usize) -> bool {
