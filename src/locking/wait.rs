@@ -43,7 +43,11 @@ pub(crate) async fn wait(
     let line = &lock.target.line;
     let answers = (!waiter.stands_on_server()).then_some(&line.answers);
     let before = line.answers.count();
-    'waiting: loop {
+    if seen_held && waiter.is_over() {
+        return Ok(None);
+    }
+    // Whether the offered hold was gone, so that nobody has said anything of the lock since.
+    let must_ask = 'waiting: loop {
         // A copy that was not answered may still take the lock, and waiters before this one would
         // wait for it. On the server the waiter keeps its place.
         if !waiter.stands_on_server() {
@@ -53,6 +57,7 @@ pub(crate) async fn wait(
             Entered::Head(head) => head,
             Entered::Opened => match attempt.ask(answers, None).boxed().await? {
                 Granted { .. } => return Ok(Some(attempt.take_share())),
+                Held(_) if waiter.is_over() => return Ok(None),
                 Held(_) => {
                     waiter.seen_held = true;
                     continue;
@@ -60,7 +65,7 @@ pub(crate) async fn wait(
             },
             Entered::TimedOut => {
                 sometimes!("line: timed out before its turn");
-                break;
+                break false;
             }
         };
         loop {
@@ -74,7 +79,7 @@ pub(crate) async fn wait(
                     Err(baton) => attempt.swap_from(baton),
                 },
                 Next::Lost => break,
-                Next::TimedOut => break 'waiting,
+                Next::TimedOut => break 'waiting false,
             }
             // Boxed, as what else is rare in this loop: most waiters are offered a hold.
             match head.showing(attempt.ask(answers, None).boxed()).await {
@@ -82,16 +87,25 @@ pub(crate) async fn wait(
                     head.granted(&mut waiter);
                     return Ok(Some(attempt.take_share()));
                 }
-                Ok(Held(ttl)) => head.held(ttl, &mut waiter),
+                Ok(Held(ttl)) => {
+                    let of_the_lock = head.held(ttl, &mut waiter);
+                    // Another request would have a bound of its own.
+                    if waiter.is_over() {
+                        if of_the_lock {
+                            return Ok(None);
+                        }
+                        break 'waiting true;
+                    }
+                }
                 Err(error) => {
                     head.failed(&error, &waiter);
                     return Err(error.into());
                 }
             }
         }
-    }
+    };
     let end = answer_due(lock, &waiter);
-    if was_held(lock, request, &waiter, before, end).boxed().await? {
+    if !must_ask && was_held(lock, request, &waiter, before, end).boxed().await? {
         return Ok(None);
     }
     match timeout_at(end, attempt.ask(answers, None)).boxed().await {

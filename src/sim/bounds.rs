@@ -3,9 +3,10 @@
 
 use std::{fmt::Debug, iter::repeat_n, time::Duration};
 
+use futures::future::join;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, LOCK, Sim, World};
+use super::{Fault, KINDS, Kind, LOCK, Sim, World};
 use crate::{Error, Owner};
 
 /// The default of `Config::command_timeout`.
@@ -145,6 +146,65 @@ async fn one_whose_wait_is_over_asks_within_the_time_that_is_left() {
     assert!(timeout(wait + COMMAND - ms(100), &mut head).await.is_err());
     drop(head);
     assert_timed_out(behind.await.unwrap());
+    sim.network.heal();
+    assert!(sim.left().await.is_empty());
+}
+
+/// A request that is under way when the wait ends decides, though there is news meanwhile.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_answered_after_its_wait_does_not_ask_again() {
+    let world = World::new();
+    let wait = ms(500);
+    for Kind { name, lock, blocker } in KINDS {
+        for asks_once in [false, true] {
+            let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+            let held = blocker(&other.client).lock().await.unwrap();
+            let slow = repeat_n(Fault::SlowReply(COMMAND - ms(20)), 10);
+            if asks_once {
+                sim.network.fail("acquire", slow);
+            } else {
+                let network = sim.network.clone();
+                tokio::spawn(async move {
+                    sleep(wait - ms(20)).await;
+                    network.fail("acquire", slow);
+                    for _ in 0..5 {
+                        network.miss();
+                        sleep(ms(500)).await;
+                    }
+                });
+            }
+            let asking = lock(&sim.client).try_lock().wait(wait).into_future();
+            let answer = ends_within(wait + COMMAND, name, asking).await;
+            assert!(matches!(answer, Ok(None)), "{name}: {answer:?}");
+            held.unlock().await.unwrap();
+            sim.network.heal();
+            assert!(sim.left().await.is_empty(), "{name}");
+        }
+    }
+}
+
+/// The hold that a local caller leaves is gone, which it is told after its wait.
+#[tokio::test(start_paused = true)]
+async fn one_whose_offer_was_gone_asks_within_the_time_that_is_left() {
+    let world = World::new();
+    // One that is held for longer is not left to local callers.
+    let wait = ms(30);
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let held = lock.lock().await.unwrap();
+    // An owner's hold has an id of its own, so it has to be swapped.
+    let asking = lock.try_lock().wait(wait).by(&mut me).into_future();
+    let leaves = async {
+        sleep(wait - ms(10)).await;
+        sim.network.fail("pass", [Fault::SlowRequest(COMMAND - ms(20))]);
+        sim.network.fail("acquire", [Fault::SlowReply(COMMAND - ms(20))]);
+        held.unlock().await.unwrap();
+        sleep(ms(20)).await;
+        world.forget(LOCK);
+    };
+    let (answer, ()) = join(ends_within(wait + COMMAND, "try_lock()", asking), leaves).await;
+    assert_timed_out(answer);
     sim.network.heal();
     assert!(sim.left().await.is_empty());
 }

@@ -202,11 +202,13 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// The server has said that another holder has the lock, and for how long if known.
-    pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) {
-        waiter.held(ttl, self.told_to_ask.is_some());
+    /// The server has said that another holder has the lock, and for how long if known; or, if it was
+    /// asked to swap a hold, that the hold is gone. Returns whether it was asked for the lock.
+    pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) -> bool {
+        let of_the_lock = self.told_to_ask.is_some();
+        waiter.held(ttl, of_the_lock);
         self.state_mut().failed = None;
-        if self.told_to_ask.is_none() {
+        if !of_the_lock {
             self.offer_failed = true;
             self.state_mut().ask_at = None;
         } else if waiter.channel.is_none() {
@@ -214,6 +216,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         } else {
             self.held_for(waiter.until_asking(ttl), waiter.heartbeat());
         }
+        of_the_lock
     }
 
     /// The server has failed the waiter. Waiters behind it that need the same fail too.

@@ -51,6 +51,11 @@ impl Waiter<'_> {
         }
     }
 
+    /// Whether its wait has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|end| end <= Instant::now())
+    }
+
     /// When to ask again, if no message comes: at the end of the TTL, or before if it polls.
     pub(crate) fn until_asking(&mut self, ttl: Option<Duration>) -> Option<Duration> {
         let pause = self.polls.then(|| self.pauses.next());
