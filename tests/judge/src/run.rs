@@ -33,6 +33,11 @@ impl Op<'_> {
     pub(crate) fn is_done(&self) -> bool {
         self.outcome == Outcome::Answered(&Answer::Done)
     }
+
+    /// Whether it asks for several locks as one.
+    pub(crate) fn is_multi(&self) -> bool {
+        matches!(self.call, Call::Acquire { rule: Rule::All | Rule::Majority, .. })
+    }
 }
 
 /// A guard, from its grant on.

@@ -143,8 +143,9 @@ impl<'r, 'a> Court<'r, 'a> {
         self.run.guard(process, guard).map(|guard| guard.granted)
     }
 
-    /// The holder ids of the operation's owner. `by`: but for those that were being released then, and
-    /// those that old data may have brought back by then, after they were released.
+    /// The holder ids of the operation's owner. `by`: but for those that were being released then, those of
+    /// guards whose loss was told by then, and those that old data may have brought back by then, after they
+    /// were released.
     fn own(&self, op: &Op<'a>, owner: Option<&str>, by: Option<Span>) -> Vec<&'a str> {
         let by_owner = self.run.owned.get(&(op.process, owner.unwrap_or_default()));
         let guards = by_owner.into_iter().flatten().map(|at| &self.run.guards[*at]);
@@ -165,8 +166,16 @@ impl<'r, 'a> Court<'r, 'a> {
                 from <= by.to && by.from <= over.saturating_add(in_doubt)
             })
         };
+        // Trust ends before the lease does.
+        let is_lost = |guard: &Guard<'a>| {
+            guard
+                .told()
+                .zip(by)
+                .is_some_and(|((told, why), by)| why == Loss::Expired && told <= by.to)
+        };
         guards
-            .filter(|guard| owner.is_some() && !is_back(guard) && !is_leaving(guard))
+            .filter(|_| owner.is_some())
+            .filter(|guard| !is_back(guard) && !is_leaving(guard) && !is_lost(guard))
             .flat_map(|guard| guard.holds.iter().map(|hold| &*hold.id))
             .collect()
     }
@@ -204,8 +213,19 @@ impl<'r, 'a> Court<'r, 'a> {
                 his && guard.locks.iter().any(excludes) && guard.belief().overlap(span).is_some()
             };
             let believed = || self.run.guards.iter().any(believes);
+            // So does one that asks for several locks, and has not got all of them.
+            let gathers = || {
+                let attempts = self.run.attempts(op.process, key, span);
+                attempts.filter(|other| other.is_multi()).any(|other| {
+                    let since = Span { from: other.invoked, to: span.to };
+                    lock.spans.touching(since).map(|(_, at)| &lock.tenures[at]).any(|tenure| {
+                        let maker = self.run.maker(tenure.id);
+                        maker.is_some_and(|(maker, _)| maker == op.process)
+                    })
+                })
+            };
             let held = in_the_way(lock, span, place.kind, &own);
-            reasons += usize::from(line || held || had() || believed());
+            reasons += usize::from(line || held || had() || believed() || gathers());
         }
         Some(match rule {
             Rule::One | Rule::All => reasons > 0,

@@ -140,6 +140,44 @@ fn c9_an_owner_is_refused_by_its_hold_that_is_being_released() {
 }
 
 #[test]
+fn c9_an_owner_is_refused_by_its_hold_whose_loss_it_was_told() {
+    // Trust ends before the lease does.
+    let is_untrue = |told: &str, why: &str| {
+        let story = format!(
+            "10 a asks 1 shop lease 50 by ann\n 11 server grants a:1 until 61\n 12 a has 1
+             {told} a loses 1 {why}\n 58 a asks 2 shop wait 0 by ann\n 60 a refused 2"
+        );
+        found(&story).iter().any(|finding| finding.starts_with("C9"))
+    };
+    assert!(!is_untrue("60", "expired"));
+    assert!(is_untrue("60.000001", "expired"));
+    assert!(is_untrue("60", "closed"));
+}
+
+#[test]
+fn c9_a_refusal_by_one_that_gathers_several() {
+    // One of them was removed, which nobody has told it yet.
+    let story = |asks: &str, end: &str, removed: &str| {
+        let story = format!(
+            "0 s1 reigns\n 0 s2 reigns\n 10 b asks 7 s2/m\n 11 s2 grants b:7 of m
+             {asks}\n {removed}\n 50 a asks 2 s1/m wait 5\n 55 a refused 2\n {end} a cuts 1"
+        );
+        found(&story).iter().any(|finding| finding.starts_with("C9"))
+    };
+    let removed = "22 s1 grants a:1 of m\n 40 s1 removes a:1 of m";
+    let all = "20 a asks 1 s1/m,s2/m all";
+    assert!(!story(all, "60", removed));
+    assert!(!story(all, "50", removed));
+    assert!(story(all, "49.999999", removed));
+    assert!(story(all, "60", ""));
+    assert!(story("20 a asks 1 s1/m wait 90", "60", removed));
+    // What it had before it asked says nothing.
+    let before = "18 s1 grants a:1 of m\n 19 s1 removes a:1 of m";
+    assert!(story(all, "60", before));
+    assert!(!story(all, "60", &before.replace("19", "20")));
+}
+
+#[test]
 fn c9_a_refusal_by_a_line() {
     let story = |kind: &str| {
         format!(
