@@ -121,7 +121,9 @@ async fn live(world: &Arc<World>, plan: &Plan) {
         sleep(leases + options.fair_wait + 3 * options.command_timeout).await;
     }
     let killed = plan.mishaps().any(|mishap| matches!(mishap.what, mishap::What::Kill { .. }));
-    let leaves_places = killed || world.has_left_places();
+    // Old data may bring the places back of a client that is gone.
+    let brought_back = world.has_lost_state() && world.living().count() < world.clients.len();
+    let leaves_places = killed || world.has_left_places() || brought_back;
     for server in &world.servers {
         for (key, left) in server.left() {
             // The place of a waiter that is gone is dropped by the next who asks, as Redisson's.
