@@ -114,6 +114,10 @@ impl Guard for FencedGuard {
         self.guard.check()
     }
 
+    fn asked_to_release(&self) -> impl Future<Output = ()> + Send {
+        self.guard.asked_to_release()
+    }
+
     fn remaining(&self) -> Duration {
         self.guard.remaining()
     }

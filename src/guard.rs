@@ -1,4 +1,9 @@
-//! [`LockGuard`]: a hold in the hands of its caller, and how it ends.
+//! [`LockGuard`]: a hold in the hands of its caller, and how it ends. [`asked`]: whether somebody asks
+//! for it.
+
+mod asked;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, time::Duration};
 
@@ -295,6 +300,10 @@ impl Guard for LockGuard {
         self.check()
     }
 
+    fn asked_to_release(&self) -> impl Future<Output = ()> + Send {
+        self.asked_to_release()
+    }
+
     fn remaining(&self) -> Duration {
         self.remaining()
     }
@@ -320,27 +329,5 @@ pub(crate) mod sealed {
         const HAS_TOKEN: bool;
 
         fn from_share(share: crate::locking::share::Share) -> Self;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn size_of_future<F: Future>(_: impl FnOnce(LockGuard) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    /// The work is moved into the future once, and once within it.
-    #[test]
-    fn a_run_is_not_much_larger_than_twice_its_work() {
-        const WORK: usize = 4096;
-        let work = async || {
-            let large = [0_u8; WORK];
-            std::future::pending::<()>().await;
-            Ok::<_, Error>(large[0])
-        };
-        let size = size_of_future(|guard| guard.run(work()));
-        assert!(size < 2 * WORK + 1024, "{size} bytes");
     }
 }

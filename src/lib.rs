@@ -142,6 +142,7 @@
 //! | re-enter a lock | [`Client::owner`] | `reentry.rs` |
 //! | react to a loss | [`LockGuard::lost`] | `lost_lock.rs` |
 //! | tell operators who holds a lock, and what for | [`Config::announce`], [`LockGuard::note`] | |
+//! | give a lock back when another asks for it | [`LockGuard::asked_to_release`] | |
 //! | run work that may fail, tell errors apart | [`LockGuard::run`], [`RedisError::kind`] | `work.rs` |
 //! | shut down cleanly | [`Client::close`] | `shutdown.rs` |
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
@@ -334,7 +335,7 @@ pub use crate::{
     guard::{LockGuard, SingleGuard},
     inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},
     latch::CountDownLatch,
-    lock::{FencedLock, Lock},
+    lock::{Asked, FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     options::{Driver, Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,

@@ -1,11 +1,14 @@
-//! [`Lock`]: the handle to one lock. Its queries are in [`queries`].
+//! [`Lock`]: the handle to one lock. Its queries are in [`queries`], questions to its holders in
+//! [`asking`].
 
+mod asking;
 mod queries;
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use tokio::time::Instant;
 
+pub use self::asking::Asked;
 use crate::{
     acquire::{Acquire, TryAcquire, Wanted},
     error::Error,

@@ -62,6 +62,12 @@ pub(crate) fn latch_requests(name: &str) -> String {
     format!("redisson_lock_requests:{{{name}}}")
 }
 
+/// The questions to the holders of a lock, whether they would release it, and the channel that
+/// announces them. Only this crate uses them.
+pub(crate) fn questions(name: &str) -> String {
+    tagged("redisson_lock_asked", name)
+}
+
 /// What the names of announcements begin with.
 pub(crate) const ANNOUNCEMENTS: &str = "redisson_lock_client:";
 

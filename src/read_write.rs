@@ -6,7 +6,7 @@ use crate::{
     acquire::{Acquire, TryAcquire},
     error::Error,
     inspection::Inspection,
-    lock::Lock,
+    lock::{Asked, Lock},
     locking::registry::LockState,
 };
 
@@ -101,6 +101,17 @@ impl ReadWriteLock {
     /// May be dropped at any time.
     pub async fn inspect(&self) -> Result<Inspection, Error> {
         self.read.inspect_all().await
+    }
+
+    /// Asks all readers, and the writer, to release the lock. See [`Lock::ask_to_release`].
+    ///
+    /// # Errors
+    /// As [`Lock::ask_to_release`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::ask_to_release`].
+    pub async fn ask_to_release(&self) -> Result<Asked, Error> {
+        self.read.ask(None).await
     }
 
     /// Returns the lock's key on the server, prefix included. Does no I/O.

@@ -31,6 +31,9 @@ pub trait Guard: sealed::Held + fmt::Debug + Send + Sync + 'static {
     /// As [`LockGuard::check`](crate::LockGuard::check).
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// As [`LockGuard::asked_to_release`](crate::LockGuard::asked_to_release).
+    fn asked_to_release(&self) -> impl Future<Output = ()> + Send;
+
     /// As [`LockGuard::remaining`](crate::LockGuard::remaining).
     #[must_use]
     fn remaining(&self) -> Duration;

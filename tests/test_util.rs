@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redisson_lock::{
-    Client, Config, Error, Lock, Loss, MultiLock, RedisErrorKind, Replicas, RunError,
+    Asked, Client, Config, Error, Lock, Loss, MultiLock, RedisErrorKind, Replicas, RunError,
     test_util::{Refusal, TestServer},
 };
 use tokio::{
@@ -649,4 +649,199 @@ async fn the_clock_of_the_server_does_not_overflow() {
     let next = server.client().await.unwrap();
     next.lock("l").try_lock().await.unwrap().expect("it is free").unlock().await.unwrap();
     end(&server, [client, next]).await;
+}
+
+/// A client that asks, and what the holder's guard hears.
+#[tokio::test(start_paused = true)]
+async fn a_holder_hears_the_question_for_its_own_hold_only() {
+    let server = TestServer::new();
+    let [holder, other] = [server.client().await.unwrap(), server.client().await.unwrap()];
+    let (lock, theirs) = (holder.lock("order:42"), other.lock("order:42"));
+    assert_eq!(theirs.ask_to_release().await.unwrap(), Asked::Free);
+    let mut me = holder.owner();
+    for _ in 0..3 {
+        let guard = lock.lock().by(&mut me).await.unwrap();
+        assert!(!guard.is_asked_to_release());
+        let heard = timeout(SECOND, guard.asked_to_release());
+        assert!(heard.await.is_err(), "an earlier hold of the same owner was asked");
+        let asked = theirs.ask_to_release().await.unwrap();
+        assert!(matches!(asked, Asked::Sent { holders: 1, listening: 1, .. }), "{asked:?}");
+        timeout(SECOND, guard.asked_to_release()).await.unwrap();
+        assert!(guard.is_asked_to_release());
+        // It stays asked, and nothing was taken from it.
+        guard.asked_to_release().await;
+        guard.check().await.unwrap();
+        let waiting = tokio::spawn(theirs.lock().into_future());
+        guard.unlock().await.unwrap();
+        timeout(SECOND, waiting).await.unwrap().unwrap().unwrap().unlock().await.unwrap();
+    }
+    holder.close().await.unwrap();
+    other.close().await.unwrap();
+    assert_eq!(server.keys(), ["redisson_lock_asked:{order:42}"]);
+    sleep(601 * SECOND).await;
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_came_before_the_holder_listens_is_heard() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    type Make = fn(&Client) -> Lock;
+    let kinds: [Make; 9] = [
+        |client| client.lock("l"),
+        |client| client.fair_lock("l"),
+        |client| client.non_reentrant_lock("l"),
+        |client| client.non_reentrant_fair_lock("l"),
+        |client| client.fenced_lock("l").into(),
+        |client| client.spin_lock("l"),
+        |client| client.plain_lock("l"),
+        |client| client.read_write_lock("l").read_lock().clone(),
+        |client| client.read_write_lock("l").write_lock().clone(),
+    ];
+    for make in kinds {
+        let lock = make(&client);
+        let guard = lock.lock().await.unwrap();
+        let asked = lock.ask_to_release().await.unwrap();
+        assert!(matches!(asked, Asked::Sent { holders: 1, listening: 0, .. }), "{asked:?}");
+        assert!(!asked.is_heard());
+        sleep(300 * SECOND).await;
+        timeout(SECOND, guard.asked_to_release()).await.unwrap();
+        let asked = lock.ask_to_release().await.unwrap();
+        assert!(!asked.is_heard(), "it knows already, and does not listen any more: {asked:?}");
+        guard.unlock().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_readers_are_asked_and_the_writer_by_itself() {
+    let server = TestServer::new();
+    let [a, b] = [server.client().await.unwrap(), server.client().await.unwrap()];
+    let (sides, theirs) = (a.read_write_lock("catalog"), b.read_write_lock("catalog"));
+    let readers = [sides.read().await.unwrap(), theirs.read().await.unwrap()];
+    let heard = async || {
+        for reader in &readers {
+            timeout(SECOND, reader.asked_to_release()).await.unwrap();
+        }
+    };
+    assert!(readers.iter().all(|reader| !reader.is_asked_to_release()));
+    sleep(SECOND).await;
+    assert_eq!(sides.write_lock().ask_to_release().await.unwrap(), Asked::Free);
+    sleep(20 * SECOND).await;
+    assert!(readers.iter().all(|reader| !reader.is_asked_to_release()));
+    let asked = theirs.ask_to_release().await.unwrap();
+    assert!(matches!(asked, Asked::Sent { holders: 2, listening: 2, .. }), "{asked:?}");
+    heard().await;
+    for reader in readers {
+        reader.unlock().await.unwrap();
+    }
+    let mut me = a.owner();
+    let writer = sides.write().by(&mut me).await.unwrap();
+    let reader = sides.read().by(&mut me).await.unwrap();
+    let _ = (writer.is_asked_to_release(), reader.is_asked_to_release());
+    sleep(SECOND).await;
+    let asked = theirs.write_lock().ask_to_release().await.unwrap();
+    assert!(matches!(asked, Asked::Sent { holders: 1, listening: 1, .. }), "{asked:?}");
+    timeout(SECOND, writer.asked_to_release()).await.unwrap();
+    sleep(20 * SECOND).await;
+    assert!(!reader.is_asked_to_release());
+    theirs.read_lock().ask_to_release().await.unwrap();
+    timeout(SECOND, reader.asked_to_release()).await.unwrap();
+    // A lock of another kind has this name.
+    let wrong = b.lock("catalog").ask_to_release().await;
+    assert!(matches!(wrong, Err(Error::WrongKind { .. })), "{wrong:?}");
+}
+
+/// A hold that is handed off keeps its id. Who has it next was not asked.
+#[tokio::test(start_paused = true)]
+async fn a_question_to_a_hold_is_not_heard_by_whom_it_is_handed_to() {
+    const MOMENT: Duration = Duration::from_millis(4);
+    let server = TestServer::new();
+    let [client, other] = [server.client().await.unwrap(), server.client().await.unwrap()];
+    let lock = client.lock("l");
+    // The hold goes on to the next caller, unless its holder listens.
+    for listens in [false, true] {
+        let first = lock.lock().await.unwrap();
+        assert!(!(listens && first.is_asked_to_release()));
+        sleep(MOMENT).await;
+        let asked = other.lock("l").ask_to_release().await.unwrap();
+        assert_eq!(asked.is_heard(), listens);
+        sleep(MOMENT).await;
+        let next = tokio::spawn(lock.lock().into_future());
+        sleep(MOMENT).await;
+        let id = first.holder().to_owned();
+        first.unlock().await.unwrap();
+        let next = next.await.unwrap().unwrap();
+        assert_eq!(next.holder() == id, !listens, "listens: {listens}");
+        assert!(timeout(20 * SECOND, next.asked_to_release()).await.is_err());
+        assert!(other.lock("l").ask_to_release().await.unwrap().is_heard());
+        timeout(SECOND, next.asked_to_release()).await.unwrap();
+        next.unlock().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_goes_to_all_guards_of_an_owner_and_to_a_guard_of_several_locks() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    let lock = client.lock("l");
+    let mut me = client.owner();
+    let outer = lock.lock().by(&mut me).await.unwrap();
+    let inner = lock.lock().by(&mut me).await.unwrap();
+    lock.ask_to_release().await.unwrap();
+    timeout(SECOND, inner.asked_to_release()).await.unwrap();
+    timeout(SECOND, outer.asked_to_release()).await.unwrap();
+    inner.unlock().await.unwrap();
+    assert!(outer.is_asked_to_release());
+    outer.unlock().await.unwrap();
+
+    let several = MultiLock::all([lock.clone(), client.lock("m")]).lock().await.unwrap();
+    assert!(timeout(SECOND, several.asked_to_release()).await.is_err());
+    assert!(client.lock("m").ask_to_release().await.unwrap().is_heard());
+    timeout(SECOND, several.asked_to_release()).await.unwrap();
+    several.unlock().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_listen_sends_nothing_for_it_and_a_lost_hold_is_not_asked() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    let other = server.client().await.unwrap();
+    let guard = client.lock("l").lock().await.unwrap();
+    let mut asked = Box::pin(guard.asked_to_release());
+    sleep(SECOND).await;
+    assert!(!other.lock("l").ask_to_release().await.unwrap().is_heard());
+    timeout(SECOND, &mut asked).await.unwrap();
+    drop(asked);
+    guard.unlock().await.unwrap();
+    let guard = client.lock("l").lock().await.unwrap();
+    let mut asked = Box::pin(guard.asked_to_release());
+    assert!(timeout(SECOND, &mut asked).await.is_err());
+    server.take_away("l");
+    guard.lost().await;
+    let next = other.lock("l").lock().await.unwrap();
+    assert!(!other.lock("l").ask_to_release().await.unwrap().is_heard());
+    assert!(timeout(60 * SECOND, asked).await.is_err());
+    drop(guard);
+    next.unlock().await.unwrap();
+    sleep(700 * SECOND).await;
+    end(&server, [client, other]).await;
+}
+
+/// What makes up for a message that is lost, and for a question that came while the server was away.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_missed_is_heard_in_the_end() {
+    let server = TestServer::new();
+    let [client, other] = [server.client().await.unwrap(), server.client().await.unwrap()];
+    for lost in [true, false] {
+        let guard = client.lock("l").lock().await.unwrap();
+        assert!(timeout(SECOND, guard.asked_to_release()).await.is_err());
+        if lost {
+            server.lose_messages(1);
+        }
+        let begun = Instant::now();
+        other.lock("l").ask_to_release().await.unwrap();
+        timeout(11 * SECOND, guard.asked_to_release()).await.unwrap();
+        assert_eq!(begun.elapsed() > SECOND, lost, "{:?}", begun.elapsed());
+        guard.unlock().await.unwrap();
+    }
 }

@@ -12,10 +12,11 @@ use tokio::time::timeout;
 
 use crate::{
     blocking::background::Background,
+    determinism::select,
     error::{Error, Loss},
     fenced_guard::{self, FencingToken},
     guard,
-    run::sealed::Held,
+    run::{self, sealed::Held},
 };
 
 /// Makes a guard stay on its thread. It may be shared by reference.
@@ -101,6 +102,40 @@ impl LockGuard {
         self.background.run(async { Ok(timeout(most, self.guard.lost()).await.ok()) })
     }
 
+    /// Sleeps until somebody asks for this hold, by
+    /// [`Lock::ask_to_release`](crate::blocking::Lock::ask_to_release) in any process. Returns `false`
+    /// if nobody has after `most`, or the hold was lost meanwhile. See
+    /// [`LockGuard::asked_to_release`](crate::LockGuard::asked_to_release).
+    ///
+    /// # Errors
+    /// [`Error::InAsyncCode`].
+    pub fn asked_to_release_within(&self, most: Duration) -> Result<bool, Error> {
+        self.background.run(async { Ok(timeout(most, asked(&self.guard)).await == Ok(true)) })
+    }
+
+    /// Returns whether somebody has asked for this hold, as far as known. Does no I/O, and works
+    /// everywhere. The first call begins to listen, and returns `false`: call it early.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn page(number: u32) {}
+    /// # fn f(lock: redisson_lock::blocking::Lock) -> Result<(), redisson_lock::Error> {
+    /// let guard = lock.lock().run()?;
+    /// for number in 1..=1_000 {
+    ///     page(number);
+    ///     if guard.is_asked_to_release() || !guard.is_held() {
+    ///         break; // at a point where another can go on
+    ///     }
+    /// }
+    /// guard.unlock()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_asked_to_release(&self) -> bool {
+        self.guard.is_asked_to_release()
+    }
+
     /// Returns how long the hold can be trusted if no further renewal succeeds. Zero when it is
     /// lost. Does no I/O.
     #[must_use]
@@ -142,6 +177,15 @@ impl LockGuard {
     #[must_use]
     pub fn holder(&self) -> &str {
         self.guard.holder()
+    }
+}
+
+/// Whether somebody asks for the hold before it is lost.
+pub(super) async fn asked(guard: &impl run::Guard) -> bool {
+    select! {
+        biased;
+        () = guard.asked_to_release() => true,
+        _ = guard.lost() => false,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     fenced_guard::FencingToken,
     inspection::{Inspection, Remaining},
-    lock,
+    lock::{self, Asked},
     options::Replicas,
 };
 
@@ -139,6 +139,15 @@ impl<G: Guard> Lock<G> {
     /// As [`Lock::force_unlock`](crate::Lock::force_unlock); [`Error::InAsyncCode`].
     pub fn force_unlock(&self) -> Result<bool, Error> {
         self.background.run(self.lock.force_unlock())
+    }
+
+    /// Asks the present holder to release the lock, and returns without waiting for that. See
+    /// [`Lock::ask_to_release`](crate::Lock::ask_to_release).
+    ///
+    /// # Errors
+    /// As [`Lock::ask_to_release`](crate::Lock::ask_to_release); [`Error::InAsyncCode`].
+    pub fn ask_to_release(&self) -> Result<Asked, Error> {
+        self.background.run(self.lock.ask_to_release())
     }
 
     /// Returns the lock's key on the server, prefix included. Does no I/O.

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use crate::{
     blocking::{
         background::Background,
-        guard::{OfOneThread, while_held},
+        guard::{OfOneThread, asked, while_held},
         lock::Lock,
     },
     error::{Error, Loss},
@@ -232,6 +232,16 @@ impl MultiGuard {
     /// [`Error::InAsyncCode`].
     pub fn lost_within(&self, most: Duration) -> Result<Option<Loss>, Error> {
         self.background().run(async { Ok(timeout(most, self.guard.lost()).await.ok()) })
+    }
+
+    /// Sleeps until somebody asks for the hold of one of the locks. Returns `false` if nobody has
+    /// after `most`, or the guard was lost meanwhile. See
+    /// [`MultiGuard::asked_to_release`](crate::MultiGuard::asked_to_release).
+    ///
+    /// # Errors
+    /// [`Error::InAsyncCode`].
+    pub fn asked_to_release_within(&self, most: Duration) -> Result<bool, Error> {
+        self.background().run(async { Ok(timeout(most, asked(&self.guard)).await == Ok(true)) })
     }
 
     /// Returns how long the guard can be trusted if no further renewal succeeds. Zero when it is

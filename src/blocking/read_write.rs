@@ -10,6 +10,7 @@ use crate::{
     },
     error::Error,
     inspection::Inspection,
+    lock::Asked,
     read_write,
 };
 
@@ -88,6 +89,14 @@ impl ReadWriteLock {
     /// As [`Lock::is_locked`].
     pub fn inspect(&self) -> Result<Inspection, Error> {
         self.read.background.run(self.sides.inspect())
+    }
+
+    /// Asks all readers, and the writer, to release the lock. See [`Lock::ask_to_release`].
+    ///
+    /// # Errors
+    /// As [`Lock::ask_to_release`].
+    pub fn ask_to_release(&self) -> Result<Asked, Error> {
+        self.read.background.run(self.sides.ask_to_release())
     }
 
     /// Returns the lock's key on the server, prefix included. Does no I/O.

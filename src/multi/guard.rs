@@ -21,7 +21,7 @@ use crate::{
     determinism::select,
     engine::Lease,
     error::{Error, Loss},
-    locking::share::Share,
+    locking::{hold::Hold, share::Share},
     run::{self, Guard, RunError},
     sometimes::sometimes,
 };
@@ -134,6 +134,25 @@ impl MultiGuard {
         }
     }
 
+    /// Waits until somebody asks for the hold of one of the locks. See
+    /// [`LockGuard::asked_to_release`](crate::LockGuard::asked_to_release). Each lock is
+    /// [asked](crate::Lock::ask_to_release) by itself.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again at any time. A question that came in between is not missed.
+    pub async fn asked_to_release(&self) {
+        loop {
+            let mut joined = pin!(self.members.joined.notified());
+            joined.as_mut().enable();
+            let holds = self.members.holds();
+            let asked = holds.iter().map(|hold| hold.asked_to_release().boxed());
+            select! {
+                _ = select_all(asked) => return,
+                () = joined => {}
+            }
+        }
+    }
+
     /// Runs `work` until it completes or the guard is lost. See
     /// [`LockGuard::while_held`](crate::LockGuard::while_held).
     ///
@@ -202,10 +221,7 @@ impl MultiGuard {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
-        let holds: Vec<_> = match &*self.members.shares() {
-            Some(shares) => shares.iter().map(|share| share.hold().clone()).collect(),
-            None => Vec::new(),
-        };
+        let holds = self.members.holds();
         let checks =
             holds.iter().map(async |hold| hold.check().await.map_err(hold.target.told("checking")));
         enough(checks, self.members.need).await
@@ -231,6 +247,10 @@ impl Guard for MultiGuard {
         self.check()
     }
 
+    fn asked_to_release(&self) -> impl Future<Output = ()> + Send {
+        self.asked_to_release()
+    }
+
     fn remaining(&self) -> Duration {
         self.remaining()
     }
@@ -253,6 +273,10 @@ impl Members {
     fn leases(&self) -> Vec<Arc<Lease>> {
         let shares = self.shares();
         shares.iter().flatten().map(|share| share.hold().lease.clone()).collect()
+    }
+
+    fn holds(&self) -> Vec<Arc<Hold>> {
+        self.shares().iter().flatten().map(|share| share.hold().clone()).collect()
     }
 
     /// Why the guard is lost, if it is. Lost locks stay lost, so a lost guard does too.

@@ -11,6 +11,7 @@ macro_rules! script {
 
 pub(crate) mod announcement;
 mod args;
+pub(crate) mod asking;
 mod combine;
 mod contract;
 mod fair;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use harness::PATIENCE;
-use redisson_lock::Loss;
+use redisson_lock::{Asked, Loss, blocking::MultiLock};
 
 use crate::stage::{LEASE, LOCK, Stage, connect, why_not_held};
 
@@ -96,4 +96,50 @@ fn waiting_for_a_loss_is_bounded() {
     });
     guard.unlock().unwrap();
     stage.end([client]);
+}
+
+/// A thread that works asks between its steps, or sleeps until it is asked.
+#[test]
+fn a_thread_hears_that_its_hold_is_asked_for() {
+    let stage = Stage::new();
+    let (client, other) = (stage.client(), stage.client());
+    let (lock, theirs) = (client.lock(LOCK), other.lock(LOCK));
+    assert_eq!(theirs.ask_to_release().unwrap(), Asked::Free);
+    let guard = lock.lock().run().unwrap();
+    assert!(!guard.asked_to_release_within(Duration::from_millis(200)).unwrap());
+    assert!(theirs.ask_to_release().unwrap().is_heard());
+    assert!(guard.asked_to_release_within(PATIENCE).unwrap());
+    assert!(guard.is_asked_to_release());
+    guard.unlock().unwrap();
+
+    let guard = lock.lock().run().unwrap();
+    let begun = Instant::now();
+    let mut asked = false;
+    while !guard.is_asked_to_release() {
+        assert!(begun.elapsed() < PATIENCE, "not asked");
+        if !asked {
+            asked = theirs.ask_to_release().unwrap().is_heard();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    guard.unlock().unwrap();
+
+    // A loss is no question.
+    let guard = lock.lock().lease(Duration::from_millis(500)).run().unwrap();
+    assert!(!guard.asked_to_release_within(PATIENCE).unwrap());
+    assert!(guard.loss().is_some());
+    drop(guard);
+    let sides = client.read_write_lock(LOCK);
+    stage.free(LOCK);
+    let guards = [sides.read().run().unwrap(), sides.read().run().unwrap()];
+    other.read_write_lock(LOCK).ask_to_release().unwrap();
+    assert!(guards.iter().all(|guard| guard.asked_to_release_within(PATIENCE).unwrap()));
+    drop(guards);
+    stage.free(LOCK);
+    let both = MultiLock::all([client.lock(LOCK), client.lock("other")]).lock().run().unwrap();
+    assert!(!both.asked_to_release_within(Duration::from_millis(200)).unwrap());
+    other.lock("other").ask_to_release().unwrap();
+    assert!(both.asked_to_release_within(PATIENCE).unwrap());
+    both.unlock().unwrap();
+    stage.end([client, other]);
 }

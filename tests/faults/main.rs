@@ -4,6 +4,7 @@
 //! because the machine may be busy. The tests count, compare, and use generous bounds.
 
 mod announcing;
+mod asking;
 mod blocking;
 mod bounds;
 mod busy;

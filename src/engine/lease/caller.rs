@@ -29,9 +29,15 @@ impl Lease {
         let suits = state.loss.is_none() && left >= least && longest_left <= lease;
         if suits {
             state.held = Held::since(now);
+            state.taken_over = Some(now);
             state.is_left = false;
         }
         suits
+    }
+
+    /// When its present caller took it over. `None`: it has had no other.
+    pub(crate) fn taken_over(&self) -> Option<Instant> {
+        self.state().taken_over
     }
 
     /// Notes what the caller says about its hold.

@@ -84,6 +84,8 @@ struct State {
     /// When the watchdog checks it next. `None`: the watchdog does not know it yet.
     scheduled: Option<Instant>,
     held: Held,
+    /// When its present caller took it over, unless that is the first.
+    taken_over: Option<Instant>,
 }
 
 impl Lease {
@@ -118,6 +120,7 @@ impl Lease {
                 renewing: false,
                 scheduled: None,
                 held: Held::since(sent),
+                taken_over: None,
             }),
             changed: Notify::new(),
         }

@@ -3,7 +3,9 @@
 //! A hold knows the lock on its server ([`target::Target`]). It does not know the local waiters, or
 //! who has it next.
 
+mod asked;
 pub(crate) mod cleanup;
+mod listener;
 mod pass;
 mod reenter;
 pub(crate) mod registration;
@@ -12,7 +14,7 @@ pub(crate) mod target;
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -23,7 +25,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use self::{registration::Registration, target::Target};
+use self::{listener::Listener, registration::Registration, target::Target};
 use crate::{
     determinism::select,
     engine::{Lease, Turns},
@@ -58,6 +60,8 @@ pub(crate) struct Hold {
     acknowledged: Option<u32>,
     /// The latest not-after time of the attempt's copies that were never answered.
     unanswered: Option<u64>,
+    /// Made when its caller first wants to know whether somebody asks for the lock.
+    listener: OnceLock<Box<Listener>>,
 }
 
 /// What the server has granted.
@@ -107,6 +111,7 @@ impl Hold {
             replicas,
             acknowledged,
             unanswered,
+            listener: OnceLock::new(),
         });
         if let Some(registration) = &hold.registration {
             registration.enter(&hold);

@@ -14,10 +14,12 @@ use crate::{
 
 impl Hold {
     /// Whether the released hold may go to another caller. A prolongation that is under way would
-    /// extend it beyond the lease that this caller asked for.
+    /// extend it beyond the lease that this caller asked for. A caller that listens to questions
+    /// releases for the sake of those that ask, who may be in other processes.
     pub(crate) fn may_pass(&self) -> bool {
         !self.is_wanted()
             && self.unanswered.is_none()
+            && self.listener.get().is_none()
             && self.prolongations.load(Ordering::Relaxed) == 0
             && self.lease.loss().is_none()
     }

@@ -14,11 +14,14 @@ const LATCH: &str = "redisson_unlock_latch:";
 /// This crate's own, with a TTL: the ids of the last requests to a semaphore or a latch.
 const REQUESTS: &str = "redisson_lock_requests:";
 
+/// This crate's own, with a TTL: the last questions to holders of a lock.
+const ASKED: &str = "redisson_lock_asked:";
+
 /// Where sentinels talk to each other.
 const SENTINELS: &str = "__sentinel__:hello";
 
-/// No key in any database and no channel with a listener, now or within three seconds. A latch of Redisson's unlock, and the
-/// ids of requests, may be left if they have a TTL.
+/// No key in any database and no channel with a listener, now or within three seconds. A latch of Redisson's unlock, the
+/// ids of requests, and questions to holders may be left if they have a TTL.
 ///
 /// # Panics
 /// When something is left; the message says what.
@@ -58,7 +61,7 @@ pub async fn assert_nothing_left_where(servers: &dyn Servers, ours: impl Fn(&str
 fn leftovers(inspector: &Inspector, ours: impl Fn(&str) -> bool) -> Vec<String> {
     let keys = inspector.keys().into_iter().filter(|key| ours(key)).filter_map(|key| {
         let ttl = inspector.pttl(&key);
-        let may_end_by_itself = key.starts_with(LATCH) || key.starts_with(REQUESTS);
+        let may_end_by_itself = [LATCH, REQUESTS, ASKED].iter().any(|own| key.starts_with(own));
         let ends_by_itself = may_end_by_itself && ttl != -1;
         (!ends_by_itself).then(|| format!("key {key:?} with {ttl} ms to live"))
     });

@@ -1,5 +1,6 @@
 //! Examples: what one call of each script does. They need no server, and they are the first judge of the scripts' mutants.
 
+mod asking;
 mod counters;
 mod example;
 mod fair;
@@ -30,6 +31,7 @@ pub(crate) fn of(script: &str) -> impl Iterator<Item = &'static Example> {
         moving::EXAMPLES,
         plain::EXAMPLES,
         counters::EXAMPLES,
+        asking::EXAMPLES,
     ];
     all.into_iter().flatten().filter(move |example| example.script == script)
 }
