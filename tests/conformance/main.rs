@@ -13,6 +13,7 @@
 //! All tests of a topology share its servers, and one peer in each role and language. Each test has its own lock name and owners.
 //! A scenario that kills or pauses a peer starts its own.
 
+mod asking;
 mod crashes;
 mod exclusion;
 mod fair;
@@ -99,6 +100,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         semaphore::SCENARIOS,
         latch::SCENARIOS,
         multi::SCENARIOS,
+        asking::SCENARIOS,
     ]
     .into_iter()
     .flatten()

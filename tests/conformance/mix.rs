@@ -29,6 +29,8 @@ impl Mix {
     /// Where Redisson in the role of B is known to do worse.
     pub(crate) const B_IS_RUST: &[Self] =
         &[Self { a: Lang::Rust, b: Lang::Rust }, Self { a: Lang::Java, b: Lang::Rust }];
+    /// Where Redisson is asked.
+    pub(crate) const JAVA_RUST: &[Self] = &[Self { a: Lang::Java, b: Lang::Rust }];
     /// Where there is somebody to ask who knows the question.
     pub(crate) const WITH_RUST: &[Self] = &[
         Self { a: Lang::Rust, b: Lang::Rust },

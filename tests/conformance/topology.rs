@@ -49,6 +49,8 @@ const EVERYWHERE: &[&str] = &[
     "the_bytes_and_messages_of_a_latch_are_the_same",
     "all_waiters_of_a_latch_are_woken_by_its_zero",
     "a_latch_that_is_set_again_is_waited_for_again",
+    "a_holder_that_is_asked_gives_the_lock_to_a_waiter",
+    "a_jvm_that_holds_the_lock_hears_no_question",
 ];
 
 /// What is not run on a cluster, and why.

@@ -178,6 +178,18 @@ impl Party {
         self.expect("inspect", Value::Null).await.value
     }
 
+    /// Asks the holders to release the lock: how many there are, and how many clients heard it. `None`: there are none. Rust only.
+    pub async fn ask_to_release(&self) -> Option<(i64, i64)> {
+        let asked = self.expect("ask", Value::Null).await.value;
+        let number = |field: &str| asked[field].as_i64().expect("a number");
+        (!asked.is_null()).then(|| (number("holders"), number("listening")))
+    }
+
+    /// Begins to wait for such a question to this owner's hold. Rust only.
+    pub fn start_asked(&self, wait: Duration) -> Pending {
+        self.start("asked", json!({ "wait_ms": millis(wait) })).longer_by(wait)
+    }
+
     /// Tries to take the lock, which is an error; gives the peer's error code.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redisson_lock::{
-    Client, Error, FencedGuard, FencedLock, Inspection, Lock, LockGuard, Loss, MultiGuard,
+    Asked, Client, Error, FencedGuard, FencedLock, Inspection, Lock, LockGuard, Loss, MultiGuard,
     MultiLock, Owner, Remaining, SingleGuard,
 };
 use serde_json::Value;
@@ -117,6 +117,14 @@ impl AnyLock {
         })
     }
 
+    pub(crate) async fn ask_to_release(&self) -> Result<Asked, Failure> {
+        Ok(match self {
+            Self::Single(lock) => lock.ask_to_release().await?,
+            Self::Fenced(lock) => lock.ask_to_release().await?,
+            Self::Multi(_) => return Err(of_one_lock()),
+        })
+    }
+
     /// The token given out last, or `null`.
     pub(crate) async fn token(&self) -> Result<Value, Failure> {
         match self {
@@ -163,6 +171,14 @@ impl AnyGuard {
             Self::Single(guard) => guard.check().await,
             Self::Fenced(guard) => guard.check().await,
             Self::Multi(guard) => guard.check().await,
+        }
+    }
+
+    pub(crate) async fn asked_to_release(&self) {
+        match self {
+            Self::Single(guard) => guard.asked_to_release().await,
+            Self::Fenced(guard) => guard.asked_to_release().await,
+            Self::Multi(guard) => guard.asked_to_release().await,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redisson_lock::{Access, Client, Error, Inspection, Loss, Owner, Permit, Remaining};
+use redisson_lock::{Access, Asked, Client, Error, Inspection, Loss, Owner, Permit, Remaining};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -69,6 +69,11 @@ impl Thread {
                 let guard = self.newest(request)?.ok_or_else(not_held)?;
                 Ok(timeout(wait, guard.lost()).await.map_or(Value::Null, |why| loss(why).into()))
             }
+            Op::Asked => {
+                let wait = request.wait().ok_or_else(|| missing("wait_ms"))?;
+                let guard = self.newest(request)?.ok_or_else(not_held)?;
+                Ok(timeout(wait, guard.asked_to_release()).await.is_ok().into())
+            }
             _ => ask(&self.client, request).await,
         }
     }
@@ -106,6 +111,12 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         Op::IsLocked => AnyLock::of(client, request)?.is_locked().await?.into(),
         Op::RemainingMs => millis(AnyLock::of(client, request)?.remaining().await?).into(),
         Op::Inspect => inspection(&AnyLock::of(client, request)?.inspect().await?),
+        Op::Ask => match AnyLock::of(client, request)?.ask_to_release().await? {
+            Asked::Sent { holders, listening, .. } => {
+                json!({ "holders": holders, "listening": listening })
+            }
+            _ => Value::Null,
+        },
         Op::Token => AnyLock::of(client, request)?.token().await?,
         Op::Set | Op::Count | Op::CountDown | Op::Add | Op::Drain => {
             synchronizers::ask(client, request).await?
@@ -117,6 +128,7 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         | Op::IsHeld
         | Op::HoldCount
         | Op::Lost
+        | Op::Asked
         | Op::Loop
         | Op::Traffic
         | Op::Calm

@@ -57,6 +57,10 @@ pub(crate) enum Op {
     Add,
     Drain,
     Lost,
+    /// Asks the holders to release the lock.
+    Ask,
+    /// Waits until the owner's hold was asked for.
+    Asked,
     Inspect,
     Loop,
     Traffic,
@@ -118,6 +122,7 @@ impl Request {
                 | Op::IsHeld
                 | Op::HoldCount
                 | Op::Lost
+                | Op::Asked
         );
         match &self.owner {
             None if needs_owner => Err(missing("owner")),
