@@ -50,6 +50,8 @@ pub(crate) enum Task {
     Ls(Pattern),
     /// Show the locks that are held again and again
     Watch(Watch),
+    /// Ask the holder of a lock to release it
+    Ask(Name),
     /// Free a lock from its holder
     ForceUnlock(ForceUnlock),
     /// Check the servers: version, eviction, rights, clock, messages, replicas
@@ -74,6 +76,9 @@ pub(crate) struct Run {
     /// How long the command may take to end when it is told to
     #[arg(long, value_name = "DURATION", value_parser = read, default_value = "5s")]
     pub(crate) grace: Duration,
+    /// End the command and release the lock when somebody asks for it, as `ask` does
+    #[arg(long)]
+    pub(crate) release_when_asked: bool,
     /// What `who` and `ls` show beside the lock [default: the name of the program]
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
@@ -177,7 +182,7 @@ impl Cli {
                 Ending(
                     Outcome::new(USAGE)
                         .with(
-                            "no subcommand: run, who, ls, watch, force-unlock or doctor is needed",
+                            "no subcommand: run, who, ls, watch, ask, force-unlock or doctor is needed",
                         )
                         .in_json(json),
                 )

@@ -8,9 +8,10 @@
 //! | [`run`] | `run`: the lock, the command, the standby |
 //! | [`survey`] | which locks there are, and who holds them |
 //! | [`whois`] | what the holders' clients announce |
-//! | [`who`], [`watch`], [`force_unlock`], [`doctor`] | the other subcommands |
+//! | [`who`], [`watch`], [`mod@ask`], [`force_unlock`], [`doctor`] | the other subcommands |
 
 mod args;
+mod ask;
 mod connection;
 mod doctor;
 mod duration;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Task::Who(args) => on_runtime(who::who(args, cli.servers, json)),
         Task::Ls(args) => on_runtime(survey::ls(args, cli.servers, json)),
         Task::Watch(args) => on_runtime(watch::watch(args, cli.servers, json)),
+        Task::Ask(args) => on_runtime(ask::ask(args, cli.servers, json)),
         Task::ForceUnlock(args) => on_runtime(force_unlock::force_unlock(args, cli.servers, json)),
         Task::Doctor => on_runtime(doctor::doctor(cli.servers, json)),
     };

@@ -49,6 +49,8 @@ pub(crate) enum Ended {
 enum Cause {
     Exited(ExitStatus),
     Signal(Signal),
+    /// Somebody has asked for the lock.
+    Asked,
     Lost(Loss),
     /// The trust is about to end.
     NoRenewal,
@@ -82,6 +84,7 @@ pub(crate) async fn supervise(
     let mut ticks = interval(TELLING);
     let mut halts = 0;
     let mut lost = Box::pin(holding.lost());
+    let mut asked = Box::pin(holding.guard().asked_to_release());
     let cause = loop {
         tokio::select! {
             biased;
@@ -93,6 +96,7 @@ pub(crate) async fn supervise(
                 break Cause::NoRenewal;
             },
             signal = signals.next() => break Cause::Signal(signal),
+            () = &mut asked, if args.release_when_asked => break Cause::Asked,
             change = standby.changed() => match change {
                 Change::HasKilled => break Cause::Stopped,
                 Change::Died => words.push("the standby process died: there is a new one".to_owned()),
@@ -111,7 +115,7 @@ pub(crate) async fn supervise(
             }
         }
     };
-    drop(lost);
+    drop((lost, asked));
     let cause = match cause {
         Cause::Exited(status) if status.signal() == Some(Signal::SIGKILL as i32) => {
             match standby.has_killed(STANDBY_ENDS).await {
@@ -193,7 +197,7 @@ async fn end(
             return End::By(cause);
         }
         Cause::Signal(signal) => group.signal(signal),
-        Cause::Halted => group.signal(Signal::SIGTERM),
+        Cause::Halted | Cause::Asked => group.signal(Signal::SIGTERM),
         Cause::Exited(_) => {
             if !group.is_alive() {
                 return End::By(cause);
@@ -235,7 +239,7 @@ async fn end(
     }
 }
 
-fn by(cause: Cause, status: Option<ExitStatus>, words: Vec<String>) -> Ended {
+fn by(cause: Cause, status: Option<ExitStatus>, mut words: Vec<String>) -> Ended {
     match cause {
         Cause::Lost(why) => Ended::Lost(why),
         Cause::NoRenewal => Ended::Lost(Loss::Expired),
@@ -245,15 +249,19 @@ fn by(cause: Cause, status: Option<ExitStatus>, words: Vec<String>) -> Ended {
             Ended::Done { code: 128 + Signal::SIGTSTP as u8, words: vec![text.to_owned()] }
         }
         Cause::Exited(status) => Ended::Done { code: code(status), words },
-        Cause::Signal(signal) => {
-            let killed = status.is_none_or(|it| it.signal() == Some(Signal::SIGKILL as i32));
-            let by_signal = 128 + signal as u8;
-            Ended::Done {
-                code: if killed { by_signal } else { status.map_or(by_signal, code) },
-                words,
-            }
+        Cause::Signal(signal) => Ended::Done { code: code_after(signal, status), words },
+        Cause::Asked => {
+            words.push("somebody asked for the lock: the command was ended".to_owned());
+            Ended::Done { code: code_after(Signal::SIGTERM, status), words }
         }
     }
+}
+
+/// The exit code of a command that was sent this signal.
+fn code_after(signal: Signal, status: Option<ExitStatus>) -> u8 {
+    let killed = status.is_none_or(|it| it.signal() == Some(Signal::SIGKILL as i32));
+    let by_signal = 128 + signal as u8;
+    if killed { by_signal } else { status.map_or(by_signal, code) }
 }
 
 /// The exit code that shells give.

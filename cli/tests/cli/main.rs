@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod announced;
+mod asked;
 #[cfg(target_os = "linux")]
 mod audited;
 #[cfg(target_os = "linux")]
