@@ -4,6 +4,7 @@
 //! contenders: `-- java_java` shows what Redisson does. [`size`] says how many contend, and for how long.
 
 mod announcing;
+mod asking;
 mod batching;
 mod cluster;
 mod comeback;
