@@ -247,7 +247,8 @@
 //! - `warn`: a lock is lost, and why; a renewal or a release in the background fails; a wait is long,
 //!   or is for a lock that this client holds itself, or for a key without a TTL; waiters poll because they cannot subscribe;
 //!   messages were missed; a server does not answer or cannot be connected to; a connection is lost; a
-//!   server may evict locks; the client may not [announce](Config::announce) itself.
+//!   server may evict locks; the client may not [announce](Config::announce) itself; a question to a
+//!   holder may not be read.
 //! - `info`: a connection is back; subscriptions are renewed after a gap; other servers serve the
 //!   locks; releases are repeated on a new master.
 //! - `debug`: connections have no name; announcements cannot be written or read; a script is sent

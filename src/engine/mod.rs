@@ -31,7 +31,7 @@ mod watchdog;
 mod whois;
 
 use std::{
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -87,6 +87,8 @@ pub(crate) struct Engine {
     batcher: Arc<Batcher>,
     announcer: Option<Arc<Announcer>>,
     whois: Whois,
+    /// Whether the log says that questions to holders cannot be read.
+    pub(crate) is_deaf: AtomicBool,
 }
 
 impl Engine {
@@ -139,6 +141,7 @@ impl Engine {
             batcher,
             announcer,
             whois,
+            is_deaf: AtomicBool::new(false),
         })
     }
 

@@ -9,7 +9,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::rights::{CURIOSITY, config, refused, set_user};
-use crate::stage::{LOCK, SHORT, Stage, assert_redis_error, connect, soon, why_not_held, within};
+use crate::stage::{
+    LOCK, SHORT, Stage, assert_redis_error, connect, gets_through, soon, why_not_held, within,
+};
+use crate::warnings::listen;
 
 /// The key of the questions, and their channel.
 const QUESTIONS: &str = "redisson_lock_asked:{order:42}";
@@ -248,6 +251,7 @@ async fn a_closed_client_and_a_server_that_is_away_are_errors_for_who_asks() {
     stage.proxy.blackhole(true);
     assert_redis_error(soon("to be told", client.lock(LOCK).ask_to_release()).await);
     stage.proxy.heal();
+    gets_through(&client).await;
     stage.redis().query::<()>(cmd("SET").arg("text").arg("x"));
     let wrong = client.lock("text").ask_to_release().await;
     assert!(matches!(wrong, Err(Error::WrongKind { .. })), "{wrong:?}");
@@ -300,4 +304,20 @@ async fn the_least_rights_are_enough_and_without_them_nobody_is_asked() {
     assert!(refused.iter().all(|what| CURIOSITY.contains(&&**what)), "{refused:?}");
     stage.redis().query::<()>(cmd("DEL").arg("redisson_lock_token:{order:fenced}"));
     stage.end([client, far]).await;
+}
+
+#[tokio::test]
+async fn a_missing_right_is_logged_once() {
+    let warnings = listen();
+    let stage = Stage::new().await;
+    set_user(&stage, &rights("rights (ACL)", "order:"));
+    let client = connect(config(&stage, "service", 0)).await;
+    for _ in 0..3 {
+        let guard = client.lock(LOCK).lock().await.unwrap();
+        assert!(timeout(Duration::from_millis(300), guard.asked_to_release()).await.is_err());
+        guard.unlock().await.unwrap();
+    }
+    warnings.eventually_has(&["questions", LOCK]).await;
+    assert_eq!(warnings.count("questions to the holder cannot be read"), 1);
+    stage.end([client]).await;
 }

@@ -3,7 +3,11 @@
 //! A message says that somebody was asked, and the server's key says who. The key is read after each
 //! subscription, so that nothing is missed before it, and now and then in any case.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{
+    future::pending,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::{
     task::AbortHandle,
@@ -78,7 +82,6 @@ async fn listen(target: &Target, lease: &Lease) {
     let questions = names::questions(target.name());
     let mut subscription = engine.subscriptions.subscribe(&questions);
     let mut backoff = Backoff::persistent();
-    let mut is_refused = false;
     loop {
         subscription.ready().await;
         subscription.arm();
@@ -91,8 +94,7 @@ async fn listen(target: &Target, lease: &Lease) {
                 sleep(backoff.next()).await;
                 continue;
             }
-            Err(error) if !is_refused => {
-                is_refused = true;
+            Err(error) if !engine.is_deaf.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(lock = target.name(), %error, "questions to the holder cannot be read");
             }
             Err(_) => {}
