@@ -17,17 +17,14 @@ use tokio::{
 use super::target::Target;
 use crate::{
     determinism::{select, watch},
-    engine::{Backoff, Lease},
+    engine::{ASK_AGAIN, Backoff, Lease},
     names,
     protocol::asking,
     wire::WireError,
 };
 
-/// How long a listener relies on messages. One may be lost in a cluster without sharded channels.
+/// How long a subscribed listener relies on messages. One may be lost in a cluster without sharded channels.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-
-/// The same while it is not subscribed.
-const POLL: Duration = Duration::from_secs(3);
 
 /// Server times are in whole ms.
 const ROUNDED: Duration = Duration::from_millis(1);
@@ -99,7 +96,7 @@ async fn listen(target: &Target, lease: &Lease) {
             }
             Err(_) => {}
         }
-        let pause = if subscription.is_confirmed() { LOOK_AGAIN } else { POLL };
+        let pause = if subscription.is_confirmed() { LOOK_AGAIN } else { ASK_AGAIN };
         let _ = timeout(pause, subscription.woken()).await;
     }
 }
