@@ -1,7 +1,6 @@
 //! [`Head`]: the first of the line, with the right to ask the server.
 //!
-//! It sleeps until a message, the end of the TTL, a hand-off or its deadline, and for 3 s at most: a
-//! message may have been lost.
+//! It sleeps until a message, the end of the TTL, a hand-off or its deadline, or for [`ASK_AGAIN`].
 
 use std::{
     future::poll_fn,
@@ -202,8 +201,8 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
     }
 
-    /// The server has said that another holder has the lock, and for how long if known; or, if it was
-    /// asked to swap a hold, that the hold is gone. Returns whether it was asked for the lock.
+    /// The server has said that another holder has the lock, and for how long if known. If it was asked
+    /// to swap a hold, it has said that the hold is gone. Returns whether it was asked for the lock.
     pub(crate) fn held(&mut self, ttl: Option<Duration>, waiter: &mut Waiter<'_>) -> bool {
         let of_the_lock = self.told_to_ask.is_some();
         waiter.held(ttl, of_the_lock);
