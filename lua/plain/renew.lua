@@ -1,29 +1,37 @@
--- Renew a batch of holds of plain locks.
+-- Renew a batch of n holds of plain locks.
 --
--- KEYS[i]     lock
--- ARGV[2i-1]  token of the hold on KEYS[i]
--- ARGV[2i]    lease, ms
+-- KEYS[i]      lock of the i-th
+-- ARGV[i]      its token
+-- ARGV[n + i]  its lease, ms. If there is only one, it is that of all
 --
--- Returns  one integer for each lock
+-- Returns  n: all are renewed
+--          otherwise one integer for each lock
 --          1: renewed
 --          0: the lock is free
 --          -1: another holder has the lock
 --
 -- Repeat   safe: the TTL never falls, and a hold that is gone stays gone
-local answers = {}
+local call, pcall = redis.call, redis.pcall
+-- Redis 7.0 and later, which have this number, also have PEXPIRE with GT
+local has_gt = redis.REDIS_VERSION_NUM
+local n = #KEYS
+local answers, renewed = {}, 0
 for i, key in ipairs(KEYS) do
-  local lease = ARGV[2 * i]
+  local lease = ARGV[n + i] or ARGV[n + 1]
   -- pcall: a key of another type must not stop the renewals of the others
-  local holder = redis.pcall('get', key)
-  if holder == ARGV[2 * i - 1] then
-    if redis.call('pttl', key) < tonumber(lease) then
-      redis.call('pexpire', key, lease)
+  local holder = pcall('get', key)
+  if holder == ARGV[i] then
+    -- GT does nothing to a key without TTL
+    if not (has_gt and call('pexpire', key, lease, 'gt') == 1)
+      and call('pttl', key) < tonumber(lease) then
+      call('pexpire', key, lease)
     end
     answers[i] = 1
+    renewed = renewed + 1
   elseif holder then
     answers[i] = -1
   else
     answers[i] = 0
   end
 end
-return answers
+return renewed == n and n or answers

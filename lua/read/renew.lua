@@ -3,10 +3,11 @@
 -- KEYS[i]      lock of the i-th
 -- KEYS[n + i]  its timeout key. In a slot that moves, for n = 1, it may come
 --              before ARGV[1] and not among the keys
--- ARGV[2i-1]   holder id
--- ARGV[2i]     lease, ms
+-- ARGV[i]      its holder id
+-- ARGV[n + i]  its lease, ms. If there is only one, it is that of all
 --
--- Returns  for each hold
+-- Returns  n: all are renewed
+--          otherwise for each hold
 --          1: renewed
 --          0: the lock is free
 --          -1: another holder has the lock
@@ -39,15 +40,16 @@ local function renew(lock, timeout, holder, lease)
   end
   return 1
 end
-local answers = {}
 local n = #KEYS / 2
+local answers, all = {}, true
 for i = 1, n do
   -- pcall: the error of one hold must not stop the renewals of the others
-  local done, answer = pcall(renew, KEYS[i], KEYS[n + i], ARGV[2 * i - 1], ARGV[2 * i])
+  local done, answer = pcall(renew, KEYS[i], KEYS[n + i], ARGV[i], ARGV[n + i] or ARGV[n + 1])
   if done then
     answers[i] = answer
   else
     answers[i] = type(answer) == 'table' and answer.err or tostring(answer)
   end
+  all = all and answers[i] == 1
 end
-return answers
+return all and n or answers

@@ -46,6 +46,10 @@ const LONGEST: u32 = 100;
 const DEEPEST: usize = 100;
 const TOO_DEEP: Refused = Refused::Borrowed("ERR reached lua stack limit");
 
+/// The version of Redis whose commands and options there are.
+const VERSION: &str = "7.0.0";
+const VERSION_NUMBER: u32 = 0x0007_0000;
+
 /// The name of every script, in the errors it raises.
 const CHUNK: &str = "@user_script";
 
@@ -222,6 +226,8 @@ fn redis(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
         _ => single(lua, "err", b"ERR wrong number or type of arguments"),
     });
     redis.raw_set("error_reply", error?)?;
+    redis.raw_set("REDIS_VERSION", VERSION)?;
+    redis.raw_set("REDIS_VERSION_NUM", VERSION_NUMBER)?;
     Ok(redis)
 }
 

@@ -17,25 +17,26 @@ use super::lease::Lease;
 #[derive(Debug)]
 pub(crate) struct RenewalSchedule {
     begun: Instant,
-    step: Duration,
+    /// In ns.
+    step: u64,
     /// By the number of the step in which they are due.
-    pages: BTreeMap<u128, Vec<Weak<Lease>>>,
+    pages: BTreeMap<u64, Vec<Weak<Lease>>>,
 }
 
 impl RenewalSchedule {
     pub(crate) fn new(step: Duration) -> Self {
-        Self { begun: Instant::now(), step, pages: BTreeMap::new() }
+        Self { begun: Instant::now(), step: nanos(step), pages: BTreeMap::new() }
     }
 
     /// Schedules a check within a step after `at`, not before it.
     pub(crate) fn add(&mut self, at: Instant, lease: &Arc<Lease>) {
-        let page = at.duration_since(self.begun).as_nanos().div_ceil(self.step.as_nanos());
+        let page = nanos(at.duration_since(self.begun)).div_ceil(self.step);
         self.pages.entry(page).or_default().push(Arc::downgrade(lease));
     }
 
     /// Removes and returns a hold whose check is due by `by`.
     pub(crate) fn take(&mut self, by: Instant) -> Option<Arc<Lease>> {
-        let last = by.duration_since(self.begun).as_nanos() / self.step.as_nanos();
+        let last = nanos(by.duration_since(self.begun)) / self.step;
         loop {
             let mut first = self.pages.first_entry().filter(|first| *first.key() <= last)?;
             let Some(lease) = first.get_mut().pop() else {
@@ -56,4 +57,9 @@ impl RenewalSchedule {
     pub(crate) fn len(&self) -> usize {
         self.pages.values().map(Vec::len).sum()
     }
+}
+
+/// In ns. More than 500 years count as endless.
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
 }

@@ -202,7 +202,8 @@ async fn renew(
         let turn = timeout_at(give_up, turns.acquire_many(batch.len() as u32)).await;
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
         // A hold whose holder was told of a loss meanwhile must not be renewed.
-        let held: Vec<_> = batch.iter().filter(|(hold, _)| hold.loss().is_none()).collect();
+        let now = Instant::now();
+        let held: Vec<_> = batch.iter().filter(|(hold, _)| hold.loss_at(now).is_none()).collect();
         let answers = ask(&transport, &held, give_up).await?;
         let mut refused = None;
         for ((hold, to), answer) in held.into_iter().zip(answers) {
@@ -255,16 +256,13 @@ async fn ask(
         transport.given_up(&first.renew.key);
         WireError::unanswered("no answer in time")
     })??;
-    let mut answers = protocol::renewed(reply)?;
+    let mut answers = protocol::renewed(reply, batch.len())?;
     if let ([Err(error)], [(hold, to)]) = (&answers[..], batch)
         && error.is_of_keys_apart()
         && let Some(calls) = protocol::renew_apart(hold.script, &hold.renew, to.as_millis() as u64)
     {
         let error = error.clone();
         answers = vec![ask_each(transport, calls, give_up).await.unwrap_or(Err(error))];
-    }
-    if answers.len() != batch.len() {
-        return Err(WireError::unreadable("renewals were answered in part"));
     }
     Ok(answers)
 }
@@ -276,7 +274,7 @@ async fn ask_each(
     give_up: Instant,
 ) -> Option<Result<Renewed, WireError>> {
     let held = timeout_at(give_up, transport.call(lock)).await.ok()?;
-    let held = held.and_then(protocol::renewed).ok()?.pop()?;
+    let held = held.and_then(|held| protocol::renewed(held, 1)).ok()?.pop()?;
     if !matches!(held, Ok(Renewed::Yes)) {
         return Some(held);
     }

@@ -29,13 +29,19 @@ pub(crate) fn renew<'a>(
         text.extend_from_slice(word);
         Arg::Bytes(text.split().freeze())
     };
-    let mut args = Vec::with_capacity(keys + 2 * holds.len());
+    let mut leases = holds.clone().map(|(_, lease)| lease);
+    let first = leases.next();
+    let alike = leases.all(|lease| Some(lease) == first);
+    let leases = if alike { holds.len().min(1) } else { holds.len() };
+    let mut args = Vec::with_capacity(keys + holds.len() + leases);
     args.extend(holds.clone().map(|(hold, _)| word(&hold.key)));
     if reads {
         let timeouts = holds.clone().map(|(hold, _)| read_write::timeout(&hold.key, &hold.id));
         args.extend(timeouts.map(Arg::Bytes));
     }
-    args.extend(holds.flat_map(|(hold, lease)| [word(hold.id.as_bytes()), Arg::from(lease)]));
+    args.extend(holds.clone().map(|(hold, _)| word(hold.id.as_bytes())));
+    // One lease, if it is that of all.
+    args.extend(holds.take(leases).map(|(_, lease)| Arg::from(lease)));
     Invocation { script, keys, args }
 }
 

@@ -113,11 +113,21 @@ pub(crate) enum Renewed {
     Taken,
 }
 
-/// Reads the reply to [`renew`](super::renewals::renew), hold by hold. One renewal may be refused
-/// while others succeed.
-pub(crate) fn renewed(reply: Reply) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
-    let Reply::Array(answers) = &reply else {
-        return Err(unexpected(&reply));
+/// Reads the reply to [`renew`](super::renewals::renew) of so many holds, hold by hold. One renewal
+/// may be refused while others succeed.
+pub(crate) fn renewed(
+    reply: Reply,
+    holds: usize,
+) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
+    let answers = match &reply {
+        Reply::Int(all) if usize::try_from(*all) == Ok(holds) => {
+            return Ok(std::iter::repeat_with(|| Ok(Renewed::Yes)).take(holds).collect());
+        }
+        Reply::Array(answers) if answers.len() == holds => answers,
+        Reply::Array(_) => {
+            return Err(WireError::unreadable("renewals were answered in part"));
+        }
+        _ => return Err(unexpected(&reply)),
     };
     answers
         .iter()

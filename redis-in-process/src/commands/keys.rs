@@ -37,11 +37,13 @@ pub(super) fn persist(data: &mut Data, args: &[Vec<u8>]) -> Answer {
 
 pub(super) fn pexpire(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, ms, options @ ..] = args else { unreachable!("its arity") };
-    if let Some(option) = options.first() {
+    if let Some(option) = options.iter().find(|option| !option.eq_ignore_ascii_case(b"gt")) {
         return Err(not_there(data, "PEXPIRE", option));
     }
     let expires = moment(data, "pexpire", integer(ms)?)?;
-    if !data.keys.exists(key) {
+    let Some(entry) = data.keys.entry(key) else { return Ok(false.into()) };
+    // With GT, what has no TTL counts as endless.
+    if !options.is_empty() && entry.expires.is_none_or(|now| expires.is_none_or(|new| new <= now)) {
         return Ok(false.into());
     }
     match expires {

@@ -63,6 +63,8 @@ const COMMANDS: &[&str] = &[
     "pttl key",
     "pexpire key ms",
     "pexpire key number",
+    "pexpire key ms gt",
+    "pexpire key number GT",
     "persist key",
     "keys pattern",
     "hset key field text",

@@ -34,7 +34,8 @@ ours! {
     "reentrant/release": "lock", "holder count channel publish";
     "reentrant/renew":
         "lock", "holder lease":
-        "lock other any", "holder lease holder lease holder lease";
+        "lock other any", "holder holder holder lease":
+        "lock other any", "holder holder holder lease lease lease";
     "fenced/acquire": "lock token", "holder lease not_after";
     "fenced/pass": "lock token", "holder lease not_after holder";
     "fenced/token": "token", "";
@@ -51,7 +52,8 @@ ours! {
     "read/renew":
         "lock timeout", "holder lease":
         "lock", "timeout holder lease":
-        "lock other timeout timeout", "holder lease holder lease";
+        "lock other timeout timeout", "holder holder lease":
+        "lock other timeout timeout", "holder holder lease lease";
     "read/renew_apart": "timeout", "lease";
     "write/acquire": "lock", "writer lease not_after";
     "write/force_unlock": "lock", "not_after channel publish";

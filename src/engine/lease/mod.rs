@@ -4,6 +4,7 @@
 mod caller;
 mod check;
 mod held;
+mod renewal;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ use crate::{
     error::Loss,
     observer::HoldEnd,
     owner::HoldId,
-    protocol::{Protocol, Renew, Renewed},
+    protocol::{Protocol, Renew},
     sometimes::sometimes,
     wire::Script,
 };
@@ -88,6 +89,22 @@ struct State {
     taken_over: Option<Instant>,
 }
 
+impl State {
+    /// See [`Lease::confirm`].
+    fn confirm(&mut self, sent: Instant, lease: Duration) {
+        let sent = if broken("trust-from-answer") { Instant::now() } else { sent };
+        self.trusted_until = self.trusted_until.max(sent + trust(lease));
+        self.confirmed = self.confirmed.max(sent);
+        self.leased_until = self.leased_until.max(sent + lease);
+    }
+
+    /// See [`Lease::asked`].
+    fn asked(&mut self, now: Instant, lease: Duration) {
+        self.longest = self.longest.max(lease);
+        self.asked = self.asked.max(now);
+    }
+}
+
 impl Lease {
     /// A hold whose request was sent at `sent` and was granted.
     pub(crate) fn new(
@@ -132,11 +149,7 @@ impl Lease {
 
     /// The server has granted or renewed the hold. The request was sent at `sent`.
     pub(crate) fn confirm(&self, sent: Instant, lease: Duration) {
-        let mut state = self.state();
-        let sent = if broken("trust-from-answer") { Instant::now() } else { sent };
-        state.trusted_until = state.trusted_until.max(sent + trust(lease));
-        state.confirmed = state.confirmed.max(sent);
-        state.leased_until = state.leased_until.max(sent + lease);
+        self.state().confirm(sent, lease);
     }
 
     /// Whether the server confirmed the hold lately. While renewals are answered, it does so every
@@ -149,11 +162,7 @@ impl Lease {
     /// The server is about to be asked to keep the key this long. With or without an answer, it may
     /// do so.
     pub(crate) fn asked(&self, now: Instant, lease: Duration) {
-        {
-            let mut state = self.state();
-            state.longest = state.longest.max(lease);
-            state.asked = state.asked.max(now);
-        }
+        self.state().asked(now, lease);
         if let Some(under) = &self.under {
             under.asked(now, lease);
         }
@@ -303,9 +312,12 @@ impl Lease {
         // Random, so that holds granted together are not renewed together for ever.
         state.due = now + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
         let left = whole_ms(state.leased_until.saturating_duration_since(now));
-        drop(state);
         let lease = if watched { left.max(watchdog) } else { left };
-        self.asked(now, lease);
+        state.asked(now, lease);
+        drop(state);
+        if let Some(under) = &self.under {
+            under.asked(now, lease);
+        }
         Check::Renew(lease)
     }
 
@@ -313,34 +325,5 @@ impl Lease {
     pub(crate) fn expired(&self) {
         sometimes!("lease: expired");
         self.lose(Loss::Expired);
-    }
-
-    /// The server's answer to a renewal that was sent at `sent`.
-    pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
-        match answer {
-            Renewed::Yes => {
-                let margin = self.turns.are_seen().then(|| self.trusted_for());
-                self.confirm(sent, lease);
-                self.turns.renewed(margin);
-            }
-            Renewed::Gone | Renewed::Taken if broken("deaf") => self.confirm(sent, lease),
-            Renewed::Gone => {
-                sometimes!("lease: gone");
-                self.lose(self.why_gone())
-            }
-            Renewed::Taken => {
-                sometimes!("lease: taken");
-                self.lose(Loss::Taken)
-            }
-        }
-        self.state().renewing = false;
-    }
-
-    /// A renewal was not answered: the hold is neither renewed nor lost. It has to be scheduled
-    /// again.
-    pub(crate) fn not_renewed(&self, watchdog: Duration) {
-        let mut state = self.state();
-        state.renewing = false;
-        state.due = Instant::now() + watchdog / 30;
     }
 }

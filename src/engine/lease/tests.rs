@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::{config::Config, observer::LockKind, owner::Identity};
+use crate::{config::Config, observer::LockKind, owner::Identity, protocol::Renewed};
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 

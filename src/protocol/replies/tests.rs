@@ -70,12 +70,21 @@ fn the_time_that_is_left_of_a_lock_may_have_no_end() {
 #[test]
 fn one_renewal_may_be_refused_among_others() {
     let reply = [1, 0, -1].map(Reply::Int).into_iter().chain([text("OOM command not allowed")]);
-    let answers = renewed(array(reply)).unwrap();
+    let answers = renewed(array(reply), 4).unwrap();
     let read: Vec<_> = answers[..3].iter().map(|answer| *answer.as_ref().unwrap()).collect();
     assert_eq!(read, [Renewed::Yes, Renewed::Gone, Renewed::Taken]);
     assert!(matches!(answers[3], Err(WireError::NotNow(_))), "{answers:?}");
-    assert!(is_unreadable(renewed(array([Reply::Int(2)]))));
-    assert!(is_unreadable(renewed(Reply::Int(1))));
+    assert!(is_unreadable(renewed(array([Reply::Int(2)]), 1)));
+    assert!(is_unreadable(renewed(array([Reply::Int(1)]), 2)));
+}
+
+#[test]
+fn one_number_says_that_all_holds_are_renewed() {
+    let answers = renewed(Reply::Int(2), 2).unwrap();
+    assert!(matches!(answers[..], [Ok(Renewed::Yes), Ok(Renewed::Yes)]), "{answers:?}");
+    for of_others in [3, 1, 0, -1] {
+        assert!(is_unreadable(renewed(Reply::Int(of_others), 2)));
+    }
 }
 
 #[test]

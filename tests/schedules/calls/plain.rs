@@ -9,7 +9,8 @@ examples! {
         a_plain_acquire_refuses_what_is_no_plain_lock;
     "plain/release": a_release_frees_a_plain_lock, a_release_of_a_plain_lock_tells_how_many_heard_it,
         a_strangers_release_leaves_a_plain_lock;
-    "plain/renew": renewals_of_plain_locks_answer_each_for_itself, a_renewal_of_a_plain_lock_never_lowers_the_ttl;
+    "plain/renew": renewals_of_plain_locks_answer_each_for_itself, a_renewal_of_a_plain_lock_never_lowers_the_ttl,
+        a_renewal_of_a_plain_lock_on_redis_6_2_never_lowers_the_ttl;
     "plain/force_unlock": a_plain_lock_is_forced, a_free_plain_lock_is_not_forced,
         a_late_force_leaves_a_plain_lock, a_force_refuses_what_is_no_plain_lock;
     "plain/inspect": a_plain_lock_is_inspected, a_foreign_token_is_shown_in_part;
@@ -87,20 +88,27 @@ fn renewals_of_plain_locks_answer_each_for_itself(scene: &mut Scene) {
         scene.command(&format!("pexpire {lock} 30"));
     }
     scene.command("hset d A 1");
-    let answers = scene.call("plain/renew", "d a b c", "A 40 A 50 B 60 C 70");
+    let answers = scene.call("plain/renew", "d a b c", "A A B C 40 50 60 70");
     assert_eq!(answers, "{-1, 1, 0, -1}");
     assert_eq!(scene.see("a"), "A for 50");
     assert_eq!(scene.see("b"), "none");
     assert_eq!(scene.see("c"), "A for 30");
     assert_eq!(scene.see("d"), "A=1");
+    assert_eq!(scene.call("plain/renew", "d a", "A A 60"), "{-1, 1}");
+    assert_eq!(scene.see("a"), "A for 60");
 }
 
 fn a_renewal_of_a_plain_lock_never_lowers_the_ttl(scene: &mut Scene) {
     scene.command("set lock A");
     for (lease, ttl) in [(40, 40), (39, 40), (41, 41)] {
-        assert_eq!(scene.call("plain/renew", "lock", &format!("A {lease}")), "{1}");
+        assert_eq!(scene.call("plain/renew", "lock", &format!("A {lease}")), "1");
         assert_eq!(scene.see("lock"), format!("A for {ttl}"));
     }
+}
+
+fn a_renewal_of_a_plain_lock_on_redis_6_2_never_lowers_the_ttl(scene: &mut Scene) {
+    scene.is_old();
+    a_renewal_of_a_plain_lock_never_lowers_the_ttl(scene);
 }
 
 fn a_plain_lock_is_forced(scene: &mut Scene) {

@@ -39,13 +39,27 @@ const MOVING: &str = "
     end
     ";
 
+/// Redis 6.2, whose PEXPIRE has no options.
+const REDIS_6_2: &str = "
+    local redis = setmetatable({REDIS_VERSION_NUM = false}, {__index = redis})
+    do
+        local call = redis.call
+        redis.call = function(command, ...)
+            if command == 'pexpire' and select('#', ...) > 2 then
+                error({err = 'ERR Wrong number of args calling Redis command from script'})
+            end
+            return call(command, ...)
+        end
+    end
+    ";
+
 /// A server, and a listener to all its channels, whom PUBLISH counts.
 pub(crate) struct Scene {
     server: Server,
     listener: Option<Subscriber>,
     replacement: Option<Replacement>,
-    /// What stands before a script while a slot moves.
-    moving: String,
+    /// What stands before a script: what is different on this server.
+    before: String,
 }
 
 /// The commands that a server refuses while a slot moves, because of a key that it does not have.
@@ -64,7 +78,7 @@ impl Scene {
         server.subscribe(listener, Channel::Pattern(b"*".to_vec()));
         let listener = Some(listener);
         let mut scene =
-            Self { server, listener, replacement: replacement.cloned(), moving: String::new() };
+            Self { server, listener, replacement: replacement.cloned(), before: String::new() };
         scene.at(0);
         scene
     }
@@ -81,14 +95,19 @@ impl Scene {
         let shipped = fs::read_to_string(file.with_extension("lua")).expect("a script");
         let replaced = self.replacement.as_ref().filter(|other| *other.shipped == *shipped);
         let text = replaced.map_or(&*shipped, |other| &other.text);
-        let sha = self.server.load(&format!("{}{text}", self.moving));
+        let sha = self.server.load(&format!("{}{text}", self.before));
         told(&self.server.eval_sha(&sha, &words(keys), &words(args)))
     }
 
     /// The slot moves from now on, and this key is on the other server.
     pub(crate) fn is_elsewhere(&mut self, key: &str, refuses: Refuses) {
         let least = if refuses == Refuses::Each { 1 } else { 2 };
-        self.moving = MOVING.replace("KEY", key).replace("LEAST", &least.to_string());
+        self.before = MOVING.replace("KEY", key).replace("LEAST", &least.to_string());
+    }
+
+    /// The server is one of Redis 6.2.
+    pub(crate) fn is_old(&mut self) {
+        self.before = REDIS_6_2.into();
     }
 
     /// Sends a command, and takes note of nothing.

@@ -201,7 +201,9 @@ impl Line {
             _ if is_late => None,
             (Verb::Acquire { .. }, answer) => Some(*answer == Value::Nil),
             (Verb::Reenter { .. }, Value::Int(answer)) => Some(*answer == 1),
-            (Verb::Renew { .. }, Value::Array(answers)) => Some(answers[..] == [Value::Int(1)]),
+            (Verb::Renew { .. }, answer @ (Value::Int(_) | Value::Array(_))) => {
+                Some(*answer == Value::Int(1))
+            }
             _ => None,
         };
         if said.is_some_and(|said| said != state.holders.contains_key(&call.id)) {

@@ -48,10 +48,8 @@ impl Fair {
                 claim.look_at(now + wait);
             }
             (Verb::Acquire { .. }, Value::Array(_)) => {}
-            (Verb::Renew { lease }, Value::Array(answers)) if claim.holds() => match answers[..] {
-                [Value::Int(1)] => self.trust(who, sent, lease),
-                _ => self.abandon(who, now),
-            },
+            (Verb::Renew { lease }, Value::Int(1)) if claim.holds() => self.trust(who, sent, lease),
+            (Verb::Renew { .. }, Value::Array(_)) if claim.holds() => self.abandon(who, now),
             _ if !current => {}
             (Verb::Reenter { count, lease, .. }, Value::Int(1)) => {
                 (claim.count, claim.operation) = (count, None);

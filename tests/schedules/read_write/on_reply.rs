@@ -36,12 +36,12 @@ impl ReadWrite {
                 claim.operation = None;
                 self.hold_from(seat, sent, lease, now);
             }
-            (Verb::Renew { lease }, Value::Array(answers)) if claim.holds() => match answers[..] {
-                // To uphold a lease is not to make it longer.
-                [Value::Int(1)] if !claim.own.watched => {}
-                [Value::Int(1)] => self.trust(seat, sent, lease, now),
-                _ => self.lost(seat, call, world),
-            },
+            // To uphold a lease is not to make it longer.
+            (Verb::Renew { .. }, Value::Int(1)) if claim.holds() && !claim.own.watched => {}
+            (Verb::Renew { lease }, Value::Int(1)) if claim.holds() => {
+                self.trust(seat, sent, lease, now)
+            }
+            (Verb::Renew { .. }, Value::Array(_)) if claim.holds() => self.lost(seat, call, world),
             _ if !current => {}
             (Verb::Acquire { .. }, _) => claim.operation = None,
             (Verb::Reenter { count, lease, .. }, Value::Int(1)) => {

@@ -186,10 +186,7 @@ impl Truth {
     fn check_lease(&self, call: &Call, answer: &Value, world: &mut World<'_>) {
         let lease = match (call.verb, answer) {
             (Verb::Acquire { lease, .. }, Value::Nil) => lease,
-            (Verb::Reenter { lease, .. }, Value::Int(1)) => lease,
-            (Verb::Renew { lease }, Value::Array(answers)) if answers[..] == [Value::Int(1)] => {
-                lease
-            }
+            (Verb::Reenter { lease, .. } | Verb::Renew { lease }, Value::Int(1)) => lease,
             _ => return,
         };
         let lasts = self.last.lasts.get(&call.id).copied().unwrap_or(0);
@@ -268,8 +265,8 @@ fn check_answer(call: &Call, answer: &Value, before: &Kept, after: &Kept, world:
         (Verb::Reenter { .. }, Value::Int(answer)) => {
             (*answer == 1) == after.holders.contains_key(&call.id)
         }
-        (Verb::Renew { .. }, Value::Array(answers)) => {
-            (answers[..] == [Value::Int(1)]) == after.holders.contains_key(&call.id)
+        (Verb::Renew { .. }, answer @ (Value::Int(_) | Value::Array(_))) => {
+            (*answer == Value::Int(1)) == after.holders.contains_key(&call.id)
         }
         _ => true,
     };

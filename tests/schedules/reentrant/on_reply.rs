@@ -37,10 +37,10 @@ impl Reentrant {
                 claim.operation = None;
                 self.hold_from(who, sent, lease, now);
             }
-            (Verb::Renew { lease }, Value::Array(answers)) if claim.holds() => match answers[..] {
-                [Value::Int(1)] => self.trust(who, sent, lease, now),
-                _ => self.lost(who, call, world),
-            },
+            (Verb::Renew { lease }, Value::Int(1)) if claim.holds() => {
+                self.trust(who, sent, lease, now)
+            }
+            (Verb::Renew { .. }, Value::Array(_)) if claim.holds() => self.lost(who, call, world),
             _ if !current => {}
             (Verb::Acquire { .. }, _) => claim.operation = None,
             (Verb::Reenter { count, lease, .. }, Value::Int(1)) => {

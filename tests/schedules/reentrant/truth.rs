@@ -120,7 +120,9 @@ fn check_answer(call: &Call, answer: &Value, holders: &HashSet<Id>, world: &mut 
         _ if call.is_late(world.now()) => return,
         (Verb::Acquire { .. } | Verb::Own(_), answer) => granted(answer),
         (Verb::Reenter { .. }, Value::Int(answer)) => *answer == 1,
-        (Verb::Renew { .. }, Value::Array(answers)) => answers[..] == [Value::Int(1)],
+        (Verb::Renew { .. }, answer @ (Value::Int(_) | Value::Array(_))) => {
+            *answer == Value::Int(1)
+        }
         _ => return,
     };
     if said != holders.contains(&call.taker()) {
