@@ -15,11 +15,10 @@ pub(crate) fn is_combinable(call: &Invocation) -> bool {
 
 /// Combines the calls into one. Its reply has one answer for each: see [`combined`].
 pub(crate) fn combine(calls: &[Invocation]) -> Invocation {
-    let mut args = Vec::with_capacity(1 + 5 * calls.len());
+    let mut args = Vec::with_capacity(1 + 4 * calls.len());
     args.extend(calls.iter().map(|call| call.args[0].clone()));
     args.push(Arg::Publish);
     for call in calls {
-        args.push(if std::ptr::eq(call.script, &ACQUIRE) { "acquire" } else { "release" }.into());
         args.extend_from_slice(&call.args[1..4]);
     }
     Invocation { script: &COMBINE, keys: calls.len(), args }

@@ -159,7 +159,7 @@ impl Network {
         for (i, arg) in call.args.iter().enumerate() {
             match arg {
                 Arg::Int(limit)
-                    if not_after == Some(i) || combined && (i - call.keys).is_multiple_of(4) =>
+                    if not_after == Some(i) || combined && (i - call.keys).is_multiple_of(3) =>
                 {
                     command.arg(if self.now() > *limit { 0 } else { i64::MAX / 1000 })
                 }

@@ -22,10 +22,10 @@ macro_rules! ours {
 ours! {
     "reentrant/acquire": "lock", "holder lease not_after";
     "reentrant/combine":
-        "lock", "publish acquire holder lease not_after":
-        "lock", "publish release holder count channel":
-        "lock other", "publish acquire holder lease not_after release holder count channel":
-        "other lock any", "publish acquire holder lease not_after acquire holder lease not_after release holder 0 channel";
+        "lock", "publish holder lease not_after":
+        "lock", "publish holder count channel":
+        "lock other", "publish holder lease not_after holder count channel":
+        "other lock any", "publish holder lease not_after holder lease not_after holder 0 channel";
     "reentrant/extend": "lock", "holder lease channel numsub";
     "reentrant/force_unlock": "lock", "not_after channel publish";
     "reentrant/inspect": "lock", "";
@@ -63,7 +63,9 @@ ours! {
     "plain/force_unlock": "any", "not_after channel publish";
     "plain/inspect": "any", "";
     "plain/release": "any", "holder channel publish";
-    "plain/renew": "any other lock", "holder lease holder lease holder lease";
+    "plain/renew":
+        "any other lock", "holder holder holder lease":
+        "any other lock", "holder holder holder lease lease lease";
     "fair/force_unlock": "lock queue deadlines", "not_after wait channel publish";
     "fair/inspect": "lock queue deadlines", "wait";
     "fair/release": "lock queue deadlines", "holder count wait channel publish";

@@ -55,7 +55,7 @@ fn acquisitions_and_releases_of_plain_locks_travel_together() {
     assert_eq!(may(LockKind::Write), [false; 3]);
     let [acquire, release, _] = calls(LockKind::Reentrant);
     let Invocation { keys, args, .. } = combine(&[acquire, release]);
-    assert_eq!((keys, args.len()), (2, 2 + 1 + 2 * 4));
+    assert_eq!((keys, args.len()), (2, 2 + 1 + 2 * 3));
 }
 
 #[test]

@@ -52,8 +52,7 @@ fn combined_acquires_answer_each_for_itself(scene: &mut Scene) {
     scene.command("hset b B 1");
     scene.command("hset c B 1");
     scene.command("pexpire c 30");
-    let args =
-        "publish acquire A 50 @1234 acquire A 60 @1234 acquire A 70 @1234 acquire A 80 @1233";
+    let args = "publish A 50 @1234 A 60 @1234 A 70 @1234 A 80 @1233";
     assert_eq!(scene.call("reentrant/combine", "a b c d", args), "{nil, -1, 30, {@1234}}");
     assert_eq!(scene.see("a"), "A=1 for 50");
     assert_eq!(scene.see("b"), "B=1");
@@ -65,7 +64,7 @@ fn combined_acquires_answer_each_for_itself(scene: &mut Scene) {
 fn a_combined_repeat_raises_the_ttl_alone(scene: &mut Scene) {
     scene.command("hset lock A 2");
     for (lease, ttl) in [(40, 40), (39, 40), (41, 41)] {
-        let args = format!("publish acquire A {lease} @0");
+        let args = format!("publish A {lease} @0");
         assert_eq!(scene.call("reentrant/combine", "lock", &args), "{nil}");
         assert_eq!(scene.see("lock"), format!("A=2 for {ttl}"));
     }
@@ -77,20 +76,20 @@ fn combined_releases_answer_each_for_itself(scene: &mut Scene) {
         scene.command(&format!("pexpire {lock} 30"));
     }
     scene.listen("cha");
-    let args = "publish release A 0 cha release A 2 chb release B 0 chc release A 0 chd";
+    let args = "publish A 0 cha A 2 chb B 0 chc A 0 chd";
     assert_eq!(scene.call("reentrant/combine", "a b c d", args), "{3, 1, 0, 0}");
     assert_eq!(scene.see("a"), "none");
     assert_eq!(scene.see("b"), "A=2 for 30");
     assert_eq!(scene.see("c"), "A=3 for 30");
     assert_eq!(scene.heard(), "cha 0");
-    assert_eq!(scene.call("reentrant/combine", "c", "publish release B 1 chc"), "{0}");
+    assert_eq!(scene.call("reentrant/combine", "c", "publish B 1 chc"), "{0}");
     assert_eq!(scene.see("c"), "A=3 for 30");
 }
 
 fn of_combined_calls_one_error_stops_no_other(scene: &mut Scene) {
     scene.command("set a text");
     scene.command("hset b B 1");
-    let args = "publish release A 0 cha release B 0 chb";
+    let args = "publish A 0 cha B 0 chb";
     let answer = scene.call("reentrant/combine", "a b", args);
     assert!(answer.starts_with("{'WRONGTYPE ") && answer.ends_with(", 2}"), "{answer}");
     assert_eq!(scene.see("a"), "text");
@@ -100,7 +99,7 @@ fn of_combined_calls_one_error_stops_no_other(scene: &mut Scene) {
 
 fn a_combined_call_may_mix_both(scene: &mut Scene) {
     scene.command("hset a A 1");
-    let args = "publish release A 0 cha acquire B 50 @9";
+    let args = "publish A 0 cha B 50 @9";
     assert_eq!(scene.call("reentrant/combine", "a a", args), "{2, nil}");
     assert_eq!(scene.see("a"), "B=1 for 50");
 }
