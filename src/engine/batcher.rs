@@ -81,8 +81,8 @@ impl Batcher {
         Self { transport, runtime, timeout, home, by_slot: DashMap::default() }
     }
 
-    /// Sends one copy of the call, by itself at the first poll, or in a batch.
-    pub(crate) fn call(&self, call: Invocation) -> Underway {
+    /// Sends one copy of the call at `now`: by itself at the first poll, or in a batch.
+    pub(crate) fn call(&self, call: Invocation, now: Instant) -> Underway {
         if !is_combinable(&call) {
             return Underway::Alone(self.transport.call(call), None);
         }
@@ -95,7 +95,7 @@ impl Batcher {
             return Underway::Alone(self.transport.call(call), Some(permit));
         }
         let (answer, answered) = oneshot::channel();
-        let by = Instant::now() + self.timeout;
+        let by = now + self.timeout;
         traffic.queued.push_back(Queued { call, by, answer });
         let begins = traffic.begins_task();
         drop(traffic);

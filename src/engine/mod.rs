@@ -146,20 +146,21 @@ impl Engine {
     }
 
     /// See [`Batcher::call`].
-    pub(crate) fn call(&self, call: Invocation) -> Underway {
-        self.batcher.call(call)
+    pub(crate) fn call(&self, call: Invocation, now: Instant) -> Underway {
+        self.batcher.call(call, now)
     }
 
-    /// Sends one copy of a call. This many replicas are to confirm it if `is_due` says so for its
+    /// Sends one copy of a call at `now`. This many replicas are to confirm it if `is_due` says so for its
     /// reply.
     pub(crate) fn call_confirmed(
         &self,
         call: Invocation,
+        now: Instant,
         replicas: Replicas,
         is_due: fn(&Reply) -> bool,
     ) -> Underway {
         match replicas {
-            Replicas::None => self.batcher.call(call),
+            Replicas::None => self.batcher.call(call, now),
             replicas => {
                 let timeout = self.settings.replica_timeout;
                 let confirm = Confirm { replicas, timeout, is_due };

@@ -161,7 +161,7 @@ async fn release(releases: &Releases, released: GivenBack) -> bool {
             }
             sleep(backoff.next()).await;
         }
-        let answer = releases.batcher.call(protocol.undo(&id)).await;
+        let answer = releases.batcher.call(protocol.undo(&id), Instant::now()).await;
         let error = match answer.and_then(protocol::released) {
             Ok(found) => {
                 sometimes!("releases: answered by another server");

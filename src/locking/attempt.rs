@@ -139,8 +139,11 @@ impl<'a> Attempt<'a> {
         let engine = &target.engine;
         let retry_until = |begun| self.request.bounds.retry_until(begun, &engine.settings);
         let mut copies = match since {
-            None => Copies::new(retry_until(Instant::now())),
-            Some(begun) => Copies::new(retry_until(*begun)).after_a_wait(),
+            None => {
+                let now = Instant::now();
+                Copies::new(now, retry_until(now))
+            }
+            Some(begun) => Copies::new(*begun, retry_until(*begun)).after_a_wait(),
         };
         loop {
             engine.check_open()?;
@@ -196,8 +199,8 @@ impl<'a> Attempt<'a> {
             }
             None => target.protocol.acquire(&self.id, terms, &wish),
         };
-        let reply =
-            engine.call_confirmed(call, self.request.replicas, AcquireReply::is_to_be_confirmed);
+        let (replicas, is_due) = (self.request.replicas, AcquireReply::is_to_be_confirmed);
+        let reply = engine.call_confirmed(call, sent, replicas, is_due);
         let stood = self.stands;
         self.stands |= wish.stand;
         self.state = State::InFlight(Copy { reply, not_after, stood });

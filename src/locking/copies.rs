@@ -22,10 +22,9 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// For a call that begins now.
-    pub(crate) fn new(retry_until: Instant) -> Self {
-        let (sent, backoff) = (Instant::now(), Backoff::new());
-        Self { sent, retry_until, is_prompt: true, backoff, failed: None }
+    /// For a call that begins at `now`.
+    pub(crate) fn new(now: Instant, retry_until: Instant) -> Self {
+        Self { sent: now, retry_until, is_prompt: true, backoff: Backoff::new(), failed: None }
     }
 
     /// For the same call, which has waited for something else.

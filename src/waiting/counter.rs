@@ -129,13 +129,13 @@ impl<P: Countable> Counter<P> {
     ) -> Result<(T, bool), WireError> {
         let engine = &self.engine;
         let now = Instant::now();
-        let mut copies =
-            Copies::new((now + engine.settings.retry_timeout).min(self.repeatable_until(now)));
+        let retry_until = (now + engine.settings.retry_timeout).min(self.repeatable_until(now));
+        let mut copies = Copies::new(now, retry_until);
         let mut unclear = false;
         loop {
             let sent = copies.sent();
             let (copy, settled) = self.copy(id, sent, &call);
-            let answer = copies.send(|| engine.call(copy)).await.and_then(read);
+            let answer = copies.send(|| engine.call(copy, sent)).await.and_then(read);
             match answer.and_then(|answer| self.in_time(answer)) {
                 Ok(answer) => {
                     if !unclear {
@@ -218,8 +218,9 @@ impl<P: Countable> Counter<P> {
         let give_up = self.repeatable_until(begun);
         let mut backoff = Backoff::persistent();
         while !engine.is_closed() {
-            let (copy, settled) = self.copy(id, Instant::now(), &call);
-            let answer = engine.call(copy).await.and_then(read);
+            let sent = Instant::now();
+            let (copy, settled) = self.copy(id, sent, &call);
+            let answer = engine.call(copy, sent).await.and_then(read);
             let Err(error) = answer.and_then(|answer| self.in_time(answer)) else { return };
             self.keep_settled(settled);
             if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {

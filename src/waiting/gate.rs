@@ -57,7 +57,8 @@ async fn wait_for_a_message(gate: &Gate, bounds: Bounds) -> Result<bool, Error> 
 /// Asks whether the latch is open. Without an answer it asks again, as long as the bounds allow.
 async fn is_open(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
     let engine = &gate.engine;
-    let mut copies = Copies::new(bounds.retry_until(Instant::now(), &engine.settings));
+    let now = Instant::now();
+    let mut copies = Copies::new(now, bounds.retry_until(now, &engine.settings));
     loop {
         engine.check_open()?;
         let answer = copies.send(|| engine.transport.call(gate.protocol.read())).await;

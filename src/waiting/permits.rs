@@ -201,7 +201,7 @@ impl Attempt {
         let engine = &pool.engine;
         let now = Instant::now();
         let retry_until = bounds.retry_until(now, &engine.settings);
-        let mut copies = Copies::new(retry_until.min(pool.repeatable_until(now)));
+        let mut copies = Copies::new(now, retry_until.min(pool.repeatable_until(now)));
         loop {
             engine.check_open()?;
             let sent = copies.sent();
@@ -233,7 +233,7 @@ impl Attempt {
         };
         let (call, settled) = pool.copy(&self.id, sent, call);
         let replicas = pool.engine.settings.replicas;
-        let reply = pool.engine.call_confirmed(call, replicas, Taken::is_to_be_confirmed);
+        let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::is_to_be_confirmed);
         self.unclear |= matches!(self.state, State::InFlight(_));
         self.state = State::InFlight(reply);
         let State::InFlight(reply) = &mut self.state else { unreachable!("just set") };

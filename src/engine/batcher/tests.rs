@@ -40,10 +40,10 @@ async fn calls_that_do_not_meet_are_sent_by_themselves_at_once() {
     let transport = Arc::new(Scripted::new((0..3).map(|_| granted())));
     let batcher = batcher(&transport);
     for _ in 0..2 {
-        assert!(matches!(batcher.call(call()).await, Ok(Reply::Nil)));
+        assert!(matches!(batcher.call(call(), Instant::now()).await, Ok(Reply::Nil)));
     }
-    drop(batcher.call(call()));
-    let _next = batcher.call(call());
+    drop(batcher.call(call(), Instant::now()));
+    let _next = batcher.call(call(), Instant::now());
     assert_eq!(sent(&transport), [(None, 1); 4], "none was queued");
 }
 
@@ -52,9 +52,9 @@ async fn calls_that_meet_another_are_sent_together_with_the_bound_of_the_first()
     let transport = Arc::new(Scripted::default());
     let batcher = batcher(&transport);
     let begun = Instant::now();
-    let _under_way: Vec<_> = (0..4).map(|_| batcher.call(call())).collect();
+    let _under_way: Vec<_> = (0..4).map(|_| batcher.call(call(), Instant::now())).collect();
     sleep(ms(1)).await;
-    let _later = batcher.call(call());
+    let _later = batcher.call(call(), Instant::now());
     sleep(ms(1)).await;
     let by = Some(begun + TIMEOUT);
     assert_eq!(sent(&transport)[..2], [(None, 1), (by, 3)]);
@@ -64,16 +64,16 @@ async fn calls_that_meet_another_are_sent_together_with_the_bound_of_the_first()
 async fn two_batches_are_under_way_and_a_third_only_when_they_take_long() {
     let transport = Arc::new(Scripted::default());
     let batcher = batcher(&transport);
-    let mut under_way = vec![batcher.call(call())];
+    let mut under_way = vec![batcher.call(call(), Instant::now())];
     for _ in 0..4 {
-        under_way.push(batcher.call(call()));
+        under_way.push(batcher.call(call(), Instant::now()));
         tokio::task::yield_now().await;
     }
     sleep(ms(1)).await;
     assert_eq!(sent(&transport).len(), 3, "one by itself and two batches");
     sleep(2 * GROW_FOR).await;
     assert_eq!(sent(&transport).iter().map(|(_, calls)| calls).sum::<usize>(), 5);
-    under_way.push(batcher.call(call()));
+    under_way.push(batcher.call(call(), Instant::now()));
     sleep(ms(1)).await;
     assert_eq!(sent(&transport).iter().map(|(_, calls)| calls).sum::<usize>(), 6);
 }
@@ -83,12 +83,13 @@ async fn a_batch_is_bounded_and_each_call_has_its_own_answer() {
     let both = Reply::Array(vec![Reply::Nil, Reply::Int(70)]);
     let transport = Arc::new(Scripted::default());
     let batcher = batcher(&transport);
-    let first = batcher.call(call());
+    let first = batcher.call(call(), Instant::now());
     transport.replies.lock().unwrap().push_back(Ok(both));
-    let two = [batcher.call(call()), batcher.call(call())];
+    let two = [batcher.call(call(), Instant::now()), batcher.call(call(), Instant::now())];
     let [one, other] = two.map(|under_way| async move { under_way.await.unwrap() });
     assert_eq!((one.await, other.await), (Reply::Nil, Reply::Int(70)));
-    let _many: Vec<_> = (0..LARGEST_BATCH + 1).map(|_| batcher.call(call())).collect();
+    let _many: Vec<_> =
+        (0..LARGEST_BATCH + 1).map(|_| batcher.call(call(), Instant::now())).collect();
     sleep(ms(1)).await;
     let calls: Vec<_> = sent(&transport).into_iter().map(|(_, calls)| calls).collect();
     assert_eq!(calls, [1, 2, LARGEST_BATCH, 1]);
@@ -101,15 +102,15 @@ fn what_the_queue_of_a_runtime_that_ends_holds_is_answered() {
     let (there, here) = (new(), new());
     let transport = Arc::new(Scripted::default());
     let batcher = there.block_on(async { batcher(&transport) });
-    let first = batcher.call(call());
+    let first = batcher.call(call(), Instant::now());
     let queue_one = || {
-        let under_way = batcher.call(call());
+        let under_way = batcher.call(call(), Instant::now());
         there.block_on(tokio::task::yield_now());
         under_way
     };
     let queued: Vec<_> = (0..4).map(|_| queue_one()).collect();
     drop(there);
-    let later = batcher.call(call());
+    let later = batcher.call(call(), Instant::now());
     here.block_on(async {
         for under_way in queued.into_iter().chain([later]) {
             let answer = timeout(Duration::from_secs(10), under_way).await;

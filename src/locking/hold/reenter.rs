@@ -76,7 +76,7 @@ impl Hold {
         &self,
         retry_until: Instant,
     ) -> Result<(MutexGuard<'_, u32>, Copies), Error> {
-        self.counting(Copies::new(retry_until)).await.ok_or_else(Error::timed_out)
+        self.counting(Copies::new(Instant::now(), retry_until)).await.ok_or_else(Error::timed_out)
     }
 
     /// Raises the count. Returns when the granted request was sent.
@@ -100,7 +100,8 @@ impl Hold {
             };
             let call = self.target.protocol.reenter(self.id(), terms, to);
             let mut acknowledged = None;
-            let send = || engine.call_confirmed(call, replicas, Reentry::is_to_be_confirmed);
+            let is_due = Reentry::is_to_be_confirmed;
+            let send = || engine.call_confirmed(call, sent, replicas, is_due);
             let answer = copies.send(send).await.and_then(|reply| {
                 let (reply, by) = reply.split();
                 acknowledged = by;

@@ -48,8 +48,11 @@ impl Hold {
     ) -> Option<Released> {
         let give_up = self.target.engine.settings.retry_timeout.min(self.lease.outlives());
         let copies = match since {
-            None => Copies::new(Instant::now() + give_up),
-            Some(since) => Copies::new(since + give_up).after_a_wait(),
+            None => {
+                let now = Instant::now();
+                Copies::new(now, now + give_up)
+            }
+            Some(since) => Copies::new(since, since + give_up).after_a_wait(),
         };
         let (mut count, mut copies) = self.counting(copies).await?;
         let to = count.saturating_sub(1);
@@ -130,7 +133,7 @@ impl Hold {
     async fn send_release(&self, to: u32, sent: Instant) -> Result<Option<u64>, WireError> {
         let (target, engine) = (&self.target, &self.target.engine);
         let place = if to == 0 { engine.serves(&*target.protocol) } else { None };
-        let answer = engine.call(target.protocol.release(self.id(), to)).await;
+        let answer = engine.call(target.protocol.release(self.id(), to), sent).await;
         let answer = answer.and_then(protocol::released);
         if answer.is_ok() {
             target.released(place, self.id(), || self.lease.outlived_at(sent));
