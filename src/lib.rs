@@ -76,6 +76,8 @@
 //! [`MultiLock::majority`] (RedLock) acquires one name on most of several independent servers. See
 //! [what a majority gives](MultiLock#what-a-majority-gives-and-what-not).
 //!
+//! [`Client::segmented`] spreads one name over several locks: see [`SegmentedLock`].
+//!
 //! ### What a crash costs the other callers
 //! - **All locks but fair and read/write locks**: the rest of the holder's lease.
 //! - **Fair locks**: the rest of the holder's lease. The dead waiters of one process cost
@@ -146,6 +148,7 @@
 //! | run work that may fail, tell errors apart | [`LockGuard::run`], [`RedisError::kind`] | `work.rs` |
 //! | shut down cleanly | [`Client::close`] | `shutdown.rs` |
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
+//! | sell one stock by many holders at once | [`SegmentedLock`](SegmentedLock#examples) | `flash_sale/`, by `cargo run -p flash_sale -- --segments 4` |
 //! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
 //! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
 //! | limit how many work at a time | [`Semaphore`](Semaphore#examples) | |
@@ -305,6 +308,7 @@ mod read_write;
 mod redis_error;
 mod run;
 mod runtime;
+mod segmented;
 mod semaphore;
 #[cfg(feature = "_servers")]
 #[doc(hidden)]
@@ -344,6 +348,7 @@ pub use crate::{
     read_write::ReadWriteLock,
     redis_error::{RedisError, RedisErrorKind},
     run::{Guard, RunError},
+    segmented::{AnyAcquire, AnySegment, AnyTryAcquire, SegmentGuard, SegmentedLock},
     semaphore::{AcquirePermits, Semaphore, TryAcquirePermits},
     wire::Tls,
 };

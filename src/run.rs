@@ -7,8 +7,8 @@ use crate::{
     error::{Error, Loss},
 };
 
-/// What all guards can do: [`LockGuard`](crate::LockGuard), [`FencedGuard`](crate::FencedGuard) and
-/// [`MultiGuard`](crate::MultiGuard). For code that takes guards of any kind. Sealed.
+/// What all guards can do: [`LockGuard`](crate::LockGuard), [`FencedGuard`](crate::FencedGuard),
+/// [`SegmentGuard`](crate::SegmentGuard) and [`MultiGuard`](crate::MultiGuard). For code that takes guards of any kind. Sealed.
 ///
 /// The guards have methods of the same names, so the trait need not be imported to call them.
 ///

@@ -8,6 +8,7 @@ use crate::{
         latch::CountDownLatch,
         lock::{FencedLock, Lock},
         read_write::ReadWriteLock,
+        segmented::SegmentedLock,
         semaphore::Semaphore,
     },
     config::Config,
@@ -112,6 +113,13 @@ impl Client {
     /// [`Client::spin_lock`](crate::Client::spin_lock).
     pub fn spin_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
         self.made(self.background.client.spin_lock_with(name, backoff))
+    }
+
+    /// Returns one name as this many locks. Does no I/O. See
+    /// [`Client::segmented`](crate::Client::segmented).
+    pub fn segmented(&self, name: impl AsRef<str>, segments: usize) -> SegmentedLock {
+        let lock = self.background.client.segmented(name, segments);
+        SegmentedLock::new(lock, self.background.clone())
     }
 
     /// Returns the semaphore of this name. See

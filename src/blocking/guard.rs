@@ -189,6 +189,11 @@ pub(super) async fn asked(guard: &impl run::Guard) -> bool {
     }
 }
 
+/// The guard of the calling thread over one of the async API.
+pub(super) fn over<G: Guard>(guard: G::Async, background: &Arc<Background>) -> G {
+    G::new(guard, background)
+}
+
 /// Runs the work if there is no loss before it, and returns its result if there is none after it.
 pub(super) fn while_held<T>(
     loss: impl Fn() -> Option<Loss>,

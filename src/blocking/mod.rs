@@ -81,6 +81,7 @@ mod lock;
 mod multi;
 mod park;
 mod read_write;
+mod segmented;
 mod semaphore;
 
 pub use self::{
@@ -91,5 +92,6 @@ pub use self::{
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     read_write::ReadWriteLock,
+    segmented::{AnyAcquire, AnySegment, AnyTryAcquire, SegmentGuard, SegmentedLock},
     semaphore::{AcquirePermits, Permit, Semaphore, TryAcquirePermits},
 };

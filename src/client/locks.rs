@@ -10,6 +10,7 @@ use crate::{
     observer::LockKind,
     options::SpinBackoff,
     read_write::ReadWriteLock,
+    segmented::SegmentedLock,
 };
 
 /// The pauses of a waiter on a plain lock.
@@ -143,6 +144,29 @@ impl Client {
     /// Returns the plain lock of this name, with other pauses. See [`plain_lock`](Client::plain_lock).
     pub fn plain_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
         Lock::new(self.state(LockKind::Plain, name)).with_backoff(backoff)
+    }
+
+    /// Returns one name as this many locks: from 1 to 1024. Does no I/O.
+    ///
+    /// Use it where many callers want the same lock at the same time, and what it protects can be
+    /// divided. Segment `i` is the [`lock`](Client::lock) `name:i`.
+    ///
+    /// A name or a number that cannot be used is reported by the first call that would send a
+    /// request, as [`Error::Invalid`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn f(client: redisson_lock::Client) -> Result<(), redisson_lock::Error> {
+    /// let stock = client.segmented("stock:42", 16);
+    /// let guard = stock.any().lock().await?; // any segment that is free
+    /// println!("sell from stock:42:{}:left", guard.segment());
+    /// guard.unlock().await?;
+    /// let guard = stock.of("user:7").lock().await?; // always the same segment
+    /// # drop(guard); Ok(())
+    /// # }
+    /// ```
+    pub fn segmented(&self, name: impl AsRef<str>, segments: usize) -> SegmentedLock {
+        SegmentedLock::new(name.as_ref(), segments, |name| self.lock(name))
     }
 
     fn state(&self, kind: LockKind, name: impl AsRef<str>) -> Result<Arc<LockState>, Error> {

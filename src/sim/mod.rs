@@ -18,6 +18,7 @@ mod network;
 mod passing;
 mod renewals;
 mod seeded;
+mod segmented;
 mod unpolled;
 mod unpolled_moments;
 mod unpolled_owners;

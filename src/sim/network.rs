@@ -42,7 +42,7 @@ struct State {
 }
 
 /// What happens to the next call of a script.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// It never gets there.
     LoseRequest,

@@ -67,6 +67,7 @@ const LAYERS: &[&[&str]] = &[
     &["acquire"],
     &["lock", "semaphore", "latch"],
     &["read_write", "multi"],
+    &["segmented"],
     &["client"],
     &["servers", "metrics"],
     &["blocking/park"],

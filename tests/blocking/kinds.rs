@@ -209,3 +209,46 @@ fn what_cannot_be_meant_is_refused() {
     assert_invalid(MultiLock::all([client.lock("a"), client.lock("a")]).lock().run());
     stage.end([client]);
 }
+
+#[test]
+fn any_segment_is_acquired_by_its_thread_and_empty_ones_are_passed_over() {
+    let stage = Stage::new();
+    let client = stage.client();
+    let stock = client.segmented("stock", 3);
+    assert_eq!((stock.count(), stock.iter().count()), (3, 3));
+    let guard = stock.any().starting_at(1).lock().note("a sale").run().unwrap();
+    assert_eq!(guard.segment(), 1);
+    assert!(stage.redis.exists("stock:1"));
+    // The thread is the owner.
+    let again = stock.any().lock().lease(LEASE).run().unwrap();
+    assert_eq!((again.segment(), again.hold_count()), (1, 2));
+    again.into_guard().unlock().unwrap();
+
+    let other = stock.clone();
+    let segments = thread::spawn(move || {
+        assert!(other.all().try_lock().run().unwrap().is_none());
+        assert!(other.segment(1).try_lock().run().unwrap().is_none());
+        let mut any = other.any();
+        let mut segments = Vec::new();
+        while let Some(guard) = any.try_lock().wait(Duration::from_millis(50)).run().unwrap() {
+            segments.push(guard.segment());
+            any = any.except([guard.segment()]);
+            guard.unlock().unwrap();
+        }
+        assert!(!any.is_empty() && any.except([1]).is_empty());
+        segments.sort_unstable();
+        segments
+    });
+    assert_eq!(segments.join().unwrap(), [0, 2]);
+    guard.unlock().unwrap();
+    let key = "user:7";
+    let index = stock.index_of(key);
+    let one = stock.of(key).lock().run().unwrap();
+    assert!(stage.redis.exists(&format!("stock:{index}")));
+    one.unlock().unwrap();
+    stock.all().lock().run().unwrap().unlock().unwrap();
+    let unusable = client.segmented("stock", 0);
+    assert!(matches!(unusable.any().lock().run(), Err(Error::Invalid(_))));
+    assert!(matches!(unusable.all().lock().run(), Err(Error::Invalid(_))));
+    stage.end([client]);
+}
