@@ -7,6 +7,12 @@
 //! cargo run --package flash_sale             # with --release: faster, after a longer build
 //! REDIS_URL=redis://host:6379 make demo      # on a server that runs already
 //! ```
+//!
+//! It also compares one lock with segments, each of which has its part of the stock:
+//!
+//! ```text
+//! cargo run --release --package flash_sale -- --segments 1,4,16 [--work-ms 2] [--stock 5000]
+//! ```
 
 use std::{
     env,
@@ -22,19 +28,20 @@ use harness::{
     Lang, Peer, PeerArgs, PeerError, RedisServer, epoch_micros,
     redis::{self, cmd},
 };
-use redisson_lock::{Client, Config, Lock};
+use redisson_lock::{AnySegment, Client, Config, Lock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
     task::{JoinSet, block_in_place},
-    time::{MissedTickBehavior, interval, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 const PROCESSES: usize = 4;
 /// In each process.
 const TASKS: usize = 4;
+/// If no other number is asked for.
 const STOCK: u64 = 25_000;
 /// No run takes that long.
 const RUN_LIMIT: Duration = Duration::from_secs(180);
@@ -44,14 +51,48 @@ type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 #[tokio::main]
 async fn main() -> ExitCode {
     let done = match env::args().nth(1).as_deref() {
-        None => demo().await,
         Some("seller") => sell().await.map(|()| ExitCode::SUCCESS),
-        Some(_) => Err("usage: flash_sale".into()),
+        _ => match Plan::of(env::args().skip(1)) {
+            Some(plan) => demo(plan).await,
+            None => {
+                Err("usage: flash_sale [--segments 1,4,16] [--work-ms MS] [--stock ITEMS]".into())
+            }
+        },
     };
     done.unwrap_or_else(|error| {
         eprintln!("flash_sale: {error}");
         ExitCode::FAILURE
     })
+}
+
+/// What is asked for on the command line.
+#[derive(Clone, Debug)]
+struct Plan {
+    /// Runs with so many segments, beside a run with one lock. None: the demo.
+    segments: Vec<usize>,
+    /// How long each sale takes beside its GET and SET.
+    work: Duration,
+    stock: u64,
+}
+
+impl Plan {
+    fn of(mut args: impl Iterator<Item = String>) -> Option<Self> {
+        let mut plan = Self { segments: Vec::new(), work: Duration::ZERO, stock: STOCK };
+        while let Some(option) = args.next() {
+            let value = args.next()?;
+            match option.as_str() {
+                "--segments" => {
+                    let numbers = value.split(',').map(|number| number.parse().ok());
+                    plan.segments = numbers.collect::<Option<_>>()?;
+                }
+                "--work-ms" => plan.work = Duration::from_millis(value.parse().ok()?),
+                "--stock" => plan.stock = value.parse().ok()?,
+                _ => return None,
+            }
+        }
+        let fits = |&n: &usize| (1..=1024).contains(&n) && n as u64 <= plan.stock;
+        (plan.stock > 0 && plan.segments.iter().all(fits)).then_some(plan)
+    }
 }
 
 // ---- The sellers ----------------------------------------------------------------------------------------------------
@@ -60,61 +101,129 @@ async fn main() -> ExitCode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Job {
     url: String,
-    sold_key: String,
+    stock: Stock,
     /// The name of the lock, if there is one.
     lock: Option<String>,
+    work: Duration,
+    /// The number of this process.
+    process: usize,
+}
+
+/// What is for sale, and where it is counted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Stock {
+    key: String,
+    items: u64,
+    /// None: it is not divided.
+    segments: Option<usize>,
+}
+
+impl Stock {
+    fn parts(&self) -> usize {
+        self.segments.unwrap_or(1)
+    }
+
+    /// The key that counts the sales of this segment.
+    fn key_of(&self, segment: usize) -> String {
+        match self.segments {
+            Some(_) => format!("{}:{segment}", self.key),
+            None => self.key.clone(),
+        }
+    }
+
+    /// How many items there are in this segment.
+    fn items_of(&self, segment: usize) -> u64 {
+        let parts = self.parts() as u64;
+        self.items / parts + u64::from((segment as u64) < self.items % parts)
+    }
+}
+
+/// The lock of a seller, if there is one.
+enum SellersLock {
+    None,
+    One(Lock),
+    Any(AnySegment),
 }
 
 /// One sale, and when its seller had the lock (microseconds since 1970).
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Sale {
+    segment: usize,
+    /// In its segment.
     number: u64,
     acquired: u64,
     released: u64,
 }
 
 /// Sells until nothing is left.
-async fn sell_out(mut shop: Shop, lock: Option<Lock>) -> Result<Vec<Sale>> {
+async fn sell_out(mut shop: Shop, lock: SellersLock, work: Duration) -> Result<Vec<Sale>> {
     let mut sales = Vec::new();
-    loop {
-        let guard = match &lock {
-            Some(lock) => Some(lock.lock().await?),
-            None => None,
-        };
-        let acquired = epoch_micros();
-        let sold = block_in_place(|| shop.sell_one())?;
-        let released = epoch_micros();
-        if let Some(guard) = guard {
+    match lock {
+        SellersLock::None => while shop.sell(0, work, &mut sales).await?.is_some() {},
+        SellersLock::One(lock) => loop {
+            let guard = lock.lock().await?;
+            let sold = shop.sell(0, work, &mut sales).await?;
             guard.unlock().await?;
-        }
-        match sold {
-            Some(number) => sales.push(Sale { number, acquired, released }),
-            None => return Ok(sales),
+            if sold.is_none() {
+                break;
+            }
+        },
+        SellersLock::Any(mut any) => {
+            while !any.is_empty() {
+                let guard = any.lock().await?;
+                if shop.sell(guard.segment(), work, &mut sales).await?.is_none() {
+                    any = any.except([guard.segment()]); // sold out
+                }
+                guard.unlock().await?;
+            }
         }
     }
+    Ok(sales)
 }
 
 struct Shop {
     redis: redis::Connection,
-    sold_key: String,
+    stock: Stock,
 }
 
 impl Shop {
-    /// Sells one item, and returns its number. `None`: nothing is left. Wrong when two sellers do
-    /// it at the same time.
-    fn sell_one(&mut self) -> Result<Option<u64>> {
-        let sold = self.sold()?;
-        if sold >= STOCK {
+    /// Sells one item of a segment, and notes the sale. `None`: nothing is left there.
+    async fn sell(
+        &mut self,
+        segment: usize,
+        work: Duration,
+        sales: &mut Vec<Sale>,
+    ) -> Result<Option<()>> {
+        let acquired = epoch_micros();
+        let sold = block_in_place(|| self.sell_one(segment))?;
+        if sold.is_some() && !work.is_zero() {
+            sleep(work).await;
+        }
+        let released = epoch_micros();
+        sales.extend(sold.map(|number| Sale { segment, number, acquired, released }));
+        Ok(sold.map(|_| ()))
+    }
+
+    /// Sells one item of a segment, and returns its number. Wrong when two sellers do it at the same
+    /// time.
+    fn sell_one(&mut self, segment: usize) -> Result<Option<u64>> {
+        let sold = self.sold_of(segment)?;
+        if sold >= self.stock.items_of(segment) {
             return Ok(None);
         }
         let number = sold + 1;
-        cmd("SET").arg(&self.sold_key).arg(number).exec(&mut self.redis)?;
+        cmd("SET").arg(self.stock.key_of(segment)).arg(number).exec(&mut self.redis)?;
         Ok(Some(number))
     }
 
-    fn sold(&mut self) -> Result<u64> {
-        let sold: Option<u64> = cmd("GET").arg(&self.sold_key).query(&mut self.redis)?;
+    fn sold_of(&mut self, segment: usize) -> Result<u64> {
+        let sold: Option<u64> =
+            cmd("GET").arg(self.stock.key_of(segment)).query(&mut self.redis)?;
         Ok(sold.unwrap_or(0))
+    }
+
+    fn sold(&mut self) -> Result<u64> {
+        (0..self.stock.parts()).map(|segment| self.sold_of(segment)).sum()
     }
 }
 
@@ -125,7 +234,7 @@ async fn sell() -> Result<()> {
     let client = Client::connect(Config::from_url(&job.url)?).await?;
     let server = redis::Client::open(job.url)?;
     let shops = (0..TASKS)
-        .map(|_| Ok(Shop { redis: server.get_connection()?, sold_key: job.sold_key.clone() }))
+        .map(|_| Ok(Shop { redis: server.get_connection()?, stock: job.stock.clone() }))
         .collect::<Result<Vec<_>>>()?;
     println!("ready");
 
@@ -136,9 +245,18 @@ async fn sell() -> Result<()> {
         exit(1);
     });
     let mut tasks = JoinSet::new();
-    for shop in shops {
-        let lock = job.lock.as_ref().map(|name| client.lock(name));
-        tasks.spawn(sell_out(shop, lock));
+    for (task, shop) in shops.into_iter().enumerate() {
+        let lock = match (&job.lock, job.stock.segments) {
+            (None, _) => SellersLock::None,
+            (Some(name), None) => SellersLock::One(client.lock(name)),
+            (Some(name), Some(segments)) => {
+                // Each seller begins with a segment of its own, as far as there are enough.
+                let seller = job.process * TASKS + task;
+                let any = client.segmented(name, segments).any();
+                SellersLock::Any(any.starting_at(seller % segments))
+            }
+        };
+        tasks.spawn(sell_out(shop, lock, job.work));
     }
     let mut sales = Vec::new();
     while let Some(task) = tasks.join_next().await {
@@ -156,8 +274,8 @@ fn next_order() -> Result<String> {
 
 // ---- The demo -------------------------------------------------------------------------------------------------------
 
-async fn demo() -> Result<ExitCode> {
-    let market = Market::open()?;
+async fn demo(plan: Plan) -> Result<ExitCode> {
+    let market = Market::open(plan)?;
     tokio::select! {
         verdict = compare(&market) => verdict,
         _ = tokio::signal::ctrl_c() => {
@@ -167,19 +285,46 @@ async fn demo() -> Result<ExitCode> {
     }
 }
 
+/// One way to sell the stock.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    locked: bool,
+    segments: Option<usize>,
+}
+
+const ONE_LOCK: Way = Way { locked: true, segments: None };
+
+impl Way {
+    fn name(self, jvm: bool) -> String {
+        let lock = match (self.locked, self.segments) {
+            (false, _) => "without lock".to_owned(),
+            (true, None) => "with lock".to_owned(),
+            (true, Some(1)) => "1 segment".to_owned(),
+            (true, Some(n)) => format!("{n} segments"),
+        };
+        if jvm { format!("{lock} and a JVM") } else { lock }
+    }
+}
+
 async fn compare(market: &Market) -> Result<ExitCode> {
+    let Plan { segments, work, stock } = &market.plan;
     println!(
-        "{PROCESSES} processes of {TASKS} tasks each sell {STOCK} items; a sale is a GET and a SET."
+        "{PROCESSES} processes of {TASKS} tasks each sell {stock} items; a sale is a GET and a SET{}.",
+        if work.is_zero() { String::new() } else { format!(", and {work:?} of other work") }
     );
-    let mut outcomes = vec![
-        market.run("without lock", false, None).await?,
-        market.run("with lock", true, None).await?,
-    ];
+    let segmented = segments.iter().map(|&n| Way { locked: true, segments: Some(n) });
+    let locked: Vec<_> = [ONE_LOCK].into_iter().chain(segmented).collect();
+    let unlocked = Way { locked: false, segments: None };
+    let mut outcomes = Vec::new();
+    for way in segments.is_empty().then_some(unlocked).iter().chain(&locked) {
+        outcomes.push(market.run(*way, None).await?);
+    }
     println!("starting a JVM (the first time it is built, which takes a while) ...");
     let left_out = match Peer::spawn(Lang::Java, &PeerArgs::redis(&market.url)).await {
         Ok(jvm) => {
-            let name = "with lock and a JVM";
-            outcomes.push(market.run(name, true, Some(&jvm)).await?);
+            for way in &locked {
+                outcomes.push(market.run(*way, Some(&jvm)).await?);
+            }
             None
         }
         Err(PeerError::Unavailable(why)) => Some(why),
@@ -197,6 +342,7 @@ async fn compare(market: &Market) -> Result<ExitCode> {
 
 /// The server, and the keys of this demo on it. They are removed in the end.
 struct Market {
+    plan: Plan,
     url: String,
     keys: String,
     /// None: the server was already running.
@@ -205,8 +351,9 @@ struct Market {
 
 /// The result of a run.
 struct Outcome {
-    name: &'static str,
+    name: String,
     processes: usize,
+    stock: u64,
     sold: u64,
     sold_by_jvm: Option<u64>,
     time: Duration,
@@ -215,7 +362,7 @@ struct Outcome {
 }
 
 impl Market {
-    fn open() -> Result<Self> {
+    fn open(plan: Plan) -> Result<Self> {
         let (url, server) = match env::var("REDIS_URL") {
             Ok(url) => (url, None),
             Err(_) => {
@@ -227,57 +374,87 @@ impl Market {
             .get_connection()
             .map_err(|error| format!("cannot use the Redis server: {error}"))?;
         let unique = format!("flash-sale:{}:{}", std::process::id(), epoch_micros());
-        Ok(Self { url, keys: unique, _server: server })
+        Ok(Self { plan, url, keys: unique, _server: server })
     }
 
-    fn sold_key(&self) -> String {
-        format!("{}:sold", self.keys)
+    fn stock(&self, segments: Option<usize>) -> Stock {
+        Stock { key: format!("{}:sold", self.keys), items: self.plan.stock, segments }
     }
 
     fn lock_name(&self) -> String {
         format!("{}:lock", self.keys)
     }
 
-    fn shop(&self) -> Result<Shop> {
-        Ok(Shop {
-            redis: redis::Client::open(self.url.as_str())?.get_connection()?,
-            sold_key: self.sold_key(),
-        })
+    fn shop(&self, stock: Stock) -> Result<Shop> {
+        let redis = redis::Client::open(self.url.as_str())?.get_connection()?;
+        Ok(Shop { redis, stock })
     }
 
     fn clean(&self) -> Result<()> {
-        cmd("DEL").arg(self.sold_key()).arg(self.lock_name()).exec(&mut self.shop()?.redis)?;
+        let mut redis = self.shop(self.stock(None))?.redis;
+        for way in [None].into_iter().chain(self.plan.segments.iter().map(|&n| Some(n))) {
+            let stock = self.stock(way);
+            let mut del = cmd("DEL");
+            del.arg(self.lock_name());
+            for segment in 0..stock.parts() {
+                del.arg(stock.key_of(segment)).arg(format!("{}:{segment}", self.lock_name()));
+            }
+            del.exec(&mut redis)?;
+        }
         Ok(())
     }
 
-    async fn run(&self, name: &'static str, locked: bool, jvm: Option<&Peer>) -> Result<Outcome> {
-        self.clean()?;
-        let mut shop = self.shop()?;
-        let job = Job {
-            url: self.url.clone(),
-            sold_key: self.sold_key(),
-            lock: locked.then(|| self.lock_name()),
+    /// A JVM sells too, by one lock or by the locks of all segments. It sells from each segment with
+    /// a thread at least.
+    async fn sell_by(&self, jvm: &Peer, stock: &Stock) -> Result<u64> {
+        let name = |segment| match stock.segments {
+            Some(_) => format!("{}:{segment}", self.lock_name()),
+            None => self.lock_name(),
         };
-        let mut sellers = try_join_all((0..PROCESSES).map(|_| Seller::start(&job))).await?;
+        let answers = (0..stock.parts()).map(|segment| {
+            jvm.start(json!({
+                "op": "loop", "name": name(segment), "owners": TASKS.div_ceil(stock.parts()),
+                "millis": RUN_LIMIT.as_millis() as u64, "counter": stock.key_of(segment),
+                "until": stock.items_of(segment), "hold_us": self.plan.work.as_micros() as u64,
+            }))
+        });
+        // All begin before the first one is waited for.
+        let answers: Vec<_> = answers.collect();
+        let mut sold = 0;
+        for answer in answers {
+            let report = answer.within(RUN_LIMIT).await?.value;
+            match (report["counted"].as_u64(), report["errors"].as_u64()) {
+                (Some(counted), Some(0)) => sold += counted,
+                _ => return Err(format!("the JVM reports {report}").into()),
+            }
+        }
+        Ok(sold)
+    }
+
+    async fn run(&self, way: Way, jvm: Option<&Peer>) -> Result<Outcome> {
+        self.clean()?;
+        let name = way.name(jvm.is_some());
+        let stock = self.stock(way.segments);
+        let mut shop = self.shop(stock.clone())?;
+        let job = |process| Job {
+            url: self.url.clone(),
+            stock: stock.clone(),
+            lock: way.locked.then(|| self.lock_name()),
+            work: self.plan.work,
+            process,
+        };
+        let mut sellers =
+            try_join_all((0..PROCESSES).map(async |process| Seller::start(&job(process)).await))
+                .await?;
 
         let start = Instant::now();
         for seller in &mut sellers {
             seller.go().await?;
         }
-        let by_jvm = jvm.map(|jvm| {
-            jvm.start(json!({
-                "op": "loop", "name": self.lock_name(), "owners": TASKS,
-                "millis": RUN_LIMIT.as_millis() as u64, "counter": self.sold_key(), "until": STOCK,
-            }))
-        });
         let by_jvm = async {
-            let Some(answer) = by_jvm else {
-                return Ok(None);
-            };
-            let report = answer.within(RUN_LIMIT).await?.value;
-            match (report["counted"].as_u64(), report["errors"].as_u64()) {
-                (Some(counted), Some(0)) => Ok(Some(counted)),
-                _ => Err(format!("the JVM reports {report}").into()),
+            match jvm {
+                Some(jvm) => self.sell_by(jvm, &stock).await.map(Some),
+                None => Ok(None),
             }
         };
         let finish = async {
@@ -286,7 +463,7 @@ impl Market {
         };
         let mut finish = std::pin::pin!(timeout(RUN_LIMIT, finish));
 
-        let mut progress = Progress::new(name);
+        let mut progress = Progress::new(&name, stock.items);
         let mut ticks = interval(Duration::from_millis(100));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (sales, sold_by_jvm) = loop {
@@ -302,10 +479,11 @@ impl Market {
         Ok(Outcome {
             name,
             processes: PROCESSES + usize::from(jvm.is_some()),
+            stock: stock.items,
             sold: sold + sold_by_jvm.unwrap_or(0),
             sold_by_jvm,
             time,
-            hand_overs: locked.then(|| hand_overs(sales)),
+            hand_overs: way.locked.then(|| hand_overs(sales)),
         })
     }
 }
@@ -327,14 +505,15 @@ fn hand_overs(sales: Vec<Vec<Sale>>) -> Vec<u64> {
         .enumerate()
         .flat_map(|(process, sales)| sales.iter().map(move |&sale| (process, sale)))
         .collect();
-    in_order.sort_unstable_by_key(|(_, sale)| sale.number);
+    in_order.sort_unstable_by_key(|(_, sale)| (sale.segment, sale.number));
     let mut times: Vec<_> = in_order
         .windows(2)
         .filter_map(|pair| {
             let [(from, sale), (to, next)] = pair else {
                 return None;
             };
-            let is_hand_over = from != to && next.number == sale.number + 1;
+            let follows = (next.segment, next.number) == (sale.segment, sale.number + 1);
+            let is_hand_over = from != to && follows;
             is_hand_over.then(|| next.acquired.saturating_sub(sale.released))
         })
         .collect();
@@ -394,14 +573,20 @@ impl Seller {
 
 /// A line that changes on a terminal, and a line from time to time elsewhere.
 struct Progress {
-    name: &'static str,
+    name: String,
+    stock: u64,
     on_terminal: bool,
     next: Duration,
 }
 
 impl Progress {
-    fn new(name: &'static str) -> Self {
-        Self { name, on_terminal: stdout().is_terminal(), next: Duration::ZERO }
+    fn new(name: &str, stock: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            stock,
+            on_terminal: stdout().is_terminal(),
+            next: Duration::ZERO,
+        }
     }
 
     fn show(&mut self, sold: u64, time: Duration) {
@@ -421,10 +606,11 @@ impl Progress {
 
     fn line(&self, sold: u64, time: Duration) -> String {
         const WIDTH: usize = 24;
-        let filled = (sold.min(STOCK) as usize * WIDTH) / STOCK as usize;
+        let filled = (sold.min(self.stock) as usize * WIDTH) / self.stock as usize;
         let bar = "#".repeat(filled) + &".".repeat(WIDTH - filled);
         let seconds = time.as_secs_f64();
-        format!("{:<20} [{bar}] counted {sold:>6} of {STOCK} {seconds:>6.1} s", self.name)
+        let (name, stock) = (&self.name, self.stock);
+        format!("{name:<21} [{bar}] counted {sold:>6} of {stock} {seconds:>6.1} s")
     }
 }
 
@@ -467,7 +653,7 @@ fn print_table(outcomes: &[Outcome]) {
 }
 
 fn print_row([name, numbers @ ..]: &[String; 11]) {
-    print!("{name:<19}");
+    print!("{name:<21}");
     for number in numbers {
         print!(" {number:>9}");
     }
@@ -480,9 +666,9 @@ impl Outcome {
         let micros = |percent| self.percentile(percent).map(|us| format!("{us} us"));
         let seconds = self.time.as_secs_f64();
         [
-            self.name.to_owned(),
+            self.name.clone(),
             self.processes.to_string(),
-            STOCK.to_string(),
+            self.stock.to_string(),
             self.sold.to_string(),
             self.oversold().to_string(),
             or_dash(self.sold_by_jvm),
@@ -495,7 +681,7 @@ impl Outcome {
     }
 
     fn oversold(&self) -> i64 {
-        self.sold as i64 - STOCK as i64
+        self.sold as i64 - self.stock as i64
     }
 
     fn percentile(&self, percent: usize) -> Option<u64> {
