@@ -250,10 +250,11 @@ async fn sell() -> Result<()> {
             (None, _) => SellersLock::None,
             (Some(name), None) => SellersLock::One(client.lock(name)),
             (Some(name), Some(segments)) => {
-                // Each seller begins with a segment of its own, as far as there are enough.
+                // Each seller begins with a segment of its own, if there are enough. Otherwise those
+                // of one process begin with the same one, and hand it to each other.
                 let seller = job.process * TASKS + task;
                 let any = client.segmented(name, segments).any();
-                SellersLock::Any(any.starting_at(seller % segments))
+                SellersLock::Any(any.starting_at(seller * segments / (PROCESSES * TASKS)))
             }
         };
         tasks.spawn(sell_out(shop, lock, job.work));
