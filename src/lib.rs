@@ -74,9 +74,7 @@
 //!
 //! [`MultiLock::all`] acquires several locks, all or none, without deadlock.
 //! [`MultiLock::majority`] (RedLock) acquires one name on most of several independent servers. See
-//! [what a majority gives](MultiLock#what-a-majority-gives-and-what-not).
-//!
-//! [`Client::segmented`] spreads one name over several locks: see [`SegmentedLock`].
+//! [what it gives](MultiLock#what-a-majority-gives-and-what-not). [`Client::segmented`] spreads one name over several locks.
 //!
 //! ### What a crash costs the other callers
 //! - **All locks but fair and read/write locks**: the rest of the holder's lease.
@@ -86,8 +84,7 @@
 //! - **Write**: the rest of the writer's lease, or of a read under that write if it is longer.
 //!
 //! ### Where Redisson differs
-//! These differences concern the holds and waiters of Redisson clients. Exclusion does not depend on
-//! them.
+//! These differences concern holds and waiters of Redisson. Exclusion does not depend on them.
 //! - **`lock`**: a re-entry or a partial release may shorten the TTL.
 //! - **`fair_lock`**: deadlines use the clocks of the clients. A dead or interrupted waiter stays in
 //!   line for 5 min by default.
@@ -148,7 +145,6 @@
 //! | run work that may fail, tell errors apart | [`LockGuard::run`], [`RedisError::kind`] | `work.rs` |
 //! | shut down cleanly | [`Client::close`] | `shutdown.rs` |
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
-//! | sell one stock by many holders at once | [`SegmentedLock`](SegmentedLock#examples) | `flash_sale/`, by `cargo run -p flash_sale -- --segments 4` |
 //! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
 //! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
 //! | limit how many work at a time | [`Semaphore`](Semaphore#examples) | |
