@@ -148,6 +148,7 @@ impl<'a> Attempt<'a> {
         loop {
             engine.check_open()?;
             let open = answers.map(Answers::ask);
+            let swaps = self.source.is_some();
             let sent = copies.sent();
             let answer = copies.send(|| self.send(sent)).await;
             match (open, &answer) {
@@ -157,6 +158,10 @@ impl<'a> Attempt<'a> {
                 {
                     open.freed();
                 }
+                // That is said of a lock that is free.
+                (Some(open), Ok(Timely::Late(_))) if !swaps => open.freed(),
+                // The hold that was to be swapped is gone, and the lock may be free.
+                (Some(open), Ok(InTime(Held(None)))) if swaps => open.freed(),
                 (Some(open), answer) => {
                     open.answered(answer.as_ref().err(), target.name(), self.request.replicas);
                 }

@@ -256,3 +256,63 @@ async fn a_waiter_behind_a_local_holder_of_a_plain_lock_polls_too() {
     drop(deleted);
     assert!(sim.left().await.is_empty());
 }
+
+/// Waits behind another for a lock that is free. Who is told that it is held is told so while somebody
+/// holds it.
+async fn is_told_the_truth(sim: &Sim, wait: Duration, what: &str) {
+    let answer = sim.client.lock(LOCK).try_lock().wait(wait).await;
+    match answer {
+        Ok(Some(guard)) => guard.unlock().await.unwrap(),
+        Ok(None) => assert!(sim.holder(LOCK).is_some(), "{what}: held, but by nobody"),
+        Err(error) => panic!("{what}: {error:?}"),
+    }
+}
+
+/// The head had no message. It asks, and its request comes too late, because the server's clock was set
+/// forward. That is said only of a lock that is free.
+#[tokio::test(start_paused = true)]
+async fn a_request_of_the_head_that_came_too_late_does_not_say_that_the_lock_is_held() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let held = other.client.lock(LOCK).lock().await.unwrap();
+    let head = async { sim.client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap() };
+    let behind = async {
+        sleep(ms(500)).await;
+        sim.network.lose_messages();
+        held.unlock().await.unwrap();
+        let transport = &sim.client.engine().transport;
+        transport.observe(b"", transport.time_at(b"", Instant::now()) - 3_600_000);
+        sim.network.fail("acquire", [Fault::SlowReply(ms(200))]);
+        sim.network.miss();
+        is_told_the_truth(&sim, ms(100), "too late").await;
+    };
+    tokio::join!(head, behind);
+    assert!(sim.left().await.is_empty());
+}
+
+/// A hold is gone, which its process finds out when it is to go to the next caller.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_gone_when_it_is_handed_off_is_not_a_lock_that_is_held() {
+    let world = World::new();
+    for script in ["extend", "pass"] {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.lock(LOCK);
+        let held = lock.lock().await.unwrap();
+        // An owner's hold has an id of its own, so it has to be swapped.
+        let mut me = sim.client.owner();
+        let head = async { lock.lock().by(&mut me).await.unwrap().unlock().await.unwrap() };
+        let behind = async {
+            // One that is held for longer is not left to local callers.
+            sleep(ms(20)).await;
+            sim.network.fail(script, [Fault::SlowRequest(ms(200))]);
+            drop(held);
+            if script == "pass" {
+                sleep(ms(20)).await;
+            }
+            world.forget(LOCK);
+            is_told_the_truth(&sim, ms(100), script).await;
+        };
+        tokio::join!(head, behind);
+        assert!(sim.left().await.is_empty());
+    }
+}

@@ -58,7 +58,10 @@ impl Hold {
             self.lease.asked(sent, lease);
         }
         let answer = engine.transport.call(call).await.and_then(protocol::extended);
-        self.target.say(answer.as_ref().err());
+        match &answer {
+            Ok(Extended::Gone) => self.target.say_freed(),
+            answer => self.target.say(answer.as_ref().err()),
+        }
         match answer {
             Ok(Extended::Yes(listening)) => {
                 self.lease.confirm(sent, lease);

@@ -93,7 +93,7 @@ impl Target {
         }
     }
 
-    /// Tells the local waiters that a hold was released on the server.
+    /// Tells the local waiters that a hold was released on the server, or is gone.
     pub(crate) fn say_freed(&self) {
         if !self.line.is_empty() {
             self.line.answers.freed();

@@ -96,7 +96,7 @@ impl Answers {
     }
 
     /// The server has answered, and the lock is not known to be held: its known holder has released
-    /// it, or shares it.
+    /// it, or shares it, or is gone.
     pub(crate) fn freed(&self) {
         {
             let mut state = self.state();
@@ -149,7 +149,8 @@ impl Question<'_> {
         self.answers.say(failure, lock, replicas);
     }
 
-    /// The server has granted a lock that can be shared. See [`Answers::freed`].
+    /// The server has granted a lock that can be shared, or has not said that it is held. See
+    /// [`Answers::freed`].
     pub(crate) fn freed(self) {
         self.answers.freed();
     }
