@@ -27,6 +27,13 @@ pub(super) fn zcard(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::count(data.keys.read::<Members>(&args[0])?.map_or(0, Vec::len)))
 }
 
+pub(super) fn zcount(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let [key, min, max] = args else { unreachable!("its arity") };
+    let within = Scores::read(min, max)?;
+    let members = data.keys.read::<Members>(key)?.map_or(&[][..], Vec::as_slice);
+    Ok(Reply::count(members.iter().filter(|(_, score)| within.contain(*score)).count()))
+}
+
 pub(super) fn zincrby(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, by, name] = args else { unreachable!("its arity") };
     let by = double(by)?;
@@ -64,6 +71,39 @@ pub(super) fn zrange(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::Array(answers))
 }
 
+pub(super) fn zrangebyscore(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let [key, min, max, options @ ..] = args else { unreachable!("its arity") };
+    let (mut with_scores, mut skip, mut most) = (false, 0, None);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match &option.to_ascii_lowercase()[..] {
+            b"withscores" => with_scores = true,
+            b"limit" => {
+                let [Some(offset), Some(count)] = [options.next(), options.next()] else {
+                    return Err(SYNTAX);
+                };
+                skip = integer(offset)?;
+                // A negative number: all of them.
+                most = usize::try_from(integer(count)?).ok();
+            }
+            _ => return Err(SYNTAX),
+        }
+    }
+    let within = Scores::read(min, max)?;
+    let members = data.keys.read::<Members>(key)?.map_or(&[][..], Vec::as_slice);
+    let members = members.iter().filter(|(_, score)| within.contain(*score));
+    let mut answers = Vec::new();
+    // From a negative offset there is nothing.
+    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+    for (name, score) in members.skip(skip).take(most.unwrap_or(usize::MAX)) {
+        answers.push(Reply::bulk(name.clone()));
+        if with_scores {
+            answers.push(Reply::bulk(precise(*score)));
+        }
+    }
+    Ok(Reply::Array(answers))
+}
+
 pub(super) fn zrem(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, names @ ..] = args else { unreachable!("its arity") };
     let removed = data.keys.change(key, |members: &mut Members| {
@@ -76,17 +116,34 @@ pub(super) fn zrem(data: &mut Data, args: &[Vec<u8>]) -> Answer {
 
 pub(super) fn zremrangebyscore(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let [key, min, max] = args else { unreachable!("its arity") };
-    let ((min, above), (max, below)) = (bound(min)?, bound(max)?);
+    let within = Scores::read(min, max)?;
     let removed = data.keys.change(key, |members: &mut Members| {
         let before = members.len();
-        members.retain(|(_, score)| {
-            let too_low = if above { *score <= min } else { *score < min };
-            let too_high = if below { *score >= max } else { *score > max };
-            too_low || too_high
-        });
+        members.retain(|(_, score)| !within.contain(*score));
         before - members.len()
     })?;
     Ok(Reply::count(removed.unwrap_or(0)))
+}
+
+/// A range of scores.
+struct Scores {
+    min: f64,
+    above: bool,
+    max: f64,
+    below: bool,
+}
+
+impl Scores {
+    fn read(min: &[u8], max: &[u8]) -> Result<Self, Refused> {
+        let ((min, above), (max, below)) = (bound(min)?, bound(max)?);
+        Ok(Self { min, above, max, below })
+    }
+
+    fn contain(&self, score: f64) -> bool {
+        let too_low = if self.above { score <= self.min } else { score < self.min };
+        let too_high = if self.below { score >= self.max } else { score > self.max };
+        !too_low && !too_high
+    }
 }
 
 /// One end of a range of scores, and whether it is outside of the range.

@@ -93,9 +93,16 @@ const COMMANDS: &[&str] = &[
     "zadd key number",
     "zcard key",
     "zincrby key number holder",
+    "zcount key number number",
+    "zcount key -inf (1700000000123",
     "zrange key number number",
     "zrange key number number withscores",
     "zrange key 0 -1 sideways",
+    "zrangebyscore key number number",
+    "zrangebyscore key -inf +inf withscores limit number number",
+    "zrangebyscore key (1700000000000 +inf limit 1 -1 withscores",
+    "zrangebyscore key -inf +inf limit 1",
+    "zrangebyscore key -inf +inf sideways",
     "zrem key holder",
     "zremrangebyscore key number number",
     "zremrangebyscore key -inf (1700000000123",
@@ -163,8 +170,11 @@ pub(crate) fn schedule(seed: u64) -> Vec<Step> {
     } else {
         ["reentrant/", "fenced/", "read/", "fair/"]
     };
-    let kind = if rng.u8(..5) == 0 { Some("counters/") } else { rng.choice(kinds) };
-    let kind = kind.expect("a kind");
+    let kind = match rng.u8(..8) {
+        0 => "counters/",
+        1 => "permits/",
+        _ => rng.choice(kinds).expect("a kind"),
+    };
     let moody = rng.u8(..8) == 0;
     let mut draw = Draw { rng, now, lock, steps: vec![Step::SetClock(now)] };
     while draw.steps.len() < length {
@@ -214,7 +224,8 @@ impl Draw {
             // A lock to read is one to write, and to take a fenced lock is all that is not reentrant about it.
             "read/" => &["read/", "write/"],
             "fenced/" => &["fenced/", "reentrant/"],
-            "counters/" => &["semaphore/", "latch/"],
+            "counters/" => &["counter/", "semaphore/", "latch/"],
+            "permits/" => &["counter/", "expirable/"],
             "strings" => &["get key", "set key", "incr key", "p"],
             "hashes" => &["h"],
             "lists" => &["l", "r"],
