@@ -36,6 +36,7 @@ pub struct Client {
     engine: Arc<Engine>,
     registry: Arc<Registry>,
     semaphores: Arc<Counters<protocol::semaphore::Semaphore>>,
+    expirable: Arc<Counters<protocol::expirable::Expirable>>,
     latches: Arc<Counters<protocol::latch::Latch>>,
 }
 
@@ -111,6 +112,7 @@ impl Client {
             engine,
             registry: Arc::default(),
             semaphores: Arc::default(),
+            expirable: Arc::default(),
             latches: Arc::default(),
         }
     }

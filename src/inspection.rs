@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::{
     observer::LockKind,
+    permit_id::PermitId,
     protocol::{Side, Snapshot, announcement::Announcement},
 };
 
@@ -165,5 +166,43 @@ impl From<Announcement> for Announced {
             held_for: held_since.map(ago),
             note,
         }
+    }
+}
+
+/// The state of an expirable semaphore on the server, as
+/// [`ExpirableSemaphore::inspect`](crate::ExpirableSemaphore::inspect) read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SemaphoreInspection {
+    /// How many permits are free. Those whose lease has ended count as free. It may be negative.
+    pub available: i64,
+    /// How many permits are out.
+    pub acquired: u64,
+    /// The permits that are out, the next lease to end first. At most 1 000 of them.
+    pub permits: Vec<PermitOut>,
+}
+
+/// A permit that is out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PermitOut {
+    /// The id of the permit.
+    pub id: PermitId,
+    /// How long it stays out if it is neither released nor renewed, by the server's clock.
+    pub remaining: Remaining,
+    /// Whether the asking client acquired it.
+    pub ours: bool,
+}
+
+impl SemaphoreInspection {
+    pub(crate) fn new(
+        available: i64,
+        acquired: u64,
+        permits: Vec<(PermitId, Remaining)>,
+        client: &str,
+    ) -> Self {
+        let out =
+            |(id, remaining): (PermitId, _)| PermitOut { id, remaining, ours: id.is_of(client) };
+        Self { available, acquired, permits: permits.into_iter().map(out).collect() }
     }
 }

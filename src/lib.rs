@@ -68,9 +68,11 @@
 //! it then fails with [`Error::WrongKind`], and acquiring the other kind waits until the read/write
 //! lock is free.
 //!
-//! Two kinds are no locks, and have no holders: [`semaphore`](Client::semaphore), a counter of permits,
-//! and [`count_down_latch`](Client::count_down_latch), a count that callers wait for. They have other
-//! types: [`Semaphore`], [`CountDownLatch`]. Observers and metrics do not see them.
+//! Three kinds are no locks: [`semaphore`](Client::semaphore), a counter of permits without holders;
+//! [`expirable_semaphore`](Client::expirable_semaphore), whose permits have ids and leases; and
+//! [`count_down_latch`](Client::count_down_latch), a count that callers wait for. They have other
+//! types: [`Semaphore`], [`ExpirableSemaphore`], [`CountDownLatch`]. Observers and metrics do not see
+//! them.
 //!
 //! [`MultiLock::all`] acquires several locks, all or none, without deadlock.
 //! [`MultiLock::majority`] (RedLock) acquires one name on most of several independent servers. See
@@ -147,7 +149,7 @@
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
 //! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
 //! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
-//! | limit how many work at a time | [`Semaphore`](Semaphore#examples) | |
+//! | limit how many work at a time | [`ExpirableSemaphore`](ExpirableSemaphore#examples), [`Semaphore`](Semaphore#examples) | |
 //! | wait for others to be ready | [`Client::count_down_latch`] | |
 //! | use TLS | [`Tls`](Tls#examples) | |
 //! | lock without async code (feature `blocking`) | `blocking` | `blocking.rs` |
@@ -283,6 +285,8 @@ mod config;
 mod determinism;
 mod engine;
 mod error;
+mod expirable_permit;
+mod expirable_semaphore;
 mod fenced_guard;
 mod guard;
 #[cfg(any(test, feature = "test-util"))]
@@ -299,6 +303,7 @@ pub mod observer;
 mod options;
 mod owner;
 mod permit;
+mod permit_id;
 mod protocol;
 mod read_write;
 mod redis_error;
@@ -332,15 +337,20 @@ pub use crate::{
     client::Client,
     config::Config,
     error::{Error, Loss},
+    expirable_permit::ExpirablePermit,
+    expirable_semaphore::{AcquireExpirable, ExpirableSemaphore, TryAcquireExpirable},
     fenced_guard::{FencedGuard, FencingToken},
     guard::{LockGuard, SingleGuard},
-    inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},
+    inspection::{
+        Access, Announced, Holder, Inspection, PermitOut, Remaining, SemaphoreInspection, Waiter,
+    },
     latch::CountDownLatch,
     lock::{Asked, FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     options::{Driver, Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
     permit::Permit,
+    permit_id::PermitId,
     read_write::ReadWriteLock,
     redis_error::{RedisError, RedisErrorKind},
     run::{Guard, RunError},

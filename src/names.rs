@@ -52,6 +52,14 @@ pub(crate) fn semaphore_requests(name: &str) -> String {
     tagged("redisson_lock_requests", name)
 }
 
+/// The permits of an expirable semaphore that are out, and when their leases end.
+pub(crate) fn permit_timeouts(name: &str) -> String {
+    match name.contains('{') {
+        true => format!("{name}:timeout"),
+        false => format!("{{{name}}}:timeout"),
+    }
+}
+
 /// The channel of a latch. Redisson puts every name in braces here.
 pub(crate) fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
@@ -117,6 +125,8 @@ mod tests {
         assert_eq!(semaphore_channel("pool"), "redisson_sc:{pool}");
         assert_eq!(semaphore_channel("{a}b"), "redisson_sc:{a}b");
         assert_eq!(semaphore_requests("pool"), "redisson_lock_requests:{pool}");
+        assert_eq!(permit_timeouts("pool"), "{pool}:timeout");
+        assert_eq!(permit_timeouts("{a}b"), "{a}b:timeout");
         assert_eq!(latch_channel("ready"), "redisson_countdownlatch__channel__{ready}");
         assert_eq!(latch_channel("{a}b"), "redisson_countdownlatch__channel__{{a}b}");
         assert_eq!(latch_requests("a{b"), "redisson_lock_requests:{a{b}");

@@ -8,7 +8,8 @@ use crate::{
 };
 
 /// What all guards can do: [`LockGuard`](crate::LockGuard), [`FencedGuard`](crate::FencedGuard),
-/// [`SegmentGuard`](crate::SegmentGuard) and [`MultiGuard`](crate::MultiGuard). For code that takes guards of any kind. Sealed.
+/// [`SegmentGuard`](crate::SegmentGuard), [`MultiGuard`](crate::MultiGuard) and
+/// [`ExpirablePermit`](crate::ExpirablePermit). For code that takes guards of any kind. Sealed.
 ///
 /// The guards have methods of the same names, so the trait need not be imported to call them.
 ///

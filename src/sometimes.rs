@@ -56,6 +56,7 @@ mod counters {
         "circuit breaker: opens",
         "re-entry: its owner had released it",
         "a counted request goes on in the background",
+        "permits: parts with unanswered copies",
         "withdrawn: it had been granted",
     ];
 

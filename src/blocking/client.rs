@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use crate::{
     blocking::{
         background::Background,
+        expirable_semaphore::ExpirableSemaphore,
         latch::CountDownLatch,
         lock::{FencedLock, Lock},
         read_write::ReadWriteLock,
@@ -127,6 +128,13 @@ impl Client {
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         let semaphore = self.background.client.semaphore(name);
         Semaphore::new(semaphore, self.background.clone())
+    }
+
+    /// Returns the expirable semaphore of this name. See
+    /// [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
+    pub fn expirable_semaphore(&self, name: impl AsRef<str>) -> ExpirableSemaphore {
+        let semaphore = self.background.client.expirable_semaphore(name);
+        ExpirableSemaphore::new(semaphore, self.background.clone())
     }
 
     /// Returns the count-down latch of this name. See

@@ -75,6 +75,7 @@
 mod acquire;
 mod background;
 mod client;
+mod expirable_semaphore;
 mod guard;
 mod latch;
 mod lock;
@@ -87,6 +88,9 @@ mod semaphore;
 pub use self::{
     acquire::{Acquire, TryAcquire},
     client::Client,
+    expirable_semaphore::{
+        AcquireExpirable, ExpirablePermit, ExpirableSemaphore, TryAcquireExpirable,
+    },
     guard::{FencedGuard, Guard, LockGuard},
     latch::CountDownLatch,
     lock::{FencedLock, Lock},

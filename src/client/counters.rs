@@ -1,7 +1,7 @@
 //! The handles to semaphores and latches that a [`Client`] makes.
 
 use super::Client;
-use crate::{latch::CountDownLatch, semaphore::Semaphore};
+use crate::{expirable_semaphore::ExpirableSemaphore, latch::CountDownLatch, semaphore::Semaphore};
 
 impl Client {
     /// Returns the semaphore of this name, Redisson's `getSemaphore`. Does no I/O.
@@ -17,6 +17,19 @@ impl Client {
     /// [`Error::Invalid`](crate::Error::Invalid).
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         Semaphore::new(self.semaphores.get(&self.engine, name.as_ref()))
+    }
+
+    /// Returns the expirable semaphore of this name, Redisson's `getPermitExpirableSemaphore`. Does no
+    /// I/O.
+    ///
+    /// It is a [`semaphore`](Client::semaphore) whose permits have ids and leases. The permits of a
+    /// process that dies come back when their leases end. The watchdog renews them while their guard
+    /// lives, and the guard is told of a loss. See [leases](ExpirableSemaphore#leases).
+    ///
+    /// A name that cannot be used is reported by the first call, as
+    /// [`Error::Invalid`](crate::Error::Invalid).
+    pub fn expirable_semaphore(&self, name: impl AsRef<str>) -> ExpirableSemaphore {
+        ExpirableSemaphore::new(self.expirable.get(&self.engine, name.as_ref()))
     }
 
     /// Returns the count-down latch of this name, Redisson's `getCountDownLatch`. Does no I/O.

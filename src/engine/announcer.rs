@@ -165,7 +165,8 @@ impl Announcer {
         let has_room = |lease: &Lease| lease.renew.key.len() <= LONGEST_NAME;
         let mut ttl = LIFETIME * self.period;
         let mut held = Vec::new();
-        for lease in leases.into_iter().filter(|lease| has_room(lease)) {
+        let is_shown = |lease: &Arc<Lease>| has_room(lease) && !lease.is_of_permits();
+        for lease in leases.into_iter().filter(is_shown) {
             if let Some((what, until)) = lease.held_for(now, self.watchdog / 3) {
                 ttl = ttl.max(until.saturating_duration_since(now).min(LONGEST_TTL));
                 held.push((lease, what));

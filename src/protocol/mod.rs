@@ -1,4 +1,4 @@
-//! The kinds of lock, the semaphore and the latch: scripts, keys and channels, and the meaning of the replies.
+//! The kinds of lock, the semaphores and the latch: scripts, keys and channels, and the meaning of the replies.
 //!
 //! Pure: nothing here waits or knows a connection. A new kind is one more file here that implements
 //! [`Protocol`], one more folder in `lua/`, and one more entry in [`kind`].
@@ -14,12 +14,14 @@ mod args;
 pub(crate) mod asking;
 mod combine;
 mod contract;
+pub(crate) mod expirable;
 mod fair;
 mod fenced;
 mod hash;
 mod kind;
 pub(crate) mod latch;
 mod one_key;
+mod permitting;
 mod plain;
 mod read_write;
 mod reentrant;
@@ -33,6 +35,7 @@ pub(crate) use self::{
     combine::{combine, combined, is_combinable},
     contract::{Order, Protocol},
     kind::Side,
+    permitting::{Permitting, Taken, taken},
     renewals::{Renew, renew, renew_apart},
     replies::{
         AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, extended, forced,

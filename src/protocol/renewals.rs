@@ -13,6 +13,14 @@ use crate::{
 pub(crate) struct Renew {
     pub(crate) key: Bytes,
     pub(crate) id: HoldId,
+    /// What the script looks for, if it is not the id.
+    pub(crate) members: Option<Bytes>,
+}
+
+impl Renew {
+    fn sought(&self) -> &Bytes {
+        self.members.as_ref().unwrap_or(self.id.as_bytes())
+    }
 }
 
 /// Renews a batch of holds of one kind, each to a lease in ms.
@@ -23,7 +31,7 @@ pub(crate) fn renew<'a>(
     let reads = script.or_with_one_key;
     let keys = holds.len() * if reads { 2 } else { 1 };
     // All arguments share one piece of memory: counting references to each costs more than copying.
-    let bytes = holds.clone().map(|(hold, _)| hold.key.len() + hold.id.as_bytes().len()).sum();
+    let bytes = holds.clone().map(|(hold, _)| hold.key.len() + hold.sought().len()).sum();
     let mut text = BytesMut::with_capacity(bytes);
     let mut word = |word: &[u8]| {
         text.extend_from_slice(word);
@@ -39,7 +47,7 @@ pub(crate) fn renew<'a>(
         let timeouts = holds.clone().map(|(hold, _)| read_write::timeout(&hold.key, &hold.id));
         args.extend(timeouts.map(Arg::Bytes));
     }
-    args.extend(holds.clone().map(|(hold, _)| word(hold.id.as_bytes())));
+    args.extend(holds.clone().map(|(hold, _)| word(hold.sought())));
     // One lease, if it is that of all.
     args.extend(holds.take(leases).map(|(_, lease)| Arg::from(lease)));
     Invocation { script, keys, args }

@@ -4,6 +4,7 @@
 //! therefore kept for a while, in a sorted set beside it.
 
 use super::{
+    permitting::Permitting,
     replies::{Timely, late},
     request::{Countable, CounterKeys, RequestArgs},
 };
@@ -21,22 +22,6 @@ static DRAIN: Script = script!("semaphore/drain");
 /// A semaphore with one name.
 #[derive(Clone, Debug)]
 pub(crate) struct Semaphore(CounterKeys);
-
-/// The server's answer to a request for permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// Whether the caller has them now.
-    pub(crate) granted: bool,
-    /// How many permits are free. It may be negative.
-    pub(crate) free: i64,
-}
-
-impl Taken {
-    /// Whether replicas have something to confirm after this reply.
-    pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
-        matches!(reply, Reply::Array(parts) if parts.len() == 2 && parts[0] == Reply::Int(1))
-    }
-}
 
 /// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,15 +49,27 @@ impl Countable for Semaphore {
     }
 }
 
-impl Semaphore {
-    /// Takes permits, if there are enough.
-    pub(crate) fn acquire(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
+impl Permitting for Semaphore {
+    type Wanted = u32;
+
+    fn permits(wanted: u32) -> u32 {
+        wanted
+    }
+
+    fn acquire(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [id.as_bytes().into(), u64::from(permits).into(), not_after.into(), kept.into()];
         self.0.call(&ACQUIRE, args.into_iter().chain(request.settled()))
     }
 
-    /// Takes all permits, if there are as many as expected.
+    fn withdraw(&self, id: &HoldId, permits: u32, kept: u64) -> Invocation {
+        self.undo(id, permits.into(), kept)
+    }
+}
+
+impl Semaphore {
+    /// Takes all permits, if there are as many as expected. The reply is read by
+    /// [`taken`](super::taken).
     pub(crate) fn drain(&self, expected: i64, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [id.as_bytes().into(), number(expected), not_after.into(), kept.into()];
@@ -101,7 +98,7 @@ impl Semaphore {
 
     /// Undoes what a request with this id did and may still do. `permits`: how many it takes. The
     /// reply is read by [`cancelled`](super::cancelled).
-    pub(crate) fn withdraw(&self, id: &HoldId, permits: i64, kept: u64) -> Invocation {
+    pub(crate) fn undo(&self, id: &HoldId, permits: i64, kept: u64) -> Invocation {
         let args = [
             id.as_bytes().into(),
             number(permits),
@@ -123,16 +120,6 @@ fn number(number: i64) -> Arg {
     Arg::Bytes(number.to_string().into())
 }
 
-/// Reads the reply to [`Semaphore::acquire`] and [`Semaphore::drain`].
-pub(crate) fn taken(reply: Reply) -> Result<Timely<Taken>, WireError> {
-    if let Reply::Array(parts) = &reply
-        && let [Reply::Int(granted @ 0..=1), Reply::Int(free)] = parts[..]
-    {
-        return Ok(Timely::InTime(Taken { granted: granted == 1, free }));
-    }
-    late(&reply)
-}
-
 /// Reads the reply to [`Semaphore::release`].
 pub(crate) fn given_back(reply: Reply) -> Result<Timely<GivenBack>, WireError> {
     match reply {
@@ -148,14 +135,6 @@ mod tests {
 
     #[test]
     fn replies_are_read_and_others_refused() {
-        let pair = |a, b| Reply::Array(vec![Reply::Int(a), Reply::Int(b)]);
-        let taken_with = |granted, free| Timely::InTime(Taken { granted, free });
-        assert_eq!(taken(pair(1, 4)).unwrap(), taken_with(true, 4));
-        assert_eq!(taken(pair(0, -2)).unwrap(), taken_with(false, -2));
-        assert_eq!(taken(Reply::Array(vec![Reply::Int(7)])).unwrap(), Timely::Late(7));
-        assert!(taken(Reply::Int(1)).is_err() && taken(pair(2, 0)).is_err());
-        assert!(Taken::is_to_be_confirmed(&pair(1, 0)));
-        assert!(!Taken::is_to_be_confirmed(&pair(0, 1)));
         assert_eq!(given_back(Reply::Int(-1)).unwrap(), Timely::InTime(GivenBack::Gone));
         assert!(given_back(Reply::Int(2)).is_err());
     }

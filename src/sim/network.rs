@@ -151,11 +151,16 @@ impl Network {
             "counter/try_set" | "semaphore/acquire" | "semaphore/release" | "semaphore/drain" => {
                 Some(4)
             }
-            "latch/count_down" => Some(3),
+            "latch/count_down" | "expirable/set_lease" => Some(3),
+            "expirable/acquire" | "expirable/change" => Some(5),
             _ => None,
         };
         let mut command = redis::cmd("EVAL");
-        command.arg(call.script.source).arg(call.keys);
+        match call.script.name.starts_with("expirable/") {
+            true => command.arg(self.world.in_its_time(call.script.source)),
+            false => command.arg(call.script.source),
+        };
+        command.arg(call.keys);
         for (i, arg) in call.args.iter().enumerate() {
             match arg {
                 Arg::Int(limit)

@@ -6,6 +6,7 @@ use std::{
 };
 
 use harness::{Inspector, Messages, RedisServer};
+use tokio::time::Instant;
 
 use crate::engine::Subscriptions;
 
@@ -16,6 +17,8 @@ pub(crate) const ONE_WAY: Duration = Duration::from_millis(3);
 pub(crate) struct World {
     pub(super) server: RedisServer,
     pub(super) inspector: Mutex<Inspector>,
+    /// When it was made, by the virtual clock and in ms by the server's.
+    begun: (Instant, u64),
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -31,8 +34,27 @@ pub(super) struct Listener {
 impl World {
     pub(super) fn new() -> Arc<Self> {
         let server = RedisServer::start();
-        let inspector = Mutex::new(server.inspector());
-        Arc::new(Self { server, inspector, listeners: Mutex::default() })
+        let inspector = server.inspector();
+        let time: (u64, u64) = inspector.query(&redis::cmd("TIME"));
+        let begun = (Instant::now(), time.0 * 1000);
+        let inspector = Mutex::new(inspector);
+        Arc::new(Self { server, inspector, begun, listeners: Mutex::default() })
+    }
+
+    /// The server's time in ms, if its clock were the virtual one.
+    pub(super) fn now(&self) -> u64 {
+        self.begun.1 + self.begun.0.elapsed().as_millis() as u64
+    }
+
+    /// A script for which the server's clock is the virtual one.
+    pub(super) fn in_its_time(&self, source: &str) -> String {
+        let (seconds, micros) = (self.now() / 1000, self.now() % 1000 * 1000);
+        format!(
+            "local redis = setmetatable({{call = function(...)
+                if select(1, ...) == 'time' then return {{'{seconds}', '{micros}'}} end
+                return redis.call(...)
+            end}}, {{__index = redis}})\n{source}"
+        )
     }
 
     /// What a client that was closed did not release.

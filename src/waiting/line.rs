@@ -14,6 +14,9 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
+/// No waiter asks sooner than this because a lease ends.
+const SHORTEST: Duration = Duration::from_millis(2);
+
 /// The waiters, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Line {
@@ -28,6 +31,8 @@ struct State {
     next: u64,
     /// When a waiter last began to ask the server.
     asked: Option<Instant>,
+    /// When a lease ends, by the last answer, so that something may be free without a message.
+    next_end: Option<Instant>,
     /// Whether a task listens to the messages.
     listening: bool,
 }
@@ -91,6 +96,7 @@ impl Line {
         let now = Instant::now();
         let mut state = self.state();
         let (next, due) = (state.next, state.asked.map_or(now, |asked| asked + ask_again));
+        let due = state.next_end.map_or(due, |end| end.min(due));
         let Some(waiting) = state.of(number) else { return Turn::Done };
         if waiting.done {
             return Turn::Done;
@@ -101,6 +107,7 @@ impl Line {
         waiting.woken = false;
         waiting.asks = Some(next);
         state.asked = Some(now);
+        state.next_end = None;
         Turn::Ask
     }
 
@@ -110,6 +117,12 @@ impl Line {
         if state.waiters.is_empty() {
             state.asked = Some(Instant::now());
         }
+    }
+
+    /// By an answer that the server has just given, a lease ends after this time. The waiters learn it
+    /// when one of them enters or leaves, or its own answer comes.
+    pub(super) fn next_end(&self, after: Option<Duration>) {
+        self.state().next_end = after.map(|after| Instant::now() + after.max(SHORTEST));
     }
 
     /// Wakes this waiter.
@@ -159,8 +172,11 @@ impl Line {
         if left.woken || left.asks.is_some() {
             state.wake_first(false);
         }
-        if state.waiters.is_empty() {
-            self.emptied.notify_one();
+        match state.waiters.front() {
+            // It sleeps, and may not know yet when the next lease ends.
+            Some(first) if state.next_end.is_some() => first.bell.notify_one(),
+            Some(_) => {}
+            None => self.emptied.notify_one(),
         }
     }
 
@@ -265,6 +281,25 @@ mod tests {
         assert_eq!(asking(&line, &waiters), [0], "for both");
         tokio::time::advance(AGAIN).await;
         assert_eq!(asking(&line, &waiters[1..]), [0], "the first is not polled");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_them_asks_when_a_lease_ends() {
+        let (line, waiters) = line_of(&[1, 1]);
+        line.next_end(Some(Duration::from_millis(70)));
+        let Turn::Sleep(until) = line.turn(waiters[0].number, AGAIN) else { panic!("asks") };
+        assert_eq!(until, Instant::now() + Duration::from_millis(70));
+        tokio::time::advance(Duration::from_millis(70)).await;
+        assert_eq!(asking(&line, &waiters), [0], "for both");
+        line.answered(waiters[0].number, 0);
+        line.next_end(Some(Duration::ZERO));
+        assert!(asking(&line, &waiters).is_empty(), "not at once");
+        line.leave(waiters[0].number);
+        waiters[1].bell.notified().await;
+        tokio::time::advance(SHORTEST).await;
+        assert_eq!(asking(&line, &waiters[1..]), [0]);
+        line.next_end(None);
+        assert!(asking(&line, &waiters[1..]).is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,11 +11,15 @@
 //! | [`counter`] | one counter of one client; requests that count once |
 //! | [`line`] | the local waiters, and which of them asks the server |
 //! | [`waiter`] | one waiter: sleeps, looks again; the task that listens for all |
-//! | [`permits`] | the acquisition of permits, its undo; their release and their drain |
+//! | [`attempt`] | the acquisition of permits, and its undo |
+//! | [`permits`] | permits of a semaphore: their release and their drain |
+//! | [`leased`] | permits of an expirable semaphore: their lease, their release |
 //! | [`gate`] | the wait for a latch, and its count-down |
 
+mod attempt;
 pub(crate) mod counter;
 pub(crate) mod gate;
+pub(crate) mod leased;
 mod line;
 pub(crate) mod permits;
 mod waiter;

@@ -1,32 +1,26 @@
-//! [`acquire`]: the acquisition of permits, and [`Permits`], what it returns. [`release`] and
-//! [`drain`] need none.
-//!
-//! If an [`Attempt`] is dropped at any moment, it is withdrawn in the background: the permits that
-//! it took are returned, and no late copy of it takes any.
+//! Permits of a semaphore: [`acquire`], and [`Permits`], what it returns. [`release`] and [`drain`]
+//! need none.
 
 use std::sync::Arc;
 
 use futures::FutureExt;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::{
+    attempt::{self, Grant},
     counter::{Counter, KEPT},
-    waiter::{Next, Waiter},
 };
 use crate::{
-    engine::{Busy, Underway},
     error::Error,
-    locking::{copies::Copies, request::Bounds},
-    options::Acknowledged,
+    locking::request::Bounds,
     owner::HoldId,
     protocol::{
         RequestArgs,
-        Timely::InTime,
-        semaphore::{GivenBack, Semaphore, Taken, given_back, taken},
+        semaphore::{GivenBack, Semaphore, given_back},
+        taken,
     },
     redis_error::{RedisError, RedisErrorKind},
-    sometimes::sometimes,
-    wire::{Invocation, WireError},
+    wire::WireError,
 };
 
 pub(crate) type Pool = Arc<Counter<Semaphore>>;
@@ -117,198 +111,20 @@ pub(crate) async fn acquire(
     permits: u32,
     bounds: Bounds,
 ) -> Result<Option<Permits>, Error> {
-    if permits == 0 {
-        return Ok(Some(Permits { pool: pool.clone(), count: 0 }));
-    }
-    let mut attempt = Attempt::new(pool, permits);
-    if attempt.ask(bounds).await?.granted {
-        return Ok(Some(attempt.take()));
-    }
-    if bounds.is_one_answer() {
-        return Ok(None);
-    }
-    wait(pool, attempt, bounds).boxed().await
-}
-
-async fn wait(pool: &Pool, mut attempt: Attempt, bounds: Bounds) -> Result<Option<Permits>, Error> {
-    let waiter = Waiter::enter(pool, i64::from(attempt.permits), false);
-    let deadline = bounds.deadline();
-    loop {
-        match waiter.next(deadline).await? {
-            Next::Ask => {}
-            Next::Done => unreachable!("permits can be taken for ever"),
-            Next::TimedOut => break,
-        }
-        let Taken { granted, free } = attempt.ask(bounds).await?;
-        waiter.answered(free);
-        if granted {
-            return Ok(Some(attempt.take()));
-        }
-    }
-    // At the end once more. It has not left the line yet: what it cannot use others may.
-    let end = deadline.unwrap_or_else(Instant::now) + pool.engine.settings.command_timeout;
-    let Ok(answer) = timeout_at(end, attempt.ask(bounds)).await else {
-        return Err(Error::timed_out());
-    };
-    let Taken { granted, free } = answer?;
-    waiter.answered(free);
-    Ok(granted.then(|| attempt.take()))
-}
-
-/// One request for permits, from its first copy on the wire to its end.
-struct Attempt {
-    pool: Pool,
-    permits: u32,
-    id: HoldId,
-    state: State,
-    /// Whether a copy without a clear answer may have taken permits, or may yet.
-    unclear: bool,
-    // The last field, because what is to be undone is handed over before it is dropped.
-    _busy: Busy,
-}
-
-enum State {
-    Nothing,
-    InFlight(Underway),
-    Granted,
-}
-
-impl Attempt {
-    fn new(pool: &Pool, permits: u32) -> Self {
-        Self {
-            pool: pool.clone(),
-            permits,
-            id: pool.new_id(),
-            state: State::Nothing,
-            unclear: false,
-            _busy: pool.engine.janitor.busy(),
-        }
-    }
-
-    /// Gives up copies that had no answer. They are withdrawn, and the next copy has another id. Else
-    /// they might take permits that waiters before this one wait for.
-    fn part_with_unanswered(&mut self) {
-        if self.unclear {
-            sometimes!("permits: parts with unanswered copies");
-            let (pool, permits) = (self.pool.clone(), self.permits);
-            *self = Self::new(&pool, permits);
-        }
-    }
-
-    /// Asks for the permits. Without an answer it asks again, as long as the bounds allow.
-    async fn ask(&mut self, bounds: Bounds) -> Result<Taken, Error> {
-        let pool = self.pool.clone();
-        let engine = &pool.engine;
-        let now = Instant::now();
-        let retry_until = bounds.retry_until(now, &engine.settings);
-        let mut copies = Copies::new(now, retry_until.min(pool.repeatable_until(now)));
-        loop {
-            engine.check_open()?;
-            let sent = copies.sent();
-            let error = match copies.send(|| self.send(sent)).await {
-                Ok((_, Some(acknowledged))) if !acknowledged.is_enough() => {
-                    return Err(acknowledged.into());
-                }
-                Ok((taken, _)) => {
-                    engine.check_open()?;
-                    if !taken.granted {
-                        self.part_with_unanswered();
-                    }
-                    return Ok(taken);
-                }
-                Err(error) => error,
-            };
-            // Closing the client ends its calls.
-            engine.check_open()?;
-            let again = copies.again(error, engine).boxed().await;
-            again.map_err(|error| error.into_error(pool.name()))?;
-        }
-    }
-
-    /// Sends one copy now. If the future is dropped, the copy stays with the attempt.
-    async fn send(&mut self, sent: Instant) -> Result<(Taken, Option<Acknowledged>), WireError> {
-        let Self { pool, permits, .. } = self;
-        let call = |semaphore: &Semaphore, request: &RequestArgs<'_>| -> Invocation {
-            semaphore.acquire(*permits, request)
-        };
-        let (call, settled) = pool.copy(&self.id, sent, call);
-        let replicas = pool.engine.settings.replicas;
-        let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::is_to_be_confirmed);
-        self.unclear |= matches!(self.state, State::InFlight(_));
-        self.state = State::InFlight(reply);
-        let State::InFlight(reply) = &mut self.state else { unreachable!("just set") };
-        let answer = reply.await.and_then(|reply| {
-            let (reply, acknowledged) = reply.split();
-            Ok((taken(reply)?, acknowledged))
-        });
-        self.state = match &answer {
-            Ok((InTime(Taken { granted: true, .. }), _)) => State::Granted,
-            _ => {
-                // A refused request changes nothing, and forgets no id.
-                self.pool.keep_settled(settled);
-                State::Nothing
-            }
-        };
-        self.unclear |= answer.as_ref().is_err_and(may_have_run);
-        let (answer, acknowledged) = answer?;
-        Ok((self.pool.in_time(answer)?, acknowledged))
-    }
-
-    /// Takes what was granted. The attempt has nothing left to undo.
-    fn take(&mut self) -> Permits {
-        self.state = State::Nothing;
+    if permits > 0 {
+        let grant = attempt::acquire(pool, permits, bounds, |_, _| Ok(())).await?;
+        let Some(Grant { id, unclear, .. }) = grant else { return Ok(None) };
         // If a copy is still under way, the server keeps the id, and the copy takes nothing.
-        if !std::mem::take(&mut self.unclear) {
-            self.pool.settle(self.id.clone());
+        if !unclear {
+            pool.settle(id);
         }
-        Permits { pool: self.pool.clone(), count: self.permits }
     }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        let state = std::mem::replace(&mut self.state, State::Nothing);
-        if matches!(state, State::Nothing) && !self.unclear {
-            return;
-        }
-        let (pool, id, permits) = (self.pool.clone(), self.id.clone(), self.permits);
-        let janitor = pool.engine.janitor.clone();
-        janitor.spawn(withdraw(pool, id, permits, state, self.unclear));
-    }
-}
-
-/// Whether a copy with this error may have taken permits, or may yet.
-fn may_have_run(error: &WireError) -> bool {
-    !matches!(error, WireError::WrongType) && !error.did_nothing()
-}
-
-/// Undoes what an attempt did. No late copy of it does anything then.
-async fn withdraw(pool: Pool, id: HoldId, permits: u32, state: State, mut unclear: bool) {
-    let took = match state {
-        State::Nothing => false,
-        State::Granted => true,
-        State::InFlight(reply) => match reply.await.and_then(|reply| taken(reply.split().0)) {
-            Ok(answer) => {
-                let took = matches!(answer, InTime(Taken { granted: true, .. }));
-                if took {
-                    sometimes!("withdrawn: it had been granted");
-                }
-                took
-            }
-            Err(error) => {
-                unclear |= may_have_run(&error);
-                false
-            }
-        },
-    };
-    if took || unclear {
-        undo(pool, id, i64::from(permits)).await;
-    }
+    Ok(Some(Permits { pool: pool.clone(), count: permits }))
 }
 
 /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
 async fn undo(pool: Pool, id: HoldId, permits: i64) {
-    let call = |semaphore: &Semaphore, kept| semaphore.withdraw(&id, permits, kept);
+    let call = |semaphore: &Semaphore, kept| semaphore.undo(&id, permits, kept);
     let undone = pool.send_undo(Instant::now() + KEPT, call).await;
     if let Err(error) = undone
         && !pool.engine.is_closed()

@@ -1,6 +1,6 @@
 //! [`Waiter`]: one caller that waits for a counter.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 
@@ -73,6 +73,11 @@ impl<'a, P: Countable> Waiter<'a, P> {
     /// The server has answered: so many permits are free.
     pub(super) fn answered(&self, free: i64) {
         self.counter.line.answered(self.place.number, free);
+    }
+
+    /// The server has said after what time a lease ends.
+    pub(super) fn next_end(&self, after: Option<Duration>) {
+        self.counter.line.next_end(after);
     }
 
     /// The server has said that what all wait for has happened.

@@ -21,6 +21,7 @@ use known::KNOWN_CIRCLES;
 const LAYERS: &[&[&str]] = &[
     &["broken", "determinism", "sometimes"],
     &["names", "owner", "error", "redis_error", "options", "runtime", "backoff", "observer"],
+    &["permit_id"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/deployment", "wire/naming"],
@@ -62,10 +63,10 @@ const LAYERS: &[&[&str]] = &[
     &["locking"],
     &["waiting"],
     &["inspection", "run"],
-    &["guard", "permit"],
+    &["guard", "permit", "expirable_permit"],
     &["fenced_guard"],
     &["acquire"],
-    &["lock", "semaphore", "latch"],
+    &["lock", "semaphore", "expirable_semaphore", "latch"],
     &["read_write", "multi"],
     &["segmented"],
     &["client"],
@@ -254,6 +255,8 @@ fn handles_and_guards_go_anywhere() {
     anywhere::<redisson_lock::Owner>();
     anywhere::<redisson_lock::Semaphore>();
     anywhere::<redisson_lock::Permit>();
+    anywhere::<redisson_lock::ExpirableSemaphore>();
+    anywhere::<redisson_lock::ExpirablePermit>();
     anywhere::<redisson_lock::CountDownLatch>();
     anywhere::<redisson_lock::Error>();
     anywhere::<redisson_lock::blocking::Client>();
@@ -263,6 +266,8 @@ fn handles_and_guards_go_anywhere() {
     anywhere::<redisson_lock::blocking::MultiLock>();
     anywhere::<redisson_lock::blocking::Semaphore>();
     anywhere::<redisson_lock::blocking::Permit>();
+    anywhere::<redisson_lock::blocking::ExpirableSemaphore>();
+    anywhere::<redisson_lock::blocking::ExpirablePermit>();
     anywhere::<redisson_lock::blocking::CountDownLatch>();
     fn shareable<T: Sync + 'static>() {}
     shareable::<redisson_lock::blocking::LockGuard>();
@@ -293,6 +298,11 @@ fn handles_and_guards_go_anywhere() {
     };
     let _ = |pool: &redisson_lock::Semaphore, permit: redisson_lock::Permit| {
         spawnable(pool.acquire(1).into_future());
+        spawnable(pool.try_acquire(1).wait(Duration::from_secs(1)).into_future());
+        spawnable(permit.release());
+    };
+    let _ = |pool: &redisson_lock::ExpirableSemaphore, permit: redisson_lock::ExpirablePermit| {
+        spawnable(pool.acquire(1).lease(Duration::from_secs(1)).into_future());
         spawnable(pool.try_acquire(1).wait(Duration::from_secs(1)).into_future());
         spawnable(permit.release());
     };

@@ -115,11 +115,35 @@ impl Lease {
         watchdog: Duration,
         under: Option<Arc<Lease>>,
     ) -> Self {
+        let renew = Renew { key: protocol.key().clone(), id, members: None };
+        let upheld = protocol.is_upheld();
+        Self::renewed_by(renew, protocol.renewal(), sent, lease, watchdog, (upheld, under))
+    }
+
+    /// The same for permits of a semaphore.
+    pub(crate) fn of_permits(
+        renew: Renew,
+        script: &'static Script,
+        sent: Instant,
+        lease: Duration,
+        watchdog: Duration,
+    ) -> Self {
+        Self::renewed_by(renew, script, sent, lease, watchdog, (false, None))
+    }
+
+    fn renewed_by(
+        renew: Renew,
+        script: &'static Script,
+        sent: Instant,
+        lease: Duration,
+        watchdog: Duration,
+        (upheld, under): (bool, Option<Arc<Lease>>),
+    ) -> Self {
         let trusted = if broken("trust-from-answer") { Instant::now() } else { sent };
         Self {
-            renew: Renew { key: protocol.key().clone(), id },
-            script: protocol.renewal(),
-            upheld: protocol.is_upheld(),
+            renew,
+            script,
+            upheld,
             under,
             shares: AtomicU32::new(0),
             turns: Turns::default(),
@@ -219,9 +243,18 @@ impl Lease {
         if is_left && why == Loss::Expired {
             return self.turns.end(HoldEnd::NotReleased);
         }
-        let lock = String::from_utf8_lossy(&self.renew.key);
-        let log = || tracing::warn!(%lock, holder = ?self.renew.id, %why, "lock lost");
+        let key = String::from_utf8_lossy(&self.renew.key);
+        let holder = &self.renew.id;
+        let log = || match self.is_of_permits() {
+            false => tracing::warn!(lock = %key, ?holder, %why, "lock lost"),
+            true => tracing::warn!(%key, ?holder, %why, "permits lost"),
+        };
         self.turns.lost(why, log);
+    }
+
+    /// Whether it is no hold on a lock, but permits of a semaphore.
+    pub(crate) fn is_of_permits(&self) -> bool {
+        self.renew.members.is_some()
     }
 
     /// Why the hold is lost, if it is.

@@ -12,14 +12,14 @@ use crate::{
 };
 
 /// Runs the future for so many virtual ms, then drops it. Says whether it was done by then.
-async fn cut(after: u64, future: impl Future<Output = ()>) -> bool {
+pub(super) async fn cut(after: u64, future: impl Future<Output = ()>) -> bool {
     // A ms is cut in its middle: every timer of the network fires at whole ones.
     timeout(ms(after) + Duration::from_micros(500), future).await.is_ok()
 }
 
 /// Cuts at every ms until the future is done by itself in 5 cuts in a row. The value at rest after
 /// each cut is checked.
-async fn cut_everywhere<F: AsyncFn(&Sim)>(
+pub(super) async fn cut_everywhere<F: AsyncFn(&Sim)>(
     world: &Arc<World>,
     what: &str,
     begin: &str,

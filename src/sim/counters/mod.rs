@@ -3,6 +3,7 @@
 
 mod cuts;
 mod late;
+mod leased;
 mod values;
 mod waiters;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 use harness::redis::cmd;
 
 use super::Sim;
-use crate::{CountDownLatch, Semaphore};
+use crate::{CountDownLatch, ExpirableSemaphore, Semaphore};
 
 pub(super) const NAME: &str = "pool";
 pub(super) const CHANNEL: &str = "redisson_sc:{pool}";
@@ -24,6 +25,10 @@ pub(super) fn ms(n: u64) -> Duration {
 impl Sim {
     pub(super) fn pool(&self) -> Semaphore {
         self.client.semaphore(NAME)
+    }
+
+    pub(super) fn leased(&self) -> ExpirableSemaphore {
+        self.client.expirable_semaphore(NAME)
     }
 
     pub(super) fn gate(&self) -> CountDownLatch {

@@ -1,0 +1,425 @@
+//! The expirable semaphore: ids, leases, and what is lost.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use harness::{Messages, redis::cmd};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    CHANNEL, NAME,
+    cuts::{cut, cut_everywhere},
+    ms,
+};
+use crate::{
+    Error, Loss, PermitId, Remaining, RunError,
+    sim::{Fault, ONE_WAY, Sim, World},
+};
+
+const OUT: &str = "{pool}:timeout";
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Sim {
+    /// How many permits are out, those whose lease has ended included.
+    fn out(&self) -> i64 {
+        self.world.inspector.lock().unwrap().query(cmd("ZCARD").arg(OUT))
+    }
+
+    /// What a JVM does whose clock is far ahead: it takes a permit for one whose lease has ended.
+    fn sweep(&self, permit: PermitId) {
+        let inspector = self.world.inspector.lock().unwrap();
+        let removed: i64 = inspector.query(cmd("ZREM").arg(OUT).arg(permit.as_bytes()));
+        assert_eq!(removed, 1);
+        inspector.query::<()>(cmd("INCRBY").arg(NAME).arg(1));
+    }
+}
+
+fn is_lost<T: std::fmt::Debug>(result: Result<T, Error>, expected: Loss) {
+    let error = result.expect_err("a loss");
+    assert!(matches!(error, Error::NotHeld { why } if why == expected), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_lost_replies_of_each_request_count_once() {
+    let sim = Sim::new(&World::new()).await;
+    let pool = sim.leased();
+    assert!(pool.try_set(1_000).await.unwrap());
+    let mut permits = Vec::new();
+    for round in 1..=100 {
+        sim.network.fail("expirable/acquire", [Fault::LoseReply]);
+        permits.push(pool.acquire(3).await.unwrap());
+        assert_eq!((sim.value(), sim.out()), (Some(1_000 - 3 * round), 3 * round));
+    }
+    for round in 1..=100 {
+        sim.network.fail("expirable/release", [Fault::LoseReply]);
+        permits.pop().unwrap().release().await.unwrap();
+        assert_eq!((sim.value(), sim.out()), (Some(700 + 3 * round), 300 - 3 * round));
+    }
+    for round in 1..=100 {
+        let id = pool.acquire(1).await.unwrap().forget();
+        sim.network.fail("expirable/release", [Fault::LoseReply]);
+        assert!(pool.release(&id).await.unwrap(), "released by id, round {round}");
+        sim.network.fail("expirable/change", [Fault::LoseReply]);
+        pool.add(if round % 2 == 0 { -7 } else { 7 }).await.unwrap();
+        assert_eq!(sim.value(), Some(1_000 + 7 * (round % 2)));
+    }
+    for round in 1..=100_u32 {
+        sim.network.fail("expirable/change", [Fault::LoseReply]);
+        pool.set(round).await.unwrap();
+        assert_eq!(sim.value(), Some(round.into()));
+    }
+    assert_eq!(sim.at_rest().await, Some(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_cut_at_any_ms_are_returned_once() {
+    let world = World::new();
+    let returned: fn(Option<i64>) -> bool = |value| value == Some(3);
+    for (what, acquire, release) in [
+        ("no fault", &[][..], &[][..]),
+        ("two lost replies", &[Fault::LoseReply, Fault::LoseReply], &[]),
+        ("a copy that lingers", &[Fault::Linger(ms(40))], &[]),
+        ("a copy that runs very late", &[Fault::Linger(ms(20_000))], &[]),
+        ("release, a lost reply", &[], &[Fault::LoseReply]),
+        ("release, lost requests", &[], &[Fault::LoseRequest, Fault::Linger(ms(40))]),
+        ("both", &[Fault::LoseReply], &[Fault::LoseReply, Fault::LoseRequest]),
+    ] {
+        for is_dropped in [true, false] {
+            cut_everywhere(&world, what, "3", returned, async |sim| {
+                sim.network.fail("expirable/acquire", acquire.iter().copied());
+                sim.network.fail("expirable/release", release.iter().copied());
+                let permit = sim.leased().acquire(2).await.unwrap();
+                match is_dropped {
+                    true => drop(permit),
+                    false => permit.release().await.unwrap(),
+                }
+                sleep(ms(30)).await;
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_cut_at_any_ms_leaves_its_wake_up_to_the_next() {
+    let world = World::new();
+    for after in 0..90 {
+        world.write(NAME, "1");
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let out = other.leased().acquire(1).await.unwrap();
+        let pool = sim.leased();
+        let waiters = async {
+            let first = cut(after, async { drop(pool.acquire(1).await.unwrap()) });
+            let second = async {
+                sleep(ms(1)).await;
+                pool.acquire(1).await.unwrap().release().await.unwrap();
+            };
+            let release = async {
+                sleep(ms(50)).await;
+                out.release().await.unwrap();
+            };
+            tokio::join!(first, second, release)
+        };
+        let all = timeout(ms(50) + 60 * ONE_WAY, waiters).await;
+        assert!(all.is_ok(), "cut after {after} ms: the second sleeps on");
+        assert_eq!(sim.at_rest().await, Some(1), "cut after {after} ms");
+    }
+}
+
+/// A copy of the acquisition that runs after the release takes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_of_an_acquisition_takes_nothing() {
+    let world = World::new();
+    for late in (0..4_000).step_by(100) {
+        world.write(NAME, "3");
+        let sim = Sim::new(&world).await;
+        let pool = sim.leased();
+        sim.network.fail("expirable/acquire", [Fault::Linger(ms(late))]);
+        let permit = pool.acquire(2).await.unwrap();
+        sleep(ms(100)).await;
+        permit.release().await.unwrap();
+        sleep(ms(5_000)).await;
+        assert_eq!((sim.value(), sim.out()), (Some(3), 0), "late by {late} ms");
+        // Refused, and then others have them back.
+        let all = pool.acquire(3).await.unwrap();
+        sim.network.fail("expirable/acquire", [Fault::Linger(ms(late))]);
+        assert!(pool.try_acquire(1).wait(ms(30)).await.unwrap_or(None).is_none());
+        sleep(ms(20)).await;
+        all.release().await.unwrap();
+        sleep(ms(5_000)).await;
+        assert_eq!((sim.at_rest().await, sim.out()), (Some(3), 0), "refused, late by {late} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_renewed_while_their_guard_lives() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let (pool, other) = (sim.leased(), Sim::new(&world).await);
+    pool.set(3).await.unwrap();
+    let two = pool.acquire(2).await.unwrap();
+    for _ in 0..300 {
+        sleep(SECOND).await;
+        assert!(two.is_held() && two.remaining() > 15 * SECOND, "{:?}", two.remaining());
+        assert!(other.leased().try_acquire(2).await.unwrap().is_none());
+    }
+    two.check().await.unwrap();
+    two.release().await.unwrap();
+    let fixed = pool.acquire(3).lease(5 * SECOND).await.unwrap();
+    let begun = Instant::now();
+    let again = other.leased().acquire(3).await.unwrap();
+    let took = begun.elapsed();
+    assert!(ms(4_900) < took && took < ms(5_100), "granted when the lease ends: {took:?}");
+    assert_eq!(fixed.lost().await, Loss::Expired);
+    is_lost(fixed.release().await, Loss::Expired);
+    again.check().await.unwrap();
+    drop(again);
+    assert_eq!(other.at_rest().await, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_was_swept_is_lost_and_never_comes_again() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(3).await.unwrap();
+    let permits = pool.acquire(2).await.unwrap();
+    sleep(5 * SECOND).await;
+    sim.sweep(permits.ids()[1]);
+    let lost = timeout(8 * SECOND, permits.lost()).await.expect("told by the next renewal");
+    assert_eq!((lost, sim.out(), sim.value()), (Loss::Removed, 1, Some(2)));
+    is_lost(permits.check().await, Loss::Removed);
+    is_lost(permits.while_held(sleep(SECOND)).await, Loss::Removed);
+    is_lost(permits.release().await, Loss::Removed);
+    assert_eq!((sim.value(), sim.out()), (Some(3), 0), "the other one is returned");
+    // Found by the release itself.
+    let permit = pool.acquire(1).await.unwrap();
+    sim.sweep(permit.id());
+    is_lost(permit.release().await, Loss::Removed);
+    let permit = pool.acquire(1).await.unwrap();
+    sim.sweep(permit.id());
+    is_lost(permit.check().await, Loss::Removed);
+    let run = permit.run(async { Ok::<_, Error>(()) }).await;
+    assert!(matches!(run, Err(RunError::NotBegun { why: Loss::Removed })), "{run:?}");
+    assert_eq!(sim.at_rest().await, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_without_answers_are_told_before_the_lease_ends() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(1).await.unwrap();
+    let permit = pool.acquire(1).await.unwrap();
+    let begun = Instant::now();
+    sim.network.fail("expirable/renew", [Fault::LoseRequest; 100]);
+    assert_eq!(permit.lost().await, Loss::Expired);
+    let took = begun.elapsed();
+    assert!(29 * SECOND < took && took < 30 * SECOND, "{took:?}");
+    drop(permit);
+    assert_eq!(sim.at_rest().await, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_permits_are_renewed_in_few_calls() {
+    let sim = Sim::new(&World::new()).await;
+    let pool = sim.leased();
+    pool.set(1_000).await.unwrap();
+    let permits = join_all((0..250).map(|_| pool.acquire(2).into_future())).await;
+    let calls = sim.network.calls();
+    sleep(100 * SECOND).await;
+    let calls = sim.network.calls() - calls;
+    assert!((25..=120).contains(&calls), "{calls}");
+    assert!(permits.iter().all(|permit| permit.as_ref().unwrap().is_held()));
+    assert_eq!(sim.out(), 500);
+    drop(permits);
+    assert_eq!(sim.at_rest().await, Some(1_000));
+}
+
+/// Permits of clients that died come back by chunks, and nobody who waits misses them.
+#[tokio::test(start_paused = true)]
+async fn permits_whose_lease_has_ended_are_swept_in_chunks() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let pool = sim.leased();
+    pool.set(350).await.unwrap();
+    for _ in 0..7 {
+        pool.acquire(50).lease(10 * SECOND).await.unwrap().forget();
+    }
+    assert_eq!((pool.available().await.unwrap(), pool.acquired().await.unwrap()), (0, 350));
+    let begun = Instant::now();
+    let waiters =
+        join_all((0..3).map(|_| other.client.expirable_semaphore(NAME).acquire(90).into_future()));
+    let waiters = timeout(20 * SECOND, waiters).await.expect("all waiters to be granted");
+    assert!(begun.elapsed() < 12 * SECOND, "{:?}", begun.elapsed());
+    let seen = pool.inspect().await.unwrap();
+    assert_eq!((seen.available, seen.acquired, pool.permits().await.unwrap()), (80, 270, 350));
+    assert!(seen.permits.iter().all(|permit| !permit.ours));
+    drop(waiters);
+    other.left().await;
+    assert_eq!(sim.value().unwrap() + sim.out(), 350, "the rest is swept by the next ones");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_mixed_sizes_do_not_sleep_beside_free_permits() {
+    let world = World::new();
+    for after in 0..40 {
+        world.write(NAME, "3");
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let [one, two] = [1, 2].map(|n| other.leased().acquire(n).into_future());
+        let (one, two) = (one.await.unwrap(), two.await.unwrap());
+        let pool = sim.leased();
+        let large = async { pool.acquire(3).await.unwrap().release().await.unwrap() };
+        let small = async {
+            sleep(ms(5)).await;
+            let permit = pool.acquire(1).await.unwrap();
+            let at = Instant::now();
+            permit.release().await.unwrap();
+            at
+        };
+        let release = async {
+            sleep(ms(after)).await;
+            one.release().await.unwrap();
+            let at = Instant::now();
+            sleep(20 * ONE_WAY).await;
+            two.release().await.unwrap();
+            at
+        };
+        let all = async { tokio::join!(large, small, release) };
+        let ((), granted, released) = timeout(SECOND, all).await.expect("all to be granted");
+        let took = granted.saturating_duration_since(released);
+        assert!(took < 20 * ONE_WAY, "released after {after} ms: {took:?}");
+        assert_eq!(sim.at_rest().await, Some(3));
+    }
+}
+
+/// What is published: by a release of one permit the new number, of several how many.
+#[tokio::test(start_paused = true)]
+async fn messages_and_keys_are_redissons() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    let mut messages = Messages::on(world.server.client(), CHANNEL);
+    let mut told = || messages.so_far(&world.inspector.lock().unwrap());
+    assert!(pool.try_set(5).await.unwrap() && !pool.try_set(4).await.unwrap());
+    assert_eq!(told(), ["5"]);
+    let (one, two) = (pool.acquire(1).await.unwrap(), pool.acquire(2).await.unwrap());
+    assert_eq!((told(), sim.value(), sim.out()), (vec![], Some(2), 3));
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    assert_eq!(told(), ["3", "2"]);
+    pool.add(4).await.unwrap();
+    pool.add(-2).await.unwrap();
+    pool.add(0).await.unwrap();
+    assert_eq!((told(), sim.value()), (vec!["4".into()], Some(7)));
+    let two = pool.acquire(2).await.unwrap();
+    pool.set(7).await.unwrap();
+    assert_eq!((told(), sim.value()), (vec![], Some(5)));
+    pool.set(1).await.unwrap();
+    assert_eq!((told(), sim.value()), (vec!["1".into()], Some(-1)));
+    assert_eq!((pool.available().await.unwrap(), pool.permits().await.unwrap()), (-1, 1));
+    two.release().await.unwrap();
+    assert_eq!((told(), sim.at_rest().await), (vec!["2".into()], Some(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_by_id_is_read_and_set() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(2).await.unwrap();
+    let ids = pool.acquire(2).await.unwrap().forget();
+    let [one, other] = [ids[0], ids[1]];
+    let left = |remaining| match remaining {
+        Remaining::Held(left) => left,
+        other => panic!("{other:?}"),
+    };
+    assert!(left(pool.remaining(one).await.unwrap()) > 29 * SECOND);
+    sim.network.fail("expirable/set_lease", [Fault::LoseReply]);
+    assert!(pool.set_lease(one, 100 * SECOND).await.unwrap());
+    assert!(pool.set_lease(other, 10 * SECOND).await.unwrap());
+    let seen = pool.inspect().await.unwrap();
+    assert_eq!((seen.available, seen.acquired), (0, 2));
+    assert_eq!(
+        seen.permits.iter().map(|out| (out.id, out.ours)).collect::<Vec<_>>(),
+        [(other, true), (one, true)]
+    );
+    sleep(11 * SECOND).await;
+    assert_eq!(pool.remaining(other).await.unwrap(), Remaining::Free);
+    assert!(left(pool.remaining(one).await.unwrap()) > 85 * SECOND);
+    assert!(!pool.set_lease(other, SECOND).await.unwrap(), "its lease has ended");
+    assert_eq!(pool.available().await.unwrap(), 1);
+    assert!(!pool.release([one, other]).await.unwrap());
+    assert!(!pool.release([one]).await.unwrap());
+    assert_eq!(pool.remaining(one).await.unwrap(), Remaining::Free);
+    assert_eq!(sim.at_rest().await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_does_not_revive_a_semaphore_that_was_deleted() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    assert!(pool.try_acquire(1).await.unwrap().is_none());
+    assert_eq!((pool.available().await.unwrap(), pool.permits().await.unwrap()), (0, 0));
+    pool.set(3).await.unwrap();
+    let permit = pool.acquire(1).await.unwrap();
+    world.forget(NAME);
+    permit.release().await.unwrap();
+    assert_eq!(sim.at_rest().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_tells_its_guards_and_returns_nothing() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    sim.leased().set(3).await.unwrap();
+    let permit = sim.leased().acquire(1).await.unwrap();
+    let waiter = tokio::spawn(sim.leased().acquire(3).into_future());
+    sleep(SECOND).await;
+    sim.client.close().await.unwrap();
+    assert_eq!(permit.lost().await, Loss::Closed);
+    assert!(matches!(waiter.await.unwrap().unwrap_err(), Error::Closed));
+    assert!(matches!(permit.release().await.unwrap_err(), Error::Closed));
+    let other = Sim::new(&world).await;
+    let all = other.leased().acquire(3).await.expect("it comes back when its lease ends");
+    drop(all);
+    assert_eq!(other.at_rest().await, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_out_of_range_are_told_and_nothing_is_sent() {
+    let sim = Sim::new(&World::new()).await;
+    let pool = sim.leased();
+    let invalid = |error: Error| assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+    let before = sim.network.calls();
+    invalid(pool.acquire(0).await.unwrap_err());
+    invalid(pool.try_acquire(101).await.unwrap_err());
+    invalid(pool.acquire(1).lease(ms(9)).await.unwrap_err());
+    invalid(pool.release([]).await.unwrap_err());
+    invalid(pool.try_set(u32::MAX).await.unwrap_err());
+    invalid(pool.set(1 << 31).await.unwrap_err());
+    let id: PermitId = "000102030405060708090a0b0c0d0eff".parse().unwrap();
+    invalid(pool.release([id; 101]).await.unwrap_err());
+    invalid(pool.set_lease(id, Duration::ZERO).await.unwrap_err());
+    invalid(sim.client.expirable_semaphore("").acquire(1).await.unwrap_err());
+    assert_eq!(sim.network.calls(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_another_kind_is_told_and_left_alone() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let held = sim.client.lock(NAME).lock().await.unwrap();
+    let wrong = |error: Error| assert!(matches!(error, Error::WrongKind { .. }), "{error:?}");
+    let pool = sim.leased();
+    wrong(pool.acquire(1).await.unwrap_err());
+    wrong(pool.available().await.unwrap_err());
+    wrong(pool.add(1).await.unwrap_err());
+    assert!(!pool.try_set(1).await.unwrap());
+    held.unlock().await.unwrap();
+    world.write(NAME, "many");
+    for error in [pool.acquire(1).await.unwrap_err(), pool.inspect().await.unwrap_err()] {
+        assert!(matches!(error, Error::Redis(_)), "{error:?}");
+    }
+}

@@ -1,0 +1,254 @@
+//! [`acquire`]: the acquisition of permits of either kind.
+//!
+//! If an [`Attempt`] is dropped at any moment, it is withdrawn in the background: the permits that
+//! it took are returned, and no late copy of it takes any.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    counter::{Counter, KEPT},
+    waiter::{Next, Waiter},
+};
+use crate::{
+    engine::{Busy, Underway},
+    error::Error,
+    locking::{copies::Copies, request::Bounds},
+    options::Acknowledged,
+    owner::HoldId,
+    protocol::{Permitting, RequestArgs, Taken, Timely::InTime, taken},
+    sometimes::sometimes,
+    wire::WireError,
+};
+
+/// What an acquisition was granted.
+#[derive(Debug)]
+pub(super) struct Grant {
+    pub(super) id: HoldId,
+    /// When the granted copy was sent.
+    pub(super) sent: Instant,
+    pub(super) acknowledged: Option<Acknowledged>,
+    /// Whether an earlier copy may still run.
+    pub(super) unclear: bool,
+}
+
+/// Acquires permits. `None`: there were not enough until the bounds were over. `judge` may refuse what
+/// the server has granted.
+pub(super) async fn acquire<P: Permitting>(
+    pool: &Arc<Counter<P>>,
+    wanted: P::Wanted,
+    bounds: Bounds,
+    judge: fn(P::Wanted, &Grant) -> Result<(), Error>,
+) -> Result<Option<Grant>, Error> {
+    let mut attempt = Attempt::new(pool, wanted);
+    let first = attempt.ask(bounds).await?;
+    if !first.granted && bounds.is_one_answer() {
+        return Ok(None);
+    }
+    if !first.granted && !wait(pool, &mut attempt, first, bounds).boxed().await? {
+        return Ok(None);
+    }
+    attempt.take(judge).map(Some)
+}
+
+/// Whether the attempt was granted in time.
+async fn wait<P: Permitting>(
+    pool: &Arc<Counter<P>>,
+    attempt: &mut Attempt<P>,
+    first: Taken,
+    bounds: Bounds,
+) -> Result<bool, Error> {
+    let waiter = Waiter::enter(pool, i64::from(P::permits(attempt.wanted)), false);
+    waiter.next_end(first.next_end);
+    let deadline = bounds.deadline();
+    loop {
+        match waiter.next(deadline).await? {
+            Next::Ask => {}
+            Next::Done => unreachable!("permits can be taken for ever"),
+            Next::TimedOut => break,
+        }
+        let Taken { granted, free, next_end } = attempt.ask(bounds).await?;
+        waiter.answered(free);
+        if granted {
+            return Ok(true);
+        }
+        waiter.next_end(next_end);
+    }
+    // At the end once more. It has not left the line yet: what it cannot use others may.
+    let end = deadline.unwrap_or_else(Instant::now) + pool.engine.settings.command_timeout;
+    let Ok(answer) = timeout_at(end, attempt.ask(bounds)).await else {
+        return Err(Error::timed_out());
+    };
+    let Taken { granted, free, .. } = answer?;
+    waiter.answered(free);
+    Ok(granted)
+}
+
+/// One request for permits, from its first copy on the wire to its end.
+struct Attempt<P: Permitting> {
+    pool: Arc<Counter<P>>,
+    wanted: P::Wanted,
+    id: HoldId,
+    state: State,
+    /// Whether a copy without a clear answer may have taken permits, or may yet.
+    unclear: bool,
+    // The last field, because what is to be undone is handed over before it is dropped.
+    _busy: Busy,
+}
+
+enum State {
+    Nothing,
+    InFlight(Underway),
+    Granted { sent: Instant, acknowledged: Option<Acknowledged> },
+}
+
+impl<P: Permitting> Attempt<P> {
+    fn new(pool: &Arc<Counter<P>>, wanted: P::Wanted) -> Self {
+        Self {
+            pool: pool.clone(),
+            wanted,
+            id: pool.new_id(),
+            state: State::Nothing,
+            unclear: false,
+            _busy: pool.engine.janitor.busy(),
+        }
+    }
+
+    /// Gives up copies that had no answer. They are withdrawn, and the next copy has another id. Else
+    /// they might take permits that waiters before this one wait for.
+    fn part_with_unanswered(&mut self) {
+        if self.unclear {
+            sometimes!("permits: parts with unanswered copies");
+            let (pool, wanted) = (self.pool.clone(), self.wanted);
+            *self = Self::new(&pool, wanted);
+        }
+    }
+
+    /// Asks for the permits. Without an answer it asks again, as long as the bounds allow.
+    async fn ask(&mut self, bounds: Bounds) -> Result<Taken, Error> {
+        let pool = self.pool.clone();
+        let engine = &pool.engine;
+        let now = Instant::now();
+        let retry_until = bounds.retry_until(now, &engine.settings);
+        let mut copies = Copies::new(now, retry_until.min(pool.repeatable_until(now)));
+        loop {
+            engine.check_open()?;
+            let sent = copies.sent();
+            let error = match copies.send(|| self.send(sent)).await {
+                Ok((_, Some(acknowledged))) if !acknowledged.is_enough() => {
+                    return Err(acknowledged.into());
+                }
+                Ok((taken, _)) => {
+                    engine.check_open()?;
+                    if !taken.granted {
+                        self.part_with_unanswered();
+                    }
+                    return Ok(taken);
+                }
+                Err(error) => error,
+            };
+            // Closing the client ends its calls.
+            engine.check_open()?;
+            let again = copies.again(error, engine).boxed().await;
+            again.map_err(|error| error.into_error(pool.name()))?;
+        }
+    }
+
+    /// Sends one copy now. If the future is dropped, the copy stays with the attempt.
+    async fn send(&mut self, sent: Instant) -> Result<(Taken, Option<Acknowledged>), WireError> {
+        let Self { pool, wanted, .. } = self;
+        let call = |counter: &P, request: &RequestArgs<'_>| counter.acquire(*wanted, request);
+        let (call, settled) = pool.copy(&self.id, sent, call);
+        let replicas = pool.engine.settings.replicas;
+        let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::is_to_be_confirmed);
+        self.unclear |= matches!(self.state, State::InFlight(_));
+        self.state = State::InFlight(reply);
+        let State::InFlight(reply) = &mut self.state else { unreachable!("just set") };
+        let answer = reply.await.and_then(|reply| {
+            let (reply, acknowledged) = reply.split();
+            Ok((taken(reply)?, acknowledged))
+        });
+        self.state = match &answer {
+            Ok((InTime(Taken { granted: true, .. }), acknowledged)) => {
+                State::Granted { sent, acknowledged: *acknowledged }
+            }
+            _ => {
+                // A refused request changes nothing, and forgets no id.
+                self.pool.keep_settled(settled);
+                State::Nothing
+            }
+        };
+        self.unclear |= answer.as_ref().is_err_and(may_have_run);
+        let (answer, acknowledged) = answer?;
+        Ok((self.pool.in_time(answer)?, acknowledged))
+    }
+
+    /// Takes what was granted. The attempt has nothing left to undo, unless it is refused here.
+    fn take(&mut self, judge: fn(P::Wanted, &Grant) -> Result<(), Error>) -> Result<Grant, Error> {
+        let State::Granted { sent, acknowledged } = self.state else {
+            unreachable!("only what was granted is taken");
+        };
+        let grant = Grant { id: self.id.clone(), sent, acknowledged, unclear: self.unclear };
+        judge(self.wanted, &grant)?;
+        // If a copy is still under way, the server knows the id or the permits, and the copy takes
+        // nothing.
+        (self.state, self.unclear) = (State::Nothing, false);
+        Ok(grant)
+    }
+}
+
+impl<P: Permitting> Drop for Attempt<P> {
+    fn drop(&mut self) {
+        let state = std::mem::replace(&mut self.state, State::Nothing);
+        if matches!(state, State::Nothing) && !self.unclear {
+            return;
+        }
+        let (pool, id, wanted) = (self.pool.clone(), self.id.clone(), self.wanted);
+        let janitor = pool.engine.janitor.clone();
+        janitor.spawn(withdraw(pool, id, wanted, state, self.unclear));
+    }
+}
+
+/// Whether a copy with this error may have taken permits, or may yet.
+fn may_have_run(error: &WireError) -> bool {
+    !matches!(error, WireError::WrongType) && !error.did_nothing()
+}
+
+/// Undoes what an attempt did. No late copy of it does anything then.
+async fn withdraw<P: Permitting>(
+    pool: Arc<Counter<P>>,
+    id: HoldId,
+    wanted: P::Wanted,
+    state: State,
+    mut unclear: bool,
+) {
+    let took = match state {
+        State::Nothing => false,
+        State::Granted { .. } => true,
+        State::InFlight(reply) => match reply.await.and_then(|reply| taken(reply.split().0)) {
+            Ok(answer) => {
+                let took = matches!(answer, InTime(Taken { granted: true, .. }));
+                if took {
+                    sometimes!("withdrawn: it had been granted");
+                }
+                took
+            }
+            Err(error) => {
+                unclear |= may_have_run(&error);
+                false
+            }
+        },
+    };
+    if took || unclear {
+        let call = |counter: &P, kept| counter.withdraw(&id, wanted, kept);
+        let undone = pool.send_undo(Instant::now() + KEPT, call).await;
+        if let Err(error) = undone
+            && !pool.engine.is_closed()
+        {
+            let (name, permits) = (pool.name(), P::permits(wanted));
+            tracing::warn!(name, permits, %error, "could not return permits");
+        }
+    }
+}
