@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Spin,
     /// No lock: permits without owners.
     Semaphore,
+    /// No lock: permits with ids and leases.
+    ExpirableSemaphore,
     /// No lock: a count that others wait for.
     Latch,
     /// All of three plain locks.
@@ -82,6 +84,7 @@ pub(crate) const SPIN: &[Kind] = &[Kind::Spin];
 /// Made of several plain locks.
 pub(crate) const SEVERAL: &[Kind] = &[Kind::Multi, Kind::Majority];
 pub(crate) const SEMAPHORE: &[Kind] = &[Kind::Semaphore];
+pub(crate) const EXPIRABLE: &[Kind] = &[Kind::ExpirableSemaphore];
 pub(crate) const LATCH: &[Kind] = &[Kind::Latch];
 pub(crate) const MULTI: &[Kind] = &[Kind::Multi];
 pub(crate) const MAJORITY: &[Kind] = &[Kind::Majority];
@@ -98,6 +101,7 @@ impl Kind {
             Self::NonReentrantFair => "non_reentrant_fair",
             Self::Spin => "spin",
             Self::Semaphore => "semaphore",
+            Self::ExpirableSemaphore => "expirable_semaphore",
             Self::Latch => "latch",
             Self::Multi => "multi",
             Self::Majority => "majority",
@@ -108,7 +112,7 @@ impl Kind {
     pub(crate) fn channel(self, name: &str) -> String {
         match self {
             Self::Read | Self::Write => read_write_channel(name),
-            Self::Semaphore => semaphore_channel(name),
+            Self::Semaphore | Self::ExpirableSemaphore => semaphore_channel(name),
             Self::Latch => latch_channel(name),
             _ => lock_channel(name),
         }

@@ -16,6 +16,7 @@
 mod asking;
 mod crashes;
 mod exclusion;
+mod expirable;
 mod fair;
 mod fenced;
 mod holds;
@@ -98,6 +99,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         non_reentrant::SCENARIOS,
         spin::SCENARIOS,
         semaphore::SCENARIOS,
+        expirable::SCENARIOS,
         latch::SCENARIOS,
         multi::SCENARIOS,
         asking::SCENARIOS,

@@ -49,8 +49,8 @@ pub use inspect::{Access, Holder, Inspector, LOOK};
 pub use load::{Latency, Load, LoadReport, OwnerReport};
 pub use monitor::{Commands, Messages};
 pub use names::{
-    deadlines_key, latch_channel, lock_channel, member_names, queue_key, read_hold_key,
-    read_write_channel, semaphore_channel, token_key,
+    deadlines_key, latch_channel, lock_channel, member_names, permit_timeouts, queue_key,
+    read_hold_key, read_write_channel, semaphore_channel, token_key,
 };
 pub use party::Party;
 pub use peer::{

@@ -32,6 +32,11 @@ pub fn read_hold_key(name: &str, holder: &str, n: u64) -> String {
     format!("{name}:{holder}:rwlock_timeout:{n}")
 }
 
+/// The permits of an expirable semaphore of this name that are out.
+pub fn permit_timeouts(name: &str) -> String {
+    if name.contains('{') { format!("{name}:timeout") } else { format!("{{{name}}}:timeout") }
+}
+
 /// The channel of a semaphore of this name.
 pub fn semaphore_channel(name: &str) -> String {
     tagged("redisson_sc", name)

@@ -45,9 +45,9 @@ impl Answer {
         self.value == Value::Bool(true)
     }
 
-    /// Whether the value is `true`, or the token that stands for it.
+    /// Whether the value is `true`, or the token or the ids of permits that stand for it.
     pub fn is_granted(&self) -> bool {
-        self.is_true() || self.value.is_number()
+        self.is_true() || self.value.is_number() || self.value.is_array()
     }
 
     /// The value as a number.

@@ -66,7 +66,7 @@ impl AnyLock {
             Kind::ReadWrite | Kind::None => {
                 return Err(Failure::invalid("this kind is for loops"));
             }
-            Kind::Semaphore | Kind::Latch => {
+            Kind::Semaphore | Kind::ExpirableSemaphore | Kind::Latch => {
                 return Err(Failure::invalid("this kind is no lock"));
             }
         })

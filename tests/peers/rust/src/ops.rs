@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use redisson_lock::{Access, Asked, Client, Error, Inspection, Loss, Owner, Permit, Remaining};
+use redisson_lock::{
+    Access, Asked, Client, Error, ExpirablePermit, Inspection, Loss, Owner, Permit, Remaining,
+};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -19,11 +21,18 @@ pub(crate) struct Thread {
     /// The newest guard last.
     guards: HashMap<(Kind, Vec<String>), Vec<AnyGuard>>,
     permits: HashMap<String, Vec<Permit>>,
+    leased: HashMap<String, Vec<ExpirablePermit>>,
 }
 
 impl Thread {
     pub(crate) fn new(client: Client) -> Self {
-        Self { owner: client.owner(), client, guards: HashMap::new(), permits: HashMap::new() }
+        Self {
+            owner: client.owner(),
+            client,
+            guards: HashMap::new(),
+            permits: HashMap::new(),
+            leased: HashMap::new(),
+        }
     }
 
     /// Takes a lock. May be dropped at any time.
@@ -34,6 +43,12 @@ impl Thread {
                 let granted = permit.is_some();
                 self.permits.entry(request.name()?.to_owned()).or_default().extend(permit);
                 return Ok(granted.into());
+            }
+            Kind::ExpirableSemaphore => {
+                let permit = synchronizers::acquire_leased(&self.client, request).await?;
+                let answer = permit.as_ref().map_or(false.into(), synchronizers::ids);
+                self.leased.entry(request.name()?.to_owned()).or_default().extend(permit);
+                return Ok(answer);
             }
             Kind::Latch => return synchronizers::wait(&self.client, request).await,
             _ => {}
@@ -55,6 +70,16 @@ impl Thread {
             Op::Unlock if request.kind == Kind::Semaphore => {
                 let mine = self.permits.entry(request.name()?.to_owned()).or_default();
                 synchronizers::release(&self.client, request, mine).await
+            }
+            Op::Unlock if request.kind == Kind::ExpirableSemaphore => {
+                let mine = self.leased.entry(request.name()?.to_owned()).or_default();
+                synchronizers::release_leased(&self.client, request, mine).await
+            }
+            Op::Lost if request.kind == Kind::ExpirableSemaphore => {
+                let wait = request.wait().ok_or_else(|| missing("wait_ms"))?;
+                let mine = self.leased.get(request.name()?).and_then(|mine| mine.last());
+                let lost = timeout(wait, mine.ok_or_else(not_held)?.lost()).await;
+                Ok(lost.map_or(Value::Null, |why| loss(why).into()))
             }
             Op::Unlock => {
                 let guard =
@@ -107,6 +132,9 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         Op::Hello => {
             json!({ "impl": "redisson-lock", "version": version(), "client": client.id() })
         }
+        _ if request.kind == Kind::ExpirableSemaphore => {
+            synchronizers::ask_leased(client, request).await?
+        }
         Op::ForceUnlock => AnyLock::of(client, request)?.force_unlock().await?.into(),
         Op::IsLocked => AnyLock::of(client, request)?.is_locked().await?.into(),
         Op::RemainingMs => millis(AnyLock::of(client, request)?.remaining().await?).into(),
@@ -120,6 +148,9 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         Op::Token => AnyLock::of(client, request)?.token().await?,
         Op::Set | Op::Count | Op::CountDown | Op::Add | Op::Drain => {
             synchronizers::ask(client, request).await?
+        }
+        Op::SetTotal | Op::Acquired | Op::Permits | Op::SetLease => {
+            return Err(Failure::invalid("this is for an expirable semaphore"));
         }
         Op::Lock
         | Op::TryLock
@@ -141,7 +172,7 @@ fn key(request: &Request) -> Result<(Kind, Vec<String>), Failure> {
     Ok((request.kind, request.names()?))
 }
 
-fn not_held() -> Failure {
+pub(crate) fn not_held() -> Failure {
     Failure::new(Code::NotHeld, "this owner does not hold the lock")
 }
 
@@ -149,7 +180,7 @@ fn loss(why: Loss) -> String {
     format!("{why:?}").to_lowercase()
 }
 
-fn millis(remaining: Remaining) -> i64 {
+pub(crate) fn millis(remaining: Remaining) -> i64 {
     match remaining {
         Remaining::Held(time) => time.as_millis().try_into().unwrap_or(i64::MAX),
         Remaining::WithoutExpiry => -1,

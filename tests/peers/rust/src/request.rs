@@ -32,6 +32,9 @@ pub(crate) struct Request {
     room: Option<String>,
     /// Permits, or the count of a latch.
     n: Option<i64>,
+    /// Permits of an expirable semaphore.
+    #[serde(default)]
+    pub(crate) ids: Vec<String>,
     /// Of traffic.
     pub(crate) plan: Option<Value>,
 }
@@ -56,6 +59,11 @@ pub(crate) enum Op {
     CountDown,
     Add,
     Drain,
+    /// Of an expirable semaphore, as the next three.
+    SetTotal,
+    Acquired,
+    Permits,
+    SetLease,
     Lost,
     /// Asks the holders to release the lock.
     Ask,
@@ -84,6 +92,7 @@ pub(crate) enum Kind {
     Spin,
     Plain,
     Semaphore,
+    ExpirableSemaphore,
     Latch,
     /// All of several plain locks.
     Multi,

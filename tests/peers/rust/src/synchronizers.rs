@@ -1,9 +1,10 @@
-//! Semaphores and latches, which have no owner.
+//! Semaphores and latches.
 
-use redisson_lock::{Client, Permit};
+use redisson_lock::{Client, Error, ExpirablePermit, Permit, PermitId};
 use serde_json::Value;
 
 use crate::answers::Failure;
+use crate::ops::{millis, not_held};
 use crate::request::{Kind, Op, Request};
 
 /// Takes permits, if there are any in time.
@@ -59,5 +60,78 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
             Value::Null
         }
         (kind, op) => return Err(Failure::invalid(format!("{op:?} is not for {kind:?}"))),
+    })
+}
+
+/// Takes permits with a lease, if there are any in time.
+pub(crate) async fn acquire_leased(
+    client: &Client,
+    request: &Request,
+) -> Result<Option<ExpirablePermit>, Failure> {
+    let semaphore = client.expirable_semaphore(request.name()?);
+    let n = request.n()?;
+    Ok(match (request.op, request.lease()) {
+        (Op::Lock, None) => Some(semaphore.acquire(n).await?),
+        (Op::Lock, Some(lease)) => Some(semaphore.acquire(n).lease(lease).await?),
+        (_, lease) => {
+            let acquire = semaphore.try_acquire(n).wait(request.wait().unwrap_or_default());
+            match lease {
+                None => acquire.await?,
+                Some(lease) => acquire.lease(lease).await?,
+            }
+        }
+    })
+}
+
+pub(crate) fn ids(permit: &ExpirablePermit) -> Value {
+    permit.ids().iter().map(ToString::to_string).collect()
+}
+
+fn permits(request: &Request) -> Result<Vec<PermitId>, Failure> {
+    let ids = request.ids.iter().map(|id| id.parse());
+    Ok(ids.collect::<Result<_, Error>>()?)
+}
+
+/// Gives back these permits: by their guard, if this owner has it.
+pub(crate) async fn release_leased(
+    client: &Client,
+    request: &Request,
+    mine: &mut Vec<ExpirablePermit>,
+) -> Result<Value, Failure> {
+    let ids = permits(request)?;
+    match mine.iter().position(|permit| permit.ids() == ids) {
+        Some(at) => mine.remove(at).release().await?,
+        None if client.expirable_semaphore(request.name()?).release(ids).await? => {}
+        None => return Err(not_held()),
+    }
+    Ok(Value::Null)
+}
+
+/// All else about an expirable semaphore.
+pub(crate) async fn ask_leased(client: &Client, request: &Request) -> Result<Value, Failure> {
+    let semaphore = client.expirable_semaphore(request.name()?);
+    let first = || {
+        let ids = permits(request)?;
+        ids.first().copied().ok_or_else(|| Failure::invalid("ids are missing"))
+    };
+    Ok(match request.op {
+        Op::Set => semaphore.try_set(request.n()?).await?.into(),
+        Op::SetTotal => {
+            semaphore.set(request.n()?).await?;
+            Value::Null
+        }
+        Op::Add => {
+            semaphore.add(request.n()?).await?;
+            Value::Null
+        }
+        Op::Count => semaphore.available().await?.into(),
+        Op::Acquired => semaphore.acquired().await?.into(),
+        Op::Permits => semaphore.permits().await?.into(),
+        Op::RemainingMs => millis(semaphore.remaining(first()?).await?).into(),
+        Op::SetLease => {
+            let lease = request.lease().ok_or_else(|| Failure::invalid("lease_ms is missing"))?;
+            semaphore.set_lease(first()?, lease).await?.into()
+        }
+        op => return Err(Failure::invalid(format!("{op:?} is not for an expirable semaphore"))),
     })
 }
