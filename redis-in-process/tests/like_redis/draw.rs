@@ -318,6 +318,8 @@ impl Draw {
             "requests" => format!("{tag}:requests"),
             // So few that many are sent twice.
             "request" => format!("ours:{}", self.rng.u8(..6)),
+            "permit" => format!("permit-of-16-by-{}", self.rng.u8(..8)),
+            "empty" => String::new(),
             "some" => self.rng.u8(1..4).to_string(),
             "queue" => format!("{tag}:queue"),
             "deadlines" => format!("{tag}:deadlines"),

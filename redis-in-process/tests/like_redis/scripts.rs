@@ -85,6 +85,21 @@ ours! {
         "permits requests", "request some not_after lease channel publish 0":
         "permits requests", "request small not_after lease channel publish 1 request";
     "semaphore/withdraw": "permits requests", "request some lease channel publish";
+    "expirable/acquire":
+        "permits requests deadlines", "request lease not_after channel publish 1 permit":
+        "permits requests deadlines", "request lease not_after channel publish 2 permit permit request";
+    "expirable/release":
+        "permits requests deadlines", "request empty lease channel publish 1 permit":
+        "permits requests deadlines", "empty request lease channel publish 2 permit permit request request";
+    "expirable/change":
+        "permits requests deadlines", "request some not_after lease channel publish by":
+        "permits requests deadlines", "request small not_after lease channel publish to request";
+    "expirable/renew":
+        "deadlines", "permit lease":
+        "deadlines other", "permit lease permit lease";
+    "expirable/set_lease": "deadlines", "permit lease not_after";
+    "expirable/remaining": "deadlines", "permit permit";
+    "expirable/inspect": "permits deadlines", "some";
     "latch/count_down":
         "permits requests", "request not_after lease channel publish":
         "permits requests", "request not_after lease channel publish request request";

@@ -3,6 +3,7 @@
 mod asking;
 mod counters;
 mod example;
+mod expirable;
 mod fair;
 mod fair_line;
 mod fenced;
@@ -32,6 +33,7 @@ pub(crate) fn of(script: &str) -> impl Iterator<Item = &'static Example> {
         plain::EXAMPLES,
         counters::EXAMPLES,
         asking::EXAMPLES,
+        expirable::EXAMPLES,
     ];
     all.into_iter().flatten().filter(move |example| example.script == script)
 }
