@@ -33,8 +33,8 @@ end
 local over = redis.call('zrangebyscore', KEYS[3], '-inf', string.format('%.0f', now), 'limit', 0, 100)
 local known = redis.call('zscore', KEYS[2], ARGV[1])
 local is_there = redis.call('exists', KEYS[1]) == 1
-local freed = 0
-if over[1] and is_there then
+local sweeps = over[1] and is_there
+if sweeps then
   free = redis.call('incrby', KEYS[1], #over)
   -- refused for a missing right: nothing may stay
   local gone = redis.pcall('zrem', KEYS[3], unpack(over))
@@ -42,7 +42,6 @@ if over[1] and is_there then
     redis.call('incrby', KEYS[1], -#over)
     return gone
   end
-  freed = #over
 end
 local n = tonumber(ARGV[6])
 local missing, taken = 0, {}
@@ -71,7 +70,7 @@ if granted then
     redis.call('zrem', KEYS[2], unpack(ARGV, 7 + n))
   end
 end
-if freed > 0 and free > 0 then
+if sweeps and free > 0 then
   redis.call(ARGV[5], ARGV[4], string.format('%.0f', free))
 end
 if granted then

@@ -30,7 +30,7 @@ local by = tonumber(ARGV[2])
 if ARGV[7] == 'to' then
   local free = redis.call('get', KEYS[1])
   -- permits whose lease has ended are among those that are out
-  by = by - (free and (tonumber(free) or 0) + redis.call('zcard', KEYS[3]) or 0)
+  by = by - (free and free + redis.call('zcard', KEYS[3]) or 0)
 end
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 -- by a difference, which keeps the key's TTL

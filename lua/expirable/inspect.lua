@@ -14,9 +14,6 @@ local free = redis.call('get', KEYS[1])
 if not free then
   return false
 end
-if not tonumber(free) then
-  return redis.error_reply('ERR value is not an integer or out of range')
-end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local after = '(' .. string.format('%.0f', now)

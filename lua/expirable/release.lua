@@ -43,7 +43,7 @@ if ARGV[2] ~= '' then
   keeps[#keeps + 1] = string.format('%.0f', -now - ARGV[3])
   keeps[#keeps + 1] = ARGV[2]
 end
-local free = 0
+local free
 if out[1] then
   -- a semaphore that was deleted is not made again
   local is_there = redis.call('exists', KEYS[1]) == 1
@@ -68,7 +68,7 @@ if ARGV[7 + n] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 7 + n))
 end
 -- Redisson tells how many are free, or of several permits how many are returned
-if free > 0 then
+if free and free > 0 then
   redis.call(ARGV[5], ARGV[4], string.format('%.0f', n == 1 and free or #out))
 end
 return all

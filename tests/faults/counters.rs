@@ -7,8 +7,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures::future::join_all;
 use harness::redis::cmd;
-use harness::{PATIENCE, eventually, latch_channel, rights, semaphore_channel};
-use redisson_lock::{Client, Error, Semaphore};
+use harness::{PATIENCE, eventually, latch_channel, permit_timeouts, rights, semaphore_channel};
+use redisson_lock::{Client, Error, Remaining, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -233,10 +233,12 @@ async fn scripts_that_the_server_has_forgotten_are_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_least_rights_can_do_everything_with_semaphores_and_latches() {
-    for row in ["semaphores", "latches"] {
+    for row in ["semaphores", "expirable semaphores", "latches"] {
         let stage = Stage::new().await;
         set_user(&stage, &[rights("rights (ACL)", "order:"), rights(row, "order:")].concat());
-        let client = connect(config(&stage, "service", 0)).await;
+        // So short that a renewal is seen.
+        let watchdog = Duration::from_secs(6);
+        let client = connect(config(&stage, "service", 0).watchdog(watchdog)).await;
         if row == "semaphores" {
             let pool = client.semaphore(POOL);
             assert!(pool.try_set(2).await.unwrap());
@@ -256,6 +258,8 @@ async fn a_user_with_the_least_rights_can_do_everything_with_semaphores_and_latc
             eventually(PATIENCE, "all permits", all_back).await;
             assert_eq!(pool.available().await.unwrap(), 5);
             assert_eq!(pool.drain().await.unwrap(), 5);
+        } else if row == "expirable semaphores" {
+            use_all_of_an_expirable_semaphore(&stage, &client).await;
         } else {
             let gate = client.count_down_latch(POOL);
             assert!(gate.try_set(1).await.unwrap());
@@ -271,6 +275,72 @@ async fn a_user_with_the_least_rights_can_do_everything_with_semaphores_and_latc
         stage.forget(&[POOL]);
         stage.end([client]).await;
     }
+}
+
+async fn use_all_of_an_expirable_semaphore(stage: &Stage, client: &Client) {
+    let pool = client.expirable_semaphore(POOL);
+    assert!(pool.try_set(2).await.unwrap());
+    let permit = pool.acquire(2).await.unwrap();
+    let turn = tokio::spawn(pool.try_acquire(1).wait(PATIENCE).into_future());
+    stage.listening_on(&semaphore_channel(POOL), 1).await;
+    permit.check().await.unwrap();
+    permit.release().await.unwrap();
+    let permit = soon("to be granted", turn).await.unwrap().unwrap().unwrap();
+    assert_eq!(pool.inspect().await.unwrap().permits[0].id, permit.id());
+    let [id] = permit.forget()[..] else { panic!("one permit") };
+    assert!(pool.set_lease(id, Duration::from_millis(10)).await.unwrap());
+    sleep(Duration::from_millis(30)).await;
+    assert_eq!(pool.remaining(id).await.unwrap(), Remaining::Free);
+    // It is swept.
+    let both = pool.acquire(2).await.unwrap();
+    pool.set(3).await.unwrap();
+    pool.add(1).await.unwrap();
+    let renewed = || (both.remaining() > Duration::from_secs(5)).then_some(());
+    sleep(Duration::from_millis(1_500)).await;
+    eventually(PATIENCE, "a renewal", renewed).await;
+    both.check().await.unwrap();
+    drop(both);
+    // A future that is dropped on its way is withdrawn.
+    stage.proxy.delay_replies(Duration::from_millis(300));
+    let cut = pool.acquire(1).into_future();
+    assert!(tokio::time::timeout(Duration::from_millis(100), cut).await.is_err());
+    stage.proxy.heal();
+    let all_back = || (stage.number(POOL) == Some(4)).then_some(());
+    eventually(PATIENCE, "all permits", all_back).await;
+    assert_eq!(pool.permits().await.unwrap(), 4);
+}
+
+/// 100 lost replies of each kind of request, over a real connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_for_leased_permits_whose_replies_are_lost_count_once() {
+    let stage = Stage::new().await;
+    let stage = &stage;
+    let clients = join_all((0..CLIENTS).map(|number| async move {
+        let client = stage.client().await;
+        let warm = client.expirable_semaphore("warm-up");
+        warm.set(1).await.unwrap();
+        warm.acquire(1).await.unwrap().release().await.unwrap();
+        let name = format!("leased:{number}:");
+        let pool = client.expirable_semaphore(&name);
+        let lose = |script: &str| stage.proxy.lose_next_reply([&*sha(script), &name]);
+        let out = || stage.redis().query::<i64>(cmd("ZCARD").arg(permit_timeouts(&name)));
+        for round in 1..=ROUNDS {
+            let lost = lose("expirable/change");
+            soon("to set", pool.set(10)).await.unwrap();
+            assert_eq!((lost.count(), stage.number(&name)), (1, Some(10)), "set, round {round}");
+            let lost = lose("expirable/acquire");
+            let permit = soon("to acquire", pool.acquire(3)).await.unwrap();
+            assert_eq!((lost.count(), stage.number(&name), out()), (1, Some(7), 3), "{round}");
+            let lost = lose("expirable/release");
+            soon("to release", permit.release()).await.unwrap();
+            assert_eq!((lost.count(), stage.number(&name), out()), (1, Some(10), 0), "{round}");
+        }
+        stage.forget(&[&name]);
+        client
+    }))
+    .await;
+    stage.forget(&["warm-up"]);
+    stage.end(clients).await;
 }
 
 /// A script that is refused in its middle changes nothing.

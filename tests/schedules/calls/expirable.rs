@@ -8,10 +8,11 @@ examples! {
         a_repeat_takes_what_is_missing, a_withdrawn_request_takes_nothing, a_late_request_takes_nothing,
         permits_whose_lease_has_ended_are_taken_back, of_too_many_some_are_taken_back, a_request_forgets_ids,
         permits_get_the_ttl_of_the_semaphore, a_semaphore_that_is_no_number_gives_nothing,
-        nothing_is_taken_back_for_a_semaphore_that_is_gone;
+        nothing_is_taken_back_for_a_semaphore_that_is_gone, a_request_that_is_refused_halfway_changes_nothing;
     "expirable/release": leased_permits_are_returned_and_told, several_are_told_by_their_number, a_repeat_returns_nothing,
         a_permit_whose_lease_has_ended_is_returned, of_some_that_are_out_these_are_returned, a_release_withdraws_an_acquisition,
-        a_return_forgets_ids, a_deleted_semaphore_stays_deleted, a_number_below_one_is_not_told;
+        a_return_forgets_ids, a_deleted_semaphore_stays_deleted, a_number_below_one_is_not_told,
+        a_release_that_is_refused_halfway_changes_nothing;
     "expirable/change": permits_are_added, permits_are_set, a_change_is_made_once, a_late_change_changes_nothing,
         a_change_forgets_ids, a_change_makes_a_semaphore, what_is_no_number_is_not_changed;
     "expirable/renew": leases_are_renewed, a_lease_does_not_get_shorter, a_permit_that_is_gone_is_not_renewed,
@@ -139,6 +140,22 @@ fn a_request_forgets_ids(scene: &mut Scene) {
         scene.see("ids"),
         "younger=-@11 older=-@10 old=@10 young=@11 z=@900 600=@950 1=@951 publish=@952 p=@953 by=@954 for 40"
     );
+    assert_eq!(scene.call("expirable/acquire", KEYS, "b 40 @20 ch publish 1 q z"), "{1, 3}");
+    assert!(!scene.see("ids").contains("z="));
+}
+
+fn a_request_that_is_refused_halfway_changes_nothing(scene: &mut Scene) {
+    let args = "a 40 @20 ch publish 2 p q";
+    for (command, out) in [("zrem", "@4 x"), ("zadd", "@40 x"), ("zadd", "@40 p")] {
+        scene.command("del n out");
+        scene.command("set n 5");
+        scene.command(&format!("zadd out {out}"));
+        scene.at(9);
+        let before = (scene.see("n"), scene.see("out"));
+        scene.refuses(command);
+        assert_eq!(scene.call("expirable/acquire", KEYS, args), "NOPERM");
+        assert_eq!((scene.see("n"), scene.see("out")), before);
+    }
 }
 
 fn permits_get_the_ttl_of_the_semaphore(scene: &mut Scene) {
@@ -155,6 +172,9 @@ fn a_semaphore_that_is_no_number_gives_nothing(scene: &mut Scene) {
         assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 1 p"), "ERR");
         assert_eq!((scene.see("n"), scene.see("out")), (there.into(), "x=@0".into()));
     }
+    scene.command("set n many");
+    scene.command("zadd ids -@600 b");
+    assert_eq!(scene.call("expirable/acquire", "n ids none", "b 40 @9 ch publish 1 p"), "ERR");
     scene.command("del n");
     scene.command("hset n a 1");
     assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 1 p"), "WRONGTYPE");
@@ -233,8 +253,8 @@ fn a_release_withdraws_an_acquisition(scene: &mut Scene) {
 fn a_return_forgets_ids(scene: &mut Scene) {
     scene.command("set n 4");
     with_old_ids(scene);
-    scene.command("zadd out @90 q");
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 1 q x y"), "1");
+    scene.command("zadd out @90 p");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 1 p x y"), "1");
     assert_eq!(
         scene.see("ids"),
         "younger=-@11 young=@11 r=@610 z=@900 600=@950 1=@951 publish=@952 p=@953 by=@954 for 600"
@@ -252,11 +272,24 @@ fn a_deleted_semaphore_stays_deleted(scene: &mut Scene) {
 
 fn a_number_below_one_is_not_told(scene: &mut Scene) {
     scene.command("set n -2");
-    scene.command("zadd out @90 p @90 q");
-    for (permit, left) in [("p", "-1"), ("q", "0")] {
+    scene.command("zadd out @90 p @90 q @90 r");
+    for (permit, left, told) in [("p", "-1", ""), ("q", "0", ""), ("r", "1", "ch 1")] {
         let args = format!("{permit}r '' 600 ch publish 1 {permit}");
         assert_eq!(scene.call("expirable/release", KEYS, &args), "1");
-        assert_eq!((scene.see("n"), scene.heard()), (left.into(), String::new()));
+        assert_eq!((scene.see("n"), scene.heard()), (left.into(), told.into()));
+    }
+}
+
+fn a_release_that_is_refused_halfway_changes_nothing(scene: &mut Scene) {
+    scene.command("zadd out @90 p @90 q");
+    scene.refuses("zrem");
+    for number in ["none", "3"] {
+        if number != "none" {
+            scene.command(&format!("set n {number}"));
+        }
+        assert_eq!(scene.call("expirable/release", KEYS, "r a 600 ch publish 2 p q"), "NOPERM");
+        assert_eq!((scene.see("n"), scene.see("out")), (number.into(), "p=@90 q=@90".into()));
+        assert_eq!((scene.see("ids"), scene.heard()), ("none".into(), String::new()));
     }
 }
 

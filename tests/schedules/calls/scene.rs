@@ -53,6 +53,23 @@ const REDIS_6_2: &str = "
     end
     ";
 
+/// Refuses a command of a script, as for a missing right.
+const REFUSING: &str = "
+    local redis = setmetatable({}, {__index = redis})
+    do
+        local call, pcall = redis.call, redis.pcall
+        local refused = {err = 'NOPERM this user has no permissions'}
+        redis.call = function(command, ...)
+            if command == 'COMMAND' then error(refused) end
+            return call(command, ...)
+        end
+        redis.pcall = function(command, ...)
+            if command == 'COMMAND' then return refused end
+            return pcall(command, ...)
+        end
+    end
+    ";
+
 /// A server, and a listener to all its channels, whom PUBLISH counts.
 pub(crate) struct Scene {
     server: Server,
@@ -108,6 +125,11 @@ impl Scene {
     /// The server is one of Redis 6.2.
     pub(crate) fn is_old(&mut self) {
         self.before = REDIS_6_2.into();
+    }
+
+    /// Scripts may not use this command from now on.
+    pub(crate) fn refuses(&mut self, command: &str) {
+        self.before = REFUSING.replace("COMMAND", command);
     }
 
     /// Sends a command, and takes note of nothing.
