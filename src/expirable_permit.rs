@@ -2,9 +2,9 @@
 
 use std::{fmt, time::Duration};
 
+pub use crate::permit_id::PermitId;
 use crate::{
     error::{Error, Loss},
-    permit_id::PermitId,
     run::{self, Guard, RunError},
     waiting::leased::LeasedPermits,
 };
@@ -172,6 +172,11 @@ impl Guard for ExpirablePermit {
 
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send {
         self.check()
+    }
+
+    /// Never completes: nobody asks for permits.
+    async fn asked_to_release(&self) {
+        std::future::pending().await
     }
 
     fn remaining(&self) -> Duration {

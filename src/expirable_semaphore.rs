@@ -1,15 +1,15 @@
-//! [`ExpirableSemaphore`]: the handle to an expirable semaphore, and the builders of its acquisitions.
+//! [`ExpirableSemaphore`]: the handle to an expirable semaphore.
 
 use std::{fmt, time::Duration};
 
+pub use crate::acquire_expirable::{AcquireExpirable, TryAcquireExpirable};
 use crate::{
-    acquire::Acquiring,
+    acquire_expirable::at_once,
     error::Error,
-    expirable_permit::ExpirablePermit,
     inspection::{Remaining, SemaphoreInspection},
-    locking::request::{Bounds, checked_lease},
+    locking::request::checked_lease,
     permit_id::PermitId,
-    protocol::expirable::{Change, Left, MOST_AT_ONCE},
+    protocol::expirable::{Change, Left},
     waiting::leased::{self, LeasedPool},
 };
 
@@ -159,7 +159,7 @@ impl ExpirableSemaphore {
     /// May be dropped at any time. What was acquired, or may still be acquired, is returned in the
     /// background.
     pub fn acquire(&self, n: u32) -> AcquireExpirable {
-        AcquireExpirable { semaphore: self.clone(), n, lease: None }
+        AcquireExpirable::new(self.pool.clone(), n)
     }
 
     /// Acquires `n` permits together, from 1 to 100, if they are free, or become free within
@@ -174,7 +174,7 @@ impl ExpirableSemaphore {
     /// # Cancel safety
     /// As [`acquire`](ExpirableSemaphore::acquire).
     pub fn try_acquire(&self, n: u32) -> TryAcquireExpirable {
-        TryAcquireExpirable { semaphore: self.clone(), n, lease: None, wait: Duration::ZERO }
+        TryAcquireExpirable::new(self.pool.clone(), n)
     }
 
     /// Returns permits by their ids, whoever acquired them, and wakes waiters: Redisson's `tryRelease`.
@@ -291,20 +291,6 @@ impl ExpirableSemaphore {
         let client = pool.engine.identity.client();
         Ok(SemaphoreInspection::new(stock.free, stock.out, permits, client))
     }
-
-    async fn acquire_within(
-        &self,
-        n: u32,
-        lease: Option<Duration>,
-        bounds: Bounds,
-    ) -> Result<Option<ExpirablePermit>, Error> {
-        let pool = self.pool()?;
-        at_once(n.into())?;
-        let lease = lease.map(checked_lease).transpose()?;
-        let acquired = leased::acquire(pool, n, lease, bounds).await;
-        let acquired = acquired.map_err(pool.told("acquiring permits of"))?;
-        Ok(acquired.map(ExpirablePermit::new))
-    }
 }
 
 impl fmt::Debug for ExpirableSemaphore {
@@ -331,87 +317,4 @@ fn checked(permits: u32) -> Result<u32, Error> {
         return Err(Error::Invalid(format!("{permits} permits, but {MOST} are the most")));
     }
     Ok(permits)
-}
-
-fn at_once(permits: u64) -> Result<(), Error> {
-    if !(1..=u64::from(MOST_AT_ONCE)).contains(&permits) {
-        let text = format!("{permits} permits at once, but they must be 1 to {MOST_AT_ONCE}");
-        return Err(Error::Invalid(text));
-    }
-    Ok(())
-}
-
-/// An acquisition of permits that waits for them. Awaiting it begins it. See
-/// [`ExpirableSemaphore::acquire`].
-///
-/// It borrows nothing, so it may be spawned: `tokio::spawn(semaphore.acquire(1).into_future())`.
-#[derive(Debug)]
-#[must_use = "nothing is acquired until this is awaited, and the permits are returned when their guard is dropped: `let permit = ….await?`"]
-pub struct AcquireExpirable {
-    semaphore: ExpirableSemaphore,
-    n: u32,
-    lease: Option<Duration>,
-}
-
-impl AcquireExpirable {
-    /// Has the permits for this long at most. They are never renewed. From 10 ms to 3650 days, in whole
-    /// milliseconds.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-}
-
-impl IntoFuture for AcquireExpirable {
-    type Output = Result<ExpirablePermit, Error>;
-    type IntoFuture = Acquiring<'static, ExpirablePermit>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { semaphore, n, lease } = self;
-        Box::pin(async move {
-            let permit = semaphore.acquire_within(n, lease, Bounds::FOREVER).await?;
-            Ok(permit.expect("waits until it is granted"))
-        })
-    }
-}
-
-/// An acquisition of permits that waits for a limited time, or not at all. Awaiting it begins it. See
-/// [`ExpirableSemaphore::try_acquire`].
-///
-/// It borrows nothing, so it may be spawned.
-#[derive(Debug)]
-#[must_use = "nothing is acquired until this is awaited, and the permits are returned when their guard is dropped: `let permit = ….await?`"]
-pub struct TryAcquireExpirable {
-    semaphore: ExpirableSemaphore,
-    n: u32,
-    lease: Option<Duration>,
-    wait: Duration,
-}
-
-impl TryAcquireExpirable {
-    /// As [`AcquireExpirable::lease`].
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// Waits for the permits for this long at most: 3650 days or less. Without it, the acquisition
-    /// does not wait.
-    ///
-    /// At the end of the wait the server is asked once more. Its answer is awaited for at most
-    /// [`Config::command_timeout`](crate::Config::command_timeout).
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-}
-
-impl IntoFuture for TryAcquireExpirable {
-    type Output = Result<Option<ExpirablePermit>, Error>;
-    type IntoFuture = Acquiring<'static, Option<ExpirablePermit>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { semaphore, n, lease, wait } = self;
-        Box::pin(async move { semaphore.acquire_within(n, lease, Bounds::of(wait)?).await })
-    }
 }

@@ -68,11 +68,10 @@
 //! it then fails with [`Error::WrongKind`], and acquiring the other kind waits until the read/write
 //! lock is free.
 //!
-//! Three kinds are no locks: [`semaphore`](Client::semaphore), a counter of permits without holders;
-//! [`expirable_semaphore`](Client::expirable_semaphore), whose permits have ids and leases; and
+//! Three kinds are no locks: [`semaphore`](Client::semaphore), a counter of permits without holders,
+//! [`expirable_semaphore`](Client::expirable_semaphore), whose permits have ids and leases, and
 //! [`count_down_latch`](Client::count_down_latch), a count that callers wait for. They have other
-//! types: [`Semaphore`], [`ExpirableSemaphore`], [`CountDownLatch`]. Observers and metrics do not see
-//! them.
+//! types: [`Semaphore`], [`CountDownLatch`]. Observers and metrics do not see them.
 //!
 //! [`MultiLock::all`] acquires several locks, all or none, without deadlock.
 //! [`MultiLock::majority`] (RedLock) acquires one name on most of several independent servers. See
@@ -276,6 +275,7 @@ compile_error!(
 );
 
 mod acquire;
+mod acquire_expirable;
 mod backoff;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -283,6 +283,8 @@ mod broken;
 mod client;
 mod config;
 mod determinism;
+#[cfg(doctest)]
+mod doctests;
 mod engine;
 mod error;
 mod expirable_permit;
@@ -322,22 +324,12 @@ pub mod test_util;
 mod waiting;
 mod wire;
 
-/// Its pieces of code compile, or do not, as it says.
-#[cfg(doctest)]
-#[doc = include_str!("must_use.md")]
-struct MustUse;
-
-/// Its pieces of code compile.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,
     config::Config,
     error::{Error, Loss},
-    expirable_permit::ExpirablePermit,
+    expirable_permit::{ExpirablePermit, PermitId},
     expirable_semaphore::{AcquireExpirable, ExpirableSemaphore, TryAcquireExpirable},
     fenced_guard::{FencedGuard, FencingToken},
     guard::{LockGuard, SingleGuard},
@@ -350,7 +342,6 @@ pub use crate::{
     options::{Driver, Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
     permit::Permit,
-    permit_id::PermitId,
     read_write::ReadWriteLock,
     redis_error::{RedisError, RedisErrorKind},
     run::{Guard, RunError},

@@ -96,7 +96,8 @@ ours! {
         "permits requests deadlines", "request small not_after lease channel publish to request";
     "expirable/renew":
         "deadlines", "permit lease":
-        "deadlines other", "permit lease permit lease";
+        "deadlines other", "permit permit lease":
+        "deadlines other", "permit permit lease lease";
     "expirable/set_lease": "deadlines", "permit lease not_after";
     "expirable/remaining": "deadlines", "permit permit";
     "expirable/inspect": "permits deadlines", "some";

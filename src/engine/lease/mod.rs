@@ -1,6 +1,7 @@
 //! [`Lease`]: until when a hold can be trusted, when it is renewed (every third of the watchdog
 //! timeout), and how its holder is told of its loss.
 
+mod begin;
 mod caller;
 mod check;
 mod held;
@@ -23,15 +24,8 @@ pub(crate) use self::check::Check;
 pub(crate) use self::held::Held;
 use super::turns::Turns;
 use crate::{
-    broken::broken,
-    config::whole_ms,
-    determinism::select,
-    error::Loss,
-    observer::HoldEnd,
-    owner::HoldId,
-    protocol::{Protocol, Renew},
-    sometimes::sometimes,
-    wire::Script,
+    broken::broken, config::whole_ms, determinism::select, error::Loss, observer::HoldEnd,
+    protocol::Renew, sometimes::sometimes, wire::Script,
 };
 
 /// How long a hold can be trusted, counted from when its request was SENT: its lease, less the
@@ -51,7 +45,7 @@ pub(crate) fn trust(lease: Duration) -> Duration {
 pub(crate) struct Lease {
     pub(crate) renew: Renew,
     pub(crate) script: &'static Script,
-    /// Whether a lease that is not renewed must be sent again anyway: see [`Protocol::is_upheld`].
+    /// Whether a lease that is not renewed must be sent again anyway: see [`Protocol::is_upheld`](crate::protocol::Protocol::is_upheld).
     upheld: bool,
     /// For a read under the same owner's write: that write. Both live in one key.
     under: Option<Arc<Lease>>,
@@ -106,67 +100,6 @@ impl State {
 }
 
 impl Lease {
-    /// A hold whose request was sent at `sent` and was granted.
-    pub(crate) fn new(
-        protocol: &dyn Protocol,
-        id: HoldId,
-        sent: Instant,
-        lease: Duration,
-        watchdog: Duration,
-        under: Option<Arc<Lease>>,
-    ) -> Self {
-        let renew = Renew { key: protocol.key().clone(), id, members: None };
-        let upheld = protocol.is_upheld();
-        Self::renewed_by(renew, protocol.renewal(), sent, lease, watchdog, (upheld, under))
-    }
-
-    /// The same for permits of a semaphore.
-    pub(crate) fn of_permits(
-        renew: Renew,
-        script: &'static Script,
-        sent: Instant,
-        lease: Duration,
-        watchdog: Duration,
-    ) -> Self {
-        Self::renewed_by(renew, script, sent, lease, watchdog, (false, None))
-    }
-
-    fn renewed_by(
-        renew: Renew,
-        script: &'static Script,
-        sent: Instant,
-        lease: Duration,
-        watchdog: Duration,
-        (upheld, under): (bool, Option<Arc<Lease>>),
-    ) -> Self {
-        let trusted = if broken("trust-from-answer") { Instant::now() } else { sent };
-        Self {
-            renew,
-            script,
-            upheld,
-            under,
-            shares: AtomicU32::new(0),
-            turns: Turns::default(),
-            state: Mutex::new(State {
-                trusted_until: trusted + trust(lease),
-                confirmed: sent,
-                leased_until: sent + lease,
-                longest: lease,
-                asked: sent,
-                loss: None,
-                ended: false,
-                is_left: false,
-                watched: 0,
-                due: sent + watchdog / 3,
-                renewing: false,
-                scheduled: None,
-                held: Held::since(sent),
-                taken_over: None,
-            }),
-            changed: Notify::new(),
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -377,16 +377,21 @@ fn leases_are_renewed(scene: &mut Scene) {
     scene.command(&format!("zadd out @40 {ONE} @41 {TWO} @30 other"));
     scene.command(&format!("zadd more @40 {TWO}"));
     scene.at(20);
-    let args = format!("{ONE}{TWO} 50 {TWO} 60");
-    assert_eq!(scene.call("expirable/renew", "out more", &args), "{1, 1}");
+    let args = format!("{ONE}{TWO} {TWO} 50 60");
+    assert_eq!(scene.call("expirable/renew", "out more", &args), "2");
     assert_eq!(scene.see("out"), format!("other=@30 {ONE}=@70 {TWO}=@70"));
     assert_eq!(scene.see("more"), format!("{TWO}=@80"));
+    // One lease for all.
+    let args = format!("{ONE} {TWO} 90");
+    assert_eq!(scene.call("expirable/renew", "out more", &args), "2");
+    assert_eq!(scene.see("out"), format!("other=@30 {TWO}=@70 {ONE}=@110"));
+    assert_eq!(scene.see("more"), format!("{TWO}=@110"));
 }
 
 fn a_lease_does_not_get_shorter(scene: &mut Scene) {
     scene.command(&format!("zadd out @90 {ONE} @41 {TWO}"));
     let args = format!("{ONE}{TWO} 50");
-    assert_eq!(scene.call("expirable/renew", "out", &args), "{1}");
+    assert_eq!(scene.call("expirable/renew", "out", &args), "1");
     assert_eq!(scene.see("out"), format!("{TWO}=@50 {ONE}=@90"));
 }
 
@@ -406,7 +411,7 @@ fn a_permit_that_is_gone_is_not_renewed(scene: &mut Scene) {
 fn a_key_of_another_type_stops_no_renewal(scene: &mut Scene) {
     scene.command("set text 1");
     scene.command(&format!("zadd out @41 {ONE}"));
-    let args = format!("{ONE} 50 {ONE} 50");
+    let args = format!("{ONE} {ONE} 50");
     assert_eq!(scene.call("expirable/renew", "text out", &args), "{0, 1}");
     assert_eq!(scene.see("out"), format!("{ONE}=@50"));
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{Write, stdout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use redisson_lock::Error;
+use redisson_lock::{Error, Remaining};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -130,4 +130,16 @@ impl From<redis::RedisError> for Failure {
 
 pub(crate) fn micros(time: Duration) -> u64 {
     time.as_micros().try_into().expect("a time of this age")
+}
+
+pub(crate) fn not_held() -> Failure {
+    Failure::new(Code::NotHeld, "this owner does not hold the lock")
+}
+
+pub(crate) fn millis(remaining: Remaining) -> i64 {
+    match remaining {
+        Remaining::Held(time) => time.as_millis().try_into().unwrap_or(i64::MAX),
+        Remaining::WithoutExpiry => -1,
+        Remaining::Free => -2,
+    }
 }

@@ -8,7 +8,7 @@ use redisson_lock::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::answers::{Code, Failure};
+use crate::answers::{Failure, millis, not_held};
 use crate::locks::{AnyGuard, AnyLock, Terms};
 use crate::request::{Kind, Op, Request, missing};
 use crate::synchronizers;
@@ -172,20 +172,8 @@ fn key(request: &Request) -> Result<(Kind, Vec<String>), Failure> {
     Ok((request.kind, request.names()?))
 }
 
-pub(crate) fn not_held() -> Failure {
-    Failure::new(Code::NotHeld, "this owner does not hold the lock")
-}
-
 fn loss(why: Loss) -> String {
     format!("{why:?}").to_lowercase()
-}
-
-pub(crate) fn millis(remaining: Remaining) -> i64 {
-    match remaining {
-        Remaining::Held(time) => time.as_millis().try_into().unwrap_or(i64::MAX),
-        Remaining::WithoutExpiry => -1,
-        Remaining::Free => -2,
-    }
 }
 
 fn inspection(seen: &Inspection) -> Value {

@@ -3,8 +3,7 @@
 use redisson_lock::{Client, Error, ExpirablePermit, Permit, PermitId};
 use serde_json::Value;
 
-use crate::answers::Failure;
-use crate::ops::{millis, not_held};
+use crate::answers::{Failure, millis, not_held};
 use crate::request::{Kind, Op, Request};
 
 /// Takes permits, if there are any in time.

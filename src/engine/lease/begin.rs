@@ -1,0 +1,80 @@
+//! The beginning of a [`Lease`]: of a hold on a lock, or of permits of a semaphore.
+
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicU32},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::{Held, Lease, State, trust};
+use crate::{
+    broken::broken,
+    engine::turns::Turns,
+    owner::HoldId,
+    protocol::{Protocol, Renew},
+    wire::Script,
+};
+
+impl Lease {
+    /// A hold whose request was sent at `sent` and was granted.
+    pub(crate) fn new(
+        protocol: &dyn Protocol,
+        id: HoldId,
+        sent: Instant,
+        lease: Duration,
+        watchdog: Duration,
+        under: Option<Arc<Lease>>,
+    ) -> Self {
+        let renew = Renew { key: protocol.key().clone(), id, members: None };
+        let upheld = protocol.is_upheld();
+        Self::renewed_by(renew, protocol.renewal(), sent, lease, watchdog, (upheld, under))
+    }
+
+    /// The same for permits of a semaphore.
+    pub(crate) fn of_permits(
+        renew: Renew,
+        script: &'static Script,
+        sent: Instant,
+        lease: Duration,
+        watchdog: Duration,
+    ) -> Self {
+        Self::renewed_by(renew, script, sent, lease, watchdog, (false, None))
+    }
+
+    fn renewed_by(
+        renew: Renew,
+        script: &'static Script,
+        sent: Instant,
+        lease: Duration,
+        watchdog: Duration,
+        (upheld, under): (bool, Option<Arc<Lease>>),
+    ) -> Self {
+        let trusted = if broken("trust-from-answer") { Instant::now() } else { sent };
+        Self {
+            renew,
+            script,
+            upheld,
+            under,
+            shares: AtomicU32::new(0),
+            turns: Turns::default(),
+            state: Mutex::new(State {
+                trusted_until: trusted + trust(lease),
+                confirmed: sent,
+                leased_until: sent + lease,
+                longest: lease,
+                asked: sent,
+                loss: None,
+                ended: false,
+                is_left: false,
+                watched: 0,
+                due: sent + watchdog / 3,
+                renewing: false,
+                scheduled: None,
+                held: Held::since(sent),
+                taken_over: None,
+            }),
+            changed: Notify::new(),
+        }
+    }
+}
