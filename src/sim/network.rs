@@ -156,11 +156,7 @@ impl Network {
             _ => None,
         };
         let mut command = redis::cmd("EVAL");
-        match call.script.name.starts_with("expirable/") {
-            true => command.arg(self.world.in_its_time(call.script.source)),
-            false => command.arg(call.script.source),
-        };
-        command.arg(call.keys);
+        command.arg(&*self.world.in_its_time(call.script)).arg(call.keys);
         for (i, arg) in call.args.iter().enumerate() {
             match arg {
                 Arg::Int(limit)

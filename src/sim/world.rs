@@ -1,6 +1,7 @@
 //! The server that all clients of a test share.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -8,7 +9,7 @@ use std::{
 use harness::{Inspector, Messages, RedisServer};
 use tokio::time::Instant;
 
-use crate::engine::Subscriptions;
+use crate::{engine::Subscriptions, wire::Script};
 
 /// How long one way over the network takes.
 pub(crate) const ONE_WAY: Duration = Duration::from_millis(3);
@@ -46,8 +47,12 @@ impl World {
         self.begun.1 + self.begun.0.elapsed().as_millis() as u64
     }
 
-    /// A script for which the server's clock is the virtual one.
-    pub(super) fn in_its_time(&self, source: &str) -> String {
+    /// The source of a script. For those about leases, the server's clock is the virtual one.
+    pub(super) fn in_its_time(&self, script: &'static Script) -> Cow<'static, str> {
+        let source = script.source;
+        if !script.name.starts_with("expirable/") {
+            return source.into();
+        }
         let (seconds, micros) = (self.now() / 1000, self.now() % 1000 * 1000);
         format!(
             "local redis = setmetatable({{call = function(...)
@@ -55,6 +60,7 @@ impl World {
                 return redis.call(...)
             end}}, {{__index = redis}})\n{source}"
         )
+        .into()
     }
 
     /// What a client that was closed did not release.

@@ -4,6 +4,7 @@
 mod cuts;
 mod late;
 mod leased;
+mod leases;
 mod values;
 mod waiters;
 

@@ -1,0 +1,166 @@
+//! The leases of permits: their renewals, their ends, and who is told of a loss.
+
+use futures::future::join_all;
+use harness::redis::cmd;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    NAME,
+    leased::{OUT, SECOND},
+    ms,
+};
+use crate::{
+    Error, Loss, PermitId, Remaining, RunError,
+    sim::{Fault, Sim, World},
+};
+
+impl Sim {
+    /// What a JVM does whose clock is far ahead: it takes a permit for one whose lease has ended.
+    fn sweep(&self, permit: PermitId) {
+        let inspector = self.world.inspector.lock().unwrap();
+        let removed: i64 = inspector.query(cmd("ZREM").arg(OUT).arg(permit.as_bytes()));
+        assert_eq!(removed, 1);
+        inspector.query::<()>(cmd("INCRBY").arg(NAME).arg(1));
+    }
+}
+
+fn is_lost<T: std::fmt::Debug>(result: Result<T, Error>, expected: Loss) {
+    let error = result.expect_err("a loss");
+    assert!(matches!(error, Error::NotHeld { why } if why == expected), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_renewed_while_their_guard_lives() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let (pool, other) = (sim.leased(), Sim::new(&world).await);
+    pool.set(3).await.unwrap();
+    let two = pool.acquire(2).await.unwrap();
+    for _ in 0..300 {
+        sleep(SECOND).await;
+        assert!(two.is_held() && two.remaining() > 15 * SECOND, "{:?}", two.remaining());
+        assert!(other.leased().try_acquire(2).await.unwrap().is_none());
+    }
+    two.check().await.unwrap();
+    two.release().await.unwrap();
+    let fixed = pool.acquire(3).lease(5 * SECOND).await.unwrap();
+    let begun = Instant::now();
+    let again = other.leased().acquire(3).await.unwrap();
+    let took = begun.elapsed();
+    assert!(ms(4_900) < took && took < ms(5_100), "granted when the lease ends: {took:?}");
+    assert_eq!(fixed.lost().await, Loss::Expired);
+    is_lost(fixed.release().await, Loss::Expired);
+    again.check().await.unwrap();
+    drop(again);
+    assert_eq!(other.at_rest().await, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_was_swept_is_lost_and_never_comes_again() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(3).await.unwrap();
+    let permits = pool.acquire(2).await.unwrap();
+    sleep(5 * SECOND).await;
+    sim.sweep(permits.ids()[1]);
+    let lost = timeout(8 * SECOND, permits.lost()).await.expect("told by the next renewal");
+    assert_eq!((lost, sim.out(), sim.value()), (Loss::Removed, 1, Some(2)));
+    is_lost(permits.check().await, Loss::Removed);
+    is_lost(permits.while_held(sleep(SECOND)).await, Loss::Removed);
+    is_lost(permits.release().await, Loss::Removed);
+    assert_eq!((sim.value(), sim.out()), (Some(3), 0), "the other one is returned");
+    // Found by the release itself.
+    let permit = pool.acquire(1).await.unwrap();
+    sim.sweep(permit.id());
+    is_lost(permit.release().await, Loss::Removed);
+    let permit = pool.acquire(1).await.unwrap();
+    sim.sweep(permit.id());
+    is_lost(permit.check().await, Loss::Removed);
+    let run = permit.run(async { Ok::<_, Error>(()) }).await;
+    assert!(matches!(run, Err(RunError::NotBegun { why: Loss::Removed })), "{run:?}");
+    assert_eq!(sim.at_rest().await, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_without_answers_are_told_before_the_lease_ends() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(1).await.unwrap();
+    let permit = pool.acquire(1).await.unwrap();
+    let begun = Instant::now();
+    sim.network.fail("expirable/renew", [Fault::LoseRequest; 100]);
+    assert_eq!(permit.lost().await, Loss::Expired);
+    let took = begun.elapsed();
+    assert!(29 * SECOND < took && took < 30 * SECOND, "{took:?}");
+    drop(permit);
+    assert_eq!(sim.at_rest().await, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_permits_are_renewed_in_few_calls() {
+    let sim = Sim::new(&World::new()).await;
+    let pool = sim.leased();
+    pool.set(1_000).await.unwrap();
+    let permits = join_all((0..250).map(|_| pool.acquire(2).into_future())).await;
+    let calls = sim.network.calls();
+    sleep(100 * SECOND).await;
+    let calls = sim.network.calls() - calls;
+    assert!((25..=120).contains(&calls), "{calls}");
+    assert!(permits.iter().all(|permit| permit.as_ref().unwrap().is_held()));
+    assert_eq!(sim.out(), 500);
+    drop(permits);
+    assert_eq!(sim.at_rest().await, Some(1_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_by_id_is_read_and_set() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(2).await.unwrap();
+    let ids = pool.acquire(2).await.unwrap().forget();
+    let [one, other] = [ids[0], ids[1]];
+    let left = |remaining| match remaining {
+        Remaining::Held(left) => left,
+        other => panic!("{other:?}"),
+    };
+    assert!(left(pool.remaining(one).await.unwrap()) > 29 * SECOND);
+    sim.network.fail("expirable/set_lease", [Fault::LoseReply]);
+    assert!(pool.set_lease(one, 100 * SECOND).await.unwrap());
+    assert!(pool.set_lease(other, 10 * SECOND).await.unwrap());
+    let seen = pool.inspect().await.unwrap();
+    assert_eq!((seen.available, seen.acquired), (0, 2));
+    assert_eq!(
+        seen.permits.iter().map(|out| (out.id, out.ours)).collect::<Vec<_>>(),
+        [(other, true), (one, true)]
+    );
+    sleep(11 * SECOND).await;
+    assert_eq!(pool.remaining(other).await.unwrap(), Remaining::Free);
+    assert!(left(pool.remaining(one).await.unwrap()) > 85 * SECOND);
+    assert!(!pool.set_lease(other, SECOND).await.unwrap(), "its lease has ended");
+    assert_eq!(pool.available().await.unwrap(), 1);
+    assert!(!pool.release([one, other]).await.unwrap());
+    assert!(!pool.release([one]).await.unwrap());
+    assert_eq!(pool.remaining(one).await.unwrap(), Remaining::Free);
+    assert_eq!(sim.at_rest().await, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_tells_its_guards_and_returns_nothing() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    sim.leased().set(3).await.unwrap();
+    let permit = sim.leased().acquire(1).await.unwrap();
+    let waiter = tokio::spawn(sim.leased().acquire(3).into_future());
+    sleep(SECOND).await;
+    sim.client.close().await.unwrap();
+    assert_eq!(permit.lost().await, Loss::Closed);
+    assert!(matches!(waiter.await.unwrap().unwrap_err(), Error::Closed));
+    assert!(matches!(permit.release().await.unwrap_err(), Error::Closed));
+    let other = Sim::new(&world).await;
+    let all = other.leased().acquire(3).await.expect("it comes back when its lease ends");
+    drop(all);
+    assert_eq!(other.at_rest().await, Some(3));
+}
