@@ -2,11 +2,14 @@
 
 use std::{fmt, time::Duration};
 
-pub use crate::permit_id::PermitId;
 use crate::{
     error::{Error, Loss},
     run::{self, Guard, RunError},
     waiting::leased::LeasedPermits,
+};
+pub use crate::{
+    inspection::{PermitOut, SemaphoreInspection},
+    permit_id::PermitId,
 };
 
 /// One or more permits of an [`ExpirableSemaphore`](crate::ExpirableSemaphore), acquired together.
