@@ -183,8 +183,8 @@ impl ExpirableSemaphore {
     /// Returns `false` if one of them was not out, or its lease had ended. The others are returned in any
     /// case. Redisson returns none of several then.
     ///
-    /// An [`ExpirablePermit`] returns its own permits. This is for permits that were
-    /// [forgotten](ExpirablePermit::forget), or acquired by another process.
+    /// An [`ExpirablePermit`](crate::ExpirablePermit) returns its own permits. This is for permits that were
+    /// [forgotten](crate::ExpirablePermit::forget), or acquired by another process.
     ///
     /// # Errors
     /// As [`add`](ExpirableSemaphore::add): it goes on in the background.
