@@ -275,7 +275,6 @@ compile_error!(
 );
 
 mod acquire;
-mod acquire_expirable;
 mod backoff;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -287,8 +286,7 @@ mod determinism;
 mod doctests;
 mod engine;
 mod error;
-mod expirable_permit;
-mod expirable_semaphore;
+mod expirable;
 mod fenced_guard;
 mod guard;
 #[cfg(any(test, feature = "test-util"))]
@@ -329,8 +327,10 @@ pub use crate::{
     client::Client,
     config::Config,
     error::{Error, Loss},
-    expirable_permit::{ExpirablePermit, PermitId, PermitOut, SemaphoreInspection},
-    expirable_semaphore::{AcquireExpirable, ExpirableSemaphore, TryAcquireExpirable},
+    expirable::{
+        AcquireExpirable, ExpirablePermit, ExpirableSemaphore, PermitId, PermitOut,
+        SemaphoreInspection, TryAcquireExpirable,
+    },
     fenced_guard::{FencedGuard, FencingToken},
     guard::{LockGuard, SingleGuard},
     inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},

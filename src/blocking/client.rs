@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use crate::{
     blocking::{
         background::Background,
-        expirable_semaphore::ExpirableSemaphore,
+        expirable::ExpirableSemaphore,
         latch::CountDownLatch,
         lock::{FencedLock, Lock},
         read_write::ReadWriteLock,

@@ -75,7 +75,7 @@
 mod acquire;
 mod background;
 mod client;
-mod expirable_semaphore;
+mod expirable;
 mod guard;
 mod latch;
 mod lock;
@@ -88,9 +88,7 @@ mod semaphore;
 pub use self::{
     acquire::{Acquire, TryAcquire},
     client::Client,
-    expirable_semaphore::{
-        AcquireExpirable, ExpirablePermit, ExpirableSemaphore, TryAcquireExpirable,
-    },
+    expirable::{AcquireExpirable, ExpirablePermit, ExpirableSemaphore, TryAcquireExpirable},
     guard::{FencedGuard, Guard, LockGuard},
     latch::CountDownLatch,
     lock::{FencedLock, Lock},

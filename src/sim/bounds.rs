@@ -24,9 +24,7 @@ fn ms(n: u64) -> Duration {
 
 /// From now on the server answers nothing.
 fn outage(sim: &Sim) {
-    for script in ["acquire", "release", "reenter", "inspect", "undo"] {
-        sim.network.fail(script, repeat_n(Fault::Silent(COMMAND), 100));
-    }
+    sim.network.fail("", repeat_n(Fault::Silent(COMMAND), 500));
 }
 
 /// The answer of a call that must end within this time, and does so by itself.

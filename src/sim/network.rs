@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::world::{Listener, ONE_WAY, World};
+use super::world::{Listener, ONE_WAY, World, is_script};
 use crate::{
     engine::Subscriptions,
     wire::{Arg, Event, Flight, Invocation, Reply, ServerClock, Transport, WireError},
@@ -71,8 +71,9 @@ impl Network {
         })
     }
 
-    /// The next calls of the script named so meet these faults, one each.
+    /// The next calls of the scripts whose names end so meet these faults, one each.
     pub(super) fn fail(&self, script: &'static str, faults: impl IntoIterator<Item = Fault>) {
+        assert!(is_script(script), "there is no script {script}");
         self.state().faults.extend(faults.into_iter().map(|fault| (script, fault)));
     }
 

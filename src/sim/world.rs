@@ -2,6 +2,8 @@
 
 use std::{
     borrow::Cow,
+    fs,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -87,4 +89,14 @@ impl World {
     pub(super) fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
         self.listeners.lock().unwrap()
     }
+}
+
+/// Whether a script of `lua/` has a name that ends so: `acquire`, or `counter/try_set`. Every name
+/// ends with an empty one.
+pub(super) fn is_script(name: &str) -> bool {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let has_it = |folder: &Path| folder.join(name).with_extension("lua").exists();
+    name.is_empty()
+        || has_it(&scripts)
+        || fs::read_dir(&scripts).expect("the scripts").flatten().any(|kind| has_it(&kind.path()))
 }

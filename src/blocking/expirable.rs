@@ -8,7 +8,7 @@ use super::guard::while_held;
 use crate::{
     blocking::background::Background,
     error::{Error, Loss},
-    expirable_permit, expirable_semaphore,
+    expirable,
     inspection::{Remaining, SemaphoreInspection},
     permit_id::PermitId,
     run::sealed::Held,
@@ -32,7 +32,7 @@ use crate::{
 #[must_use = "a semaphore does nothing by itself: `let permit = semaphore.acquire(1).run()?`"]
 #[derive(Clone)]
 pub struct ExpirableSemaphore {
-    semaphore: expirable_semaphore::ExpirableSemaphore,
+    semaphore: expirable::ExpirableSemaphore,
     background: Arc<Background>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for ExpirableSemaphore {
 
 impl ExpirableSemaphore {
     pub(super) fn new(
-        semaphore: expirable_semaphore::ExpirableSemaphore,
+        semaphore: expirable::ExpirableSemaphore,
         background: Arc<Background>,
     ) -> Self {
         Self { semaphore, background }
@@ -218,7 +218,7 @@ impl TryAcquireExpirable {
 #[must_use = "the permits are returned when this is dropped"]
 pub struct ExpirablePermit {
     // Dropped before the client's thread is let go.
-    permit: expirable_permit::ExpirablePermit,
+    permit: expirable::ExpirablePermit,
     background: Arc<Background>,
 }
 

@@ -27,7 +27,7 @@ pub struct ExpirablePermit {
 }
 
 impl ExpirablePermit {
-    pub(crate) fn new(permits: LeasedPermits) -> Self {
+    pub(super) fn new(permits: LeasedPermits) -> Self {
         Self { permits: Some(permits) }
     }
 

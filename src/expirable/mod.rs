@@ -1,14 +1,24 @@
 //! [`ExpirableSemaphore`]: the handle to an expirable semaphore.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`acquire`] | the builders of an acquisition |
+//! | [`permit`] | the guard of acquired permits |
+
+mod acquire;
+mod permit;
 
 use std::{fmt, time::Duration};
 
-pub use crate::acquire_expirable::{AcquireExpirable, TryAcquireExpirable};
+use self::acquire::at_once;
+pub use self::{
+    acquire::{AcquireExpirable, TryAcquireExpirable},
+    permit::{ExpirablePermit, PermitId, PermitOut, SemaphoreInspection},
+};
 use crate::{
-    acquire_expirable::at_once,
     error::Error,
-    inspection::{Remaining, SemaphoreInspection},
+    inspection::Remaining,
     locking::request::checked_lease,
-    permit_id::PermitId,
     protocol::expirable::{Change, Left},
     waiting::leased::{self, LeasedPool},
 };

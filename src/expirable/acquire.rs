@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
+use super::permit::ExpirablePermit;
 use crate::{
     acquire::Acquiring,
     error::Error,
-    expirable_permit::ExpirablePermit,
     locking::request::{Bounds, checked_lease},
     protocol::expirable::MOST_AT_ONCE,
     waiting::leased::{self, LeasedPool},
 };
 
 /// Refuses too many permits for one request, and none.
-pub(crate) fn at_once(permits: u64) -> Result<(), Error> {
+pub(super) fn at_once(permits: u64) -> Result<(), Error> {
     if !(1..=u64::from(MOST_AT_ONCE)).contains(&permits) {
         let text = format!("{permits} permits at once, but they must be 1 to {MOST_AT_ONCE}");
         return Err(Error::Invalid(text));
@@ -49,7 +49,7 @@ pub struct AcquireExpirable {
 }
 
 impl AcquireExpirable {
-    pub(crate) fn new(pool: Result<LeasedPool, Error>, n: u32) -> Self {
+    pub(super) fn new(pool: Result<LeasedPool, Error>, n: u32) -> Self {
         Self { pool, n, lease: None }
     }
 
@@ -88,7 +88,7 @@ pub struct TryAcquireExpirable {
 }
 
 impl TryAcquireExpirable {
-    pub(crate) fn new(pool: Result<LeasedPool, Error>, n: u32) -> Self {
+    pub(super) fn new(pool: Result<LeasedPool, Error>, n: u32) -> Self {
         Self { pool, n, lease: None, wait: Duration::ZERO }
     }
 
