@@ -188,7 +188,7 @@ impl ExpirableSemaphore {
     }
 
     /// Returns permits by their ids, whoever acquired them, and wakes waiters: Redisson's `tryRelease`.
-    /// From 1 to 100 permits.
+    /// From 1 to 100 permits. A permit that is named twice is returned once.
     ///
     /// Returns `false` if one of them was not out, or its lease had ended. The others are returned in any
     /// case. Redisson returns none of several then.
@@ -205,6 +205,10 @@ impl ExpirableSemaphore {
         let permits = permits.as_ref();
         let pool = self.pool()?;
         at_once(permits.len() as u64)?;
+        let mut permits = permits.to_vec();
+        // The script counts each id that it is given.
+        permits.sort_unstable();
+        permits.dedup();
         let released = leased::release(pool.clone(), permits.into(), None);
         pool.finish("returning permits of", released).await
     }

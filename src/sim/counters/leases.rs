@@ -164,3 +164,13 @@ async fn a_client_that_closes_tells_its_guards_and_returns_nothing() {
     drop(all);
     assert_eq!(other.at_rest().await, Some(3));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_named_twice_is_returned_once() {
+    let sim = Sim::new(&World::new()).await;
+    let pool = sim.leased();
+    pool.set(3).await.unwrap();
+    let ids = pool.acquire(2).await.unwrap().forget();
+    assert!(pool.release([ids[0], ids[1], ids[0]]).await.unwrap());
+    assert_eq!((sim.value(), sim.out()), (Some(3), 0));
+}
