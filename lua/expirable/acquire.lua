@@ -14,9 +14,10 @@
 -- ARGV[7]... n permit ids, which no other request uses; then ids of earlier requests
 --          of which no copy is under way any more
 --
--- Returns  {1, f}: granted; f permits are free now
---          {0, f, ms}: refused; f permits are free; the next lease ends in so many
---          ms, or -1 if there is none
+-- Returns  {1, f, ms}: granted; f permits are free now; the next lease, perhaps this
+--          one, ends in so many ms
+--          {0, f, ms}: refused; f permits are free; the next lease whose end frees a
+--          permit ends in so many ms, or -1 if there is none
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   safe: a copy that finds its permits takes only those that are missing, and
@@ -43,6 +44,7 @@ if sweeps then
     return gone
   end
 end
+local first = redis.call('zrange', KEYS[3], 0, 0, 'withscores')
 local n = tonumber(ARGV[6])
 local missing, taken = 0, {}
 for i = 7, 6 + n do
@@ -74,7 +76,8 @@ if sweeps and free > 0 then
   redis.call(ARGV[5], ARGV[4], string.format('%.0f', free))
 end
 if granted then
-  return {1, free}
+  local ends = math.min(first[2] or math.huge, now + ARGV[2])
+  return {1, free, math.max(0, ends - now)}
 end
-local first = redis.call('zrange', KEYS[3], 0, 0, 'withscores')
-return {0, free, first[2] and math.max(0, first[2] - now) or -1}
+-- nothing is taken back for a semaphore that is gone
+return {0, free, is_there and first[2] and math.max(0, first[2] - now) or -1}

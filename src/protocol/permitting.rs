@@ -40,7 +40,7 @@ pub(crate) struct Taken {
 impl Taken {
     /// Whether replicas have something to confirm after this reply.
     pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
-        matches!(reply, Reply::Array(parts) if parts.len() == 2 && parts[0] == Reply::Int(1))
+        matches!(reply, Reply::Array(parts) if (2..=3).contains(&parts.len()) && parts[0] == Reply::Int(1))
     }
 }
 
@@ -51,9 +51,9 @@ pub(crate) fn taken(reply: Reply) -> Result<Timely<Taken>, WireError> {
             [Reply::Int(granted @ 0..=1), Reply::Int(free)] => {
                 Some(Taken { granted: granted == 1, free, next_end: None })
             }
-            [Reply::Int(0), Reply::Int(free), Reply::Int(ms)] => {
+            [Reply::Int(granted @ 0..=1), Reply::Int(free), Reply::Int(ms)] => {
                 let next_end = u64::try_from(ms).ok().map(Duration::from_millis);
-                Some(Taken { granted: false, free, next_end })
+                Some(Taken { granted: granted == 1, free, next_end })
             }
             _ => None,
         },
@@ -80,11 +80,13 @@ mod tests {
         assert_eq!(taken(of(&[0, -2])).unwrap(), answer(false, -2, None));
         assert_eq!(taken(of(&[0, 1, 70])).unwrap(), answer(false, 1, Some(70)));
         assert_eq!(taken(of(&[0, 1, -1])).unwrap(), answer(false, 1, None));
+        assert_eq!(taken(of(&[1, 0, 5])).unwrap(), answer(true, 0, Some(5)));
         assert_eq!(taken(of(&[7])).unwrap(), Timely::Late(7));
-        for wrong in [Reply::Int(1), of(&[2, 0]), of(&[1, 0, 5]), of(&[])] {
+        for wrong in [Reply::Int(1), of(&[2, 0]), of(&[2, 0, 5]), of(&[])] {
             assert!(taken(wrong).is_err());
         }
         assert!(Taken::is_to_be_confirmed(&of(&[1, 0])));
+        assert!(Taken::is_to_be_confirmed(&of(&[1, 0, 5])));
         assert!(!Taken::is_to_be_confirmed(&of(&[0, 1])));
         assert!(!Taken::is_to_be_confirmed(&of(&[0, 1, 5])));
     }

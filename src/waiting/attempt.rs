@@ -71,10 +71,11 @@ async fn wait<P: Permitting>(
         }
         let Taken { granted, free, next_end } = attempt.ask(bounds).await?;
         waiter.answered(free);
+        // Also when this waiter leaves: the others learn it then.
+        waiter.next_end(next_end);
         if granted {
             return Ok(true);
         }
-        waiter.next_end(next_end);
     }
     // At the end once more. It has not left the line yet: what it cannot use others may.
     let end = deadline.unwrap_or_else(Instant::now) + pool.engine.settings.command_timeout;

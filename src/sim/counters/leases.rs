@@ -174,3 +174,42 @@ async fn a_permit_that_is_named_twice_is_returned_once() {
     assert!(pool.release([ids[0], ids[1], ids[0]]).await.unwrap());
     assert_eq!((sim.value(), sim.out()), (Some(3), 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_lease_that_ends_serves_a_waiter_at_once() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let pool = sim.leased();
+    pool.set(3).await.unwrap();
+    // Of a process that dies.
+    for lease in [2_000, 2_500, 2_900] {
+        other.leased().acquire(1).lease(ms(lease)).await.unwrap().forget();
+    }
+    let begun = Instant::now();
+    let wait = || async {
+        let permit = pool.acquire(1).await.unwrap();
+        (permit, begun.elapsed())
+    };
+    let waits = join_all((0..3).map(|_| wait())).await;
+    let last = waits.iter().map(|(_, after)| *after).max().unwrap();
+    assert!(ms(2_800) < last && last < ms(3_100), "{last:?}");
+    drop(waits);
+    assert_eq!((sim.at_rest().await, sim.out()), (Some(3), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_a_semaphore_that_is_gone_hurry_no_waiter() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(1).await.unwrap();
+    pool.acquire(1).lease(SECOND).await.unwrap().forget();
+    world.forget(NAME);
+    let waiter = tokio::spawn(pool.acquire(1).into_future());
+    sleep(2 * SECOND).await;
+    let calls = sim.network.calls();
+    sleep(30 * SECOND).await;
+    let calls = sim.network.calls() - calls;
+    assert!(calls <= 12, "{calls} requests in 30 s");
+    waiter.abort();
+}

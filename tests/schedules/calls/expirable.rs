@@ -26,10 +26,10 @@ const KEYS: &str = "n ids out";
 
 fn leased_permits_are_taken_if_there_are_enough(scene: &mut Scene) {
     scene.command("set n 5");
-    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 2 p q"), "{1, 3}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 2 p q"), "{1, 3, 40}");
     assert_eq!((scene.see("n"), scene.see("out")), ("3".into(), "p=@40 q=@40".into()));
     scene.at(9);
-    assert_eq!(scene.call("expirable/acquire", KEYS, "b 50 @9 ch publish 3 r s t"), "{1, 0}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "b 50 @9 ch publish 3 r s t"), "{1, 0, 31}");
     assert_eq!((scene.see("n"), scene.see("ids")), ("0".into(), "none".into()));
     assert_eq!(scene.see("out"), "p=@40 q=@40 r=@59 s=@59 t=@59");
     assert_eq!(scene.heard(), "");
@@ -56,13 +56,13 @@ fn a_repeat_takes_what_is_missing(scene: &mut Scene) {
     scene.command("zadd out @40 p @40 q");
     for there in ["0", "-2", "7"] {
         scene.command(&format!("set n {there}"));
-        let granted = format!("{{1, {there}}}");
+        let granted = format!("{{1, {there}, 40}}");
         assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 2 p q"), granted);
         assert_eq!(scene.see("n"), there);
     }
     scene.at(5);
     // One was taken back.
-    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 3 p q r"), "{1, 6}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 3 p q r"), "{1, 6, 40}");
     assert_eq!((scene.see("n"), scene.see("out")), ("6".into(), "p=@45 q=@45 r=@45".into()));
     scene.command("set n 0");
     assert_eq!(scene.call("expirable/acquire", KEYS, "a 50 @9 ch publish 4 p q r s"), "{0, 0, 40}");
@@ -94,12 +94,12 @@ fn permits_whose_lease_has_ended_are_taken_back(scene: &mut Scene) {
     assert_eq!((scene.see("n"), scene.see("out")), ("2".into(), "z=@21".into()));
     assert_eq!(scene.heard(), "ch 2");
     scene.at(21);
-    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @90 ch publish 3 p q r"), "{1, 0}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @90 ch publish 3 p q r"), "{1, 0, 40}");
     assert_eq!((scene.see("n"), scene.heard()), ("0".into(), String::new()));
     assert_eq!(scene.see("out"), "p=@61 q=@61 r=@61");
     // The permits of the request itself.
     scene.at(61);
-    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @90 ch publish 2 p q"), "{1, 1}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @90 ch publish 2 p q"), "{1, 1, 40}");
     assert_eq!((scene.see("n"), scene.heard()), ("1".into(), "ch 1".into()));
     assert_eq!(scene.see("out"), "p=@101 q=@101");
 }
@@ -110,7 +110,7 @@ fn of_too_many_some_are_taken_back(scene: &mut Scene) {
         scene.command(&format!("zadd out @{n} x{n}"));
     }
     scene.at(150);
-    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @900 ch publish 1 x101"), "{1, 100}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @900 ch publish 1 x101"), "{1, 100, 0}");
     assert_eq!((scene.see("n"), scene.heard()), ("100".into(), "ch 100".into()));
     assert_eq!(
         scene.see("out"),
@@ -135,12 +135,12 @@ fn with_old_ids(scene: &mut Scene) {
 fn a_request_forgets_ids(scene: &mut Scene) {
     scene.command("set n 5");
     with_old_ids(scene);
-    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @20 ch publish 1 p x y"), "{1, 4}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @20 ch publish 1 p x y"), "{1, 4, 40}");
     assert_eq!(
         scene.see("ids"),
         "younger=-@11 older=-@10 old=@10 young=@11 z=@900 600=@950 1=@951 publish=@952 p=@953 by=@954 for 40"
     );
-    assert_eq!(scene.call("expirable/acquire", KEYS, "b 40 @20 ch publish 1 q z"), "{1, 3}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "b 40 @20 ch publish 1 q z"), "{1, 3, 40}");
     assert!(!scene.see("ids").contains("z="));
 }
 
@@ -161,7 +161,7 @@ fn a_request_that_is_refused_halfway_changes_nothing(scene: &mut Scene) {
 fn permits_get_the_ttl_of_the_semaphore(scene: &mut Scene) {
     scene.command("set n 5");
     scene.command("pexpire n 1");
-    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @20 ch publish 1 p"), "{1, 4}");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @20 ch publish 1 p"), "{1, 4, 40}");
     assert_eq!((scene.see("n"), scene.see("out")), ("4 for 1".into(), "p=@40 for 1".into()));
 }
 
