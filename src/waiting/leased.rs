@@ -106,6 +106,15 @@ impl LeasedPermits {
     /// Gives up the permits without returning them. They are no longer renewed.
     pub(crate) fn leave(self) -> Vec<PermitId> {
         self.end();
+        if self.unclear {
+            // Anybody may return them now. A late copy of the acquisition must not take them again.
+            let (pool, id) = (self.pool.clone(), self.lease.renew.id.clone());
+            let janitor = self.pool.engine.janitor.clone();
+            janitor.spawn(async move {
+                // Without an answer, no copy is of use any more when this ends.
+                let _ = pool.cancel(&id).await;
+            });
+        }
         self.ids.into_vec()
     }
 

@@ -213,3 +213,19 @@ async fn leases_of_a_semaphore_that_is_gone_hurry_no_waiter() {
     assert!(calls <= 12, "{calls} requests in 30 s");
     waiter.abort();
 }
+
+/// A copy of the acquisition that runs late takes nothing after another process returned the permit.
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_takes_no_forgotten_permit_that_was_returned() {
+    let world = World::new();
+    for late in (100..4_000).step_by(300) {
+        world.write(NAME, "3");
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        sim.network.fail("expirable/acquire", [Fault::Linger(ms(late))]);
+        let ids = sim.leased().acquire(1).lease(3_600 * SECOND).await.unwrap().forget();
+        sleep(ms(50)).await;
+        assert!(other.leased().release(&ids).await.unwrap());
+        sleep(5 * SECOND).await;
+        assert_eq!((sim.value(), sim.out()), (Some(3), 0), "late by {late} ms");
+    }
+}
