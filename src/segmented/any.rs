@@ -152,7 +152,8 @@ pub struct AnyAcquire<'a> {
 
 impl AnyAcquire<'_> {
     /// Acquires a segment for this owner. If the owner already holds one of those to choose from, it
-    /// re-enters that segment.
+    /// re-enters that segment. One that it has lost, and still has a guard of, is passed over, unless
+    /// there is no other.
     pub fn by(self, owner: &mut Owner) -> AnyAcquire<'_> {
         AnyAcquire { any: self.any, owner: Some(owner), lease: self.lease, note: self.note }
     }

@@ -35,6 +35,10 @@ impl Search<'_> {
     /// Acquires one of these segments, the first of them if it is free. `None`: others held all of
     /// them until the bounds were over.
     pub(super) async fn run(&self, mut order: Vec<usize>) -> Result<Option<Found>, Error> {
+        // A segment that the owner lost would end the search with the loss, while others are free.
+        if order.iter().any(|&i| !self.is_lost(i)) {
+            order.retain(|&i| !self.is_lost(i));
+        }
         // An owner re-enters what it holds.
         order.sort_by_key(|&i| !self.is_own(i));
         let begun = Instant::now();
@@ -117,6 +121,13 @@ impl Search<'_> {
     fn is_own(&self, i: usize) -> bool {
         let state = self.segments[i].state();
         self.owner.is_some_and(|owner| state.is_ok_and(|state| state.hold_of(owner).is_some()))
+    }
+
+    /// Whether the owner has lost this segment, and a guard of it is left.
+    fn is_lost(&self, i: usize) -> bool {
+        let Some(owner) = self.owner else { return false };
+        let hold = self.segments[i].state().ok().and_then(|state| state.hold_of(owner));
+        hold.is_some_and(|hold| hold.is_wanted() && hold.lease.loss().is_some())
     }
 
     fn answers_by(&self, begun: Instant) -> Result<Bounds, Error> {

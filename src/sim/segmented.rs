@@ -327,3 +327,23 @@ async fn what_cannot_be_used_is_refused_without_a_request() {
     assert_eq!(sim.network.calls(), 0);
     assert!(!sim.client.segmented(NAME, 0).any().is_empty(), "its acquisition says why");
 }
+
+/// It holds the segment no longer, whether or not its guard lives.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_lost_a_segment_is_granted_another() {
+    let sim = Sim::new(&World::new()).await;
+    let any = stock(&sim).any();
+    let mut me = sim.client.owner();
+    let lost = any.lock().by(&mut me).lease(ms(100)).await.unwrap();
+    lost.lost().await;
+    let found = any.try_lock().by(&mut me).await.unwrap().expect("three are free");
+    assert_ne!(found.segment(), lost.segment());
+    found.unlock().await.unwrap();
+    let found = any.try_lock().by(&mut me).wait(ms(100)).await.unwrap().expect("three are free");
+    found.unlock().await.unwrap();
+    any.lock().by(&mut me).await.unwrap().unlock().await.unwrap();
+    // There is nothing else to choose from.
+    let others = (0..SEGMENTS).filter(|&i| i != lost.segment());
+    let same = any.except(others).lock().by(&mut me).await;
+    assert!(matches!(same, Err(Error::NotHeld { .. })), "{same:?}");
+}
