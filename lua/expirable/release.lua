@@ -10,8 +10,8 @@
 -- ARGV[4]  channel
 -- ARGV[5]  publish command: publish or spublish
 -- ARGV[6]  n: number of permits, from 1 to 100
--- ARGV[7]... n permit ids, each of them once; then ids of earlier requests of which no copy is under way
---          any more
+-- ARGV[7]... n permit ids, each of them once; then ids of earlier requests of which
+--          no copy is under way any more
 --
 -- Returns  1: all were out, and are returned, by this copy or by an earlier one
 --          0: some were not out, or their lease had ended; the others are returned
