@@ -104,6 +104,12 @@ ours! {
     "latch/count_down":
         "permits requests", "request not_after lease channel publish":
         "permits requests", "request not_after lease channel publish request request";
+    "asking/ask":
+        "requests", "lease channel publish holder":
+        "requests", "lease channel publish holder request holder";
+    "asking/asked":
+        "requests", "holder":
+        "requests", "request";
     "announcement/read":
         "lock", "holder":
         "lock any other", "holder text holder";
