@@ -46,4 +46,4 @@ planted: ## bugs planted in src/ and lua/, one at a time: when the simulation fi
 	@.ci/setup rust -- tests/planted/run $(ARGS)
 
 bench: ## all tables that README and docs quote, in one run: writes benches/results (ARGS: some of its tables, only printed)
-	@.ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)
+	@PEER_PROFILE=release .ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)

@@ -10,6 +10,7 @@ pub(crate) struct Pairs {
 
 impl Pairs {
     pub(crate) async fn start(args: &PeerArgs) -> Self {
+        let args = &args.clone().optimized();
         let rust = pair(Lang::Rust, args).await.unwrap_or_else(|error| panic!("{error}"));
         let java = match pair(Lang::Java, args).await {
             Ok(java) => Some(java),

@@ -31,6 +31,7 @@ pub struct PeerArgs {
     pub(super) arguments: Vec<String>,
     pub(super) launcher: Option<PathBuf>,
     pub(super) clock: Option<String>,
+    pub(super) optimized: bool,
 }
 
 impl PeerArgs {
@@ -77,6 +78,12 @@ impl PeerArgs {
     /// A JVM whose wall clock is wrong: ahead by so many seconds.
     pub fn clock_ahead(mut self, seconds: i64) -> Self {
         self.clock = Some(format!("{seconds:+}s"));
+        self
+    }
+
+    /// A peer of this crate that is built with optimizations: for benchmarks.
+    pub fn optimized(mut self) -> Self {
+        self.optimized = true;
         self
     }
 

@@ -46,6 +46,7 @@ impl Process {
     pub(super) fn start(launcher: &Path, lang: Lang, args: &PeerArgs) -> Arc<Self> {
         let mut child = Command::new(launcher)
             .envs(args.clock.as_ref().map(|clock| ("PEER_CLOCK", clock)))
+            .envs(args.optimized.then_some(("PEER_PROFILE", "release")))
             .arg(lang.to_string())
             .args(&args.arguments)
             .stdin(Stdio::piped())
