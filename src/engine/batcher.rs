@@ -27,9 +27,6 @@ use crate::{
 /// The most calls in one batch. It bounds how long the server serves no other client.
 const LARGEST_BATCH: usize = 32;
 
-/// While this many single calls are under way, further calls are queued.
-const MOST_SINGLE: usize = 1;
-
 /// While this many batches are under way, the queue grows: for `GROW_FOR` at most, because they may
 /// never be answered.
 const MOST_TASKS: usize = 2;
@@ -56,8 +53,8 @@ struct Queue(Mutex<Traffic>);
 
 #[derive(Debug, Default)]
 struct Traffic {
-    /// How many single calls are under way.
-    single: usize,
+    /// Whether a single call is under way.
+    single: bool,
     /// How many [`BatchTask`]s send.
     tasks: usize,
     queued: VecDeque<Queued>,
@@ -88,8 +85,8 @@ impl Batcher {
         }
         let queue = self.queue(call.key());
         let mut traffic = queue.traffic();
-        if traffic.single < MOST_SINGLE {
-            traffic.single += 1;
+        if traffic.meets_none() {
+            traffic.single = true;
             drop(traffic);
             let permit = Permit(queue);
             return Underway::Alone(self.transport.call(call), Some(permit));
@@ -122,6 +119,11 @@ impl Queue {
 }
 
 impl Traffic {
+    /// Whether a call is sent by itself. A single call beside batches would make them smaller.
+    fn meets_none(&self) -> bool {
+        !self.single && self.tasks == 0
+    }
+
     /// Whether one more task is to send batches. Counts that task.
     fn begins_task(&mut self) -> bool {
         let begins = self.tasks < MOST_TASKS && !self.queued.is_empty();
@@ -158,12 +160,12 @@ impl Future for Underway {
     }
 }
 
-/// The right to send a single call.
+/// The right to send a single call, of which there is one.
 pub(crate) struct Permit(Arc<Queue>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.traffic().single -= 1;
+        self.0.traffic().single = false;
     }
 }
 
