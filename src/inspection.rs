@@ -14,11 +14,16 @@ use crate::{
 pub struct Inspection {
     /// The holders. Empty when the lock is free.
     pub holders: Vec<Holder>,
+    /// How many more holders there are. Of a lock with more than 10,000 holders about so many are
+    /// listed, in no order. They may be of either side of a read/write lock.
+    pub more_holders: u64,
     /// How long the lock stays held if it is neither released nor renewed.
     pub remaining: Remaining,
     /// The waiters of a fair lock, the next one first. Empty for other kinds, whose waiters leave
     /// no trace on the server.
     pub queue: Vec<Waiter>,
+    /// How many more waiters there are, behind the first 10,000.
+    pub more_waiters: u64,
 }
 
 /// A holder of a lock.
@@ -107,6 +112,7 @@ pub enum Remaining {
 impl Inspection {
     pub(crate) fn new(snapshot: Snapshot, kind: LockKind, client: &str) -> Self {
         let ours = |id: &str| id.strip_prefix(client).is_some_and(|rest| rest.starts_with(':'));
+        let (more_holders, more_waiters) = (snapshot.unread_fields(), snapshot.unread_waiters());
         let holders = snapshot
             .holders(kind.side() != Side::Whole)
             .into_iter()
@@ -132,7 +138,7 @@ impl Inspection {
             pttl => u64::try_from(pttl)
                 .map_or(Remaining::WithoutExpiry, |ms| Remaining::Held(Duration::from_millis(ms))),
         };
-        Self { holders, remaining, queue }
+        Self { holders, more_holders, remaining, queue, more_waiters }
     }
 
     /// Adds what was announced about the holders.

@@ -242,7 +242,7 @@ impl<G> Lock<G> {
         let told = target.told("force-unlocking");
         let in_words = |error: WireError| told(error.into_error(target.name()));
         let by = Instant::now() + target.engine.settings.command_timeout;
-        let seen = target.ask_by(target.protocol.inspect(), by).await.map_err(&told)?;
+        let seen = target.ask_by(target.protocol.look_for(&id), by).await.map_err(&told)?;
         let seen = protocol::inspected(seen).map_err(in_words)?;
         if !seen.has(&id) {
             return Ok(false);

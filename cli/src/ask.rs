@@ -6,8 +6,9 @@ use serde_json::json;
 use crate::{
     args::{Name, Servers},
     connection::{config, connect},
+    fields::is_holder,
     outcome::{Failure, Outcome, WRONG_KIND, print},
-    survey::{Sort, is_holder},
+    survey::Sort,
     who::seen,
 };
 

@@ -5,8 +5,9 @@ use serde_json::json;
 use crate::{
     args::{ForceUnlock, Servers},
     connection::{config, connect},
+    fields::is_holder,
     outcome::{Failure, Outcome, USAGE, WRONG_KIND, print},
-    survey::{Sort, is_holder},
+    survey::Sort,
     who::seen,
 };
 

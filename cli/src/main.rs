@@ -6,7 +6,7 @@
 //! | [`outcome`], [`table`] | exit codes and words; what is printed |
 //! | [`connection`] | the configuration, and the connection to the servers |
 //! | [`run`] | `run`: the lock, the command, the standby |
-//! | [`survey`] | which locks there are, and who holds them |
+//! | [`survey`], [`fields`] | which locks there are, and who holds them |
 //! | [`whois`] | what the holders' clients announce |
 //! | [`who`], [`watch`], [`mod@ask`], [`force_unlock`], [`doctor`] | the other subcommands |
 
@@ -15,6 +15,7 @@ mod ask;
 mod connection;
 mod doctor;
 mod duration;
+mod fields;
 mod force_unlock;
 mod outcome;
 mod run;

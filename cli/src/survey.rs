@@ -13,13 +13,11 @@ use crate::{
     args::{Pattern, Servers},
     connection::{config, connect},
     duration::shown,
+    fields::{self, Fields},
     outcome::{Failure, Outcome, print},
     table::{row, table},
     whois,
 };
-
-/// A hash with more fields is no lock, and is not read.
-const MOST_HOLDERS: i64 = 100_000;
 
 /// How many keys are looked at, at the same time.
 const AT_ONCE: usize = 32;
@@ -163,22 +161,20 @@ pub(crate) async fn look(server: &Server, key: &str) -> Result<Option<Seen>, Fai
 async fn look_at(server: &Server, key: &str) -> Result<Option<Seen>, Error> {
     let names = Names::of(key);
     let bytes = key.as_bytes();
-    let length = server.command("HLEN", &[bytes]).await?.int().unwrap_or(0);
-    if !(1..=MOST_HOLDERS).contains(&length) {
+    let Some(Fields { mode, holders }) = fields::read(server, bytes).await? else {
         return Ok(None);
-    }
+    };
     let count: &[u8] = if server.is_sharded() { b"SHARDNUMSUB" } else { b"NUMSUB" };
     let (channel, sides) = (names.channel.as_bytes(), names.read_write_channel.as_bytes());
     let (key_only, channels) = ([bytes], [count, channel, sides]);
     let (queue, token) = ([names.queue.as_bytes()], [names.token.as_bytes()]);
-    let (hash, pttl, line, token, listeners) = try_join!(
-        server.command("HGETALL", &key_only),
+    let (pttl, line, token, listeners) = try_join!(
         server.command("PTTL", &key_only),
         length_of(server, &queue),
         server.command("EXISTS", &token),
         server.command("PUBSUB", &channels),
     )?;
-    let Some((mode, holders)) = read_hash(&hash) else { return Ok(None) };
+    let holders = holders.into_iter().collect();
     let number = |value: &Value| value.int().and_then(|n| u64::try_from(n).ok());
     let (line, listeners) = (number(&line).unwrap_or(0), listeners.parts());
     let heard = |at: usize| listeners.get(at).and_then(number).unwrap_or(0);
@@ -207,42 +203,6 @@ async fn length_of(server: &Server, queue: &[&[u8]]) -> Result<Value, Error> {
 
 fn is_elsewhere(error: &str) -> bool {
     ["MOVED ", "ASK ", "TRYAGAIN", "WRONGTYPE"].iter().any(|word| error.contains(word))
-}
-
-type Holders = Vec<(String, u64)>;
-
-/// Reads the fields of a hash, if they are those of a lock: its mode and its holders.
-fn read_hash(hash: &Value) -> Option<(Option<String>, Holders)> {
-    let (mut mode, mut holders) = (None, Vec::new());
-    for pair in hash.parts().chunks(2) {
-        let (field, value) = (pair[0].text()?, pair.get(1)?.text()?);
-        if field == "mode" && ["read", "write"].contains(&&*value) {
-            mode = Some(value);
-        } else if is_holder(&field) {
-            holders.push((field, value.parse().ok()?));
-        } else {
-            return None;
-        }
-    }
-    (!holders.is_empty()).then(|| {
-        holders.sort();
-        (mode, holders)
-    })
-}
-
-/// Whether it has the form of a holder id: a UUID and a number, and perhaps `:write`.
-pub(crate) fn is_holder(text: &str) -> bool {
-    let Some((client, n)) = text.strip_suffix(":write").unwrap_or(text).rsplit_once(':') else {
-        return false;
-    };
-    let is_uuid = client.len() == 36
-        && client.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
-    // Redisson's lockAsync takes any number for a thread's id.
-    let n = n.strip_prefix('-').unwrap_or(n);
-    is_uuid && !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A pattern that only this text matches.
@@ -298,38 +258,6 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ID: &str = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:17";
-
-    fn hash(pairs: &[(&str, &str)]) -> Value {
-        let text = |text: &str| Value::Bytes(text.to_owned().into());
-        let fields = pairs.iter().flat_map(|(field, value)| [text(field), text(value)]);
-        Value::Array(fields.collect())
-    }
-
-    #[test]
-    fn only_the_hash_of_a_lock_is_read_as_one() {
-        let writer = format!("{ID}:write");
-        let (mode, holders) = read_hash(&hash(&[(ID, "2")])).unwrap();
-        assert_eq!((mode, holders), (None, vec![(ID.to_owned(), 2)]));
-        for number in ["-1", "-9223372036854775808"] {
-            let id = format!("{}:{number}", &ID[..36]);
-            let (_, holders) = read_hash(&hash(&[(&id, "1")])).expect("a lock");
-            assert_eq!(holders, [(id, 1)]);
-        }
-        let (mode, holders) = read_hash(&hash(&[("mode", "write"), (&writer, "1")])).unwrap();
-        assert_eq!((mode.as_deref(), holders.len()), (Some("write"), 1));
-        for other in [
-            hash(&[]),
-            hash(&[("mode", "read")]),
-            hash(&[("name", "x"), (ID, "1")]),
-            hash(&[(ID, "x")]),
-            hash(&[("a:1", "1")]),
-            hash(&[(&format!("{}:-", &ID[..36]), "1")]),
-        ] {
-            assert!(read_hash(&other).is_none(), "{other:?}");
-        }
-    }
 
     #[test]
     fn a_prefix_is_no_pattern() {

@@ -79,6 +79,11 @@ fn told(name: &str, kind: Sort, lock: &Inspection, listeners: u64) -> String {
         rows.push(row([&format!("waiter {place}"), &waiter.id, "place kept for", &kept]));
     }
     text.push_str(&table(&rows));
+    for (more, what) in [(lock.more_holders, "holders"), (lock.more_waiters, "waiters")] {
+        if more > 0 {
+            text.push_str(&format!("and {more} more {what}\n"));
+        }
+    }
     if lock.queue.is_empty() && listeners > 0 {
         text.push_str(&format!("processes that wait: {listeners}\n"));
     }
@@ -109,6 +114,8 @@ fn in_json(name: &str, kind: Sort, lock: &Inspection, waiters: u64) -> String {
         "ttl_ms": ttl,
         "waiters": waiters,
         "holders": holders.collect::<Vec<_>>(),
+        "more_holders": lock.more_holders,
+        "more_waiters": lock.more_waiters,
         "queue": queue.collect::<Vec<_>>(),
     });
     format!("{value}\n")

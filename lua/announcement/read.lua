@@ -5,19 +5,21 @@
 --
 -- Returns  {now, {value, ...}, ...}: the server's time in ms, and for each key
 --          the values of app, host, pid, version, library, since, seen and the
---          hold, each nothing where it is missing
+--          hold, each nothing where it is missing or longer than 4096 bytes
 --
 -- Repeat   safe: reads only
 local time = redis.call('time')
 local found = {time[1] * 1000 + math.floor(time[2] / 1000)}
 
--- What is no hash announces nothing. Another error is one of the script.
+-- What is no hash announces nothing. Another error is one of the script. What
+-- others wrote there may be of any size; of ours, a note of 200 characters is the
+-- longest.
 local function read(key, field)
-  local value = redis.pcall('hget', key, field)
-  if type(value) ~= 'table' then
-    return value
+  local length = redis.pcall('hstrlen', key, field)
+  if type(length) ~= 'table' then
+    return length <= 4096 and redis.call('hget', key, field)
   end
-  return not string.find(value.err, 'WRONGTYPE', 1, true) and redis.call('hget', key, field)
+  return not string.find(length.err, 'WRONGTYPE', 1, true) and redis.call('hget', key, field)
 end
 
 local fields = {'app', 'host', 'pid', 'version', 'library', 'since', 'seen'}

@@ -43,7 +43,8 @@ impl<G> Lock<G> {
     ///
     /// One side of a read/write lock shows its own holders only. [`ReadWriteLock::inspect`] shows
     /// both sides. If something else has this name, it is shown as far as it can be read: ids are cut
-    /// at 128 bytes, and a value that is no count is shown as 0.
+    /// at 128 bytes, and a value that is no count is shown as 0. A part of a very large hash is read:
+    /// see [`Inspection::more_holders`].
     ///
     /// [`ReadWriteLock::inspect`]: crate::ReadWriteLock::inspect
     ///

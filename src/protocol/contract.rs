@@ -99,9 +99,14 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// Frees the lock, whoever holds it. Must not be repeated.
     fn force_unlock(&self, not_after: u64) -> Invocation;
 
-    /// Reads the holders and the waiters.
+    /// Reads the holders and the waiters, a bounded number of them.
     fn inspect(&self) -> Invocation {
         hash::inspect(self.key())
+    }
+
+    /// Reads one holder, and whether the lock is free.
+    fn look_for(&self, id: &HoldId) -> Invocation {
+        hash::look_for(self.key(), id)
     }
 
     /// Reads the last fencing token, for a kind that has tokens.

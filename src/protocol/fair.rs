@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::{
     args::{ScriptArgs, Wish},
     contract::{Order, Protocol},
+    hash::MOST_LISTED,
 };
 use crate::{
     config::Settings,
@@ -113,6 +114,6 @@ impl Protocol for Fair {
     }
 
     fn inspect(&self) -> Invocation {
-        self.call(&INSPECT, [self.wait.into()])
+        self.call(&INSPECT, [self.wait.into(), MOST_LISTED.into()])
     }
 }

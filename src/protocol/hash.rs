@@ -13,6 +13,10 @@ static REENTER: Script = script!("reentrant/reenter");
 pub(super) static RENEW: Script = script!("reentrant/renew");
 static INSPECT: Script = script!("reentrant/inspect");
 
+/// How many holders, and how many waiters, an inspection lists. It bounds how long the server serves
+/// no other client: about 10 ms.
+pub(super) const MOST_LISTED: u64 = 10_000;
+
 pub(super) fn extend(key: &Bytes, id: &HoldId, lease: u64, channel: &Bytes) -> Invocation {
     let args = vec![key.into(), id.as_bytes().into(), lease.into(), channel.into(), Arg::Listening];
     Invocation { script: &EXTEND, keys: 1, args }
@@ -33,5 +37,10 @@ pub(super) fn reenter(key: &Bytes, id: &HoldId, terms: ScriptArgs, count: u32) -
 }
 
 pub(super) fn inspect(key: &Bytes) -> Invocation {
-    Invocation { script: &INSPECT, keys: 1, args: vec![key.into()] }
+    Invocation { script: &INSPECT, keys: 1, args: vec![key.into(), MOST_LISTED.into()] }
+}
+
+pub(super) fn look_for(key: &Bytes, id: &HoldId) -> Invocation {
+    let args = vec![key.into(), MOST_LISTED.into(), id.as_bytes().into()];
+    Invocation { script: &INSPECT, keys: 1, args }
 }

@@ -76,4 +76,9 @@ impl Protocol for Plain {
     fn inspect(&self) -> Invocation {
         Invocation { script: &INSPECT, keys: 1, args: vec![(&self.0.key).into()] }
     }
+
+    /// There is one holder at most.
+    fn look_for(&self, _: &HoldId) -> Invocation {
+        self.inspect()
+    }
 }

@@ -146,10 +146,14 @@ pub(crate) fn renewed(
 pub(crate) struct Snapshot {
     /// In ms. Negative values are those of Redis's PTTL.
     pub(crate) pttl: i64,
-    /// The fields of the hash.
+    /// The fields of the hash, or some of them.
     fields: Vec<(String, String)>,
-    /// The waiters in order, and for how many ms each keeps its place.
+    /// How many fields the hash has.
+    all_fields: u64,
+    /// The first waiters in order, and for how many ms each keeps its place.
     pub(crate) queue: Vec<(String, Option<i64>)>,
+    /// How many waiters there are.
+    all_waiters: u64,
 }
 
 /// One holder in a [`Snapshot`].
@@ -163,7 +167,17 @@ pub(crate) struct SeenHolder {
 
 impl Snapshot {
     pub(crate) fn is_free(&self) -> bool {
-        self.fields.is_empty()
+        self.all_fields == 0
+    }
+
+    /// How many fields of the hash were not read.
+    pub(crate) fn unread_fields(&self) -> u64 {
+        self.all_fields.saturating_sub(self.fields.len() as u64)
+    }
+
+    /// How many waiters were not read.
+    pub(crate) fn unread_waiters(&self) -> u64 {
+        self.all_waiters.saturating_sub(self.queue.len() as u64)
     }
 
     pub(crate) fn has(&self, holder: &HoldId) -> bool {
@@ -194,9 +208,15 @@ pub(crate) fn inspected(reply: Reply) -> Result<Snapshot, WireError> {
         let Reply::Array(parts) = &reply else { return None };
         let pttl = parts.first()?.as_int()?;
         let fields = pairs(parts.get(1)?)?;
-        let queue = parts.get(2).map_or(Some(Vec::new()), pairs)?;
-        let queue = queue.into_iter().map(|(id, left)| (id, left.parse().ok())).collect();
-        Some(Snapshot { pttl, fields, queue })
+        let count = |at: usize, read: usize| match parts.get(at) {
+            None => Some(read as u64),
+            Some(count) => u64::try_from(count.as_int()?).ok(),
+        };
+        let all_fields = count(2, fields.len())?;
+        let queue = parts.get(3).map_or(Some(Vec::new()), pairs)?;
+        let queue: Vec<_> = queue.into_iter().map(|(id, left)| (id, left.parse().ok())).collect();
+        let all_waiters = count(4, queue.len())?;
+        Some(Snapshot { pttl, fields, all_fields, queue, all_waiters })
     };
     read().ok_or_else(|| unexpected(&reply))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use harness::redis::cmd;
-use redisson_lock::{Error, Loss};
+use redisson_lock::{Access, Error, Loss};
 
 use crate::stage::{LOCK, SHORT, SOON, Stage, connect, soon, warm_up, within};
 
@@ -120,6 +120,66 @@ async fn a_query_reads_no_foreign_value_of_any_size() {
     }
     del(&stage, LOCK);
     del(&stage, plain[1]);
+    stage.end([client]).await;
+}
+
+/// Neither does the server stand still for a hash of any size.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_reads_no_more_than_a_part_of_a_large_hash() {
+    const MILLION: &str = "for i = 1, 1000000 do redis.call('hset', KEYS[1], 'a-client:' .. i, 1) end \
+                           for i = 1, 20000 do redis.call('rpush', KEYS[2], 'a-client:' .. i) end";
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let line = "redisson_lock_queue:{order:42}";
+    stage.redis().query::<()>(cmd("EVAL").arg(MILLION).arg(2).arg(LOCK).arg(line));
+    stage.redis().query::<()>(cmd("CONFIG").arg("RESETSTAT"));
+    for lock in [client.lock(LOCK), client.fair_lock(LOCK)] {
+        let before = sent(&stage);
+        let seen = lock.inspect().await.unwrap();
+        assert!((1..=10_000).contains(&seen.holders.len()), "{}", seen.holders.len());
+        assert_eq!(seen.holders.len() as u64 + seen.more_holders, 1_000_000);
+        assert!([0, 10_000].contains(&seen.queue.len()));
+        assert_eq!(seen.more_waiters, seen.queue.len() as u64);
+        assert!(lock.is_locked().await.unwrap());
+        let bytes = sent(&stage) - before;
+        assert!(bytes < 3_000_000, "{bytes} bytes");
+    }
+    let stats: String = stage.redis().query(cmd("INFO").arg("commandstats"));
+    assert!(!["hgetall", "hkeys"].iter().any(|whole| stats.contains(whole)), "{stats}");
+    for key in [LOCK, line] {
+        del(&stage, key);
+    }
+    stage.end([client]).await;
+}
+
+/// A part of the readers is listed, and each of them is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_among_very_many_is_known() {
+    const CROWD: &str = "for i = 1, 30000 do redis.call('hset', KEYS[1], ARGV[1] .. i, 1) end";
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let sides = client.read_write_lock(LOCK);
+    let mut guards = Vec::new();
+    for _ in 0..8 {
+        guards.push(sides.read_lock().lock().await.unwrap());
+    }
+    let others = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:";
+    stage.redis().query::<()>(cmd("EVAL").arg(CROWD).arg(1).arg(LOCK).arg(others));
+    let seen = sides.inspect().await.unwrap();
+    assert_eq!(seen.holders.len() as u64 + seen.more_holders, 30_008);
+    assert!(seen.more_holders > 0 && seen.holders.iter().all(|it| it.access == Access::Shared));
+    for guard in &guards {
+        guard.check().await.unwrap();
+    }
+    let freed = guards.pop().unwrap();
+    assert!(sides.read_lock().force_unlock_if(freed.holder()).await.unwrap());
+    assert!(!sides.read_lock().force_unlock_if(freed.holder()).await.unwrap());
+    assert!(matches!(freed.check().await, Err(Error::NotHeld { why: Loss::Taken })));
+    drop(freed);
+    for guard in guards {
+        guard.unlock().await.unwrap();
+    }
+    del(&stage, LOCK);
     stage.end([client]).await;
 }
 

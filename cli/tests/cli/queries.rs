@@ -109,6 +109,41 @@ async fn ls_finds_the_locks_among_all_keys() {
     end(holders).await;
 }
 
+/// The server stands still for no hash of another program.
+#[test]
+fn a_hash_of_any_size_is_read_in_parts() {
+    const FOREIGN: &str =
+        "for i = 1, 1000000 do redis.call('hset', KEYS[1], 'field' .. i, 'value' .. i) end";
+    const READERS: &str = "redis.call('hset', KEYS[1], 'mode', 'read') \
+        for i = 1, 20000 do redis.call('hset', KEYS[1], '6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:' .. i, 1) end";
+    let stage = Stage::new();
+    let redis = stage.redis();
+    for (key, fill) in [("foreign", FOREIGN), (LOCK, READERS)] {
+        let _: Value = redis.query(cmd("EVAL").arg(fill).arg(1).arg(key));
+    }
+    let value = "x".repeat(10_000_000);
+    let _: Value = redis.query(cmd("HSET").arg("document").arg("body").arg(value));
+    let _: Value = redis.query(cmd("CONFIG").arg("RESETSTAT"));
+    let seen = json(&stage.done(&["ls", "--json"]));
+    assert_eq!((seen.len(), &seen[0]["name"]), (1, &LOCK.into()));
+    assert_eq!(seen[0]["holders"].as_array().unwrap().len(), 20_000);
+    let watched = json(&stage.done(&["watch", "--count", "1", "--json"]));
+    assert_eq!(watched.len(), 1);
+    for (key, more) in [(LOCK, 10_000..20_000), ("foreign", 990_000..1_000_000)] {
+        let who = json(&stage.done(&["who", key, "--json"]));
+        assert_eq!(who[0]["held"], true);
+        assert!(more.contains(&who[0]["more_holders"].as_u64().unwrap()), "{key}");
+        let told = out(&stage.done(&["who", key]));
+        assert!(told.contains("more holders"), "{told}");
+    }
+    let info = |section: &str| -> String { redis.query(cmd("INFO").arg(section)) };
+    let (stats, commands) = (info("stats"), info("commandstats"));
+    assert!(!["hgetall", "hkeys"].iter().any(|whole| commands.contains(whole)), "{commands}");
+    let sent = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    let sent: u64 = sent.unwrap().trim().parse().unwrap();
+    assert!(sent < 9_000_000, "{sent} bytes");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_lock_lists_its_readers() {
     let stage = Stage::new();

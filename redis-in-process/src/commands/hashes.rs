@@ -1,6 +1,6 @@
 //! Commands for hashes.
 
-use super::data::{Data, OVERFLOW, wrong_number};
+use super::data::{Data, OVERFLOW, SYNTAX, wrong_number};
 use crate::keyspace::Fields;
 use crate::number::{integer, strict};
 use crate::reply::{Answer, Refused, Reply};
@@ -52,6 +52,24 @@ pub(super) fn hlen(data: &mut Data, args: &[Vec<u8>]) -> Answer {
 
 pub(super) fn hstrlen(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::count(get(data, &args[0], &args[1])?.map_or(0, |value| value.len())))
+}
+
+/// All fields come at once, as from a real server where the hash is small.
+pub(super) fn hscan(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let [key, cursor, options @ ..] = args else { unreachable!("its arity") };
+    let cursor = std::str::from_utf8(cursor).ok().and_then(|text| text.parse::<u64>().ok());
+    cursor.ok_or("ERR invalid cursor")?;
+    let Some(fields) = data.keys.read::<Fields>(key)? else {
+        return Ok(Reply::Array(vec![Reply::bulk("0"), Reply::Array(Vec::new())]));
+    };
+    for option in options.chunks(2) {
+        let [name, value] = option else { return Err(SYNTAX) };
+        if !name.eq_ignore_ascii_case(b"count") || integer(value)? < 1 {
+            return Err(SYNTAX);
+        }
+    }
+    let fields = Reply::bulks(fields.iter().flat_map(|(name, value)| [name, value]));
+    Ok(Reply::Array(vec![Reply::bulk("0"), fields]))
 }
 
 pub(super) fn hset(data: &mut Data, args: &[Vec<u8>]) -> Answer {

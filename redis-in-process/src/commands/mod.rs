@@ -142,6 +142,7 @@ fn table() -> &'static HashMap<&'static [u8], Command> {
         ("hincrby", 4, GROW, Run(hashes::hincrby)),
         ("hkeys", 2, READ, Run(hashes::hkeys)),
         ("hlen", 2, READ, Run(hashes::hlen)),
+        ("hscan", -3, READ, Run(hashes::hscan)),
         ("hstrlen", 3, READ, Run(hashes::hstrlen)),
         ("hset", -4, GROW, Run(hashes::hset)),
         ("lindex", 3, READ, Run(lists::lindex)),

@@ -28,7 +28,7 @@ ours! {
         "other lock any", "publish holder lease not_after holder lease not_after holder 0 channel";
     "reentrant/extend": "lock", "holder lease channel numsub";
     "reentrant/force_unlock": "lock", "not_after channel publish";
-    "reentrant/inspect": "lock", "";
+    "reentrant/inspect": "lock", "some": "lock", "some holder";
     "reentrant/pass": "lock", "holder lease not_after holder";
     "reentrant/reenter": "lock", "holder lease not_after count";
     "reentrant/release": "lock", "holder count channel publish";
@@ -67,7 +67,7 @@ ours! {
         "any other lock", "holder holder holder lease":
         "any other lock", "holder holder holder lease lease lease";
     "fair/force_unlock": "lock queue deadlines", "not_after wait channel publish";
-    "fair/inspect": "lock queue deadlines", "wait";
+    "fair/inspect": "lock queue deadlines", "wait some";
     "fair/release": "lock queue deadlines", "holder count wait channel publish";
     "fair/withdraw": "lock queue deadlines", "holder wait channel publish";
     "counter/cancel": "requests", "request lease";

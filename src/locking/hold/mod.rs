@@ -187,7 +187,7 @@ impl Hold {
         if let Some(why) = self.lease.loss() {
             return Err(Error::NotHeld { why });
         }
-        let reply = self.target.ask_by(self.target.protocol.inspect(), by).await?;
+        let reply = self.target.ask_by(self.target.protocol.look_for(self.id()), by).await?;
         let snapshot =
             protocol::inspected(reply).map_err(|error| error.into_error(self.target.name()))?;
         if snapshot.has(self.id()) {

@@ -93,7 +93,9 @@ fn a_snapshot_names_the_holders_and_those_in_line() {
     let writer = format!("{}:write", me.as_str());
     let fields = array(["mode", "read", me.as_str(), "2", &writer, "x"].map(text));
     let queue = array(["a", "50", "b", "never"].map(text));
-    let seen = inspected(array([Reply::Int(300), fields, queue])).unwrap();
+    let (three, five) = (Reply::Int(3), Reply::Int(5));
+    let seen = inspected(array([Reply::Int(300), fields, three, queue, five])).unwrap();
+    assert_eq!((seen.unread_fields(), seen.unread_waiters()), (0, 3));
     assert_eq!((seen.pttl, seen.is_free(), seen.has(&me)), (300, false, true));
     assert!(!seen.has(&Identity::new().next()));
     assert_eq!(seen.queue, [("a".to_owned(), Some(50)), ("b".to_owned(), None)]);
@@ -110,7 +112,14 @@ fn a_snapshot_of_a_free_lock_has_no_line() {
     let seen = inspected(array([Reply::Int(-2), array([])])).unwrap();
     assert!(seen.is_free() && seen.queue.is_empty() && seen.holders(true).is_empty());
     assert!(is_unreadable(inspected(array([Reply::Int(-2)]))));
+    assert!(is_unreadable(inspected(array([Reply::Int(-2), array([]), array([])]))));
     assert!(is_unreadable(inspected(array([Reply::Int(1), array([text("alone")])]))));
+}
+
+#[test]
+fn a_lock_of_which_a_part_was_read_is_not_free() {
+    let seen = inspected(array([Reply::Int(-1), array([]), Reply::Int(7)])).unwrap();
+    assert_eq!((seen.is_free(), seen.unread_fields(), seen.unread_waiters()), (false, 7, 0));
 }
 
 #[test]

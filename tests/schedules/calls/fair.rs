@@ -13,7 +13,8 @@ examples! {
     "fair/force_unlock": a_forced_fair_release_wakes_the_first_who_lives, a_forced_fair_release_passes_over_the_dead,
         a_forced_fair_release_of_a_free_lock, a_forced_fair_release_that_comes_too_late,
         a_forced_fair_release_refuses_what_is_no_lock;
-    "fair/inspect": a_fair_lock_is_inspected, each_waiter_is_told_with_how_long_it_stays;
+    "fair/inspect": a_fair_lock_is_inspected, of_many_holders_and_waiters_some_are_listed,
+        what_is_too_long_for_a_holder_is_cut, each_waiter_is_told_with_how_long_it_stays;
 }
 
 const KEYS: &str = "lock queue times";
@@ -198,12 +199,31 @@ fn a_forced_fair_release_refuses_what_is_no_lock(scene: &mut Scene) {
 }
 
 fn a_fair_lock_is_inspected(scene: &mut Scene) {
-    assert_eq!(scene.call("fair/inspect", KEYS, "310"), "{-2, {}, {}}");
+    assert_eq!(scene.call("fair/inspect", KEYS, "310 9"), "{-2, {}, 0, {}, 0}");
     prepare(scene, true, &[("#1", "@99"), ("j:7", "@50")]);
     scene.command("rpush queue #2");
     scene.command("pexpire lock 30");
-    let answer = scene.call("fair/inspect", KEYS, "310");
-    assert_eq!(answer, "{30, {'#9', '2'}, {'#1', '99', 'j:7', '50', '#2', ''}}");
+    let answer = scene.call("fair/inspect", KEYS, "310 9");
+    assert_eq!(answer, "{30, {'#9', '2'}, 1, {'#1', '99', 'j:7', '50', '#2', ''}, 3}");
+}
+
+fn of_many_holders_and_waiters_some_are_listed(scene: &mut Scene) {
+    scene.command("hset lock A 1 B 2 C 3");
+    scene.command("rpush queue #1 #2 #3");
+    let all = "{-1, {'A', '1', 'B', '2', 'C', '3'}, 3, {'#1', '', '#2', '', '#3', ''}, 3}";
+    assert_eq!(scene.call("fair/inspect", KEYS, "310 3"), all);
+    let some = "{-1, {'A', '1', 'B', '2'}, 3, {'#1', '', '#2', ''}, 3}";
+    assert_eq!(scene.call("fair/inspect", KEYS, "310 2"), some);
+}
+
+/// Another program may have written ids and values of any size.
+fn what_is_too_long_for_a_holder_is_cut(scene: &mut Scene) {
+    let (long, cut) = ("x".repeat(200), "x".repeat(128));
+    let (count, text) = ("1".repeat(20), "2".repeat(21));
+    scene.command(&format!("hset lock {long} {count} B {text}"));
+    scene.command(&format!("rpush queue {long}"));
+    let answer = format!("{{-1, {{'{cut}', '{count}', 'B', ''}}, 2, {{'{cut}', ''}}, 1}}");
+    assert_eq!(scene.call("fair/inspect", KEYS, "310 9"), answer);
 }
 
 fn each_waiter_is_told_with_how_long_it_stays(scene: &mut Scene) {
@@ -211,6 +231,9 @@ fn each_waiter_is_told_with_how_long_it_stays(scene: &mut Scene) {
         prepare(scene, false, &[(waiter, deadline)]);
         scene.at(now);
         let waiters = format!("{{'{waiter}', '{kept}'}}");
-        assert_eq!(scene.call("fair/inspect", KEYS, "310"), format!("{{-2, {{}}, {waiters}}}"));
+        assert_eq!(
+            scene.call("fair/inspect", KEYS, "310 9"),
+            format!("{{-2, {{}}, 0, {waiters}, 1}}")
+        );
     }
 }

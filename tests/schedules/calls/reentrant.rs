@@ -16,7 +16,9 @@ examples! {
         a_hold_that_is_gone_is_not_handed_off, a_hand_off_that_comes_too_late_does_nothing;
     "reentrant/extend": a_hold_is_extended_and_the_listeners_are_counted, a_hold_that_is_gone_is_not_extended,
         listeners_that_may_not_be_counted_are_unknown;
-    "reentrant/inspect": a_lock_is_inspected;
+    "reentrant/inspect":
+        a_lock_is_inspected, one_holder_is_looked_for, of_many_holders_some_are_listed,
+        what_is_too_long_for_a_holder_is_cut;
 }
 
 fn a_free_lock_is_granted(scene: &mut Scene) {
@@ -203,9 +205,49 @@ fn listeners_that_may_not_be_counted_are_unknown(scene: &mut Scene) {
 }
 
 fn a_lock_is_inspected(scene: &mut Scene) {
-    assert_eq!(scene.call("reentrant/inspect", "lock", ""), "{-2, {}}");
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9"), "{-2, {}, 0}");
     scene.command("hset lock A 2");
-    assert_eq!(scene.call("reentrant/inspect", "lock", ""), "{-1, {'A', '2'}}");
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9"), "{-1, {'A', '2'}, 1}");
     scene.command("pexpire lock 30");
-    assert_eq!(scene.call("reentrant/inspect", "lock", ""), "{30, {'A', '2'}}");
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9"), "{30, {'A', '2'}, 1}");
+}
+
+fn one_holder_is_looked_for(scene: &mut Scene) {
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9 A"), "{-2, {}, 0}");
+    scene.command("hset lock mode read A 1 B 2");
+    let answer = "{-1, {'mode', 'read', 'B', '2'}, 3}";
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9 B"), answer);
+    assert_eq!(scene.call("reentrant/inspect", "lock", "1 B"), answer, "however many there are");
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9 C"), "{-1, {'mode', 'read'}, 3}");
+    let long = "x".repeat(21);
+    scene.command(&format!("hset lock C {long}"));
+    let answer = "{-1, {'mode', 'read', 'C', ''}, 4}";
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9 C"), answer);
+}
+
+/// Another program may have written ids and values of any size.
+fn what_is_too_long_for_a_holder_is_cut(scene: &mut Scene) {
+    let (long, cut) = ("x".repeat(200), "x".repeat(128));
+    let (count, text) = ("1".repeat(20), "2".repeat(21));
+    scene.command(&format!("hset lock {long} {count} B {text}"));
+    let answer = format!("{{-1, {{'{cut}', '{count}', 'B', ''}}, 2}}");
+    assert_eq!(scene.call("reentrant/inspect", "lock", "9"), answer);
+}
+
+/// The server is not busy for long by what another program wrote.
+fn of_many_holders_some_are_listed(scene: &mut Scene) {
+    scene.command("hset lock A B B 2 C 3");
+    assert_eq!(
+        scene.call("reentrant/inspect", "lock", "3"),
+        "{-1, {'A', 'B', 'B', '2', 'C', '3'}, 3}"
+    );
+    assert_eq!(scene.call("reentrant/inspect", "lock", "2"), "{-1, {'A', 'B', 'B', '2'}, 3}");
+    // The mode says which kind it is.
+    scene.command("hset lock mode read");
+    let answer = "{-1, {'mode', 'read', 'A', 'B', 'B', '2'}, 4}";
+    assert_eq!(scene.call("reentrant/inspect", "lock", "2"), answer);
+    scene.command("del lock");
+    scene.command("hset lock mode read A 1 B 2");
+    let answer = "{-1, {'mode', 'read', 'A', '1'}, 3}";
+    assert_eq!(scene.call("reentrant/inspect", "lock", "2"), answer);
 }
