@@ -398,6 +398,12 @@ async fn whatever_stands_in_the_place_of_an_announcement_does_no_harm() {
     let holder = || async { far.lock(LOCK).inspect().await.unwrap().holders.remove(0) };
     stage.redis().query::<()>(cmd("HSET").arg(&own).arg("app").arg("x").arg("since").arg("-5"));
     assert_eq!(holder().await.announced.unwrap().app, "x");
+    let long = "y".repeat(4_097);
+    stage
+        .redis()
+        .query::<()>(cmd("HSET").arg(&own).arg("host").arg(&long[1..]).arg("version").arg(&long));
+    let seen = holder().await.announced.unwrap();
+    assert_eq!((seen.host.unwrap().len(), seen.version), (4_096, None), "one that is too long");
     stage.redis().query::<()>(cmd("DEL").arg(&own));
     stage.redis().query::<()>(cmd("SET").arg(&own).arg("text"));
     assert_eq!(holder().await.announced, None);
