@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use harness::redis::{self, cmd};
-use harness::{PATIENCE, Peer, PeerArgs, RedisServer, java_or_skip};
+use harness::{PATIENCE, Peer, PeerArgs, RedisServer, epoch_micros, java_or_skip};
 use serde_json::Value;
 use sha1_smol::Sha1;
 use tokio::runtime::Runtime;
@@ -21,6 +21,8 @@ use crate::template::{HOLDER_HOLE, NAME_HOLE, Part, Template};
 pub(crate) const LEASE: u64 = 77_123;
 const WATCHDOG: u64 = 2_223;
 const WAIT: u64 = 31_234;
+/// A number of permits, or a count.
+pub(crate) const COUNT: u64 = 4_321;
 /// A wait that ends soon.
 pub(crate) const SHORT_WAIT: u64 = 717;
 const NAME: &str = "captured";
@@ -57,13 +59,13 @@ impl Capture {
     }
 
     /// Has an owner of the peer do something about the lock.
-    pub(crate) fn ask(&self, owner: &str, mut request: Value) {
+    pub(crate) fn ask(&self, owner: &str, mut request: Value) -> Value {
         request["kind"] = self.kind.as_str().into();
         request["name"] = NAME.into();
         request["owner"] = owner.into();
         let question = request.to_string();
         let answer = self.runtime.block_on(self.peer.call(request));
-        answer.unwrap_or_else(|error| panic!("{question}: {error}"));
+        answer.unwrap_or_else(|error| panic!("{question}: {error}")).value
     }
 
     pub(crate) fn close(self) {
@@ -153,11 +155,19 @@ impl Capture {
         match word.parse() {
             Ok(LEASE | WATCHDOG) => return Part::Lease,
             Ok(WAIT | SHORT_WAIT) => return Part::Wait,
-            Ok(LONG_AGO_MS..) => return Part::Now,
+            Ok(COUNT) => return Part::Count,
+            Ok(moment @ LONG_AGO_MS..) => {
+                let is_later = moment > epoch_micros() / 1_000 + LEASE / 2;
+                return if is_later { Part::End } else { Part::Now };
+            }
             _ => {}
         }
         if word.starts_with("redisson_unlock_latch:") {
             return Part::Latch;
+        }
+        // The id of a permit is 16 random bytes.
+        if word.chars().count() == 16 && !word.chars().all(|char| char.is_ascii_graphic()) {
+            return Part::Permit;
         }
         Part::Text(self.with_holes(word))
     }
@@ -195,6 +205,13 @@ fn quoted(line: &str) -> Vec<String> {
                     Some('n') => '\n',
                     Some('r') => '\r',
                     Some('t') => '\t',
+                    Some('a') => '\x07',
+                    Some('b') => '\x08',
+                    // A byte that is no printable ASCII.
+                    Some('x') => {
+                        let digits: String = chars.by_ref().take(2).collect();
+                        u8::from_str_radix(&digits, 16).map_or('?', char::from)
+                    }
                     Some(other) => other,
                     None => break,
                 },

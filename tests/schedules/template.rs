@@ -25,6 +25,12 @@ pub(crate) enum Part {
     Wait,
     /// What the client's clock says.
     Now,
+    /// A moment at which a lease ends, by that clock.
+    End,
+    /// A number of permits, or a count.
+    Count,
+    /// The id of a permit.
+    Permit,
     /// A word, which may have holes.
     Text(String),
 }
@@ -37,28 +43,35 @@ pub(crate) struct Filling<'a> {
     pub(crate) lease: Ms,
     pub(crate) wait: Ms,
     pub(crate) clock: i64,
+    /// When the lease ends.
+    pub(crate) end: i64,
+    pub(crate) count: i64,
+    /// The ids of permits, in order.
+    pub(crate) permits: &'a [String],
 }
 
 impl Template {
     pub(crate) fn fill(&self, with: Filling<'_>) -> Invocation {
-        let arg = |part: &Part| match part {
+        let mut permits = with.permits.iter();
+        let mut arg = |part: &Part| match part {
             Part::Latch => Arg::Text(latch(with.operation)),
             Part::Lease => Arg::Lease(with.lease),
             Part::Wait => Arg::Lease(with.wait),
             Part::Now => Arg::Clock(with.clock),
+            Part::End => Arg::Clock(with.end),
+            Part::Count => Arg::Text(with.count.to_string()),
+            Part::Permit => Arg::Text(permits.next().expect("an id for each permit").clone()),
             Part::Text(text) => {
                 Arg::Text(text.replace(NAME_HOLE, LOCK).replace(HOLDER_HOLE, with.holder))
             }
         };
-        let key = |part: &Part| match arg(part) {
+        let key = |arg: Arg| match arg {
             Arg::Text(key) => key,
             other => unreachable!("{other:?} is no key"),
         };
-        Invocation {
-            script: self.script.clone(),
-            keys: self.keys.iter().map(key).collect(),
-            args: self.args.iter().map(arg).collect(),
-        }
+        let keys = self.keys.iter().map(&mut arg).map(key).collect();
+        let args = self.args.iter().map(arg).collect();
+        Invocation { script: self.script.clone(), keys, args }
     }
 }
 

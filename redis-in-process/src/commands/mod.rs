@@ -132,6 +132,8 @@ fn table() -> &'static HashMap<&'static [u8], Command> {
         ("scan", -2, READ, Run(keys::scan)),
         ("type", 2, READ, Run(keys::sort)),
         ("get", 2, READ, Run(strings::get)),
+        ("decr", 2, GROW, Run(strings::decr)),
+        ("decrby", 3, GROW, Run(strings::decrby)),
         ("incr", 2, GROW, Run(strings::incr)),
         ("incrby", 3, GROW, Run(strings::incrby)),
         ("set", -3, GROW, Run(strings::set)),

@@ -3,7 +3,7 @@
 use super::data::{Data, OVERFLOW, SYNTAX, moment, not_there};
 use crate::keyspace::Value;
 use crate::number::integer;
-use crate::reply::{Answer, Reply};
+use crate::reply::{Answer, Refused, Reply};
 
 pub(super) fn get(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     Ok(data.keys.string(&args[0])?.cloned().into())
@@ -16,6 +16,15 @@ pub(super) fn incr(data: &mut Data, args: &[Vec<u8>]) -> Answer {
 pub(super) fn incrby(data: &mut Data, args: &[Vec<u8>]) -> Answer {
     let by = integer(&args[1])?;
     add(data, &args[0], by)
+}
+
+pub(super) fn decr(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    add(data, &args[0], -1)
+}
+
+pub(super) fn decrby(data: &mut Data, args: &[Vec<u8>]) -> Answer {
+    let by = integer(&args[1])?.checked_neg();
+    add(data, &args[0], by.ok_or(Refused::Borrowed("ERR decrement would overflow"))?)
 }
 
 fn add(data: &mut Data, key: &[u8], by: i64) -> Answer {

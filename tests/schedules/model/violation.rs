@@ -47,6 +47,12 @@ pub(crate) enum Kind {
     DeadAtHead,
     /// A client was told "released" of a hold that had been lost before it asked.
     FalseRelease,
+    /// A request of ours counted more than once, or after it was undone.
+    CountedTwice,
+    /// A script of ours changed the TTL of a counter.
+    TtlChanged,
+    /// A message that Redisson would not understand, or that is not true.
+    BadMessage,
 }
 
 /// One failure, in words.

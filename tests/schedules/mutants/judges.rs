@@ -11,6 +11,7 @@ use crate::calls;
 use crate::fair::Fair;
 use crate::fuzz::{Fuzz, Fuzzed, number};
 use crate::model::{Replacement, Rules};
+use crate::number::{Latch, Semaphore};
 use crate::read_write::ReadWrite;
 use crate::reentrant::{Fenced, Plain};
 
@@ -102,6 +103,8 @@ pub(super) fn all(test: &str, only_examples: bool) -> Vec<Judge> {
         Judge::schedules::<Fenced>(None, test),
         Judge::schedules::<Fair>(None, test),
         Judge::schedules::<ReadWrite>(None, test),
+        Judge::schedules::<Semaphore>(None, test),
+        Judge::schedules::<Latch>(None, test),
     ];
     let redis = RedisServer::builder().unix_socket().start();
     let beside = [
@@ -109,6 +112,8 @@ pub(super) fn all(test: &str, only_examples: bool) -> Vec<Judge> {
         Judge::schedules::<Fenced>,
         Judge::schedules::<Fair>,
         Judge::schedules::<ReadWrite>,
+        Judge::schedules::<Semaphore>,
+        Judge::schedules::<Latch>,
     ];
     ours.into_iter()
         .chain(beside.map(|schedules| schedules(Some(&redis), test)))
