@@ -12,6 +12,7 @@ mod clients;
 mod fair;
 mod fuzz;
 mod known;
+mod leased;
 mod model;
 mod mutants;
 mod number;

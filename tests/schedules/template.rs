@@ -7,6 +7,9 @@ use crate::model::{Arg, Invocation, Ms, Script, StepId};
 pub(crate) const NAME_HOLE: &str = "<lock>";
 pub(crate) const HOLDER_HOLE: &str = "<holder>";
 
+/// A lease of Redisson's that never ends.
+pub(crate) const NO_END: i64 = i64::MAX;
+
 /// The call.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
@@ -58,6 +61,7 @@ impl Template {
             Part::Lease => Arg::Lease(with.lease),
             Part::Wait => Arg::Lease(with.wait),
             Part::Now => Arg::Clock(with.clock),
+            Part::End if with.end == NO_END => Arg::Text("922337203685477".into()),
             Part::End => Arg::Clock(with.end),
             Part::Count => Arg::Text(with.count.to_string()),
             Part::Permit => Arg::Text(permits.next().expect("an id for each permit").clone()),

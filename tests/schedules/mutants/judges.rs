@@ -10,6 +10,7 @@ use harness::RedisServer;
 use crate::calls;
 use crate::fair::Fair;
 use crate::fuzz::{Fuzz, Fuzzed, number};
+use crate::leased::Leased;
 use crate::model::{Replacement, Rules};
 use crate::number::{Latch, Semaphore};
 use crate::read_write::ReadWrite;
@@ -105,6 +106,7 @@ pub(super) fn all(test: &str, only_examples: bool) -> Vec<Judge> {
         Judge::schedules::<ReadWrite>(None, test),
         Judge::schedules::<Semaphore>(None, test),
         Judge::schedules::<Latch>(None, test),
+        Judge::schedules::<Leased>(None, test),
     ];
     let redis = RedisServer::builder().unix_socket().start();
     let beside = [
@@ -114,6 +116,7 @@ pub(super) fn all(test: &str, only_examples: bool) -> Vec<Judge> {
         Judge::schedules::<ReadWrite>,
         Judge::schedules::<Semaphore>,
         Judge::schedules::<Latch>,
+        Judge::schedules::<Leased>,
     ];
     ours.into_iter()
         .chain(beside.map(|schedules| schedules(Some(&redis), test)))

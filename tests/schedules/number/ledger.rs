@@ -128,9 +128,10 @@ impl Ledger {
             (Verb::CountDown, Some(count)) => Some(if count > 0 { -1 } else { -count }),
             _ => None,
         };
+        // By then the server may have forgotten the request.
+        let may_be_forgotten =
+            self.ran.get(&operation).is_some_and(|ran| ran + KEPT <= world.now());
         if let Verb::Withdraw(n) = call.verb {
-            let may_be_forgotten =
-                self.ran.get(&operation).is_some_and(|ran| ran + KEPT <= world.now());
             if known == Some(true) && may_be_forgotten && said == Said::No {
                 self.expect(call, by, 0, world);
                 return self.is_lost(operation, world);
@@ -146,7 +147,7 @@ impl Ledger {
         if call.verb == Verb::Cancel {
             self.expect(call, by, 0, world);
             let took_effect = known == Some(true);
-            if took_effect != (said == Said::No) {
+            if took_effect != (said == Said::No) && !may_be_forgotten {
                 world.violation(Kind::FalseAnswer, format!("{call} is answered {said:?}"));
             }
             self.effective.entry(operation).or_insert(false);
@@ -394,7 +395,7 @@ impl Ledger {
         let is_new = before.is_none() && after.is_some();
         let rises = after.unwrap_or(0) > before.unwrap_or(0).max(0);
         // Whoever takes permits away may tell how many are left.
-        let may_tell = matches!(call.verb, Verb::Add(_)) && after > Some(0);
+        let may_tell = matches!(call.verb, Verb::Add(_) | Verb::Withdraw(_)) && after > Some(0);
         let expected = match self.sort {
             Sort::Semaphore => (rises || may_tell).then(|| after.unwrap_or(0).to_string()),
             Sort::Latch if is_new => Some("1".into()),
