@@ -49,6 +49,8 @@ pub(super) struct Ledger {
     withdrawn: BTreeSet<StepId>,
     /// Permits that were returned: they never come again.
     returned: BTreeSet<String>,
+    /// Permits that nobody could return for longer than ids are kept: they stay out until their lease ends.
+    given_up: BTreeSet<String>,
     /// Permits that went by no fault of ours.
     excused: BTreeSet<String>,
 }
@@ -61,6 +63,7 @@ impl Ledger {
             effective: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
             returned: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             excused: BTreeSet::new(),
         }
     }
@@ -76,6 +79,12 @@ impl Ledger {
             self.excused.extend(std::mem::take(&mut self.stock.out).into_keys());
             self.stock.out_until = None;
         }
+    }
+
+    /// A duty that lasted for longer than the server keeps ids.
+    pub(super) fn is_given_up(&mut self, permits: BTreeSet<String>) {
+        self.given_up.extend(permits);
+        self.known.note("ours: after an outage longer than ids are kept, a lease ends by itself");
     }
 
     pub(super) fn ran(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
@@ -292,7 +301,10 @@ impl Ledger {
             }
             _ => {
                 // A set that is swept empty is made anew.
-                let is_same = before.out.keys().any(|id| after.out.contains_key(id));
+                let now = world.now() as f64;
+                let stays =
+                    |(id, ends): (&String, &f64)| *ends > now + NOISE && after.out.contains_key(id);
+                let is_same = before.out.iter().any(stays);
                 !is_same || after.out_until == before.out_until || after.until.is_some()
             }
         };
@@ -310,7 +322,8 @@ impl Ledger {
         let now = world.now() as f64;
         for (id, ends) in &self.stock.out {
             let is_ours = id.starts_with(['A', 'B', 'C']);
-            if is_ours && *ends > now && !accounted_for.contains(id) {
+            let is_known = accounted_for.contains(id) || self.given_up.contains(id);
+            if is_ours && *ends > now && !is_known {
                 let what = format!("{id} is out until {ends}, and nobody will return it");
                 world.violation(Kind::Orphan, what);
             }

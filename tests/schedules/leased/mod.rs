@@ -171,8 +171,13 @@ impl Model for Leased {
                 self.client(who).abandon(undoes, now);
             }
             Action::Duty(who) => match self.client(who).duties[0].is_over(now) {
-                // No lease is that long.
-                true => drop(self.client(who).duties.remove(0)),
+                true => {
+                    let client = self.client(who);
+                    let permits = client.accounts_for();
+                    client.duties.remove(0);
+                    let left = client.accounts_for();
+                    self.ledger.is_given_up(permits.difference(&left).cloned().collect());
+                }
                 false => self.send(who, true, world),
             },
             Action::Theirs(who, verb) => self.they_begin(who, verb, world),
