@@ -71,9 +71,9 @@ impl AnySegment {
     /// # Errors
     /// - [`Error::Invalid`] when no segment is left, the lock cannot be used, or an option is out of
     ///   range.
-    /// - As [`Lock::lock`], for any segment that is asked for. The error of one segment ends the
-    ///   acquisition, because it is unknown whether that segment is free. In a cluster, a server
-    ///   that is down thus concerns all segments, until another one replaces it.
+    /// - As [`Lock::lock`], for any segment that is asked for. [`Error::Redis`] and
+    ///   [`Error::NotReplicated`] only when they concern all segments: a segment whose server is down
+    ///   is passed over, and asked for again after 1 s.
     ///
     /// # Cancel safety
     /// May be dropped at any time. What was acquired, or may still be acquired, is released in the
@@ -88,8 +88,10 @@ impl AnySegment {
     /// a `wait`, each segment is asked for once, in turn.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock). Without a `wait`, the servers must have answered for all segments
-    /// within [`Config::command_timeout`](crate::Config::command_timeout).
+    /// As [`lock`](Self::lock). Also [`Error::Redis`] and [`Error::NotReplicated`] of one segment, if
+    /// no other one was granted: it is unknown whether that segment is free. Without a `wait`, the
+    /// servers must have answered for all segments within
+    /// [`Config::command_timeout`](crate::Config::command_timeout).
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).

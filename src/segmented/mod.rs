@@ -64,6 +64,9 @@ const MOST: usize = 1024;
 ///   for each segment; the callers of one client share them.
 /// - Two segments may be granted in the same moment. The caller gets one. The other is released in
 ///   the background.
+/// - A segment whose server is down is passed over. While a server does not answer, the next segment
+///   is asked for after an eighth of [`Config::command_timeout`](crate::Config::command_timeout), and
+///   each further one sooner.
 /// - There is no order between processes. In one process the callers that wait for a segment are
 ///   served first come, first served.
 ///

@@ -4,11 +4,14 @@
 //! waits for single locks. They share lines, subscriptions and hand-offs with all other waiters of
 //! the client. A wait for one more segment begins every [`STEP`]: where holds are short, most
 //! callers are granted a segment before they wait for many.
+//!
+//! A segment whose server does not answer is passed over: after a while the next one is asked for
+//! too. What went wrong there is reported only if no other segment was granted.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::{
     error::Error,
@@ -19,6 +22,9 @@ use crate::{
 
 /// How long after one segment the next is waited for too.
 const STEP: Duration = Duration::from_millis(10);
+
+/// How long after an error a segment is waited for again.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
 
 /// A hold on a segment, and the number of that segment.
 pub(super) type Found = (usize, Share);
@@ -43,33 +49,66 @@ impl Search<'_> {
         order.sort_by_key(|&i| !self.is_own(i));
         let begun = Instant::now();
         if self.bounds.is_one_answer() {
-            return self.ask_each(&order, self.answers_by(begun)?).await;
+            return self.ask_each(&order, self.answers_by(begun)?, true).await;
         }
-        let found = match self.bounds.deadline() {
+        let bounds = match self.bounds.deadline() {
             // One that waits for a moment only still gets an answer from each.
-            Some(deadline) => {
-                let end = Bounds::answer_by(deadline.max(self.end_of_answers(begun)?));
-                self.ask_each(&self.not_known_as_held(&order), end).await?
-            }
-            None => {
-                let bounds = self.bounds.without_waiting();
-                self.ask_each(&self.not_known_as_held(&order), bounds).await?
-            }
+            Some(deadline) => Bounds::answer_by(deadline.max(self.end_of_answers(begun)?)),
+            None => self.bounds.without_waiting(),
         };
-        match found {
+        match self.ask_each(&self.not_known_as_held(&order), bounds, false).await? {
             Some(found) => Ok(Some(found)),
             None => self.wait(&order).await,
         }
     }
 
-    /// Asks for one segment after the other, until one is granted.
-    async fn ask_each(&self, order: &[usize], bounds: Bounds) -> Result<Option<Found>, Error> {
-        for &i in order {
-            if let Some(found) = self.acquire(i, bounds).await? {
-                return Ok(Some(found));
+    /// Asks for one segment after the other, until one is granted. While a server does not answer,
+    /// the next segment is asked for too.
+    ///
+    /// `to_the_end`: all answers are awaited, and an error is returned if none was granted. Otherwise
+    /// the segments without an answer are left, for a caller that waits for them then.
+    async fn ask_each(
+        &self,
+        order: &[usize],
+        bounds: Bounds,
+        to_the_end: bool,
+    ) -> Result<Option<Found>, Error> {
+        let mut asks = FuturesUnordered::new();
+        let mut rest = order.iter();
+        let mut failed = None;
+        let mut patience = self.command_timeout()? / 8;
+        let mut is_next = true;
+        loop {
+            if is_next && let Some(&i) = rest.next() {
+                asks.push(self.acquire(i, bounds));
+            }
+            is_next = true;
+            let ended = match timeout(patience, asks.next()).await {
+                Ok(ended) => ended,
+                // The server of the next one may be silent as well.
+                Err(_) => {
+                    patience = (patience / 2).max(STEP);
+                    match rest.len() {
+                        0 if to_the_end => {
+                            is_next = false;
+                            asks.next().await
+                        }
+                        0 => return Ok(None),
+                        _ => continue,
+                    }
+                }
+            };
+            match ended {
+                Some((_, Ok(Some(found)))) => return Ok(Some(found)),
+                Some((_, Ok(None))) => {}
+                Some((_, Err(error))) => drop(failed.get_or_insert(passed_over(error)?)),
+                None => break,
             }
         }
-        Ok(None)
+        match failed {
+            Some(error) if to_the_end => Err(error),
+            _ => Ok(None),
+        }
     }
 
     /// Waits until one of the segments is granted.
@@ -78,12 +117,14 @@ impl Search<'_> {
         let mut waits = FuturesUnordered::new();
         let mut rest = order;
         let mut next = Instant::now();
+        // Those that could not be asked for when they were last.
+        let mut failed = BTreeMap::new();
         loop {
             let ended = match rest {
                 [i, others @ ..] if !is_over() => match timeout_at(next, waits.next()).await {
                     Ok(Some(ended)) => Some(ended),
                     Ok(None) | Err(_) => {
-                        waits.push(self.acquire(*i, self.bounds));
+                        waits.push(self.wait_for(*i, Duration::ZERO));
                         (rest, next) = (others, Instant::now() + STEP);
                         continue;
                     }
@@ -91,22 +132,44 @@ impl Search<'_> {
                 _ => waits.next().await,
             };
             match ended {
-                Some(Ok(Some(found))) => return Ok(Some(found)),
-                Some(Ok(None)) => {}
-                Some(Err(error)) => return Err(error),
+                Some((_, Ok(Some(found)))) => return Ok(Some(found)),
+                Some((i, Ok(None))) => drop(failed.remove(&i)),
+                Some((i, Err(error))) => {
+                    let error = passed_over(error)?;
+                    if failed.len() + 1 == order.len() && !failed.contains_key(&i) {
+                        return Err(error);
+                    }
+                    failed.insert(i, error);
+                    if !is_over() {
+                        waits.push(self.wait_for(i, AFTER_ERROR));
+                    }
+                }
                 None => break,
             }
         }
         // Those that were not waited for may be free since they were asked for.
         let now = Instant::now();
-        self.ask_each(rest, self.answers_by(now)?).await
+        match self.ask_each(rest, self.answers_by(now)?, true).await? {
+            None => failed.into_values().next().map_or(Ok(None), Err),
+            found => Ok(found),
+        }
+    }
+
+    /// Waits for this segment, after a pause.
+    async fn wait_for(&self, i: usize, pause: Duration) -> (usize, Result<Option<Found>, Error>) {
+        if !pause.is_zero() {
+            let end = Instant::now() + pause;
+            sleep_until(self.bounds.deadline().map_or(end, |deadline| deadline.min(end))).await;
+        }
+        self.acquire(i, self.bounds).await
     }
 
     /// Acquires this segment. `None`: it was held until the bounds were over.
-    async fn acquire(&self, i: usize, bounds: Bounds) -> Result<Option<Found>, Error> {
+    async fn acquire(&self, i: usize, bounds: Bounds) -> (usize, Result<Option<Found>, Error>) {
         let segment = &self.segments[i];
         let acquired = segment.wanted().acquire(self.owner, self.lease, bounds).await;
-        Ok(acquired.map_err(segment.told("acquiring"))?.map(|share| (i, share)))
+        let acquired = acquired.map_err(segment.told("acquiring"));
+        (i, acquired.map(|share| share.map(|share| (i, share))))
     }
 
     /// The segments that this client neither holds nor waits for, and those of the owner.
@@ -136,7 +199,18 @@ impl Search<'_> {
 
     /// By when the servers must have answered a caller that does not wait.
     fn end_of_answers(&self, begun: Instant) -> Result<Instant, Error> {
-        let settings = &self.segments[0].state()?.target.engine.settings;
-        Ok(begun + settings.command_timeout)
+        Ok(begun + self.command_timeout()?)
+    }
+
+    fn command_timeout(&self) -> Result<Duration, Error> {
+        Ok(self.segments[0].state()?.target.engine.settings.command_timeout)
+    }
+}
+
+/// The error of a segment, if the others may still be acquired.
+fn passed_over(error: Error) -> Result<Error, Error> {
+    match error {
+        Error::Redis(_) | Error::NotReplicated { .. } => Ok(error),
+        _ => Err(error),
     }
 }
