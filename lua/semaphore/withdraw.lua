@@ -23,7 +23,12 @@ redis.call('pexpire', KEYS[2], ARGV[3])
 if not known or redis.call('exists', KEYS[1]) == 0 then
   return 0
 end
-local free = redis.call('incrby', KEYS[1], ARGV[2])
+local free = redis.pcall('incrby', KEYS[1], ARGV[2])
+-- refused for a value that is no integer: the next copy undoes the request
+if type(free) == 'table' then
+  redis.call('zadd', KEYS[2], known, ARGV[1])
+  return free
+end
 if free > 0 then
   redis.call(ARGV[5], ARGV[4], string.format('%.0f', free))
 end

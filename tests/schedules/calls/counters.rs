@@ -15,7 +15,7 @@ examples! {
         a_repeated_release_returns_nothing, a_late_release_returns_nothing, permits_are_taken_away_and_not_told,
         a_release_forgets_ids, permits_that_are_no_integer_are_not_returned;
     "semaphore/withdraw": what_was_taken_is_returned, what_was_not_taken_is_not_returned,
-        a_repeated_withdrawal_returns_nothing, a_withdrawal_makes_no_semaphore, a_withdrawal_tells_no_number_below_one;
+        a_withdrawal_that_is_refused_leaves_the_request, a_repeated_withdrawal_returns_nothing, a_withdrawal_makes_no_semaphore, a_withdrawal_tells_no_number_below_one;
     "semaphore/drain": all_permits_are_taken, another_number_of_permits_is_not_taken, nothing_is_taken_of_nothing,
         a_repeated_drain_takes_nothing, a_late_drain_takes_nothing, a_drain_forgets_ids,
         permits_that_are_no_integer_are_not_drained;
@@ -208,6 +208,17 @@ fn a_repeated_withdrawal_returns_nothing(scene: &mut Scene) {
     assert_eq!(scene.call("semaphore/withdraw", KEYS, "a 2 600 ch publish"), "0");
     assert_eq!((scene.see("n"), scene.heard()), ("1".into(), String::new()));
     assert_eq!(scene.see("ids"), "a=-@600");
+}
+
+fn a_withdrawal_that_is_refused_leaves_the_request(scene: &mut Scene) {
+    scene.command("set n many");
+    scene.command("zadd ids @600 a");
+    assert_eq!(scene.call("semaphore/withdraw", KEYS, "a 2 600 ch publish"), "ERR");
+    assert_eq!((scene.see("n"), scene.heard()), ("many".into(), String::new()));
+    assert_eq!(scene.see("ids"), "a=@600 for 600");
+    scene.command("set n 1");
+    assert_eq!(scene.call("semaphore/withdraw", KEYS, "a 2 600 ch publish"), "1");
+    assert_eq!((scene.see("n"), scene.see("ids")), ("3".into(), "a=-@600 for 600".into()));
 }
 
 fn a_withdrawal_makes_no_semaphore(scene: &mut Scene) {
