@@ -316,3 +316,29 @@ async fn permits_that_too_few_confirm_are_returned_once() {
     master.inspector().query::<()>(cmd("DEL").arg(LOCK));
     end(&master, client).await;
 }
+
+/// Redisson sends `addPermits` again when too few confirm it, and each copy counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leased_permits_that_too_few_confirm_are_returned_and_added_ones_count_once() {
+    let (master, replicas) = with_replicas(1).await;
+    let short = Duration::from_secs(1);
+    let client = connect(config(&master).replicas(Replicas::All).replica_timeout(short)).await;
+    let pool = client.expirable_semaphore(LOCK);
+    assert!(pool.try_set(7).await.unwrap());
+    pool.acquire(2).await.unwrap().release().await.unwrap();
+    replicas[0].pause();
+    for _ in 0..3 {
+        let refused = soon("a refusal", pool.try_acquire(5)).await.map(drop);
+        assert!(matches!(refused, Err(Error::NotReplicated { .. })), "{refused:?}");
+        let returned = async { while pool.available().await.unwrap() != 7 {} };
+        soon("the permits", returned).await;
+    }
+    soon("an answer", pool.add(1)).await.unwrap();
+    assert_eq!(pool.available().await.unwrap(), 8);
+    replicas[0].resume();
+    let permit = soon("permits", pool.acquire(8)).await.unwrap();
+    assert_eq!(pool.available().await.unwrap(), 0);
+    permit.release().await.unwrap();
+    master.inspector().query::<()>(cmd("DEL").arg(LOCK));
+    end(&master, client).await;
+}
