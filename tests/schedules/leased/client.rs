@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use harness::redis::Value;
 
 use super::call::{Call, Permits, Verb};
-use super::{DRIFT, IN_TIME, KEPT};
+use super::terms::{DRIFT, IN_TIME, KEPT};
 use crate::clients::Name;
 use crate::model::{Ms, StepId};
 

@@ -6,7 +6,7 @@ use harness::redis::Value;
 
 use super::call::{Call, Permits, Verb, World};
 use super::client::{Said, is_granted, said};
-use super::{CHANNEL, KEPT, NAME, OUT, REQUESTS};
+use super::terms::{CHANNEL, KEPT, NAME, OUT, REQUESTS};
 use crate::known::Known;
 use crate::model::{Kind, Ms, StepId};
 

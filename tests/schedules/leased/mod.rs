@@ -9,6 +9,7 @@ mod client;
 mod ledger;
 mod rules;
 mod scripts;
+mod terms;
 mod tests;
 mod theirs;
 
@@ -24,22 +25,7 @@ use client::{Client, Request, Thread};
 use ledger::Ledger;
 use rules::{Rule, Rules};
 use scripts::Scripts;
-
-/// How long the server keeps the id of a request.
-const KEPT: Ms = 400;
-/// How long a copy may be under way.
-const IN_TIME: Ms = 20;
-/// So much sooner than the lease the trust in it ends.
-const DRIFT: Ms = 2;
-/// So much is the clock of Redisson's K ahead.
-const AHEAD: Ms = 15;
-
-/// The free permits.
-const NAME: &str = crate::LOCK;
-/// The permits that are out.
-const OUT: &str = "{lock}:timeout";
-const REQUESTS: &str = "redisson_lock_requests:{lock}";
-const CHANNEL: &str = "redisson_sc:{lock}";
+use terms::{AHEAD, IN_TIME, NAME, OUT, REQUESTS};
 
 /// The expirable semaphore.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use super::call::{Call, Verb};
 use super::rules::{Rule, Rules};
+use super::terms::{CHANNEL, KEPT, NAME, OUT, REQUESTS};
 use super::theirs::CapturedLeased;
-use super::{CHANNEL, KEPT, NAME, OUT, REQUESTS};
 use crate::PUBLISH;
 use crate::known::Known;
 use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};

@@ -3,7 +3,7 @@
 use harness::redis::Value;
 
 use super::call::{Call, Verb};
-use super::{IN_TIME, KEPT};
+use super::terms::{IN_TIME, KEPT};
 use crate::clients::Name;
 use crate::model::{Ms, StepId};
 

@@ -6,11 +6,11 @@
 mod action;
 mod call;
 mod client;
-mod closing;
 mod ledger;
 mod rules;
 mod scripts;
 mod subject;
+mod terms;
 mod tests;
 mod theirs;
 mod thread;
@@ -25,21 +25,10 @@ use client::{Client, Request};
 use ledger::Ledger;
 use rules::{Rule, Rules};
 use scripts::Scripts;
+use terms::{IN_TIME, Sort};
 use thread::{Pending, Thread};
 
 pub(crate) use subject::{Latch, Semaphore};
-
-/// How long the server keeps the id of a request.
-const KEPT: Ms = 400;
-/// How long a copy may be under way.
-const IN_TIME: Ms = 20;
-
-/// Which of the two it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sort {
-    Semaphore,
-    Latch,
-}
 
 /// The model.
 #[derive(Debug)]
@@ -280,8 +269,24 @@ impl Model for Number {
         self.ledger.check_believed(believed, world);
     }
 
-    fn closing(&self, world: &World<'_>) -> Option<Closing<Action>> {
-        self.next_to_close(world)
+    fn closing(&self, _world: &World<'_>) -> Option<Closing<Action>> {
+        for client in &self.clients {
+            if client.request.is_some() {
+                return Some(Closing::Act(Action::Abandon(client.name)));
+            }
+            if !client.permits.is_empty() {
+                return Some(Closing::Act(Action::Return(client.name)));
+            }
+        }
+        for thread in &self.threads {
+            if thread.pending.is_some() {
+                return Some(Closing::Act(Action::TheirLoss(thread.name)));
+            }
+            if !thread.permits.is_empty() {
+                return Some(Closing::Act(Action::TheirReturn(thread.name)));
+            }
+        }
+        None
     }
 
     fn owed(&self, _world: &World<'_>) -> Option<Closing<Action>> {

@@ -2,8 +2,8 @@
 
 use super::call::{Call, Verb};
 use super::rules::{Rule, Rules};
+use super::terms::{KEPT, Sort};
 use super::theirs::CapturedCounter;
-use super::{KEPT, Sort};
 use crate::known::Known;
 use crate::model::{Arg, Change, Invocation, Script, Server, text};
 use crate::{LOCK, PUBLISH};

@@ -2,10 +2,11 @@
 
 use harness::RedisServer;
 
+use super::Number;
 use super::rules::{Rule, Rules};
 use super::scripts::{REQUESTS, Scripts};
+use super::terms::Sort;
 use super::theirs::CapturedCounter;
-use super::{Number, Sort};
 use crate::LOCK;
 use crate::fuzz::Fuzzed;
 use crate::model::Server;

@@ -3,8 +3,8 @@
 use harness::RedisServer;
 use serde_json::json;
 
-use super::Sort;
 use super::call::Verb;
+use super::terms::Sort;
 use crate::capture::{COUNT, Capture};
 use crate::model::Invocation;
 use crate::template::{Filling, Template};
