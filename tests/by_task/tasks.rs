@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redisson_lock::{
-    Access, Client, Config, Error, FencedGuard, Lock, LockGuard, Loss, MultiLock, Owner, Remaining,
-    RunError, blocking,
+    Access, Client, Config, Error, ExpirablePermit, FencedGuard, Lock, LockGuard, Loss, MultiLock,
+    Owner, Remaining, RunError, SegmentGuard, blocking,
 };
 
 pub(crate) async fn connect(file: &str) -> Result<Client, Box<dyn std::error::Error>> {
@@ -91,6 +91,45 @@ pub(crate) async fn most_of_several_servers(servers: &[Client]) -> Result<bool, 
     Ok(true)
 }
 
+pub(crate) async fn at_most_ten(client: &Client) -> Result<bool, Error> {
+    let pool = client.semaphore("pool");
+    pool.try_set(10).await?;
+    let Some(permit) = pool.try_acquire(2).wait(Duration::from_secs(3)).await? else {
+        return Ok(false); // fewer than two were free
+    };
+    // the work
+    permit.release().await?;
+    Ok(true)
+}
+
+pub(crate) async fn ten_with_leases(client: &Client) -> Result<ExpirablePermit, Error> {
+    let calls = client.expirable_semaphore("calls");
+    calls.try_set(10).await?;
+    calls.acquire(1).lease(Duration::from_secs(60)).await // without a lease it is renewed
+}
+
+pub(crate) async fn wait_for_three(client: &Client) -> Result<bool, Error> {
+    let ready = client.count_down_latch("ready:7");
+    ready.try_set(3).await?;
+    ready.wait_timeout(Duration::from_secs(30)).await
+}
+
+pub(crate) async fn i_am_ready(client: &Client) -> Result<(), Error> {
+    client.count_down_latch("ready:7").count_down().await
+}
+
+pub(crate) async fn any_of_four(client: &Client) -> Result<SegmentGuard, Error> {
+    client.segmented("stock:42", 4).any().lock().await // guard.segment(): which
+}
+
+pub(crate) async fn that_of_a_key(client: &Client, customer: &str) -> Result<LockGuard, Error> {
+    client.segmented("stock:42", 4).of(customer).lock().await
+}
+
+pub(crate) async fn beside_set_nx(client: &Client) -> Result<LockGuard, Error> {
+    client.plain_lock("import").lock().await
+}
+
 pub(crate) async fn do_i_have_it(guard: &LockGuard) -> Result<bool, Error> {
     if !guard.is_held() {
         return Ok(false);
@@ -128,6 +167,23 @@ pub(crate) async fn by_force(lock: &Lock) -> Result<bool, Error> {
         Some(seen) => lock.force_unlock_if(&seen.id).await,
         None => Ok(false), // it is free
     }
+}
+
+pub(crate) async fn ask_for_it(lock: &Lock) -> Result<Option<LockGuard>, Error> {
+    let heard = lock.ask_to_release().await?.is_heard();
+    println!("the holder {}", if heard { "was asked" } else { "does not listen" });
+    lock.try_lock().wait(Duration::from_secs(10)).await
+}
+
+pub(crate) async fn until_asked_for(
+    guard: LockGuard,
+    work: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    tokio::select! {
+        () = guard.asked_to_release() => {}
+        () = work => {}
+    }
+    guard.unlock().await
 }
 
 pub(crate) async fn release_elsewhere(lock: &Lock) -> Result<(), Box<dyn std::error::Error>> {

@@ -265,3 +265,107 @@ async fn a_thread_takes_the_lock_without_async_code() {
     other.unlock().await;
     stage.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_are_shared_and_a_semaphore_may_be_empty() {
+    let stage = Stage::new().await;
+    let other = stage.party("semaphore", "pool");
+    assert_eq!(other.with("set", 3).await, true);
+    assert!(tasks::at_most_ten(&stage.client).await.expect("two of three"));
+    other.start_acquire(2).granted().await;
+    assert!(!tasks::at_most_ten(&stage.client).await.expect("an answer"), "one is free");
+    assert_eq!(other.with("count", 0).await, 1);
+    stage.redis().query::<()>(harness::redis::cmd("DEL").arg("pool"));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permit_with_an_id_is_seen_and_returned_by_the_other() {
+    let stage = Stage::new().await;
+    let other = stage.party("expirable_semaphore", "calls");
+    let permit = tasks::ten_with_leases(&stage.client).await.expect("a permit");
+    assert_eq!(other.with("count", 0).await, 9);
+    let left = permit.remaining();
+    assert!(!left.is_zero() && left <= Duration::from_secs(60), "{left:?}");
+    let ids = [permit.id().to_string()];
+    let returned = other.start("unlock", serde_json::json!({ "ids": ids })).answer().await;
+    returned.expect("the other returns it");
+    assert_eq!(other.with("count", 0).await, 10);
+    drop(permit);
+    stage.redis().query::<()>(harness::redis::cmd("DEL").arg("calls"));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latch_opens_when_all_have_counted_down() {
+    let stage = Stage::new().await;
+    let other = stage.party("latch", "ready:7");
+    let client = stage.client.clone();
+    let all = tokio::spawn(async move { tasks::wait_for_three(&client).await });
+    let redis = stage.redis();
+    eventually(PATIENCE, "a latch", || redis.exists("ready:7").then_some(())).await;
+    for _ in 0..2 {
+        other.start("count_down", serde_json::Value::Null).answer().await.expect("a count");
+    }
+    assert_eq!(other.with("count", 0).await, 1);
+    assert!(!all.is_finished());
+    tasks::i_am_ready(&stage.client).await.expect("a count");
+    assert!(soon("for the latch", all).await.expect("a task").expect("an answer"));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_that_the_other_has_is_passed_over() {
+    let stage = Stage::new().await;
+    let segment = |n: usize| stage.party("lock", &format!("stock:42:{n}"));
+    for n in [0, 1, 3] {
+        segment(n).lock().await;
+    }
+    let guard = tasks::any_of_four(&stage.client).await.expect("a segment");
+    assert_eq!(guard.segment(), 2);
+    guard.unlock().await.expect("to unlock");
+    for n in [0, 1, 3] {
+        segment(n).unlock().await;
+    }
+    let guard = tasks::that_of_a_key(&stage.client, "ann").await.expect("a segment");
+    let own = stage.client.segmented("stock:42", 4).index_of("ann");
+    for n in 0..4 {
+        assert_eq!(segment(n).is_locked().await, n == own, "{n}");
+    }
+    guard.unlock().await.expect("to unlock");
+    stage.end().await;
+}
+
+/// The peer in Java takes it by `SET NX PX`, without Redisson's locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_lock_is_that_of_the_other() {
+    let stage = Stage::new().await;
+    let other = stage.party("plain", "import");
+    assert!(other.try_lock_for(Duration::from_secs(60)).await);
+    let client = stage.client.clone();
+    let waiting = tokio::spawn(async move { tasks::beside_set_nx(&client).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished(), "both hold it");
+    other.unlock().await;
+    let guard = soon("for the lock", waiting).await.expect("a task").expect("the lock");
+    assert!(!other.try_lock_for(Duration::from_secs(60)).await, "both hold it");
+    guard.unlock().await.expect("to unlock");
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_listens_gives_the_lock_back_when_it_is_asked_for() {
+    let stage = Stage::new().await;
+    let (other, lock) = (stage.party("lock", ORDER), stage.client.lock(ORDER));
+    let guard = lock.lock().await.expect("the lock");
+    let holder = tokio::spawn(tasks::until_asked_for(guard, std::future::pending()));
+    let config = Config::from_url(stage.server.url()).expect("a URL");
+    let client = Client::connect(config).await.expect("a connection");
+    let asked = tasks::ask_for_it(&client.lock(ORDER)).await.expect("an answer");
+    soon("for the holder", holder).await.expect("a task").expect("to unlock");
+    let guard = asked.expect("the lock");
+    assert!(!other.try_lock().await, "both hold it");
+    guard.unlock().await.expect("to unlock");
+    client.close().await.expect("to close");
+    stage.end().await;
+}
