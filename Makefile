@@ -45,5 +45,5 @@ mutants: ## each script of lua/ with one small mistake: which tests catch it, in
 planted: ## bugs planted in src/ and lua/, one at a time: when the simulation finds each, in a table (ARGS: some of them; SIM_SECONDS)
 	@.ci/setup rust -- tests/planted/run $(ARGS)
 
-bench: ## all tables that README and docs quote, in one run: writes benches/results (ARGS: some of its tables, only printed)
+bench: ## all tables that README and docs quote (but docs/patterns.md), in one run: writes benches/results (ARGS: some of its tables, only printed)
 	@PEER_PROFILE=release .ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)

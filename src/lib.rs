@@ -148,6 +148,7 @@
 //! | take several locks | [`MultiLock`](MultiLock#examples) | `multi_lock.rs` |
 //! | read and write | [`ReadWriteLock`](ReadWriteLock#examples) | |
 //! | refuse stale writers | [`Client::fenced_lock`] | `fencing/`, by `cargo run -p fencing` |
+//! | cache a costly value, keep a copy of a row, sell from a stock | | `patterns/`, by `cargo run --release -p patterns -- all` |
 //! | limit how many work at a time | [`ExpirableSemaphore`](ExpirableSemaphore#examples), [`Semaphore`](Semaphore#examples) | |
 //! | wait for others to be ready | [`Client::count_down_latch`] | |
 //! | use TLS | [`Tls`](Tls#examples) | |
