@@ -70,53 +70,16 @@
 //!
 //! Three kinds are no locks: [`semaphore`](Client::semaphore), a counter of permits without holders,
 //! [`expirable_semaphore`](Client::expirable_semaphore), whose permits have ids and leases, and
-//! [`count_down_latch`](Client::count_down_latch), a count that callers wait for. They have other
-//! types: [`Semaphore`], [`CountDownLatch`]. Observers and metrics do not see them.
+//! [`count_down_latch`](Client::count_down_latch), a count that callers wait for. Observers and metrics
+//! do not see them.
 //!
 //! [`MultiLock::all`] acquires several locks, all or none, without deadlock.
 //! [`MultiLock::majority`] (RedLock) acquires one name on most of several independent servers. See
-//! [what it gives](MultiLock#what-a-majority-gives-and-what-not). [`Client::segmented`] spreads one name over several locks.
+//! [what it gives](MultiLock#what-a-majority-gives-and-what-not). [`Client::segmented`] spreads one name
+//! over several locks.
 //!
-//! ### What a crash costs the other callers
-//! - **All locks but fair and read/write locks**: the rest of the holder's lease.
-//! - **Fair locks**: the rest of the holder's lease. The dead waiters of one process cost
-//!   [`Config::fair_wait`] (10 s by default, 13 s at most) once, however many they were.
-//! - **Read**: the rest of the reader's own lease, whatever other readers do.
-//! - **Write**: the rest of the writer's lease, or of a read under that write if it is longer.
-//!
-//! ### Where Redisson differs
-//! These differences concern holds and waiters of Redisson. Exclusion does not depend on them.
-//! - **`lock`**: a re-entry or a partial release may shorten the TTL.
-//! - **`fair_lock`**: deadlines use the clocks of the clients. A dead or interrupted waiter stays in
-//!   line for 5 min by default.
-//! - **Read**: a renewal sets the TTL that all readers share, and may shorten it. This crate's next
-//!   renewal raises it again. Releasing a re-entry also drops the re-entry's lease; here the hold keeps
-//!   the longest lease until it ends.
-//! - **Write**: a re-entry adds a whole lease to the TTL. A reader that asks to write waits for ever.
-//!   Going from writing to reading wakes no waiting reader. A writer that is about to sleep can miss
-//!   the message, and then waits for the TTL.
-//! - **`fenced_lock`**: a re-entry gets a new token. `lockAndGetToken(lease)` ignores the lease.
-//! - **`non_reentrant_lock`**: other failures may be reported as a re-entry.
-//! - **`spin_lock`**: every waiting thread polls, not only the first of a process. A release wakes no
-//!   waiter of the reentrant lock of this name.
-//!
-//! ### Fair locks and clocks
-//! A fair lock's line uses the server's clock. Exclusion does not depend on that clock, but the order
-//! does:
-//! - If it is set forward by more than [`Config::fair_wait`], or back by more than twice that, all
-//!   waiters of this crate lose their places at once. They stand in line again within 3 s, in a new
-//!   order.
-//! - A Redisson client whose clock is ahead by more than half of [`Config::fair_wait`] may drop this
-//!   crate's waiters from the line. They stand in line again, at its end.
-//! - A Redisson client whose clock is behind by more than its own `fairLockWaitTimeout` loses its own
-//!   place.
-//!
-//! [`Config::redisson_fair_wait`] must be at least the longest `fairLockWaitTimeout` of the Redisson
-//! clients.
-//!
-//! ### Read holds with a lease
-//! A read hold with a lease is never extended beyond that lease. Its remaining time is sent again every
-//! third of [`Config::watchdog`], because a renewal by a Redisson reader may have shortened the TTL.
+//! What a crash costs the other callers of each kind, where Redisson differs, how waiters wait, and what
+//! happens on each failure: [how it works](how_it_works).
 //!
 //! # Feature flags
 //! Only `fred` is on by default. One driver is needed, `fred` or `redis-rs`. `rediss://` URLs need one
@@ -157,58 +120,6 @@
 //!
 //! `cargo run --example quickstart` in the repository runs the first program. It needs a Redis server
 //! on this machine, or its URL in `REDIS_URL`.
-//!
-//! # The states of a hold
-//! ```text
-//! (nothing) --acquire--> held --unlock, drop--> (nothing)
-//!                        |  ^
-//!                        |  `--renewal confirmed: trusted for longer
-//!                        `--trust over, key gone, client closed--> lost
-//! ```
-//! A renewal without an answer changes nothing. It is retried until the trust window ends. A lost hold
-//! stays lost: a new acquisition makes a new hold.
-//!
-//! # The trust window
-//! A hold is trusted until *(the moment the last confirmed request was **sent**) + lease − (1 % of the
-//! lease + 2 ms)*, on the monotonic clock. The server starts counting the TTL later than that moment.
-//! Trust therefore ends before the key does: by 302 ms or more with the default watchdog of 30 s. (A
-//! server clock that is [set forward](#what-this-does-not-promise) ends keys early.)
-//!
-//! When trust ends, [`LockGuard::lost`] completes, and [`LockGuard::while_held`] and
-//! [`LockGuard::run`] stop the work.
-//!
-//! A hold without a lease is renewed in batches of up to 100 holds. A hold with a lease is never
-//! extended.
-//!
-//! # Waiting
-//! A waiter asks the server, subscribes to the lock's channel, and asks again. Then it waits for a
-//! message, the end of the TTL, or its deadline, whichever comes first.
-//!
-//! The waiters of one client for one lock form a local line, first come, first served. Only the first
-//! of them asks the server. A newcomer asks at once if the line is empty. Two kinds differ: with a
-//! fair lock every waiter stands in the server's line, and readers that waited for a writer get in
-//! together.
-//!
-//! No waiter relies on messages alone for more than 3 s. After a gap in the messages every waiter asks
-//! the server itself.
-//!
-//! # What happens on failure
-//! | failure | consequence |
-//! |---|---|
-//! | A reply is lost. | The request is sent again with the same holder id, and counts once. |
-//! | A request arrives late. | After its not-after time (server clock) it does nothing. If it took effect before, it is undone. |
-//! | One of several locks cannot be acquired. | Those already acquired are released before the answer, or in the background. |
-//! | A future is dropped. | What it acquired, or may still acquire, is released in the background. |
-//! | A message is lost, or the connection for messages breaks. | Waiters ask the server themselves, within 3 s. |
-//! | The server does not answer. | Holders are told when trust ends. Acquisitions and releases fail with [`Error::Redis`] after [`Config::retry_timeout`]. A `try_lock` without a wait and queries fail after [`Config::command_timeout`]. |
-//! | The server refuses for a while: it loads, fails over, is full (`OOM`) or cannot save (`MISCONF`). | Calls wait as for a server that does not answer. [`Error::Redis`] lists these errors. |
-//! | The server refuses for good: missing right, wrong credentials. | The caller gets the error at once. |
-//! | A release, a renewal or an undo is refused. | It is retried in the background, at least every 2 s, until the lease ends. |
-//! | The server restarts empty. | Holders are told [`Loss::Removed`] by the next renewal. A hold with a lease learns of it when it asks, or when its lease ends. |
-//! | The server evicts a lock's key, or its clock is set forward. | As when it restarts empty. Until the holder is told, another may hold the lock. |
-//! | Scripts are flushed. | They are sent again. |
-//! | This process is killed. | Its locks end with their TTL. |
-//! | This process sleeps past its lease. | It is told when it wakes. Writes before it looks are not protected. |
 //!
 //! # What this does not promise
 //! - **No lock of this kind keeps a sleeping holder from writing.** Between a look at the guard and the
@@ -290,6 +201,7 @@ mod error;
 mod expirable;
 mod fenced_guard;
 mod guard;
+pub mod how_it_works;
 #[cfg(any(test, feature = "test-util"))]
 mod in_process;
 mod inspection;

@@ -85,9 +85,9 @@ async fn a_row_that_does_not_exist_is_asked_for_once() {
     assert!(not_kept.queries.len() >= 100, "{}", not_kept.queries.len());
 }
 
-/// Keys that were written together are rebuilt at different times: in the fullest 0.2 s of the expiries there are fewer.
+/// Keys that were written together expire at different times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jitter_spreads_the_rebuilds() {
+async fn jitter_spreads_the_expiries() {
     let server = RedisServer::start();
     let servers = Servers { redis: server.url(), database: PathBuf::new() };
     let locks = servers.locks(Duration::from_secs(30)).await.expect("a client");
