@@ -117,7 +117,7 @@ impl Search<'_> {
         let mut waits = FuturesUnordered::new();
         let mut rest = order;
         let mut next = Instant::now();
-        // Those that could not be asked for when they were last.
+        // Those that could not be asked for when they were last, and how many answers had come there.
         let mut failed = BTreeMap::new();
         loop {
             let ended = match rest {
@@ -136,10 +136,14 @@ impl Search<'_> {
                 Some((i, Ok(None))) => drop(failed.remove(&i)),
                 Some((i, Err(error))) => {
                     let error = passed_over(error)?;
-                    if failed.len() + 1 == order.len() && !failed.contains_key(&i) {
+                    // What serves again is waited for, and tells nothing until it is granted.
+                    failed.retain(|&i, &mut (_, answers)| !self.serves_since(i, answers));
+                    failed.remove(&i);
+                    if failed.len() + 1 == order.len() {
                         return Err(error);
                     }
-                    failed.insert(i, error);
+                    let answers = self.segments[i].state()?.target.line.answers.count();
+                    failed.insert(i, (error, answers));
                     if !is_over() {
                         waits.push(self.wait_for(i, AFTER_ERROR));
                     }
@@ -150,7 +154,7 @@ impl Search<'_> {
         // Those that were not waited for may be free since they were asked for.
         let now = Instant::now();
         match self.ask_each(rest, self.answers_by(now)?, true).await? {
-            None => failed.into_values().next().map_or(Ok(None), Err),
+            None => failed.into_values().next().map_or(Ok(None), |(error, _)| Err(error)),
             found => Ok(found),
         }
     }
@@ -170,6 +174,12 @@ impl Search<'_> {
         let acquired = segment.wanted().acquire(self.owner, self.lease, bounds).await;
         let acquired = acquired.map_err(segment.told("acquiring"));
         (i, acquired.map(|share| share.map(|share| (i, share))))
+    }
+
+    /// Whether the server has answered a waiter for this segment, after so many answers.
+    fn serves_since(&self, i: usize, answers: u64) -> bool {
+        let state = self.segments[i].state();
+        state.is_ok_and(|state| state.target.line.answers.is_good_since(answers))
     }
 
     /// The segments that this client neither holds nor waits for, and those of the owner.

@@ -33,6 +33,8 @@ pub(super) struct Network {
 #[derive(Default)]
 struct State {
     faults: Vec<(&'static str, Fault)>,
+    /// Calls of this key never get there.
+    cut_off: Option<String>,
     calls: usize,
     closed: bool,
     /// How many servers have taken the place of another, if that may happen.
@@ -75,6 +77,11 @@ impl Network {
     pub(super) fn fail(&self, script: &'static str, faults: impl IntoIterator<Item = Fault>) {
         assert!(is_script(script), "there is no script {script}");
         self.state().faults.extend(faults.into_iter().map(|fault| (script, fault)));
+    }
+
+    /// The server of this key, and of no other, is away from now on.
+    pub(super) fn cut_off(&self, key: Option<String>) {
+        self.state().cut_off = key;
     }
 
     /// No faults any more.
@@ -123,10 +130,14 @@ impl Network {
         self.begun.1 + self.begun.0.elapsed().as_millis() as u64
     }
 
-    fn fault(&self, script: &str) -> Option<Fault> {
+    fn fault(&self, call: &Invocation) -> Option<Fault> {
         let mut state = self.state();
         state.calls += 1;
-        let next = state.faults.iter().position(|(name, _)| script.ends_with(name))?;
+        if state.cut_off.as_ref().is_some_and(|key| key.as_bytes() == call.key()) {
+            return Some(Fault::LoseRequest);
+        }
+        let of_script = |(name, _): &(&str, Fault)| call.script.name.ends_with(name);
+        let next = state.faults.iter().position(of_script)?;
         Some(state.faults.remove(next).1)
     }
 
@@ -218,7 +229,7 @@ impl Transport for Link {
     fn call(&self, call: Invocation) -> Flight {
         let network = self.network.clone();
         async move {
-            let fault = network.fault(call.script.name);
+            let fault = network.fault(&call);
             let (answer, heard) = oneshot::channel();
             // A task of its own: once sent, it runs whoever still listens.
             tokio::spawn(async move {

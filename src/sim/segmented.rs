@@ -285,6 +285,28 @@ async fn a_server_that_falls_silent_ends_the_search_and_the_wait_with_an_error()
     }
 }
 
+/// One segment after the other fails and serves again. At no moment do all of them fail.
+#[tokio::test(start_paused = true)]
+async fn errors_of_segments_that_serve_again_do_not_end_the_wait() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let mut held = hold_all(&other).await;
+    let waiter = tokio::spawn(stock(&sim).any().starting_at(0).lock().into_future());
+    sleep(2 * settled()).await;
+    for i in 0..SEGMENTS {
+        sim.network.cut_off(Some(format!("{NAME}:{i}")));
+        sleep(ms(60_000)).await;
+        sim.network.cut_off(None);
+        sleep(ms(60_000)).await;
+        assert!(!waiter.is_finished(), "segment {i}: {:?}", waiter.await);
+    }
+    held.remove(2).unlock().await.unwrap();
+    let guard = timeout(ms(5_000), waiter).await.expect("woken").unwrap().unwrap();
+    assert_eq!(guard.segment(), 2);
+    drop((guard, held));
+    assert!(sim.left().await.is_empty() && other.left().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn close_ends_the_wait() {
     let world = World::new();

@@ -130,6 +130,12 @@ impl Answers {
         Known { count: state.count, asked: state.open.is_some(), last }
     }
 
+    /// Whether more than `count` answers have come, and the server has just answered.
+    pub(crate) fn is_good_since(&self, count: u64) -> bool {
+        let known = self.known();
+        known.count > count && matches!(known.last, Some(Answer::Good))
+    }
+
     /// Completes at the next answer.
     pub(crate) fn next(&self) -> Notified<'_> {
         self.said.notified()
