@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use harness::{Lang, Peer, PeerError, RedisServer, Servers as _, skip_or_panic};
+use harness::{
+    Lang, PATIENCE, Peer, PeerError, RedisServer, Servers as _, eventually, skip_or_panic,
+};
 use patterns::{
     cache::{
         Busy, Cache, Times,
@@ -143,5 +145,52 @@ async fn while_a_redisson_rebuilds_others_get_the_stale_value_or_an_error() {
     assert_eq!(*asked.lock().await, 1);
     java.party("thread", "lock", "rebuild:hot").unlock().await;
     assert_eq!(cache.read("hot", load).await.expect("a value").as_deref(), Some("value 2"));
+    locks.close().await.expect("to close");
+}
+
+async fn cache_of(server: &RedisServer, times: Times) -> (Cache, redisson_lock::Client) {
+    let servers = Servers { redis: server.url(), database: PathBuf::new() };
+    let locks = servers.locks(Duration::from_secs(30)).await.expect("a client");
+    (Cache::new(servers.connect().await.expect("a connection"), locks.clone(), times), locks)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_of_the_database_or_of_the_lock_does_not_refuse_a_stale_value() {
+    let server = RedisServer::start();
+    let stale = Duration::from_secs(600);
+    let times = Times { fresh: Duration::ZERO, stale, ..PLAN.times };
+    let (cache, locks) = cache_of(&server, times).await;
+    let value = cache.read("hot", async || Ok(Some("value".into()))).await.expect("a value");
+    let fails = async || -> Result<Option<String>> { Err("the database is down".into()) };
+    assert_eq!(cache.read("hot", fails).await.expect("the stale value"), value);
+    cache.read("cold", fails).await.expect_err("no value");
+    // The lock is released in the background. Then something else has its name.
+    let is_released = || (!server.inspector().exists("rebuild:hot")).then_some(());
+    eventually(PATIENCE, "the release", is_released).await;
+    cache.read("rebuild:hot", async || Ok(Some("no lock".into()))).await.expect("a value");
+    assert_eq!(cache.read("hot", fails).await.expect("the stale value"), value);
+    locks.close().await.expect("to close");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_whose_wait_ends_gets_the_value_that_has_come_meanwhile() {
+    let server = RedisServer::start();
+    let (fresh, wait) = (Duration::from_secs(600), Duration::from_secs(2));
+    let times = Times { fresh, wait, ..PLAN.times };
+    let (cache, locks) = cache_of(&server, times).await;
+    // A copy of this value, and the lock of the key.
+    cache.read("other", async || Ok(Some("value".into()))).await.expect("a value");
+    let guard = locks.lock("rebuild:cold").lock().await.expect("the lock");
+    let load = async || -> Result<Option<String>> { panic!("another rebuilds it") };
+    let keep = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let client = redis::Client::open(server.url()).expect("a client");
+        let mut redis = client.get_multiplexed_async_connection().await.expect("a connection");
+        let mut copy = redis::cmd("COPY");
+        copy.arg("other").arg("cold").exec_async(&mut redis).await.expect("a copy");
+    };
+    let (value, ()) = tokio::join!(cache.read("cold", load), keep);
+    assert_eq!(value.expect("the value").as_deref(), Some("value"));
+    guard.unlock().await.expect("to unlock");
     locks.close().await.expect("to close");
 }

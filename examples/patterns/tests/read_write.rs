@@ -129,3 +129,37 @@ async fn a_writer_that_commits_first_and_dies_leaves_a_stale_copy_until_its_ttl(
     assert_eq!(items.read(0).await.expect("a row").version, 2);
     locks.close().await.expect("to close");
 }
+
+/// Its commit goes on: until then no reader may put a copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_is_dropped_at_the_database_leaves_no_old_copy() {
+    let plan = Plan { rows: 1, ..PLAN };
+    let stage = Stage::set(Path::new(PROGRAM), &tables(&plan)).expect("servers");
+    let (items, locks) = open(&Job { servers: stage.servers(), plan }).await.expect("to open");
+    assert_eq!(items.read(0).await.expect("a row").version, 1); // and there is a copy
+    let other: Connection = database::connect(&stage.database()).expect("a connection");
+    other.execute_batch("BEGIN IMMEDIATE").expect("a transaction");
+    let write = items.write(0, 7);
+    let redis = stage.redis.inspector();
+    let is_writing = || (!redis.exists("item:0")).then_some(());
+    tokio::select! {
+        written = write => panic!("{written:?}"),
+        () = eventually(PATIENCE, "the writer at the database", is_writing) => {}
+    }
+    let reader = items.clone();
+    let reader = tokio::spawn(async move { reader.read(0).await.expect("a row").version });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    other.execute_batch("COMMIT").expect("to commit");
+    reader.await.expect("a read");
+    let mut committed = 1;
+    for _ in 0..PATIENCE.as_millis() / 10 {
+        committed = items.row(0).await.expect("a row").version;
+        if committed == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(committed, 2, "the writer commits");
+    assert_eq!(items.read(0).await.expect("a row").version, 2);
+    locks.close().await.expect("to close");
+}

@@ -61,7 +61,8 @@ impl Cache {
     /// Returns the value of this key, or `None` if there is no such row. `load` asks the database.
     ///
     /// # Errors
-    /// [`Busy`], and those of Redis and of `load`.
+    /// [`Busy`], and those of Redis and of `load`. Not while there is a stale value: that is returned then. A real program
+    /// logs why.
     ///
     /// # Cancel safety
     /// May be dropped at any time. A lock that it has is released in the background.
@@ -75,14 +76,25 @@ impl Cache {
             Found::Stale(value) => (Some(value), Duration::ZERO), // served if another rebuilds
             Found::Nothing => (None, self.times.wait),
         };
+        match (self.rebuild(key, wait, load).await, stale) {
+            (Err(_), Some(value)) => Ok(value), // an error of the lock or the database, too
+            (rebuilt, _) => rebuilt,
+        }
+    }
+
+    async fn rebuild(
+        &self,
+        key: &str,
+        wait: Duration,
+        load: impl AsyncFnOnce() -> Result<Option<String>>,
+    ) -> Result<Option<String>> {
         let lock = self.locks.lock(format!("rebuild:{key}"));
-        let Some(_guard) = lock.try_lock().wait(wait).await? else {
-            return stale.ok_or_else(|| Busy.into());
-        };
-        // Another may have rebuilt it while this one waited.
+        let guard = lock.try_lock().wait(wait).await?;
+        // Another may have rebuilt it while this one waited, or still has the lock.
         if let Found::Fresh(value) = self.look(key).await? {
             return Ok(value);
         }
+        let Some(_guard) = guard else { return Err(Busy.into()) };
         let value = load().await?;
         self.keep(key, value.as_deref()).await?;
         Ok(value) // the guard is dropped: the lock is released in the background

@@ -89,11 +89,17 @@ impl Items {
     /// Those of Redis, of the database and of the lock. The price may have been set.
     ///
     /// # Cancel safety
-    /// May be dropped at any time. The price may have been set.
+    /// May be dropped at any time. What has begun goes on.
     pub async fn write(&self, id: u64, price: u64) -> Result<Item> {
         if !self.terms.locked {
             return self.change(id, price).await;
         }
+        // A task of its own: a caller that is dropped must not release the lock before the commit.
+        let items = self.clone();
+        tokio::spawn(async move { items.write_alone(id, price).await }).await?
+    }
+
+    async fn write_alone(&self, id: u64, price: u64) -> Result<Item> {
         let writing = self.lock(id).write().await?;
         let item = writing.while_held(self.change(id, price)).await??;
         writing.unlock().await?;
