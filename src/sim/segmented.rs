@@ -278,7 +278,8 @@ async fn a_server_that_falls_silent_ends_the_search_and_the_wait_with_an_error()
         };
         let (found, ()) = tokio::join!(waiter, meanwhile);
         assert!(matches!(found, Err(Error::Redis(_))), "{what}: {found:?}");
-        assert!(begun.elapsed() < ms(30_000), "{what}: {:?}", begun.elapsed());
+        // Every segment has been asked for: its waiter asks after some s, and gives up after some more.
+        assert!(begun.elapsed() < ms(60_000), "{what}: {:?}", begun.elapsed());
         sim.network.heal();
         drop(held);
         assert!(sim.left().await.is_empty() && other.left().await.is_empty(), "{what}");
