@@ -17,7 +17,7 @@ pub enum Asked {
     /// The holders were asked.
     #[non_exhaustive]
     Sent {
-        /// How many holders: more than one only of readers.
+        /// How many holders were asked: more than one only of readers.
         holders: u64,
         /// How many clients got the message: those with a guard of the lock that listens. 0: no
         /// holder listens now. One that begins to within 10 min learns of it. Redisson never does.
@@ -45,7 +45,8 @@ impl<G> Lock<G> {
     /// The question is for the hold that is seen now. If the lock is not released, because the
     /// holder does not listen or another one got the lock meanwhile, it may be asked again.
     ///
-    /// - The read side asks all readers, the write side the writer.
+    /// - The read side asks all readers, the write side the writer. Of more than 10,000 readers those
+    ///   are asked that an [inspection](crate::Inspection::more_holders) lists.
     ///   [`ReadWriteLock::ask_to_release`](crate::ReadWriteLock::ask_to_release) asks both.
     /// - A hold that is [handed off](crate::Config::pass_on) within a process keeps its id. The next
     ///   caller does not hear a question to the one before, unless it came within the milliseconds
