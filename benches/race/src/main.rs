@@ -3,6 +3,7 @@
 //! `make bench` runs it and writes `benches/results/`. Every contestant is a process of its own. The rounds of a table are
 //! interleaved, and medians are compared. `ARGS='contended wakeups' make bench` runs those alone and writes nothing.
 
+mod capacity;
 mod client;
 mod contestant;
 mod crowds;
@@ -34,7 +35,7 @@ use tokio::runtime::Runtime;
 use processes::Processes;
 use report::Section;
 
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "uncontended",
     "contended",
     "processes",
@@ -45,6 +46,7 @@ const TABLES: [&str; 10] = [
     "multi",
     "semaphore",
     "plain",
+    "capacity",
 ];
 
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
@@ -129,6 +131,10 @@ async fn run(
     }
     if wanted("plain") {
         add(family::plain_locks(server).await);
+    }
+    if wanted("capacity") {
+        add(capacity::growth().await);
+        add(capacity::waiters().await);
     }
     sections
 }

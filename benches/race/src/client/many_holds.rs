@@ -78,7 +78,7 @@ impl ManyHolds {
         let empty = resident();
         let locks: Vec<_> = (0..HOLDS).map(|i| client.lock(format!("held:{i}"))).collect();
         let named = resident();
-        let guards = take(&locks).await;
+        let guards = take(&locks, None).await;
         let held = resident();
 
         let before = (cpu(), meter.read());
@@ -111,14 +111,19 @@ impl ManyHolds {
     }
 }
 
-async fn take(locks: &[Lock]) -> Vec<LockGuard> {
+/// Renewed by the watchdog, if there is no lease.
+pub(super) async fn take(locks: &[Lock], lease: Option<Duration>) -> Vec<LockGuard> {
     let mut takers = JoinSet::new();
     for part in locks.chunks(locks.len().div_ceil(TAKERS)) {
         let part = part.to_vec();
         takers.spawn(async move {
             let mut guards = Vec::with_capacity(part.len());
             for lock in part {
-                guards.push(lock.lock().await.expect("a free lock"));
+                let acquire = match lease {
+                    Some(lease) => lock.lock().lease(lease),
+                    None => lock.lock(),
+                };
+                guards.push(acquire.await.expect("a free lock"));
             }
             guards
         });

@@ -6,6 +6,7 @@ mod crates;
 mod job;
 mod lock_client;
 mod many_holds;
+mod many_waiters;
 mod ours;
 mod owners;
 
@@ -25,14 +26,17 @@ use bare::{Bare, Wakeups};
 use job::{Job, Request, micros};
 use lock_client::LockClient;
 use many_holds::ManyHolds;
+use many_waiters::ManyWaiters;
 use ours::{Ours, OursAlone, OursOverRedisRs};
 use owners::Owners;
 
 pub(crate) use many_holds::{HOLDS, HoldCosts};
+pub(crate) use many_waiters::{Cpu, LOCKS, WaiterCosts};
 
-/// Jobs that are no contestants: what a wake-up costs at least, and holding very many locks.
+/// Jobs that are no contestants: what a wake-up costs at least, holding very many locks, and waiting for them.
 pub(crate) const WAKEUPS: &str = "wakeups";
 pub(crate) const MANY_HOLDS: &str = "many holds";
+pub(crate) const MANY_WAITERS: &str = "many waiters";
 
 /// More than any table has owners: those that block need a thread each.
 const BLOCKING_THREADS: usize = 2_000;
@@ -52,6 +56,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ! {
     let _entered = runtime.enter();
     match name.as_str() {
         MANY_HOLDS => serve(ManyHolds { url }),
+        MANY_WAITERS => serve(ManyWaiters { url }),
         WAKEUPS => serve(runtime.block_on(Wakeups::connect(&url))),
         _ => {}
     }
