@@ -6,7 +6,11 @@ use harness::{Inspector, Party, Peer, PeerArgs, RedisServer, eventually, lock_ch
 use tokio::time::sleep;
 
 use crate::{
-    client::WAKEUPS, contestant::start_client, figures::percentile, pairs::Pairs, report::Section,
+    client::{OUR_WAKEUPS, OUR_WAKEUPS_OVER_REDIS_RS, WAKEUPS, WAKEUPS_BY_SCRIPT},
+    contestant::start_client,
+    figures::percentile,
+    pairs::Pairs,
+    report::Section,
 };
 
 const WARM_UP: usize = 3;
@@ -17,15 +21,25 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(crate) async fn wakeups(server: &RedisServer) -> Section {
     let inspector = server.inspector();
     let url = server.url();
-    let (teller, listener) = (start_client(&url, WAKEUPS).await, start_client(&url, WAKEUPS).await);
     let pairs = Pairs::start(&PeerArgs::redis(&url)).await;
     let [rust, rust_too] = &pairs.rust;
-    let mut mixes = vec![Mix::new("PUBLISH, message, EVALSHA by fred", &teller, &listener)];
-    mixes.push(Mix::new("redisson-lock to redisson-lock", rust, rust_too));
+    let mut bare = Vec::new();
+    for job in [WAKEUPS, WAKEUPS_BY_SCRIPT, OUR_WAKEUPS, OUR_WAKEUPS_OVER_REDIS_RS] {
+        bare.push([start_client(&url, job).await, start_client(&url, job).await]);
+    }
+    let names = [
+        "PUBLISH, message, EVALSHA by fred",
+        "EVALSHA, message, EVALSHA by fred",
+        "redisson-lock",
+        "redisson-lock over redis-rs",
+    ];
+    let mut mixes: Vec<_> =
+        names.iter().zip(&bare).map(|(name, [from, to])| Mix::new(name, from, to)).collect();
+    mixes.push(Mix::new("peers: redisson-lock to redisson-lock", rust, rust_too));
     if let Some([java, java_too]) = &pairs.java {
-        mixes.push(Mix::new("Redisson to Redisson", java, java_too));
-        mixes.push(Mix::new("Redisson to redisson-lock", java, rust));
-        mixes.push(Mix::new("redisson-lock to Redisson", rust, java));
+        mixes.push(Mix::new("peers: Redisson to Redisson", java, java_too));
+        mixes.push(Mix::new("peers: Redisson to redisson-lock", java, rust));
+        mixes.push(Mix::new("peers: redisson-lock to Redisson", rust, java));
     }
     for round in 0..WARM_UP + ROUNDS {
         for mix in &mut mixes {
@@ -38,7 +52,7 @@ pub(crate) async fn wakeups(server: &RedisServer) -> Section {
     Section {
         title: "Wake-up from another process".into(),
         note: format!(
-            "µs from unlock begun to lock granted, {} hand-overs a row, by turns; every waiter sleeps on its subscription.",
+            "µs from unlock begun to lock granted, {} hand-overs a row, by turns; every waiter sleeps on its subscription. A test peer sends each request to the task or thread of its owner first.",
             ROUNDS * HANDOVERS
         ),
         header: ["", "p50, µs", "p99, µs"].map(str::to_owned).into(),

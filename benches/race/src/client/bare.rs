@@ -37,10 +37,12 @@ pub(super) struct Pair {
     release: Vec<Value>,
 }
 
-/// Holders that say they are done by PUBLISH, and waiters that then take the lock.
+/// Holders that say they are done, and waiters that then take the lock.
 pub(super) struct Wakeups {
     bare: Bare,
     subscriber: Fred,
+    /// How a holder says it: by the script that frees the lock, or by PUBLISH alone.
+    by_script: bool,
 }
 
 impl LockClient for Bare {
@@ -95,8 +97,8 @@ impl Pair {
 }
 
 impl Wakeups {
-    pub(super) async fn connect(url: &str) -> Self {
-        Self { bare: Bare::connect(url).await, subscriber: connection(url).await }
+    pub(super) async fn connect(url: &str, by_script: bool) -> Self {
+        Self { bare: Bare::connect(url).await, subscriber: connection(url).await, by_script }
     }
 
     async fn take(&self, name: &str) {
@@ -119,6 +121,14 @@ impl Job for Wakeups {
     async fn perform(&self, request: Request) -> Json {
         let name = &request.name;
         match (request.owner.as_str(), request.op.as_str()) {
+            ("holder", "lock") if self.by_script => {
+                let lock = self.bare.lock(name);
+                lock.run(&lock.acquire).await.expect("an answer");
+            }
+            ("holder", "unlock") if self.by_script => {
+                let lock = self.bare.lock(name);
+                lock.run(&lock.release).await.expect("an answer");
+            }
             ("holder", "lock") => {}
             ("holder", "unlock") => {
                 let told: i64 = self.bare.fred.publish(channel(name), "0").await.expect("a count");

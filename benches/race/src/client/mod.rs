@@ -18,6 +18,7 @@ use std::{
 };
 
 use harness::epoch_micros;
+use redisson_lock::Driver;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,14 +28,18 @@ use job::{Job, Request, micros};
 use lock_client::LockClient;
 use many_holds::ManyHolds;
 use many_waiters::ManyWaiters;
-use ours::{Ours, OursAlone, OursOverRedisRs};
+use ours::{OurWakeups, Ours, OursAlone, OursOverRedisRs};
 use owners::Owners;
 
 pub(crate) use many_holds::{HOLDS, HoldCosts};
 pub(crate) use many_waiters::{Cpu, LOCKS, WaiterCosts};
 
-/// Jobs that are no contestants: what a wake-up costs at least, holding very many locks, and waiting for them.
+/// Jobs that are no contestants: what a wake-up costs at least, by PUBLISH alone and by the scripts; holding very many locks,
+/// and waiting for them.
 pub(crate) const WAKEUPS: &str = "wakeups";
+pub(crate) const WAKEUPS_BY_SCRIPT: &str = "wakeups by script";
+pub(crate) const OUR_WAKEUPS: &str = "our wakeups";
+pub(crate) const OUR_WAKEUPS_OVER_REDIS_RS: &str = "our wakeups over redis-rs";
 pub(crate) const MANY_HOLDS: &str = "many holds";
 pub(crate) const MANY_WAITERS: &str = "many waiters";
 
@@ -57,7 +62,12 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ! {
     match name.as_str() {
         MANY_HOLDS => serve(ManyHolds { url }),
         MANY_WAITERS => serve(ManyWaiters { url }),
-        WAKEUPS => serve(runtime.block_on(Wakeups::connect(&url))),
+        WAKEUPS => serve(runtime.block_on(Wakeups::connect(&url, false))),
+        OUR_WAKEUPS => serve(runtime.block_on(OurWakeups::connect(&url, Driver::Fred))),
+        OUR_WAKEUPS_OVER_REDIS_RS => {
+            serve(runtime.block_on(OurWakeups::connect(&url, Driver::RedisRs)))
+        }
+        WAKEUPS_BY_SCRIPT => serve(runtime.block_on(Wakeups::connect(&url, true))),
         _ => {}
     }
     match Contestant::named(&name) {

@@ -2,15 +2,50 @@
 
 use std::time::Instant;
 
-use redisson_lock::{Client, Config, Driver, Lock};
+use redisson_lock::{Client, Config, Driver, Lock, LockGuard};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
-use super::lock_client::LockClient;
+use super::{
+    job::{Job, Request},
+    lock_client::LockClient,
+};
 
 pub(super) struct Ours(Client);
 
 pub(super) struct OursAlone(Client);
 
 pub(super) struct OursOverRedisRs(Client);
+
+/// Holders and waiters that do what they are asked at once, as a program would. The test peer first sends each request to the
+/// task of its owner.
+pub(super) struct OurWakeups {
+    client: Client,
+    guard: Mutex<Option<LockGuard>>,
+}
+
+impl OurWakeups {
+    pub(super) async fn connect(url: &str, driver: Driver) -> Self {
+        Self { client: client(config(url).driver(driver)).await, guard: Mutex::default() }
+    }
+}
+
+impl Job for OurWakeups {
+    async fn perform(&self, request: Request) -> Value {
+        match request.op.as_str() {
+            "lock" => {
+                let guard = self.client.lock(request.name).lock().await.expect("its turn");
+                *self.guard.lock().await = Some(guard);
+            }
+            "unlock" => {
+                let guard = self.guard.lock().await.take().expect("it holds the lock");
+                guard.unlock().await.expect("a release");
+            }
+            _ => panic!("{request:?}"),
+        }
+        json!(true)
+    }
+}
 
 pub(super) async fn client(config: Config) -> Client {
     Client::connect(config).await.expect("a client")
