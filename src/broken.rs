@@ -1,5 +1,5 @@
-//! [`broken`]: whether this client breaks a rule on purpose. Never, but in a build that shows that
-//! the chaos runs find it: `--cfg redisson_lock_break`.
+//! [`broken`]: whether this client breaks a rule on purpose. Always `false`, but in a build with
+//! `--cfg redisson_lock_break`, which shows that the chaos runs find a client that does.
 
 /// The rule is the one that the environment variable `PEER_BREAK` names.
 #[cfg(redisson_lock_break)]

@@ -14,7 +14,8 @@
 //!   or stand in line. [`acquire_ended`](Observer::acquire_ended) with
 //!   [`waited`](AcquireEnded::waited) ends that wait.
 //! - A **hold** begins when an acquisition is granted, unless it re-enters, and ends exactly once. A
-//!   local hand-off ends the hold of one caller and begins that of the next. A hold whose release is
+//!   local hand-off ends the hold of one caller and begins that of the next, though the server sees
+//!   one hold that goes on. A hold whose release is
 //!   repeated in the background ends when the server confirms it, or when the lease is over.
 //! - Each lock of a [`MultiLock`](crate::MultiLock) is observed by itself, and each try for it is an
 //!   acquisition.

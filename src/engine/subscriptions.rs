@@ -1,7 +1,8 @@
 //! [`Subscriptions`]: the channels on which one client's waiters are told about releases.
 //!
 //! All users of a channel share one subscription, and are counted. After a gap in the messages
-//! every waiter is woken and asks the server itself.
+//! every waiter is woken and asks the server itself. No waiter relies on messages alone: see
+//! [`ASK_AGAIN`].
 
 pub(super) mod task;
 mod worker;

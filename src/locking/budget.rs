@@ -1,7 +1,7 @@
 //! [`Budget`]: how long one process may hand a lock on locally, and when it yields to other processes.
 //!
 //! ```text
-//! won --turns--> used up --no other process waits--> goes on, until the next gap
+//! won --turns--> used up --no other process waits--> goes on, with a gap of 1 ms each 32 ms
 //!                   `--others wait--> released, yields --they had their turns--> open
 //!                                                 `--none came--> open, and the next budget is larger
 //! ```

@@ -2,7 +2,7 @@
 //! are re-entries, and which are refused.
 //!
 //! A hold that no guard is left of is being released. Its owner waits for the release, and then
-//! acquires as a newcomer: a re-entry would pass the callers in line.
+//! acquires as a newcomer: a re-entry would overtake the callers in line.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Counters of permits: what their two kinds have in common.
+//! [`Permitting`]: what the protocols of the semaphore and the expirable semaphore have in common.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`wait`]: the wait for a latch, and [`count_down`].
+//! The count-down latch: [`wait`] for it, and [`count_down`].
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! many permits are free. They are offered to other waiters that want no more than that, in order of
 //! arrival. A waiter that leaves without having asked wakes the next.
 //!
-//! So no permit that a waiter could use stays free beside it, whatever the other waiters want.
+//! So no waiter sleeps while enough permits for it are free, even if one before it wants more.
 
 use std::{
     collections::VecDeque,

@@ -9,7 +9,7 @@
 //! | file | content |
 //! |---|---|
 //! | [`counter`] | one counter of one client; requests that count once |
-//! | [`line`] | the local waiters, and which of them asks the server |
+//! | [`mod@line`] | the local waiters, and which of them asks the server |
 //! | [`waiter`] | one waiter: sleeps, looks again; the task that listens for all |
 //! | [`attempt`] | the acquisition of permits, and its undo |
 //! | [`permits`] | permits of a semaphore: their release and their drain |

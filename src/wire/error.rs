@@ -1,11 +1,11 @@
 //! [`WireError`]: why a call has no reply, and whether it may be retried.
 //!
 //! # Errors of Redis
-//! An error is waited for when the server may accept the same call a little later, without a change
-//! at this client. Any other error is final, and the caller gets it at once. A release, an undo or
-//! a renewal is retried in the background after either, until nothing is left that it could change.
+//! A call is retried when the server may accept it a little later, without a change at this client.
+//! Any other error is final, and the caller gets it at once. Releases, undos and renewals are retried
+//! in the background after every error, until the lease that they concern has ended.
 //!
-//! | error | waited for | because |
+//! | error | retried | because |
 //! |---|---|---|
 //! | `LOADING` | yes | the server reads its data and is about to serve |
 //! | `BUSY` | yes | another script runs, and ends or is killed |
@@ -21,6 +21,7 @@
 //! | `ERR max number of clients` | yes | other clients leave |
 //! | no connection | yes | reconnecting goes on without end |
 //! | no answer | yes | a call may be sent twice, and counts once |
+//! | `NOSCRIPT` | yes, at once | [`session`](super::session) sends the script's text |
 //! | `NOPERM`, and a command that a script may not run | no | the user's rights have to be changed |
 //! | `NOAUTH`, `WRONGPASS` | no | the credentials are wrong |
 //! | `WRONGTYPE` | no | the key is not a lock of this kind: [`Error::WrongKind`](crate::Error::WrongKind) |

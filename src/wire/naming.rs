@@ -2,8 +2,9 @@
 //!
 //! An operator sees the name in `CLIENT LIST`. Nothing depends on it.
 //!
-//! A user without the right is asked for it once by each client. A proxy that closes a connection on
-//! a command that it does not know closes [`MOST_CLOSED`] of them; then no name is sent any more.
+//! If the server refuses `CLIENT SETNAME`, the client does not send it again. A proxy may instead
+//! close a connection on a command that it does not know. After [`MOST_CLOSED`] connections that ended
+//! so, the client sends no name any more.
 
 use std::sync::{
     Arc,

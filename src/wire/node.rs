@@ -1,4 +1,5 @@
-//! [`Node`]: one server, and the connections to it.
+//! [`Node`]: one server, and the connections to it: for calls, for messages, for calls that replicas
+//! confirm.
 
 use std::{
     sync::{

@@ -1,4 +1,5 @@
-//! [`Session`]: one connection of a driver, from its start to its end.
+//! [`Session`]: one connection of a driver, from its start to its end. It sends a script by its hash,
+//! and its text to a server that has forgotten it.
 
 use std::{panic::resume_unwind, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Redis URLs: how they are read, and which parts of them may be shown.
+//! Redis URLs: their schemes and query keys, and which parts of a URL may be shown.
 
 use std::path::PathBuf;
 

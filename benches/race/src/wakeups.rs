@@ -23,18 +23,17 @@ pub(crate) async fn wakeups(server: &RedisServer) -> Section {
     let url = server.url();
     let pairs = Pairs::start(&PeerArgs::redis(&url)).await;
     let [rust, rust_too] = &pairs.rust;
-    let mut bare = Vec::new();
-    for job in [WAKEUPS, WAKEUPS_BY_SCRIPT, OUR_WAKEUPS, OUR_WAKEUPS_OVER_REDIS_RS] {
-        bare.push([start_client(&url, job).await, start_client(&url, job).await]);
-    }
-    let names = [
-        "PUBLISH, message, EVALSHA by fred",
-        "EVALSHA, message, EVALSHA by fred",
-        "redisson-lock",
-        "redisson-lock over redis-rs",
+    let jobs = [
+        ("PUBLISH, message, EVALSHA by fred", WAKEUPS),
+        ("EVALSHA, message, EVALSHA by fred", WAKEUPS_BY_SCRIPT),
+        ("redisson-lock", OUR_WAKEUPS),
+        ("redisson-lock over redis-rs", OUR_WAKEUPS_OVER_REDIS_RS),
     ];
-    let mut mixes: Vec<_> =
-        names.iter().zip(&bare).map(|(name, [from, to])| Mix::new(name, from, to)).collect();
+    let mut mixes = Vec::new();
+    for (name, job) in jobs {
+        let (holder, waiter) = (start_client(&url, job).await, start_client(&url, job).await);
+        mixes.push(Mix::new(name, &holder, &waiter));
+    }
     mixes.push(Mix::new("peers: redisson-lock to redisson-lock", rust, rust_too));
     if let Some([java, java_too]) = &pairs.java {
         mixes.push(Mix::new("peers: Redisson to Redisson", java, java_too));

@@ -1,5 +1,5 @@
-//! [`Answers`]: what the server last told the local waiters of a lock. A waiter whose wait is over learns
-//! from it that the lock is held, or that the server cannot be asked.
+//! [`Answers`]: what the server last told the local waiters of a lock. A waiter whose deadline passes
+//! returns what this says: another holds the lock, or the server does not answer.
 
 use std::{
     sync::{Mutex, MutexGuard},

@@ -7,11 +7,10 @@
 //! ```
 //!
 //! A future may be neither polled nor dropped for any time. What only the first may do is then not
-//! done at all. While others wait behind the first, it is therefore asked for a sign from time to
-//! time. It is woken, and must be polled before the second [`Fifo::tick`] from then. That holds
-//! even if no one waits behind it by then. If it is not polled, it is removed from the line. So are
-//! others that were asked and gave no sign. When such a waiter is polled again, it enters the line
-//! anew, at the end. Only the order suffers.
+//! done at all. While others wait behind the first, it is therefore woken from time to time. It must
+//! be polled before the second [`Fifo::tick`] after that, also if nobody is behind it any more. If it
+//! is not polled, it is removed from the line. So are others that were woken and not polled. When
+//! such a waiter is polled again, it enters the line anew, at the end. Only the order suffers.
 
 use std::{
     collections::VecDeque,
