@@ -20,6 +20,8 @@
 //! - Each lock of a [`MultiLock`](crate::MultiLock) is observed by itself, and each try for it is an
 //!   acquisition.
 //! - The [blocking API](crate#feature-flags) is observed as the async API.
+//! - Permits of semaphores and waits for latches are not observed: no event, metric or span is about
+//!   them.
 //!
 //! For one acquisition and its hold the order is `wait_begun`, `acquire_ended`, `hold_begun`,
 //! `hold_ended`. Across callers there is no order: with a local hand-off the next caller's

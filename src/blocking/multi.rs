@@ -12,6 +12,7 @@ use crate::{
         lock::Lock,
     },
     error::{Error, Loss},
+    lock::Asked,
     multi,
     owner::Owner,
     run::sealed::Held,
@@ -82,6 +83,15 @@ impl MultiLock {
     /// [`wait`](MultiTryAcquire::wait). [`run`](MultiTryAcquire::run) begins it.
     pub fn try_lock(&self) -> MultiTryAcquire<'_> {
         MultiTryAcquire { lock: self, lease: None, wait: Duration::ZERO }
+    }
+
+    /// Asks the present holders of all locks to release them, without waiting for that. See
+    /// [`MultiLock::ask_to_release`](crate::MultiLock::ask_to_release).
+    ///
+    /// # Errors
+    /// As [`MultiLock::ask_to_release`](crate::MultiLock::ask_to_release); [`Error::InAsyncCode`].
+    pub fn ask_to_release(&self) -> Result<Asked, Error> {
+        self.run(self.lock.ask_to_release())
     }
 
     fn run<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -242,6 +252,13 @@ impl MultiGuard {
     /// [`Error::InAsyncCode`].
     pub fn asked_to_release_within(&self, most: Duration) -> Result<bool, Error> {
         self.background().run(async { Ok(timeout(most, asked(&self.guard)).await == Ok(true)) })
+    }
+
+    /// Returns whether somebody has asked for the hold of one of the locks, as far as known. Does no
+    /// I/O. The first call begins to listen, and returns `false`: call it early.
+    #[must_use]
+    pub fn is_asked_to_release(&self) -> bool {
+        self.guard.is_asked_to_release()
     }
 
     /// Returns how long the guard can be trusted if no further renewal succeeds. Zero when it is

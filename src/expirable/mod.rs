@@ -64,6 +64,9 @@ const MOST_LISTED: u64 = 1_000;
 /// - **It is no safer than its worst peer.** A JVM with a wrong clock takes permits back early.
 /// - **A failover may undo an acquisition or a release**, because Redis replicates asynchronously. A
 ///   renewal then tells the guard that its permits are lost.
+/// - **A TTL that another program sets ends permits.** An acquisition gives the ids of permits the TTL
+///   of the semaphore's key, as in Redisson. If that TTL is removed later, by `PERSIST` or by Redisson's
+///   `addPermits`, the ids keep theirs. When it ends, the permits that are out are lost.
 ///
 /// # Examples
 /// ```no_run

@@ -1,5 +1,7 @@
 //! [`MultiGuard`]: holds on several locks, which count as one hold.
 
+mod asked;
+
 use std::{
     fmt,
     pin::pin,
@@ -129,25 +131,6 @@ impl MultiGuard {
             }
             select! {
                 _ = select_all(lost) => {}
-                () = joined => {}
-            }
-        }
-    }
-
-    /// Waits until somebody asks for the hold of one of the locks. See
-    /// [`LockGuard::asked_to_release`](crate::LockGuard::asked_to_release). Each lock is
-    /// [asked](crate::Lock::ask_to_release) by itself.
-    ///
-    /// # Cancel safety
-    /// May be dropped and called again at any time. A question that came in between is not missed.
-    pub async fn asked_to_release(&self) {
-        loop {
-            let mut joined = pin!(self.members.joined.notified());
-            joined.as_mut().enable();
-            let holds = self.members.holds();
-            let asked = holds.iter().map(|hold| hold.asked_to_release().boxed());
-            select! {
-                _ = select_all(asked) => return,
                 () = joined => {}
             }
         }

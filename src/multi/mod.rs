@@ -1,6 +1,7 @@
 //! [`MultiLock`]: several locks acquired as one, kept in the global order that prevents deadlocks.
 
 mod all;
+mod asking;
 mod guard;
 mod majority;
 mod request;

@@ -61,6 +61,8 @@ impl Inside {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Family {
     Plain,
+    /// The plain lock, a string with a token.
+    Token,
     Fenced,
     ReadWrite,
     Fair,
@@ -83,6 +85,7 @@ impl Run<'_> {
                 0 => (client.spin_lock(LOCK), true),
                 _ => (client.lock(LOCK), true),
             },
+            Family::Token => (client.plain_lock(LOCK), true),
             Family::Fenced => (client.fenced_lock(LOCK).into(), true),
             Family::Fair => (client.fair_lock(LOCK), true),
             Family::Mixed => match rng.u8(0..6) {
@@ -196,8 +199,8 @@ impl Run<'_> {
     }
 }
 
-const FAMILIES: [Family; 5] =
-    [Family::Plain, Family::Fenced, Family::ReadWrite, Family::Fair, Family::Mixed];
+const FAMILIES: [Family; 6] =
+    [Family::Plain, Family::Token, Family::Fenced, Family::ReadWrite, Family::Fair, Family::Mixed];
 
 const SCRIPTS: [&str; 7] = ["acquire", "release", "pass", "extend", "reenter", "renew", "combine"];
 
@@ -247,6 +250,7 @@ async fn one(world: &Arc<World>, seed: u64) {
                                 both.read_lock().force_unlock().await
                             }
                             Family::ReadWrite => both.write_lock().force_unlock().await,
+                            Family::Token => client.plain_lock(LOCK).force_unlock().await,
                             _ => client.lock(LOCK).force_unlock().await,
                         };
                     }

@@ -1,5 +1,6 @@
 //! Rules for the source that keep it easy to navigate.
 
+mod docs;
 mod graph;
 mod items;
 mod known;

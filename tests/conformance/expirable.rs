@@ -54,18 +54,18 @@ fn forget(pair: &Pair) {
     pair.redis().query::<()>(cmd("DEL").arg(pair.name()));
 }
 
-async fn set(pair: &Pair, permits: i64) {
+pub(crate) async fn set(pair: &Pair, permits: i64) {
     assert_eq!(pair.a("creator").with("set", permits).await, true);
 }
 
 /// Long enough for a busy machine.
 const LEASE: i64 = 60_000;
 
-fn start_take(party: &Party, n: i64) -> Pending {
+pub(crate) fn start_take(party: &Party, n: i64) -> Pending {
     party.start("lock", json!({ "n": n, "lease_ms": LEASE }))
 }
 
-async fn take(party: &Party, n: i64) -> Value {
+pub(crate) async fn take(party: &Party, n: i64) -> Value {
     start_take(party, n).granted_within(SLACK).await.value
 }
 
@@ -75,7 +75,7 @@ async fn try_take(party: &Party, n: i64, lease: i64) -> Option<Value> {
     answer.is_granted().then_some(answer.value)
 }
 
-async fn give(party: &Party, ids: &Value) {
+pub(crate) async fn give(party: &Party, ids: &Value) {
     party.start("unlock", json!({ "ids": ids })).answer().await.expect("a release");
 }
 

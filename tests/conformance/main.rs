@@ -17,6 +17,7 @@ mod asking;
 mod crashes;
 mod exclusion;
 mod expirable;
+mod expirable_keys;
 mod fair;
 mod fenced;
 mod holds;
@@ -100,6 +101,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         spin::SCENARIOS,
         semaphore::SCENARIOS,
         expirable::SCENARIOS,
+        expirable_keys::SCENARIOS,
         latch::SCENARIOS,
         multi::SCENARIOS,
         asking::SCENARIOS,

@@ -49,6 +49,7 @@ const EVERYWHERE: &[&str] = &[
     "the_bytes_and_messages_of_an_expirable_semaphore_are_the_same",
     "a_waiter_for_leased_permits_is_woken_by_a_release",
     "a_waiter_is_granted_when_the_lease_of_a_dead_holder_ends",
+    "a_prefix_stands_before_the_names_of_all_keys_of_leased_permits",
     "the_bytes_and_messages_of_a_latch_are_the_same",
     "all_waiters_of_a_latch_are_woken_by_its_zero",
     "a_latch_that_is_set_again_is_waited_for_again",

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
-use redisson_lock::{Client, Config, Error, Loss, MultiLock};
+use redisson_lock::{Asked, Client, Config, Error, Loss, MultiLock};
 use tokio::time::{sleep, timeout};
 
-use crate::fleet::{Fleet, bounded, locks, ms};
+use crate::fleet::{BOUND, Fleet, bounded, locks, ms};
 
 const LOCK: &str = "both";
 
@@ -90,6 +90,67 @@ async fn every_kind_takes_part_and_an_owner_takes_them_again() {
     drop(reading);
     fleet.servers[0].inspector().query::<()>(cmd("DEL").arg("redisson_lock_token:{fenced}"));
     fleet.end([user]).await;
+}
+
+/// Each lock is asked by itself, also one that somebody else holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_holders_of_all_locks_are_asked_to_release_them() {
+    let fleet = Fleet::new(3).await;
+    let (user, far) = (fleet.user().await, fleet.user().await);
+    let (multi, theirs) = (MultiLock::all(locks(&user, LOCK)), MultiLock::all(locks(&far, LOCK)));
+    assert_eq!(theirs.ask_to_release().await.unwrap(), Asked::Free);
+    let guard = bounded("all", multi.lock()).await.unwrap();
+    // The first look begins to listen, at each of the servers.
+    assert!(!guard.is_asked_to_release());
+    let begun = Instant::now();
+    loop {
+        let asked = theirs.ask_to_release().await.unwrap();
+        let Asked::Sent { holders, listening, .. } = asked else { panic!("{asked:?}") };
+        assert_eq!(holders, 3);
+        if listening == 3 {
+            break;
+        }
+        assert!(begun.elapsed() < BOUND, "{asked:?}");
+        sleep(ms(20)).await;
+    }
+    bounded("to be asked", guard.asked_to_release()).await;
+    assert!(guard.is_asked_to_release());
+    bounded("to unlock", guard.unlock()).await.unwrap();
+
+    // The hold of any of the locks is asked for: the first one's, then the last one's.
+    for i in [0, 2] {
+        let guard = bounded("all", multi.lock()).await.unwrap();
+        far[i].lock(LOCK).ask_to_release().await.unwrap();
+        bounded("to be asked", guard.asked_to_release()).await;
+        assert!(guard.is_asked_to_release());
+        bounded("to unlock", guard.unlock()).await.unwrap();
+    }
+    fleet.end([user, far]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_is_asked_while_most_of_its_servers_answer() {
+    let mut fleet = Fleet::new(3).await;
+    let (user, far) = (fleet.user().await, fleet.user().await);
+    let guard = bounded("most", MultiLock::majority(locks(&user, LOCK)).lock()).await.unwrap();
+    let (most, all) = (MultiLock::majority(locks(&far, LOCK)), MultiLock::all(locks(&far, LOCK)));
+    let joined = async {
+        while guard.held_members() < 3 {
+            sleep(ms(5)).await
+        }
+    };
+    bounded("the last one to join", joined).await;
+    fleet.servers[1].kill();
+    let asked = bounded("an answer", most.ask_to_release()).await.unwrap();
+    assert!(matches!(asked, Asked::Sent { holders: 2, .. }), "{asked:?}");
+    bounded("to be asked", guard.asked_to_release()).await;
+    let failed = bounded("to fail", all.ask_to_release()).await;
+    assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
+    bounded("to unlock", guard.unlock()).await.unwrap();
+    fleet.servers[2].kill();
+    let failed = bounded("to fail", most.ask_to_release()).await;
+    assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
+    fleet.end([user, far]).await;
 }
 
 /// A spin lock always has a command under way: it is the wait for a part of the time that meets the silence.

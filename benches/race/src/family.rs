@@ -31,16 +31,26 @@ const COLUMNS: &[Column] = &[
 
 /// Owners that take one of few permits.
 pub(crate) async fn semaphores(server: &RedisServer) -> Section {
+    permits(server, "semaphore", format!("A semaphore of {PERMITS} permits"), "one permit").await
+}
+
+/// The same with permits that have ids. Those of this crate are renewed by the watchdog, Redisson's have no end.
+pub(crate) async fn expirable_semaphores(server: &RedisServer) -> Section {
+    let title = format!("An expirable semaphore of {PERMITS} permits");
+    permits(server, "expirable_semaphore", title, "one permit without a lease").await
+}
+
+async fn permits(server: &RedisServer, kind: &'static str, title: String, what: &str) -> Section {
     let pairs = Pairs::start(&PeerArgs::redis(server.url())).await;
     let mut rows = Vec::new();
     for owners in OWNERS {
         for pair in pairs.all() {
-            let row = row("semaphore", pair, owners);
+            let row = row(kind, pair, owners);
             assert_eq!(row.parties[0].with("set", PERMITS).await, true, "a new semaphore");
             rows.push(row);
         }
     }
-    table(format!("A semaphore of {PERMITS} permits"), rows, "one permit").run(server).await
+    table(title, rows, what).run(server).await
 }
 
 /// Owners of one lock by `SET NX PX`. The Java peer polls every 20 ms: no library of Java's has this lock.

@@ -128,6 +128,7 @@ async fn run(
     }
     if wanted("semaphore") {
         add(family::semaphores(server).await);
+        add(family::expirable_semaphores(server).await);
     }
     if wanted("plain") {
         add(family::plain_locks(server).await);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use redisson_lock::{Client, Permit, Semaphore};
+use redisson_lock::{Client, ExpirablePermit, ExpirableSemaphore, Permit, Semaphore};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Barrier;
@@ -18,6 +18,7 @@ use crate::latencies::{Latencies, Summary};
 use crate::locks::{AnyGuard, AnyLock, Terms};
 use crate::request::{Kind, Request};
 use crate::room::Room;
+use crate::synchronizers;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const LAST_BACKOFF: Duration = Duration::from_millis(500);
@@ -54,6 +55,12 @@ enum LoopLocks {
         semaphore: Semaphore,
         wait: Option<Duration>,
     },
+    /// One permit with a lease a turn.
+    Leased {
+        semaphore: ExpirableSemaphore,
+        wait: Option<Duration>,
+        lease: Option<Duration>,
+    },
 }
 
 /// What an owner has to give back at the end of its turn.
@@ -62,6 +69,7 @@ enum Held {
     Nothing,
     Lock(AnyGuard),
     Permit(Permit),
+    Leased(ExpirablePermit),
 }
 
 /// What an owner does with the lock in one turn.
@@ -173,6 +181,10 @@ impl LoopLocks {
             let semaphore = client.semaphore(&names[0]);
             return Ok(Self::Semaphore { semaphore, wait: request.wait() });
         }
+        if request.kind == Kind::ExpirableSemaphore {
+            let semaphore = client.expirable_semaphore(&names[0]);
+            return Ok(Self::Leased { semaphore, wait: request.wait(), lease: request.lease() });
+        }
         let lock = |kind| AnyLock::named(client, kind, &names);
         let terms = Terms::of(request);
         Ok(match write_percent {
@@ -204,6 +216,10 @@ impl LoopLocks {
                 };
                 return Ok(permit.map(Held::Permit));
             }
+            Self::Leased { semaphore, wait, lease } => {
+                let permit = synchronizers::take_leased(semaphore, 1, *wait, *lease).await?;
+                return Ok(permit.map(Held::Leased));
+            }
             Self::One { lock, terms } => (lock, terms),
             Self::Both { read, write, terms, .. } => {
                 (if turn == Turn::Read { read } else { write }, terms)
@@ -219,6 +235,7 @@ impl Held {
             Self::Nothing => {}
             Self::Lock(guard) => guard.unlock().await?,
             Self::Permit(permit) => permit.release().await?,
+            Self::Leased(permit) => permit.release().await?,
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Semaphores and latches.
 
-use redisson_lock::{Client, Error, ExpirablePermit, Permit, PermitId};
+use std::time::Duration;
+
+use redisson_lock::{Client, Error, ExpirablePermit, ExpirableSemaphore, Permit, PermitId};
 use serde_json::Value;
 
 use crate::answers::{Failure, millis, not_held};
@@ -68,18 +70,26 @@ pub(crate) async fn acquire_leased(
     request: &Request,
 ) -> Result<Option<ExpirablePermit>, Failure> {
     let semaphore = client.expirable_semaphore(request.name()?);
-    let n = request.n()?;
-    Ok(match (request.op, request.lease()) {
-        (Op::Lock, None) => Some(semaphore.acquire(n).await?),
-        (Op::Lock, Some(lease)) => Some(semaphore.acquire(n).lease(lease).await?),
-        (_, lease) => {
-            let acquire = semaphore.try_acquire(n).wait(request.wait().unwrap_or_default());
-            match lease {
-                None => acquire.await?,
-                Some(lease) => acquire.lease(lease).await?,
-            }
-        }
-    })
+    let wait = match request.op {
+        Op::Lock => None,
+        _ => Some(request.wait().unwrap_or_default()),
+    };
+    Ok(take_leased(&semaphore, request.n()?, wait, request.lease()).await?)
+}
+
+/// Takes permits, for as long as it takes without a `wait`.
+pub(crate) async fn take_leased(
+    semaphore: &ExpirableSemaphore,
+    n: u32,
+    wait: Option<Duration>,
+    lease: Option<Duration>,
+) -> Result<Option<ExpirablePermit>, Error> {
+    match (wait, lease) {
+        (None, None) => semaphore.acquire(n).await.map(Some),
+        (None, Some(lease)) => semaphore.acquire(n).lease(lease).await.map(Some),
+        (Some(wait), None) => semaphore.try_acquire(n).wait(wait).await,
+        (Some(wait), Some(lease)) => semaphore.try_acquire(n).wait(wait).lease(lease).await,
+    }
 }
 
 pub(crate) fn ids(permit: &ExpirablePermit) -> Value {

@@ -1,6 +1,7 @@
 package peer;
 
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
@@ -31,6 +32,10 @@ final class Locks {
 
     RSemaphore semaphore(String name) {
         return client.getSemaphore(name);
+    }
+
+    RPermitExpirableSemaphore expirableSemaphore(String name) {
+        return client.getPermitExpirableSemaphore(name);
     }
 
     private RLock[] reentrantLocks(LockTarget target) {

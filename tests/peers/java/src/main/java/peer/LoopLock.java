@@ -2,6 +2,7 @@ package peer;
 
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 
 /** The lock of a loop, or a semaphore in its place, or the lack of one. */
@@ -51,6 +52,29 @@ interface LoopLock {
             @Override
             public void release() {
                 semaphore.release();
+            }
+        };
+    }
+
+    /** One permit a turn, of one owner. */
+    static LoopLock on(RPermitExpirableSemaphore semaphore, Terms terms) {
+        return new LoopLock() {
+            private String id;
+
+            @Override
+            public boolean acquire() throws InterruptedException {
+                long lease = terms.leaseMillis().orElse(Terms.NO_LEASE);
+                if (terms.waitMillis().isPresent()) {
+                    id = semaphore.tryAcquire(terms.waitMillis().getAsLong(), lease, TimeUnit.MILLISECONDS);
+                } else {
+                    id = lease < 0 ? semaphore.acquire() : semaphore.acquire(lease, TimeUnit.MILLISECONDS);
+                }
+                return id != null;
+            }
+
+            @Override
+            public void release() {
+                semaphore.release(id);
             }
         };
     }

@@ -21,6 +21,9 @@ record LoopLocks(LoopLock exclusive, LoopLock shared) {
         if (target.kind().equals("semaphore")) {
             return LoopLock.on(locks.semaphore(target.name()), terms);
         }
+        if (target.kind().equals("expirable_semaphore")) {
+            return LoopLock.on(locks.expirableSemaphore(target.name()), terms);
+        }
         return LoopLock.on(locks.get(target), terms);
     }
 }

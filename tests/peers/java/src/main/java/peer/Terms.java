@@ -7,7 +7,7 @@ import org.redisson.api.RLock;
 /** How long to wait for a lock, and how long to keep it. */
 record Terms(OptionalLong waitMillis, OptionalLong leaseMillis) {
     /** To Redisson: keep the lock until it is released, by the watchdog. */
-    private static final long NO_LEASE = -1;
+    static final long NO_LEASE = -1;
 
     static Terms of(Request request) {
         return new Terms(request.number("wait_ms", 0), request.number("lease_ms", 1));
