@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use crate::{
     error::Error,
     locking::request::Bounds,
-    waiting::gate::{self, Gate},
+    waiting::latch::{self, LatchCounter},
 };
 
 /// Redisson counts by Java's `long`.
@@ -35,18 +35,18 @@ const MOST: u64 = i64::MAX as u64;
 #[must_use = "a latch does nothing by itself: `latch.wait().await?`"]
 #[derive(Clone)]
 pub struct CountDownLatch {
-    gate: Result<Gate, Error>,
+    latch: Result<LatchCounter, Error>,
 }
 
 impl CountDownLatch {
-    pub(crate) fn new(gate: Result<Gate, Error>) -> Self {
-        Self { gate }
+    pub(crate) fn new(latch: Result<LatchCounter, Error>) -> Self {
+        Self { latch }
     }
 
-    fn gate(&self) -> Result<&Gate, Error> {
-        let gate = self.gate.as_ref().map_err(Clone::clone)?;
-        gate.engine.check_open()?;
-        Ok(gate)
+    fn latch(&self) -> Result<&LatchCounter, Error> {
+        let latch = self.latch.as_ref().map_err(Clone::clone)?;
+        latch.engine.check_open()?;
+        Ok(latch)
     }
 
     /// Sets the count of a latch that is not set, Redisson's `trySetCount`. Returns `false` if it is
@@ -62,13 +62,13 @@ impl CountDownLatch {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn try_set(&self, count: u64) -> Result<bool, Error> {
-        let gate = self.gate()?;
+        let latch = self.latch()?;
         if !(1..=MOST).contains(&count) {
             let text = format!("the count is {count}, but must be between 1 and {MOST}");
             return Err(Error::Invalid(text));
         }
-        let set = gate.clone().create(move |latch, request| latch.try_set(count, request));
-        gate.finish("setting", set).await
+        let set = latch.clone().create(move |latch, request| latch.try_set(count, request));
+        latch.finish("setting", set).await
     }
 
     /// Lowers the count by one. At 0 the key is removed, and all waiters are woken. Does nothing to a
@@ -84,8 +84,8 @@ impl CountDownLatch {
     /// # Cancel safety
     /// If it is dropped before its end, it goes on in the background.
     pub async fn count_down(&self) -> Result<(), Error> {
-        let gate = self.gate()?;
-        gate.finish("counting down", gate::count_down(gate.clone())).await
+        let latch = self.latch()?;
+        latch.finish("counting down", latch::count_down(latch.clone())).await
     }
 
     /// Returns the count: 0 if the latch is not set.
@@ -98,9 +98,9 @@ impl CountDownLatch {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn count(&self) -> Result<u64, Error> {
-        let gate = self.gate()?;
-        let count = gate.number().await;
-        count.map(|count| count.max(0) as u64).map_err(gate.told("reading"))
+        let latch = self.latch()?;
+        let count = latch.number().await;
+        count.map(|count| count.max(0) as u64).map_err(latch.told("reading"))
     }
 
     /// Waits until the count is 0, without a bound. Returns at once if the latch is not set.
@@ -115,9 +115,9 @@ impl CountDownLatch {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn wait(&self) -> Result<(), Error> {
-        let gate = self.gate()?;
-        let open = gate::wait(gate, Bounds::FOREVER).await;
-        open.map(drop).map_err(gate.told("waiting for"))
+        let latch = self.latch()?;
+        let open = latch::wait(latch, Bounds::FOREVER).await;
+        open.map(drop).map_err(latch.told("waiting for"))
     }
 
     /// Waits until the count is 0, for this long at most: 3650 days or less. Returns `false` if the
@@ -130,17 +130,17 @@ impl CountDownLatch {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, Error> {
-        let gate = self.gate()?;
-        let open = gate::wait(gate, Bounds::of(timeout)?).await;
-        open.map_err(gate.told("waiting for"))
+        let latch = self.latch()?;
+        let open = latch::wait(latch, Bounds::of(timeout)?).await;
+        open.map_err(latch.told("waiting for"))
     }
 }
 
 impl fmt::Debug for CountDownLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("CountDownLatch");
-        match &self.gate {
-            Ok(gate) => shown.field("name", &gate.name()),
+        match &self.latch {
+            Ok(latch) => shown.field("name", &latch.name()),
             Err(error) => shown.field("error", error),
         }
         .finish_non_exhaustive()

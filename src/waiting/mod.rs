@@ -14,11 +14,11 @@
 //! | [`attempt`] | the acquisition of permits, and its undo |
 //! | [`permits`] | permits of a semaphore: their release and their drain |
 //! | [`leased`] | permits of an expirable semaphore: their lease, their release |
-//! | [`gate`] | the wait for a latch, and its count-down |
+//! | [`latch`] | the wait for a latch, and its count-down |
 
 mod attempt;
 pub(crate) mod counter;
-pub(crate) mod gate;
+pub(crate) mod latch;
 pub(crate) mod leased;
 mod line;
 pub(crate) mod permits;

@@ -16,22 +16,22 @@ use crate::{
     wire::WireError,
 };
 
-pub(crate) type Gate = Arc<Counter<Latch>>;
+pub(crate) type LatchCounter = Arc<Counter<Latch>>;
 
 /// Waits until the latch is open: its count is 0, or there is no such latch. `false`: it was closed
 /// until the bounds were over.
-pub(crate) async fn wait(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
-    if is_open(gate, bounds).await? {
+pub(crate) async fn wait(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
+    if is_open(latch, bounds).await? {
         return Ok(true);
     }
     if bounds.is_one_answer() {
         return Ok(false);
     }
-    wait_for_a_message(gate, bounds).boxed().await
+    wait_for_a_message(latch, bounds).boxed().await
 }
 
-async fn wait_for_a_message(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
-    let waiter = Waiter::enter(gate, 0, true);
+async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
+    let waiter = Waiter::enter(latch, 0, true);
     let deadline = bounds.deadline();
     loop {
         match waiter.next(deadline).await? {
@@ -39,7 +39,7 @@ async fn wait_for_a_message(gate: &Gate, bounds: Bounds) -> Result<bool, Error> 
             Next::Done => return Ok(true),
             Next::TimedOut => break,
         }
-        if is_open(gate, bounds).await? {
+        if is_open(latch, bounds).await? {
             waiter.finish();
             return Ok(true);
         }
@@ -47,48 +47,48 @@ async fn wait_for_a_message(gate: &Gate, bounds: Bounds) -> Result<bool, Error> 
         waiter.answered(-1);
     }
     // At the end once more.
-    let end = deadline.unwrap_or_else(Instant::now) + gate.engine.settings.command_timeout;
-    match timeout_at(end, is_open(gate, bounds)).await {
+    let end = deadline.unwrap_or_else(Instant::now) + latch.engine.settings.command_timeout;
+    match timeout_at(end, is_open(latch, bounds)).await {
         Ok(open) => open,
         Err(_) => Err(Error::timed_out()),
     }
 }
 
 /// Asks whether the latch is open. Without an answer it asks again, as long as the bounds allow.
-async fn is_open(gate: &Gate, bounds: Bounds) -> Result<bool, Error> {
-    let engine = &gate.engine;
+async fn is_open(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
+    let engine = &latch.engine;
     let now = Instant::now();
     let mut copies = Copies::new(now, bounds.retry_until(now, &engine.settings));
     loop {
         engine.check_open()?;
-        let answer = copies.send(|| engine.transport.call(gate.protocol.read())).await;
+        let answer = copies.send(|| engine.transport.call(latch.protocol.read())).await;
         let error = match answer.and_then(|reply| number_of(&reply)) {
             Ok(count) => return Ok(count <= 0),
             Err(error) => error,
         };
         engine.check_open()?;
         let again = copies.again(error, engine).boxed().await;
-        again.map_err(|error| error.into_error(gate.name()))?;
+        again.map_err(|error| error.into_error(latch.name()))?;
     }
 }
 
 /// Lowers the count by one. If the server does not answer in time, it goes on in the background.
-pub(crate) async fn count_down(gate: Gate) -> Result<(), Error> {
-    let (id, begun) = (gate.new_id(), Instant::now());
+pub(crate) async fn count_down(latch: LatchCounter) -> Result<(), Error> {
+    let (id, begun) = (latch.new_id(), Instant::now());
     let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
-    let error = match gate.send_until_answered(&id, call, done).await {
+    let error = match latch.send_until_answered(&id, call, done).await {
         Ok((false, true)) => {
             // A latch that is set meanwhile is another one.
-            let _ = gate.cancel(&id).await;
+            let _ = latch.cancel(&id).await;
             return Ok(());
         }
         Ok(_) => return Ok(()),
         Err(error) => error,
     };
-    let told = error.clone().into_error(gate.name());
+    let told = error.clone().into_error(latch.name());
     if !matches!(error, WireError::WrongType) {
-        let janitor = gate.engine.janitor.clone();
-        janitor.spawn(async move { gate.persist(begun, &id, call, done).await });
+        let janitor = latch.engine.janitor.clone();
+        janitor.spawn(async move { latch.persist(begun, &id, call, done).await });
     }
     Err(told)
 }
