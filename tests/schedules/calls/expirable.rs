@@ -6,7 +6,7 @@ use super::scene::Scene;
 examples! {
     "expirable/acquire": leased_permits_are_taken_if_there_are_enough, too_few_leased_permits_are_not_taken,
         a_repeat_takes_what_is_missing, a_withdrawn_request_takes_nothing, a_late_request_takes_nothing,
-        permits_whose_lease_has_ended_are_taken_back, of_too_many_some_are_taken_back, a_request_forgets_ids,
+        permits_whose_lease_has_ended_are_taken_back, of_too_many_some_are_taken_back, a_refusal_tells_that_more_leases_have_ended, a_request_forgets_ids,
         permits_get_the_ttl_of_the_semaphore, a_semaphore_that_is_no_number_gives_nothing,
         nothing_is_taken_back_for_a_semaphore_that_is_gone, a_request_that_is_refused_halfway_changes_nothing;
     "expirable/release": leased_permits_are_returned_and_told, several_are_told_by_their_number, a_repeat_returns_nothing,
@@ -121,6 +121,16 @@ fn of_too_many_some_are_taken_back(scene: &mut Scene) {
     scene.command("zadd ids -@600 b");
     scene.command("zadd out @100 x103");
     assert_eq!(scene.call("expirable/acquire", KEYS, "b 40 @900 ch publish 1 p"), "{0, 3, 40}");
+}
+
+/// The caller is to ask again at once.
+fn a_refusal_tells_that_more_leases_have_ended(scene: &mut Scene) {
+    scene.command("set n -200");
+    for n in 0..101 {
+        scene.command(&format!("zadd out @{n} x{n}"));
+    }
+    scene.at(150);
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @900 ch publish 1 p"), "{0, -100, 0}");
 }
 
 /// Ids whose time is over, and those that are named.
