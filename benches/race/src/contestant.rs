@@ -137,7 +137,7 @@ impl Contestant {
     /// A process of its own.
     pub(crate) async fn spawn(self, url: &str) -> Result<Peer, PeerError> {
         match self {
-            Self::Redisson => Peer::spawn(Lang::Java, &PeerArgs::redis(url)).await,
+            Self::Redisson => Peer::spawn(Lang::Java, &PeerArgs::redis(url).optimized()).await,
             _ => Ok(start_client(url, self.name()).await),
         }
     }

@@ -321,7 +321,7 @@ async fn compare(market: &Market) -> Result<ExitCode> {
         outcomes.push(market.run(*way, None).await?);
     }
     println!("starting a JVM (the first time it is built, which takes a while) ...");
-    let left_out = match Peer::spawn(Lang::Java, &PeerArgs::redis(&market.url)).await {
+    let left_out = match Peer::spawn(Lang::Java, &PeerArgs::redis(&market.url).optimized()).await {
         Ok(jvm) => {
             for way in &locked {
                 outcomes.push(market.run(*way, Some(&jvm)).await?);

@@ -81,7 +81,7 @@ impl PeerArgs {
         self
     }
 
-    /// A peer of this crate that is built with optimizations: for benchmarks.
+    /// A peer of this crate that is built with optimizations, or a JVM with all of its own: for what is measured.
     pub fn optimized(mut self) -> Self {
         self.optimized = true;
         self
