@@ -142,13 +142,17 @@ impl Own<'_> {
     }
 
     /// Waits until a hold that no guard is left of is released, or goes to another caller, for as
-    /// long as the server may take to answer a request of this acquisition.
+    /// long as the server may take to answer a request of this acquisition. A wait that is shorter
+    /// is for holds of others.
     async fn wait_for_release(&mut self, hold: Arc<Hold>) -> Result<(), Error> {
         sometimes!("owner: waits for the release of its own hold");
         self.is_late = true;
         let bounds = self.request.bounds;
         let engine = &self.lock.target.engine;
-        let until = bounds.retry_until(self.begun, &engine.settings);
+        let mut until = bounds.retry_until(self.begun, &engine.settings);
+        if bounds.deadline().is_some() {
+            until = until.max(self.begun + engine.settings.command_timeout);
+        }
         let over = async move { hold.until_over(until).await };
         match engine.janitor.run(over).await? {
             true => Ok(()),

@@ -77,6 +77,25 @@ async fn an_owner_waits_for_its_failing_release_and_for_its_own_request_within_o
     }
 }
 
+/// The side of the reader has requests of its own, which may overtake the release of the writer.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_waits_little_reads_after_a_slow_release_of_its_own_write() {
+    let world = World::new();
+    for (wait, slow) in [(0, 500), (1, 500), (1, 2_500), (700, 1_500)] {
+        let sim = Sim::new(&world).await;
+        let files = sim.client.read_write_lock(LOCK);
+        let mut me = sim.client.owner();
+        let writes = files.write().by(&mut me).await.unwrap();
+        sim.network.fail("write/release", [Fault::SlowRequest(ms(slow))]);
+        drop(writes);
+        let what = format!("try_read() of {wait} ms, the release takes {slow} ms");
+        let reading = files.try_read().wait(ms(wait)).by(&mut me).into_future();
+        let reads = ends_within(ms(wait) + COMMAND, &what, reading).await.unwrap();
+        reads.unwrap_or_else(|| panic!("{what}: busy")).unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}
+
 /// The owner's hold is gone, which only the server knows.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_has_to_ask_for_its_hold_before_it_asks_for_the_lock_has_one_bound() {

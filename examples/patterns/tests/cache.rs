@@ -32,7 +32,8 @@ const PLAN: Plan = Plan {
         jitter: Duration::ZERO,
         stale: Duration::ZERO,
         empty: None,
-        wait: Duration::from_secs(30),
+        // On a busy machine a value may be stale again before the next in line has looked at it.
+        wait: Duration::from_secs(300),
     },
 };
 
