@@ -1,4 +1,6 @@
 //! [`CircuitBreaker`]: whether a server is left alone because it did not answer lately.
+//!
+//! Only `MultiLock::majority` asks it.
 
 use std::{
     sync::{Mutex, MutexGuard},

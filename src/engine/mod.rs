@@ -10,8 +10,9 @@
 //! | [`watchdog`], [`renewal_schedule`], [`lease`] | renewals; which hold is due; until when a hold is trusted |
 //! | [`turns`] | what an observer and the spans see of a hold |
 //! | [`subscriptions`] | channels, counted by their users |
-//! | [`batcher`], [`circuit_breaker`] | calls that travel together, unless the server is silent |
-//! | [`announcer`], [`whois`] | what this client announces about itself; what others do |
+//! | [`batcher`] | calls that travel together |
+//! | [`circuit_breaker`] | whether a majority leaves this server alone for a while |
+//! | [`announcer`], [`whois`] | what this client announces about itself; what others announce |
 //! | [`backoff`] | whether another copy of a call is sent, after a pause |
 
 mod announcer;

@@ -28,9 +28,11 @@ use crate::{
     wire::Transport,
 };
 
-/// How many of a server's last releases are kept, and for how long after each, by the server's last
-/// answer: a dead server answers nothing, and its replacement may take long.
+/// How many of a server's last releases are kept.
 const KEPT_PER_SERVER: usize = 16_384;
+
+/// How long a release is kept after its answer. It is removed when the same server answers a later one:
+/// a dead server answers nothing, and its replacement may take long.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// How often to check whether the engine still exists.
@@ -185,7 +187,7 @@ mod tests {
 
     fn released(ends: Instant) -> GivenBack {
         let (_, settings) = Config::from_url("redis://h:1").unwrap().into_settings().unwrap();
-        let protocol = LockKind::Reentrant.on("lock", &settings).into();
+        let protocol = LockKind::Reentrant.protocol("lock", &settings).into();
         GivenBack { protocol, id: Identity::new().next(), held: Arc::default(), ends }
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Subscriptions {
 
 type WorkerId = u64;
 
-/// The worker that checked the channel last could not finish, or checked it before a gap.
+/// No worker knows the channel's state: the last one could not finish, or checked it before a gap.
 const NOBODY: WorkerId = 0;
 
 #[derive(Debug)]

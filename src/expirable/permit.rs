@@ -1,4 +1,4 @@
-//! [`ExpirablePermit`]: permits with a lease that a caller has.
+//! [`ExpirablePermit`]: the guard of permits with a lease. Dropping it returns them.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Questions to the holders of a [`Lock`]: whether they would release it.
+//! Asks the holders of a [`Lock`] whether they would release it. `guard/asked.rs` hears it.
 
 use tokio::time::Instant;
 

@@ -194,7 +194,7 @@ impl Registry {
             return Ok(lock);
         }
         let name = &place.key().1;
-        let protocol = kind.on(name, &engine.settings).into();
+        let protocol = kind.protocol(name, &engine.settings).into();
         let lock = Arc::new(LockState {
             target: Arc::new(Target::new(engine.clone(), protocol, kind)),
             handoff: Handoff::default(),

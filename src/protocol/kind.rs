@@ -32,7 +32,8 @@ impl LockKind {
         Self::Write,
     ];
 
-    pub(crate) fn on(self, name: &str, settings: &Settings) -> Box<dyn Protocol> {
+    /// The protocol of a lock with this name.
+    pub(crate) fn protocol(self, name: &str, settings: &Settings) -> Box<dyn Protocol> {
         match self {
             Self::Reentrant | Self::NonReentrant => Box::new(Reentrant::new(name)),
             Self::Fair | Self::NonReentrantFair => Box::new(Fair::new(name, settings)),

@@ -1,7 +1,6 @@
 //! The kinds of lock, the semaphores and the latch: scripts, keys and channels, and the meaning of the replies.
 //!
-//! Pure: nothing here waits or knows a connection. A new kind is one more file here that implements
-//! [`Protocol`], one more folder in `lua/`, and one more entry in [`kind`].
+//! Pure: nothing here waits or knows a connection. CONTRIBUTING.md lists what a new kind of lock needs.
 
 macro_rules! script {
     ($name:literal) => {

@@ -1,5 +1,6 @@
 //! Permits of an expirable semaphore: [`acquire`], and [`LeasedPermits`], what it returns. [`release`],
-//! [`change`] and [`set_lease`] need none.
+//! [`change`] and [`set_lease`] need none. The guard that returns permits when it is dropped is
+//! `ExpirablePermit`.
 
 use std::{
     fmt,

@@ -43,7 +43,7 @@ struct Waiting {
     wants: i64,
     /// It is to ask the server.
     woken: bool,
-    /// It asks the server now, for all waiters with a lower number than this.
+    /// `Some(n)`: it is asking now, on behalf of all waiters numbered below `n`.
     asks: Option<u64>,
     /// What it waits for has happened.
     done: bool,

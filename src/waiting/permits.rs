@@ -1,5 +1,5 @@
 //! Permits of a semaphore: [`acquire`], and [`Permits`], what it returns. [`release`] and [`drain`]
-//! need none.
+//! need none. The guard that returns permits when it is dropped is `Permit`.
 
 use std::sync::Arc;
 

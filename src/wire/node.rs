@@ -1,5 +1,10 @@
 //! [`Node`]: one server, and the connections to it: for calls, for messages, for calls that replicas
 //! confirm.
+//!
+//! A connection that hangs is noticed by calls without an answer in time, and by [`Node::probe`]. The node
+//! decides: after [`TIMEOUTS_UNTIL_RECONNECT`] such calls in a row it gives up all its connections, after
+//! one such probe the subscriber. A [`Link`] that is given up makes a new session. Behind sentinels it makes
+//! none, and the `topology` replaces the whole node.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! The callers of a hold, one after another, for [`Lease`].
+//! What a [`Lease`] knows of the caller that has the hold: its take-over at a hand-off, and its note.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

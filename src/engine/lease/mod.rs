@@ -125,8 +125,7 @@ impl Lease {
         }
     }
 
-    /// After this time from now the server has certainly freed the key, if it is not asked to keep
-    /// it longer.
+    /// For this long from now the server may keep the key, if nobody asks for longer.
     pub(crate) fn outlives(&self) -> Duration {
         self.state().longest
     }
@@ -156,7 +155,7 @@ impl Lease {
         self.state().ended = true;
     }
 
-    /// Whether the hold could be trusted at this moment.
+    /// Whether the hold could be trusted at this moment. Notes nothing.
     pub(crate) fn is_trusted(&self, now: Instant) -> bool {
         let state = self.state();
         state.loss.is_none() && now < state.trusted_until
@@ -190,7 +189,8 @@ impl Lease {
         self.renew.members.is_some()
     }
 
-    /// Why the hold is lost, if it is.
+    /// Why the hold is lost, if it is. Notes, logs and tells a loss by expiry that nobody has noted
+    /// yet.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.loss_at(Instant::now())
     }
@@ -213,7 +213,7 @@ impl Lease {
         self.loss().unwrap_or(Loss::Removed)
     }
 
-    /// How long the hold can still be trusted. Zero when it is lost.
+    /// How long the hold can still be trusted. Zero when it is lost. Notes nothing.
     pub(crate) fn trusted_for(&self) -> Duration {
         let state = self.state();
         match state.loss {

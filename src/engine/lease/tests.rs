@@ -12,7 +12,7 @@ pub(super) fn lease() -> Lease {
 fn of(kind: LockKind, lease: Duration) -> Lease {
     let (_, settings) = Config::default().into_settings().unwrap();
     let id = Identity::new().next();
-    Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE, None)
+    Lease::new(&*kind.protocol("l", &settings), id, Instant::now(), lease, LEASE, None)
 }
 
 fn look(lease: &Lease) -> Check {
@@ -135,7 +135,7 @@ async fn a_key_outlives_its_release_by_the_longest_lease_that_was_asked_for() {
 async fn a_read_under_a_write_asks_for_the_key_of_both() {
     let (now, write) = (Instant::now(), Arc::new(lease()));
     let (_, settings) = Config::default().into_settings().unwrap();
-    let (id, protocol) = (Identity::new().next(), LockKind::Read.on("l", &settings));
+    let (id, protocol) = (Identity::new().next(), LockKind::Read.protocol("l", &settings));
     let read = Lease::new(&*protocol, id, now, LEASE, LEASE, Some(write.clone()));
     read.asked(now + LEASE / 3, 2 * LEASE);
     assert_eq!(write.outlived_at(now), now + LEASE / 3 + 2 * LEASE);

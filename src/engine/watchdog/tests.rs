@@ -13,7 +13,7 @@ fn ms(n: u64) -> Duration {
 
 fn hold_of(kind: LockKind, due: Instant) -> Arc<Lease> {
     let (_, settings) = Config::default().into_settings().unwrap();
-    let protocol = kind.on("l", &settings);
+    let protocol = kind.protocol("l", &settings);
     let hold = Lease::new(&*protocol, ME.next(), Instant::now(), LEASE, LEASE, None);
     hold.watch(due);
     Arc::new(hold)

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// The log is told at most this often that a server that serves no slot yet cannot be reached.
+/// At most one warning in this time about servers that serve no slot yet and cannot be reached.
 const WARNING_PAUSE: Duration = Duration::from_secs(10);
 
 /// The servers of one client at this moment, and what is subscribed where.
