@@ -167,7 +167,7 @@ impl Announcer {
         let mut held = Vec::new();
         let is_shown = |lease: &Arc<Lease>| has_room(lease) && !lease.is_of_permits();
         for lease in leases.into_iter().filter(is_shown) {
-            if let Some((what, until)) = lease.held_for(now, self.watchdog / 3) {
+            if let Some((what, until)) = lease.long_held(now, self.watchdog / 3) {
                 ttl = ttl.max(until.saturating_duration_since(now).min(LONGEST_TTL));
                 held.push((lease, what));
             }

@@ -52,7 +52,7 @@ pub(crate) use self::{
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
     lifecycle::Lifecycle,
-    releases::GivenBack,
+    releases::Undone,
     subscriptions::{ASK_AGAIN, POLL, Subscription, Subscriptions},
     turns::Turns,
 };
@@ -89,7 +89,7 @@ pub(crate) struct Engine {
     announcer: Option<Arc<Announcer>>,
     whois: Whois,
     /// Whether the log says that questions to holders cannot be read.
-    pub(crate) is_deaf: AtomicBool,
+    pub(crate) warned_of_unread_questions: AtomicBool,
 }
 
 impl Engine {
@@ -142,7 +142,7 @@ impl Engine {
             batcher,
             announcer,
             whois,
-            is_deaf: AtomicBool::new(false),
+            warned_of_unread_questions: AtomicBool::new(false),
         })
     }
 
@@ -233,7 +233,7 @@ impl Engine {
 
     /// Notes that a server has answered a release. `place`: `None` if no other server ever replaces
     /// it.
-    pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> GivenBack) {
+    pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> Undone) {
         if let Some(place) = place {
             self.releases.remember(place, released());
         }

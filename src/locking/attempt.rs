@@ -195,7 +195,7 @@ impl<'a> Attempt<'a> {
             under: self.under.as_ref().map(|hold| hold.renew.id.clone()),
         };
         if let Some(under) = &self.under {
-            under.asked(sent, self.request.lease);
+            under.requested(sent, self.request.lease);
         }
         let call = match &self.source {
             Some(source) => {

@@ -81,7 +81,7 @@ impl Own<'_> {
             Ok(sent.map(|sent| (Share::new(home, again, false), sent)))
         };
         // Releases of the hold wait for it, and the caller may not be polled.
-        let Some((mut share, sent)) = engine.janitor.run(reenter).await? else {
+        let Some((mut share, sent)) = engine.janitor.run_apart(reenter).await? else {
             self.wait_for_release(hold).await?;
             return Ok(None);
         };
@@ -150,7 +150,7 @@ impl Own<'_> {
         let engine = &self.lock.target.engine;
         let until = bounds.retry_until(self.begun, &engine.settings);
         let over = async move { hold.until_over(until).await };
-        match engine.janitor.run(over).await? {
+        match engine.janitor.run_apart(over).await? {
             true => Ok(()),
             // The time of the caller is over. A last request finds out who has the lock.
             false if bounds.has_deadline() => Ok(()),

@@ -38,7 +38,7 @@ impl LockKind {
             Self::Reentrant | Self::NonReentrant => Box::new(Reentrant::new(name)),
             Self::Fair | Self::NonReentrantFair => Box::new(Fair::new(name, settings)),
             Self::Fenced => Box::new(Fenced::new(name)),
-            Self::Spin => Box::new(Reentrant::deaf(name)),
+            Self::Spin => Box::new(Reentrant::spin(name)),
             Self::Plain => Box::new(Plain::new(name)),
             Self::Read => Box::new(Read::new(name)),
             Self::Write => Box::new(Write::new(name)),

@@ -51,7 +51,7 @@ impl<P: Countable> Counter<P> {
     }
 
     /// Adds to an error what was being done, and to what.
-    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+    pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
         move |error| error.about_a(doing, (P::WHAT, self.name()), &self.engine.settings.server)
     }
 
@@ -62,7 +62,7 @@ impl<P: Countable> Counter<P> {
         doing: &'static str,
         request: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        self.engine.janitor.finish(request).await.map_err(self.told(doing))
+        self.engine.janitor.finish_if_dropped(request).await.map_err(self.with_context(doing))
     }
 
     pub(super) fn new_id(&self) -> HoldId {

@@ -66,7 +66,7 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
             let bound = 2 * pool.engine.settings.command_timeout;
             let janitor = pool.engine.janitor.clone();
             let undone = undo(pool, id, -permits).map(Ok);
-            let _ = timeout(bound, janitor.run(undone)).await;
+            let _ = timeout(bound, janitor.run_apart(undone)).await;
             return Ok(());
         }
         Ok(_) => return Ok(()),

@@ -154,7 +154,7 @@ impl Node {
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await?;
+        let session = self.subscriber.session_or_wait().await?;
         Ok(session.subscribe(channels, sharded).await?)
     }
 
@@ -164,14 +164,14 @@ impl Node {
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await?;
+        let session = self.subscriber.session_or_wait().await?;
         Ok(session.unsubscribe(channels, sharded).await?)
     }
 
     /// Asks for a sign of life on the subscriber connection. Replaces the connection if there is
     /// none.
     pub(super) async fn probe(&self) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await?;
+        let session = self.subscriber.session_or_wait().await?;
         let alive = session.ping().await;
         if matches!(&alive, Err(error) if error.kind == FailureKind::TimedOut) {
             self.subscriber.give_up();

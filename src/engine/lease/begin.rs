@@ -63,7 +63,7 @@ impl Lease {
                 confirmed: sent,
                 leased_until: sent + lease,
                 longest: lease,
-                asked: sent,
+                requested: sent,
                 loss: None,
                 ended: false,
                 is_left: false,

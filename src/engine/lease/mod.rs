@@ -66,7 +66,7 @@ struct State {
     leased_until: Instant,
     /// The longest requested lease, and when a lease was last requested.
     longest: Duration,
-    asked: Instant,
+    requested: Instant,
     loss: Option<Loss>,
     ended: bool,
     /// Its caller has released it, and was told so: another one is to swap it.
@@ -93,9 +93,9 @@ impl State {
     }
 
     /// See [`Lease::asked`].
-    fn asked(&mut self, now: Instant, lease: Duration) {
+    fn requested(&mut self, now: Instant, lease: Duration) {
         self.longest = self.longest.max(lease);
-        self.asked = self.asked.max(now);
+        self.requested = self.requested.max(now);
     }
 }
 
@@ -118,10 +118,10 @@ impl Lease {
 
     /// The server is about to be asked to keep the key this long. With or without an answer, it may
     /// do so.
-    pub(crate) fn asked(&self, now: Instant, lease: Duration) {
-        self.state().asked(now, lease);
+    pub(crate) fn requested(&self, now: Instant, lease: Duration) {
+        self.state().requested(now, lease);
         if let Some(under) = &self.under {
-            under.asked(now, lease);
+            under.requested(now, lease);
         }
     }
 
@@ -134,7 +134,7 @@ impl Lease {
     /// as known.
     pub(crate) fn outlived_at(&self, begun: Instant) -> Instant {
         let state = self.state();
-        begun.max(state.asked) + state.longest
+        begun.max(state.requested) + state.longest
     }
 
     /// One more guard wants the hold renewed. The first renewal is then due at `due`.
@@ -279,10 +279,10 @@ impl Lease {
         state.due = now + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
         let left = whole_ms(state.leased_until.saturating_duration_since(now));
         let lease = if watched { left.max(watchdog) } else { left };
-        state.asked(now, lease);
+        state.requested(now, lease);
         drop(state);
         if let Some(under) = &self.under {
-            under.asked(now, lease);
+            under.requested(now, lease);
         }
         Check::Renew(lease)
     }

@@ -124,9 +124,9 @@ async fn a_hold_was_renewed_lately_if_it_is_renewed_at_all() {
 async fn a_key_outlives_its_release_by_the_longest_lease_that_was_asked_for() {
     let (now, lease) = (Instant::now(), lease());
     assert_eq!(lease.outlived_at(now), now + LEASE);
-    lease.asked(now + LEASE / 3, LEASE / 2);
+    lease.requested(now + LEASE / 3, LEASE / 2);
     assert_eq!((lease.outlives(), lease.outlived_at(now)), (LEASE, now + LEASE / 3 + LEASE));
-    lease.asked(now, 2 * LEASE);
+    lease.requested(now, 2 * LEASE);
     assert_eq!(lease.outlived_at(now), now + LEASE / 3 + 2 * LEASE);
     assert_eq!(lease.outlived_at(now + LEASE), now + 3 * LEASE);
 }
@@ -137,7 +137,7 @@ async fn a_read_under_a_write_asks_for_the_key_of_both() {
     let (_, settings) = Config::default().into_settings().unwrap();
     let (id, protocol) = (Identity::new().next(), LockKind::Read.protocol("l", &settings));
     let read = Lease::new(&*protocol, id, now, LEASE, LEASE, Some(write.clone()));
-    read.asked(now + LEASE / 3, 2 * LEASE);
+    read.requested(now + LEASE / 3, 2 * LEASE);
     assert_eq!(write.outlived_at(now), now + LEASE / 3 + 2 * LEASE);
 }
 
@@ -209,10 +209,10 @@ async fn a_lease_suits_who_wants_about_what_is_left_of_it() {
     assert!(lease.take_over(LEASE, true));
     tokio::time::advance(Duration::from_millis(1)).await;
     assert!(!lease.take_over(LEASE, true));
-    lease.asked(Instant::now(), LEASE);
+    lease.requested(Instant::now(), LEASE);
     lease.confirm(Instant::now(), LEASE);
     assert!(lease.take_over(LEASE, true));
-    lease.asked(Instant::now(), 2 * LEASE);
+    lease.requested(Instant::now(), 2 * LEASE);
     assert!(!lease.take_over(LEASE, true), "the server may keep it longer");
     assert!(!lease.take_over(2 * LEASE, true), "too little is trusted");
     lease.lose(Loss::Removed);

@@ -8,7 +8,7 @@ use std::sync::{
 use tokio::time::Instant;
 
 use crate::{
-    engine::{Engine, GivenBack},
+    engine::{Engine, Undone},
     error::Error,
     locking::line::LocalLine,
     names,
@@ -49,7 +49,7 @@ impl Target {
     }
 
     /// Adds to an error what was being done, and to which lock.
-    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+    pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
         move |error| error.about(doing, Some(self.name()), &self.engine.settings.server)
     }
 
@@ -102,7 +102,7 @@ impl Target {
 
     /// Notes that the server has answered the release of the hold `id`. See [`Engine::released`].
     pub(crate) fn released(&self, place: Option<u64>, id: &HoldId, ends: impl FnOnce() -> Instant) {
-        self.engine.released(place, || GivenBack {
+        self.engine.released(place, || Undone {
             protocol: self.protocol.clone(),
             id: id.clone(),
             held: self.held.clone(),

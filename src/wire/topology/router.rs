@@ -41,7 +41,7 @@ pub(in crate::wire) struct Router {
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
     /// Locked while a server that serves no slot yet is being connected to. When the log was last
     /// told that this failed.
-    joining: Mutex<Option<Instant>>,
+    connecting: Mutex<Option<Instant>>,
     pub(in crate::wire) subscriptions: SubscriptionMap,
     pub(in crate::wire) closed: AtomicBool,
 }
@@ -66,7 +66,7 @@ impl Router {
             deployment,
             sharded,
             routes: RwLock::new(Arc::new(routes)),
-            joining: Mutex::default(),
+            connecting: Mutex::default(),
             subscriptions: SubscriptionMap::default(),
             closed: AtomicBool::new(false),
         }
@@ -117,7 +117,7 @@ impl Router {
 
     async fn connect_joining(&self, at: &Address) -> Option<Arc<Node>> {
         let deployment = self.deployment.as_ref()?;
-        let mut told = self.joining.lock().await;
+        let mut told = self.connecting.lock().await;
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
