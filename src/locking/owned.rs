@@ -89,7 +89,7 @@ impl Own<'_> {
             return Err(Error::NotHeld { why });
         }
         if watched {
-            share.watch(sent + lease / 3);
+            share.watch(sent + share.hold().lease.period());
         }
         Ok(Some(share))
     }

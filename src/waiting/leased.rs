@@ -57,7 +57,7 @@ impl LeasedPermits {
         let lease = Lease::of_permits(renew, &expirable::RENEW, sent, time, every);
         lease.shares.store(1, Ordering::Relaxed);
         if watched {
-            lease.watch(sent + time / 3);
+            lease.watch_granted(sent);
         }
         let lease = Arc::new(lease);
         watchdog.add(&lease);

@@ -1,9 +1,8 @@
-//! [`Lease`]: until when a hold can be trusted, when it is renewed (every third of the watchdog
-//! timeout), and how its holder is told of its loss.
+//! [`Lease`]: until when a hold can be trusted, and how its holder is told of its loss. [`renewal`]: when
+//! it is renewed.
 
 mod begin;
 mod caller;
-mod check;
 mod held;
 mod renewal;
 #[cfg(test)]
@@ -20,12 +19,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-pub(crate) use self::check::Check;
-pub(crate) use self::held::Held;
+pub(crate) use self::{held::Held, renewal::Check};
 use super::turns::Turns;
 use crate::{
-    broken::broken, config::whole_ms, determinism::select, error::Loss, observer::HoldEnd,
-    protocol::Renew, sometimes::sometimes, wire::Script,
+    broken::broken, determinism::select, error::Loss, observer::HoldEnd, protocol::Renew,
+    wire::Script,
 };
 
 /// How long a hold can be trusted, counted from when its request was SENT: its lease, less the
@@ -47,6 +45,8 @@ pub(crate) struct Lease {
     pub(crate) script: &'static Script,
     /// Whether a lease that is not renewed must be sent again anyway: see [`Protocol::is_upheld`](crate::protocol::Protocol::is_upheld).
     upheld: bool,
+    /// The lease of a hold that the watchdog renews. In ms, to keep a hold small: at most a day.
+    watchdog_ms: u32,
     /// For a read under the same owner's write: that write. Both live in one key.
     under: Option<Arc<Lease>>,
     /// How many shares of the hold have not been released.
@@ -109,13 +109,6 @@ impl Lease {
         self.state().confirm(sent, lease);
     }
 
-    /// Whether the server confirmed the hold lately. While renewals are answered, it does so every
-    /// third of the watchdog's time.
-    pub(crate) fn was_renewed(&self, now: Instant, watchdog: Duration) -> bool {
-        let state = self.state();
-        (state.watched > 0 || self.upheld) && now <= state.confirmed + watchdog / 2
-    }
-
     /// The server is about to be asked to keep the key this long. With or without an answer, it may
     /// do so.
     pub(crate) fn requested(&self, now: Instant, lease: Duration) {
@@ -135,19 +128,6 @@ impl Lease {
     pub(crate) fn outlived_at(&self, begun: Instant) -> Instant {
         let state = self.state();
         begun.max(state.requested) + state.longest
-    }
-
-    /// One more guard wants the hold renewed. The first renewal is then due at `due`.
-    pub(crate) fn watch(&self, due: Instant) {
-        let mut state = self.state();
-        if state.watched == 0 {
-            state.due = due;
-        }
-        state.watched += 1;
-    }
-
-    pub(crate) fn unwatch(&self) {
-        self.state().watched -= 1;
     }
 
     /// The hold is being released. From now on there are no renewals and no loss.
@@ -236,60 +216,5 @@ impl Lease {
                 () = sleep_until(trusted_until) => {}
             }
         }
-    }
-
-    /// When to check it next. `None`: no check is needed, or an earlier one is scheduled.
-    pub(crate) fn schedule(&self, now: Instant, watchdog: Duration) -> Option<Instant> {
-        let mut state = self.state();
-        if state.ended || state.loss.is_some() {
-            return None;
-        }
-        let wanted = state.watched > 0 || self.upheld;
-        let next = if wanted { state.due.min(state.trusted_until) } else { state.trusted_until };
-        // No later than this: a hold that has ended is then forgotten. A guard that asks for renewals
-        // from now on has just been given a full lease of the watchdog.
-        let next = next.min(now + watchdog / 3);
-        if state.scheduled.is_some_and(|scheduled| scheduled <= next) {
-            return None;
-        }
-        state.scheduled = Some(next);
-        Some(next)
-    }
-
-    /// What to do, for a check of the holds that are due by `by`. Unless it is over, the hold has
-    /// to be scheduled again.
-    pub(crate) fn check(&self, now: Instant, by: Instant, watchdog: Duration) -> Check {
-        let mut state = self.state();
-        if state.ended
-            || state.loss.is_some()
-            || state.scheduled.is_none_or(|scheduled| scheduled > by)
-        {
-            return Check::Over;
-        }
-        if now >= state.trusted_until {
-            return Check::Expired;
-        }
-        state.scheduled = None;
-        let watched = state.watched > 0;
-        if state.renewing || !(watched || self.upheld) || state.due > by {
-            return Check::Wait;
-        }
-        state.renewing = true;
-        // Random, so that holds granted together are not renewed together for ever.
-        state.due = now + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
-        let left = whole_ms(state.leased_until.saturating_duration_since(now));
-        let lease = if watched { left.max(watchdog) } else { left };
-        state.requested(now, lease);
-        drop(state);
-        if let Some(under) = &self.under {
-            under.requested(now, lease);
-        }
-        Check::Renew(lease)
-    }
-
-    /// Tells the holder that the trust has ended.
-    pub(crate) fn expired(&self) {
-        sometimes!("lease: expired");
-        self.lose(Loss::Expired);
     }
 }

@@ -60,7 +60,7 @@ impl Hold {
         let (target, engine) = (&self.target, &self.target.engine);
         let begun = copies.sent();
         // Whether a renewal would have noticed a loss.
-        let was_renewed = self.lease.was_renewed(begun, engine.settings.watchdog);
+        let was_renewed = self.lease.was_renewed(begun);
         if watched {
             self.lease.unwatch();
         }
