@@ -26,7 +26,7 @@ use crate::{
 
 /// How long the server keeps the id of a request of which a copy may be under way. A request that
 /// has no answer after that time is given up.
-pub(super) const KEPT: Duration = Duration::from_secs(600);
+const KEPT: Duration = Duration::from_secs(600);
 const KEPT_MS: u64 = KEPT.as_millis() as u64;
 
 /// How many ids one request has the server forget, and how many wait for that. More are forgotten
@@ -204,9 +204,37 @@ impl<P: Countable> Counter<P> {
         }
     }
 
-    /// Goes on with a request that must be done in the end, after any error again. `begun`: when its
-    /// first copy was sent.
-    pub(super) async fn persist<T>(
+    /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
+    pub(super) async fn undo(&self, permits: i64, call: impl Fn(&P, u64) -> Invocation) {
+        let undone = self.send_undo(Instant::now() + KEPT, call).await;
+        if let Err(error) = undone
+            && !self.engine.is_closed()
+        {
+            tracing::warn!(name = self.name(), permits, %error, "could not return permits");
+        }
+    }
+
+    /// Returns the error for the caller of a request that must be done in the end. The request goes
+    /// on in the background, unless the key is of another type. `begun`: when its first copy was
+    /// sent.
+    pub(super) fn goes_on<T: Send + 'static>(
+        self: Arc<Self>,
+        begun: Instant,
+        id: HoldId,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation + Send + Sync + 'static,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+        error: WireError,
+    ) -> Error {
+        let told = error.clone().into_error(self.name());
+        if !matches!(error, WireError::WrongType) {
+            let janitor = self.engine.janitor.clone();
+            janitor.spawn(async move { self.persist(begun, &id, call, read).await });
+        }
+        told
+    }
+
+    /// Repeats a request after any error.
+    async fn persist<T>(
         &self,
         begun: Instant,
         id: &HoldId,
