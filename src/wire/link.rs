@@ -114,7 +114,7 @@ impl Link {
         if let Ok(settled) = timeout_at(by, settled).await {
             return match settled.as_deref() {
                 Ok(State::Up(session)) => Ok(session.clone()),
-                _ => Err(Failure::not_sent("the connection is gone")),
+                _ => Err(Failure::gone_before_sending()),
             };
         }
         Err(match &*self.0.state.borrow() {

@@ -109,16 +109,12 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends one copy of the call, at the first poll.
     fn call(&self, call: Invocation) -> Flight;
 
-    /// Sends one copy, for an answer by `_by`. Otherwise the transport sets the bound.
-    fn call_by(&self, call: Invocation, _by: Instant) -> Flight {
-        self.call(call)
-    }
+    /// Sends one copy, for an answer by `by`. Otherwise the transport sets the bound.
+    fn call_by(&self, call: Invocation, by: Instant) -> Flight;
 
     /// Sends one copy, and asks replicas to confirm it. The reply is then a [`Reply::Confirmed`].
     /// Delays no other caller.
-    fn call_confirmed(&self, call: Invocation, _confirm: Confirm) -> Flight {
-        self.call(call)
-    }
+    fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight;
 
     /// The slot of a key. The keys of one call must share a slot. Outside a cluster it is always 0.
     fn slot(&self, _key: &[u8]) -> u16 {
