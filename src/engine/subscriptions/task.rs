@@ -19,7 +19,7 @@ pub(crate) async fn run(
     subscriptions: Arc<Subscriptions>,
     transport: Arc<dyn Transport>,
 ) {
-    let mut queue = subscriptions.queue.lock().await;
+    let Some(mut queue) = subscriptions.take_queue() else { return };
     let mut gaps = subscriptions.gaps.subscribe();
     let mut workers = HashMap::default();
     loop {
