@@ -13,6 +13,7 @@ mod args;
 pub(crate) mod asking;
 mod combine;
 mod contract;
+mod counting;
 pub(crate) mod expirable;
 mod fair;
 mod fenced;
@@ -26,13 +27,13 @@ mod read_write;
 mod reentrant;
 mod renewals;
 mod replies;
-mod request;
 pub(crate) mod semaphore;
 
 pub(crate) use self::{
     args::{ScriptArgs, Wish},
     combine::{combine, combined, is_combinable},
     contract::{Order, Protocol},
+    counting::{Countable, RequestArgs, cancelled, number_of},
     kind::Side,
     permitting::{Permitting, Taken, taken},
     renewals::{Renew, renew, renew_apart},
@@ -40,5 +41,4 @@ pub(crate) use self::{
         AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, extended, forced,
         inspected, reentered, released, renewed, token,
     },
-    request::{Countable, RequestArgs, cancelled, number_of},
 };
