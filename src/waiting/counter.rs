@@ -5,7 +5,7 @@
 //! a later request says that no copy is under way any more.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -89,15 +89,19 @@ impl<P: Countable> Counter<P> {
         (call(&self.protocol, &request), settled)
     }
 
+    fn settled(&self) -> MutexGuard<'_, Vec<HoldId>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take_settled(&self) -> Vec<HoldId> {
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.settled();
         let rest = settled.len().saturating_sub(SETTLED_AT_ONCE);
         settled.split_off(rest)
     }
 
     /// No copy of this request is under way any more.
     pub(super) fn settle(&self, id: HoldId) {
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.settled();
         if settled.len() < MOST_SETTLED {
             settled.push(id);
         }
@@ -108,7 +112,7 @@ impl<P: Countable> Counter<P> {
         if ids.is_empty() {
             return;
         }
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.settled();
         let room = MOST_SETTLED - settled.len();
         settled.extend(ids.into_iter().take(room));
     }

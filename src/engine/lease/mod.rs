@@ -10,7 +10,7 @@ mod tests;
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU32},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -101,7 +101,7 @@ impl State {
 
 impl Lease {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server has granted or renewed the hold. The request was sent at `sent`.
