@@ -24,8 +24,8 @@ use crate::{
     protocol::Side,
 };
 
-/// One lock of one client. All handles to it share this state. It lives as long as a handle, an
-/// acquisition or a guard.
+/// The state that all handles to one lock of one client share: its target, hand-off and owners. It lives
+/// as long as a handle, an acquisition or a guard.
 #[derive(Debug)]
 pub(crate) struct LockState {
     pub(crate) target: Arc<Target>,

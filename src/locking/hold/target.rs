@@ -1,4 +1,5 @@
-//! [`Target`]: one lock of one client: its engine, its protocol, its local line. Calls for it start here.
+//! [`Target`]: what holds and waiters of one lock share: engine, protocol, kind, local line. Calls for it
+//! start here.
 
 use std::sync::{
     Arc,
@@ -19,7 +20,7 @@ use crate::{
     wire::{Invocation, Reply, WireError},
 };
 
-/// One lock of one client.
+/// What holds and waiters of one lock of one client share.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) engine: Arc<Engine>,
