@@ -68,7 +68,7 @@ use crate::{
     redis_error::{RedisError, RedisErrorKind},
     runtime::{ClientRuntime, RuntimeEnded},
     sometimes::sometimes,
-    wire::{Confirm, Invocation, Reply, Transport, WireError},
+    wire::{Confirm, Invocation, Reply, ServerId, Transport, WireError},
 };
 
 /// How often the servers are asked for their time.
@@ -126,7 +126,7 @@ impl Engine {
             let (announcer, watchdog) = (Arc::downgrade(announcer), Arc::downgrade(&watchdog));
             runtime.spawn(announcer::run(alive(), announcer, watchdog, weakly));
         }
-        if transport.follows() {
+        if transport.may_replace_servers() {
             runtime.spawn(releases::run(Arc::downgrade(&releases), subscriptions.gaps()));
         }
         Arc::new(Self {
@@ -226,16 +226,16 @@ impl Engine {
     }
 
     /// The server that gets the release of a lock: see [`Engine::released`].
-    pub(crate) fn serves(&self, protocol: &dyn Protocol) -> Option<u64> {
-        let follows = self.transport.follows();
-        follows.then(|| self.transport.place(names::text(protocol.key())))
+    pub(crate) fn server_for_release(&self, protocol: &dyn Protocol) -> Option<ServerId> {
+        let may_be_replaced = self.transport.may_replace_servers();
+        may_be_replaced.then(|| self.transport.server_id(names::text(protocol.key())))
     }
 
-    /// Notes that a server has answered a release. `place`: `None` if no other server ever replaces
-    /// it.
-    pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> Undone) {
-        if let Some(place) = place {
-            self.releases.remember(place, released());
+    /// Notes that a server has answered a release. `server`: `None` if no other ever
+    /// replaces it.
+    pub(crate) fn released(&self, server: Option<ServerId>, released: impl FnOnce() -> Undone) {
+        if let Some(server) = server {
+            self.releases.remember(server, released());
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
     owner::HoldId,
     protocol::{self, Order, Protocol},
     sometimes::sometimes,
-    wire::Transport,
+    wire::{ServerId, Transport},
 };
 
 /// How many of a server's last releases are kept.
@@ -49,7 +49,7 @@ pub(crate) struct Releases {
 }
 
 /// By server, the latest last.
-type Kept = HashMap<u64, VecDeque<Answered>>;
+type Kept = HashMap<ServerId, VecDeque<Answered>>;
 
 /// A hold, or a place in line, that was released.
 #[derive(Clone, Debug)]
@@ -74,10 +74,10 @@ impl Releases {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the server `place` has answered a release.
-    pub(super) fn remember(self: &Arc<Self>, place: u64, released: Undone) {
-        let serves = self.transport.place(names::text(released.protocol.key()));
-        if serves != place {
+    /// Notes that this server has answered a release.
+    pub(super) fn remember(self: &Arc<Self>, server: ServerId, released: Undone) {
+        let serves = self.transport.server_id(names::text(released.protocol.key()));
+        if serves != server {
             // The server was replaced meanwhile, and the check of the kept releases did not see
             // this one.
             self.janitor.spawn(again(self.clone(), vec![released.clone()]));
@@ -86,9 +86,9 @@ impl Releases {
     }
 }
 
-fn keep(kept: &mut Kept, place: u64, one: Answered) {
+fn keep(kept: &mut Kept, server: ServerId, one: Answered) {
     let now = one.answered;
-    let kept = kept.entry(place).or_default();
+    let kept = kept.entry(server).or_default();
     while kept.len() >= KEPT_PER_SERVER
         || kept.front().is_some_and(|first| first.answered + KEPT_FOR <= now)
     {
@@ -98,12 +98,12 @@ fn keep(kept: &mut Kept, place: u64, one: Answered) {
 }
 
 /// Removes and returns the releases whose key another server serves now, with that server.
-fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> u64) -> Vec<(u64, Answered)> {
+fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> ServerId) -> Vec<(ServerId, Answered)> {
     let (mut moved, now) = (Vec::new(), Instant::now());
-    kept.retain(|place, kept| {
+    kept.retain(|server, kept| {
         for one in std::mem::take(kept) {
             let serves = serves(one.released.protocol.key());
-            match serves == *place {
+            match serves == *server {
                 true => kept.push_back(one),
                 false => moved.push((serves, one)),
             }
@@ -126,7 +126,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
         if releases.life.check_open().is_err() {
             return;
         }
-        let serves = |key: &[u8]| releases.transport.place(names::text(key));
+        let serves = |key: &[u8]| releases.transport.server_id(names::text(key));
         let moved = take_moved(&mut releases.kept(), serves);
         if moved.is_empty() {
             continue;
@@ -134,7 +134,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
         let released = moved.iter().map(|(_, one)| one.released.clone()).collect();
         releases.janitor.spawn(again(releases.clone(), released));
         // That server may be replaced too.
-        moved.into_iter().for_each(|(place, one)| keep(&mut releases.kept(), place, one));
+        moved.into_iter().for_each(|(server, one)| keep(&mut releases.kept(), server, one));
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
         keep(&mut kept, 1, answered(now, now + KEPT_FOR));
         keep(&mut kept, 2, answered(now, now + KEPT_FOR));
         let moved = take_moved(&mut kept, |_| 2);
-        assert_eq!(moved.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2]);
+        assert_eq!(moved.iter().map(|(server, _)| *server).collect::<Vec<_>>(), [2]);
         assert!(take_moved(&mut kept, |_| 2).is_empty());
         assert_eq!(kept[&2].len(), 1);
     }

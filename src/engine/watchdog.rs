@@ -21,7 +21,7 @@ use crate::{
     error::Loss,
     protocol::{self, Renewed},
     sometimes::sometimes,
-    wire::{Invocation, Reply, Transport, WireError},
+    wire::{Invocation, Reply, ServerId, Transport, WireError},
 };
 
 /// The most holds in one script call, as in Redisson. It bounds how long the server serves no other
@@ -40,7 +40,7 @@ pub(crate) struct Watchdog {
     /// All other holds.
     schedule: Mutex<RenewalSchedule>,
     /// How many more holds may be under way, by server.
-    quota: DashMap<u64, Arc<Semaphore>>,
+    quota: DashMap<ServerId, Arc<Semaphore>>,
     /// The lease of the holds that it renews.
     watchdog: Duration,
     tick: Duration,
@@ -149,7 +149,7 @@ impl Watchdog {
         self.quota.retain(|_, quota| Arc::strong_count(quota) > 1);
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
             for batch in alike.chunks(BATCH) {
-                let server = transport.place(&String::from_utf8_lossy(&batch[0].0.renew.key));
+                let server = transport.server_id(&String::from_utf8_lossy(&batch[0].0.renew.key));
                 let quota = self.quota.entry(server);
                 let renewal = Renewal {
                     watchdog: self.clone(),

@@ -12,7 +12,7 @@ use super::{PROBE_INTERVAL, State, Subscriptions, WorkerId};
 use crate::{
     engine::backoff::Backoff,
     sometimes::sometimes,
-    wire::{Transport, WireError},
+    wire::{ServerId, Transport, WireError},
 };
 
 /// Keeps the subscriptions on one server. A server that hangs delays no other server's waiters.
@@ -23,12 +23,12 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn start(
-        place: u64,
+        server: ServerId,
         subscriptions: Arc<Subscriptions>,
         transport: Arc<dyn Transport>,
     ) -> Self {
         let (queue, touched) = mpsc::unbounded_channel();
-        let task = tokio::spawn(work(place, subscriptions, transport, touched));
+        let task = tokio::spawn(work(server, subscriptions, transport, touched));
         Self { queue, task }
     }
 }
@@ -41,7 +41,7 @@ impl Drop for Worker {
 }
 
 async fn work(
-    place: u64,
+    server: ServerId,
     subscriptions: Arc<Subscriptions>,
     transport: Arc<dyn Transport>,
     mut queue: mpsc::UnboundedReceiver<String>,
@@ -51,7 +51,7 @@ async fn work(
     loop {
         let mut touched = Vec::new();
         let quiet = timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, 10_000)).await.is_err();
-        if quiet && let Err(error) = transport.probe(place).await {
+        if quiet && let Err(error) = transport.probe(server).await {
             sometimes!("subscriptions: the probe fails");
             tracing::warn!(%error, "the subscriber connection does not answer");
         }
@@ -62,7 +62,7 @@ async fn work(
                 sleep(backoff.next()).await;
                 // A connection that swallows everything is noticed only here while waiters wait.
                 if matches!(error, WireError::Unanswered(_)) {
-                    let _ = transport.probe(place).await;
+                    let _ = transport.probe(server).await;
                 }
             }
         }

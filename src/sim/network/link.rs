@@ -121,11 +121,11 @@ impl Transport for Link {
         .boxed()
     }
 
-    fn follows(&self) -> bool {
+    fn may_replace_servers(&self) -> bool {
         self.network.state().heirs.is_some()
     }
 
-    fn place(&self, _: &str) -> u64 {
+    fn server_id(&self, _: &str) -> u64 {
         self.network.state().heirs.unwrap_or_default()
     }
 
