@@ -81,7 +81,7 @@ impl<G: SingleGuard> Wanted<G> {
         let owner = owner.map(|owner| owner.key());
         match (self.share(owner, lease, bounds).await, &self.state) {
             (Ok(share), _) => Ok(share.map(G::from_share)),
-            (Err(error), Ok(state)) => Err(state.target.told("acquiring")(*error)),
+            (Err(error), Ok(state)) => Err(state.target.with_context("acquiring")(*error)),
             (Err(error), Err(_)) => Err(*error),
         }
     }

@@ -97,7 +97,7 @@ impl LockGuard {
     /// ```
     pub async fn unlock(self) -> Result<(), Error> {
         let target = self.share.hold().target.clone();
-        self.share.into_baton().pass_or_release().await.map_err(target.told("releasing"))
+        self.share.into_baton().pass_or_release().await.map_err(target.with_context("releasing"))
     }
 
     /// Says what the lock is held for, to operators who ask who holds it:
@@ -249,7 +249,7 @@ impl LockGuard {
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
         let hold = self.share.hold();
-        hold.check().await.map_err(hold.target.told("checking"))
+        hold.check().await.map_err(hold.target.with_context("checking"))
     }
 
     /// Returns how many replicas confirmed the hold when it was granted. `None` when they were not

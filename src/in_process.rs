@@ -1,4 +1,5 @@
-//! The requests of this crate on a [`Server`] in the process: for `test_util`, and for the simulation.
+//! Turns an [`Invocation`] into the words of a command for the Redis in the process ([`Server`]), and its
+//! answer back into a [`Reply`]. For `test_util`, and for the simulation.
 
 use bytes::Bytes;
 use redis_in_process::{Channel, Reply as Said, Server, Subscriber};

@@ -100,7 +100,7 @@ impl CountDownLatch {
     pub async fn count(&self) -> Result<u64, Error> {
         let latch = self.latch()?;
         let count = latch.number().await;
-        count.map(|count| count.max(0) as u64).map_err(latch.told("reading"))
+        count.map(|count| count.max(0) as u64).map_err(latch.with_context("reading"))
     }
 
     /// Waits until the count is 0, without a bound. Returns at once if the latch is not set.
@@ -117,7 +117,7 @@ impl CountDownLatch {
     pub async fn wait(&self) -> Result<(), Error> {
         let latch = self.latch()?;
         let open = latch::wait(latch, Bounds::FOREVER).await;
-        open.map(drop).map_err(latch.told("waiting for"))
+        open.map(drop).map_err(latch.with_context("waiting for"))
     }
 
     /// Waits until the count is 0, for this long at most: 3650 days or less. Returns `false` if the
@@ -132,7 +132,7 @@ impl CountDownLatch {
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, Error> {
         let latch = self.latch()?;
         let open = latch::wait(latch, Bounds::of(timeout)?).await;
-        open.map_err(latch.told("waiting for"))
+        open.map_err(latch.with_context("waiting for"))
     }
 }
 

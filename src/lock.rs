@@ -88,9 +88,9 @@ impl<G> Lock<G> {
     }
 
     /// Adds to an error what was being done, and to which lock.
-    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+    pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
         move |error| match &self.state {
-            Ok(state) => state.target.told(doing)(error),
+            Ok(state) => state.target.with_context(doing)(error),
             Err(_) => error,
         }
     }
@@ -201,13 +201,15 @@ impl<G> Lock<G> {
             tries -= 1;
             let not_after = target.not_after(Instant::now());
             let reply = target.ask_by(target.protocol.force_unlock(not_after), by).await;
-            let reply = reply.map_err(target.told("force-unlocking"))?;
+            let reply = reply.map_err(target.with_context("force-unlocking"))?;
             let answer =
                 protocol::forced(reply).map_err(|error| error.into_error(target.name()))?;
             match target.in_time(answer) {
                 Ok(forced) => return Ok(forced == Forced::Freed),
                 Err(error) if tries == 0 => {
-                    return Err(target.told("force-unlocking")(error.into_error(target.name())));
+                    return Err(target.with_context("force-unlocking")(
+                        error.into_error(target.name()),
+                    ));
                 }
                 Err(_) => {}
             }
@@ -239,7 +241,7 @@ impl<G> Lock<G> {
         let target = &state.target;
         let wrong = || Error::Invalid(format!("{holder:?} is not the id of a holder"));
         let id = HoldId::read(holder).ok_or_else(wrong)?;
-        let told = target.told("force-unlocking");
+        let told = target.with_context("force-unlocking");
         let in_words = |error: WireError| told(error.into_error(target.name()));
         let by = Instant::now() + target.engine.settings.command_timeout;
         let seen = target.ask_by(target.protocol.look_for(&id), by).await.map_err(&told)?;
@@ -278,7 +280,7 @@ impl Lock<FencedGuard> {
     pub async fn token(&self) -> Result<Option<FencingToken>, Error> {
         let target = &self.state()?.target;
         let call = target.protocol.token().expect("a fenced lock has tokens");
-        let reply = target.ask(call).await.map_err(target.told("reading the token of"))?;
+        let reply = target.ask(call).await.map_err(target.with_context("reading the token of"))?;
         let token = protocol::token(&reply).map_err(|error| error.into_error(target.name()))?;
         Ok((token > 0).then(|| FencingToken::new(token)))
     }

@@ -1,4 +1,6 @@
 //! The names of a lock's keys and channels: exactly Redisson's.
+//!
+//! Sharded messages change the command, not the name: see `Channels` in `wire/connection.rs`.
 
 /// `prefix:name` if the name contains a `{`, else `prefix:{name}`. All keys of one lock then share
 /// its hash slot.

@@ -1,4 +1,4 @@
-//! [`Permit`]: permits of a semaphore that a caller has.
+//! [`Permit`]: the guard of permits of a semaphore. Dropping it returns them.
 
 use std::fmt;
 

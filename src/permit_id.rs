@@ -1,4 +1,5 @@
-//! [`PermitId`]: the name of one permit of an expirable semaphore on the server.
+//! [`PermitId`]: the name of one permit of an expirable semaphore on the server. A value, no guard:
+//! dropping it returns nothing.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,5 @@
-//! [`Guard`]: what all guards can do. [`RunError`]: how work under a guard went wrong.
+//! [`Guard`], the trait of all guards, and how work runs under one: `while_held` and `run`. [`RunError`]:
+//! how such work went wrong.
 
 use std::{fmt, pin::pin, time::Duration};
 

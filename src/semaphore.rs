@@ -196,13 +196,13 @@ impl Semaphore {
     pub async fn available(&self) -> Result<i64, Error> {
         let pool = self.pool()?;
         let number = pool.number().await;
-        number.map_err(pool.told("reading"))
+        number.map_err(pool.with_context("reading"))
     }
 
     async fn acquire_within(&self, n: u32, bounds: Bounds) -> Result<Option<Permit>, Error> {
         let pool = self.pool()?;
         let acquired = permits::acquire(pool, checked(n)?, bounds).await;
-        let acquired = acquired.map_err(pool.told("acquiring permits of"))?;
+        let acquired = acquired.map_err(pool.with_context("acquiring permits of"))?;
         Ok(acquired.map(Permit::new))
     }
 }

@@ -37,9 +37,11 @@ if ttl ~= -2 and redis.call('hexists', lock, me) == 1 then
   return nil
 end
 
--- what a grant by Redisson may take from the deadlines of all behind. It is at
--- least this large, so that a deadline shows how many of them it includes
+-- what a grant by Redisson may take from the deadlines of all behind: ARGV[5], or
+-- more. It is at least this large, so that a deadline shows how many of them it
+-- includes
 local theirs = math.max(tonumber(ARGV[5]), 2 * wait)
+-- marks count steps: 32 to a `wait`, and after 1023 steps they repeat
 local step = math.ceil(wait / 32)
 
 -- ids from 2^62 on, which all have 19 digits
@@ -53,15 +55,16 @@ local function seen(deadline, steps)
   return string.format('%.10f', math.floor(deadline) + mark / 1024)
 end
 
--- how many steps ago a waiter of ours last asked, if its deadline says so
+-- how many steps ago a waiter of ours last asked, and whether its deadline tells
 local function steps_unseen(deadline)
   local mark = deadline % 1 * 1024
   local unseen = mark > 0 and (math.floor(now / step) + 1 - mark) % 1023 or 0
-  -- a mark in the future: a clock was set back
+  -- a mark that is up to 64 steps in the future: a clock was set back
   return unseen <= 1023 - 64 and unseen or 0, mark > 0
 end
 
--- how long this waiter keeps its place if it does not ask again
+-- how long a waiter keeps its place if it does not ask again: one of ours for a
+-- `wait`, rounded up to the end of a step
 local function kept_for(holder, deadline)
   local left, unseen, tells = math.floor(deadline) - now, steps_unseen(deadline)
   if not tells or not is_ours(holder) then
@@ -80,8 +83,8 @@ end
 
 -- Gives all of our waiters the deadline they need: `wait` from now, and what the
 -- grants of Redisson's waiters before them may take. Redisson's waiters keep
--- their distance from ours before them. Returns whether this waiter stands in
--- line, and the deadline that one behind the last needs.
+-- their distance from ours before them. Returns whether `me` stands in line, and
+-- the deadline that one behind the last needs.
 local function settle()
   local need, before, moved, found = now + wait, 0, 0, false
   for _, holder in ipairs(redis.call('lrange', queue, 0, -1)) do
@@ -92,7 +95,8 @@ local function settle()
       if holder == me or not deadline then
         redis.call('zadd', deadlines, seen(due), holder)
       elseif steps_unseen(deadline) > 512 then
-        -- marks repeat, and a dead waiter must not come back
+        -- halfway to where marks repeat: a dead waiter must not come back. It is
+        -- given a mark that is 256 steps old
         redis.call('zadd', deadlines, seen(due, 256), holder)
       elseif moved ~= 0 then
         redis.call('zadd', deadlines, string.format('%.10f', deadline + moved), holder)
@@ -116,16 +120,16 @@ end
 -- remove waiters that have not asked for too long
 local dropped = false
 local head = redis.call('lindex', queue, 0)
-local deadline, kept
+local head_deadline, head_kept
 while head and head ~= me do
-  deadline = tonumber(redis.call('zscore', deadlines, head))
-  if not deadline then
+  head_deadline = tonumber(redis.call('zscore', deadlines, head))
+  if not head_deadline then
     -- without a deadline it would stay for ever
-    deadline = tonumber(seen(now + (is_ours(head) and wait or ARGV[5])))
-    redis.call('zadd', deadlines, string.format('%.10f', deadline), head)
+    head_deadline = tonumber(seen(now + (is_ours(head) and wait or ARGV[5])))
+    redis.call('zadd', deadlines, string.format('%.10f', head_deadline), head)
   end
-  kept = kept_for(head, deadline)
-  if kept > 0 then
+  head_kept = kept_for(head, head_deadline)
+  if head_kept > 0 then
     break
   end
   redis.call('lpop', queue)
@@ -153,10 +157,11 @@ if ttl == -2 and (not head or head == me) then
     -- refuses nothing after the first write
     redis.call('del', deadlines)
   end
-  -- the next in line may have to ask earlier than it would by itself
+  -- the next in line may have to ask earlier than it would by itself: every 3/10
+  -- of a `wait`
   local place = tonumber(lease) < wait * 3 / 10 and 0
   while place and head do
-    deadline = tonumber(redis.call('zscore', deadlines, head))
+    local deadline = tonumber(redis.call('zscore', deadlines, head))
     if not deadline or kept_for(head, deadline) > 0 then
       tell(head)
       break
@@ -176,7 +181,7 @@ if stands then
   local had = tonumber(redis.call('zscore', deadlines, me))
   local last = not had and redis.call('lindex', queue, -1)
   -- the first of ours may have more than it needs; then those behind it have, too
-  local first = head == me and had or deadline
+  local first = head == me and had or head_deadline
   local is_level = not head or not is_ours(head) or not first or math.floor(first) <= now + wait
   if
     had
@@ -206,10 +211,10 @@ end
 if stands and head ~= me and redis.call('lindex', queue, 1) ~= me then
   -- behind the second: the end of a lease does not concern this waiter, a dead
   -- head may
-  return ttl == -2 and kept or -1
+  return ttl == -2 and head_kept or -1
 end
 if ttl ~= -2 then
   return ttl
 end
 -- Redisson does not tell the next in line how long it will hold the lock
-return math.ceil(is_ours(head) and kept or math.min(kept, wait / 40))
+return math.ceil(is_ours(head) and head_kept or math.min(head_kept, wait / 40))

@@ -1,4 +1,4 @@
-//! Which driver a client has.
+//! The setting [`Config::driver`]. `wire/drivers.rs` makes the driver.
 
 use super::Config;
 use crate::options::Driver;

@@ -67,7 +67,6 @@ pub(crate) struct Announcer {
     key: Bytes,
     /// When the client was made.
     since: Instant,
-    watchdog: Duration,
     period: Duration,
     command_timeout: Duration,
     /// Locked during a write.
@@ -107,7 +106,6 @@ impl Announcer {
             about,
             key: names::announcement(client).into(),
             since: Instant::now(),
-            watchdog: settings.watchdog,
             period: (settings.watchdog / 3).clamp(PERIODS.0, PERIODS.1),
             command_timeout: settings.command_timeout,
             told: Mutex::default(),
@@ -167,7 +165,7 @@ impl Announcer {
         let mut held = Vec::new();
         let is_shown = |lease: &Arc<Lease>| has_room(lease) && !lease.is_of_permits();
         for lease in leases.into_iter().filter(is_shown) {
-            if let Some((what, until)) = lease.held_for(now, self.watchdog / 3) {
+            if let Some((what, until)) = lease.long_held(now, lease.period()) {
                 ttl = ttl.max(until.saturating_duration_since(now).min(LONGEST_TTL));
                 held.push((lease, what));
             }

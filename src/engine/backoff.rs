@@ -1,4 +1,4 @@
-//! Whether another copy of a call is sent, after a pause of its [`Backoff`].
+//! Extends [`Backoff`] of `src/backoff.rs`: whether another copy of a call is sent, after one of its pauses.
 
 use tokio::time::{Instant, sleep};
 

@@ -1,7 +1,9 @@
 //! [`CircuitBreaker`]: whether a server is left alone because it did not answer lately.
+//!
+//! Only `MultiLock::majority` asks it.
 
 use std::{
-    sync::{Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -21,7 +23,7 @@ pub(crate) struct CircuitBreaker {
 
 impl CircuitBreaker {
     fn until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.until.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it is too early to ask the server again.

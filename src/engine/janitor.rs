@@ -78,15 +78,16 @@ impl Janitor {
     /// A future that runs to its end, even if it is dropped or the runtime that polls it ends.
     ///
     /// In that case its output is dropped too. The output should undo itself on drop.
-    pub(crate) fn finish<T: Send + 'static>(
+    pub(crate) fn finish_if_dropped<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Finish<T> {
         Finish { future: Some(future.boxed()), _busy: self.busy(), janitor: self.clone() }
     }
 
-    /// Runs the future to its end, also when the caller is not polled or drops this.
-    pub(crate) async fn run<T: Send + 'static>(
+    /// Runs the future to its end in the background from the start, so that it goes on also while the caller
+    /// is not polled.
+    pub(crate) async fn run_apart<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
@@ -142,7 +143,7 @@ async fn run(mut queue: mpsc::UnboundedReceiver<(Job, Busy)>, transport: Arc<dyn
     transport.quit().await;
 }
 
-/// See [`Janitor::finish`].
+/// See [`Janitor::finish_if_dropped`].
 #[must_use]
 pub(crate) struct Finish<T: Send + 'static> {
     future: Option<BoxFuture<'static, Result<T, Error>>>,

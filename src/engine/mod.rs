@@ -10,8 +10,9 @@
 //! | [`watchdog`], [`renewal_schedule`], [`lease`] | renewals; which hold is due; until when a hold is trusted |
 //! | [`turns`] | what an observer and the spans see of a hold |
 //! | [`subscriptions`] | channels, counted by their users |
-//! | [`batcher`], [`circuit_breaker`] | calls that travel together, unless the server is silent |
-//! | [`announcer`], [`whois`] | what this client announces about itself; what others do |
+//! | [`batcher`] | calls that travel together |
+//! | [`circuit_breaker`] | whether a majority leaves this server alone for a while |
+//! | [`announcer`], [`whois`] | what this client announces about itself; what others announce |
 //! | [`backoff`] | whether another copy of a call is sent, after a pause |
 
 mod announcer;
@@ -51,7 +52,7 @@ pub(crate) use self::{
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
     lifecycle::Lifecycle,
-    releases::GivenBack,
+    releases::Undone,
     subscriptions::{ASK_AGAIN, POLL, Subscription, Subscriptions},
     turns::Turns,
 };
@@ -67,7 +68,7 @@ use crate::{
     redis_error::{RedisError, RedisErrorKind},
     runtime::{ClientRuntime, RuntimeEnded},
     sometimes::sometimes,
-    wire::{Confirm, Invocation, Reply, Transport, WireError},
+    wire::{Confirm, Invocation, Reply, ServerId, Transport, WireError},
 };
 
 /// How often the servers are asked for their time.
@@ -88,7 +89,7 @@ pub(crate) struct Engine {
     announcer: Option<Arc<Announcer>>,
     whois: Whois,
     /// Whether the log says that questions to holders cannot be read.
-    pub(crate) is_deaf: AtomicBool,
+    pub(crate) warned_of_unread_questions: AtomicBool,
 }
 
 impl Engine {
@@ -125,7 +126,7 @@ impl Engine {
             let (announcer, watchdog) = (Arc::downgrade(announcer), Arc::downgrade(&watchdog));
             runtime.spawn(announcer::run(alive(), announcer, watchdog, weakly));
         }
-        if transport.follows() {
+        if transport.may_replace_servers() {
             runtime.spawn(releases::run(Arc::downgrade(&releases), subscriptions.gaps()));
         }
         Arc::new(Self {
@@ -141,7 +142,7 @@ impl Engine {
             batcher,
             announcer,
             whois,
-            is_deaf: AtomicBool::new(false),
+            warned_of_unread_questions: AtomicBool::new(false),
         })
     }
 
@@ -225,16 +226,16 @@ impl Engine {
     }
 
     /// The server that gets the release of a lock: see [`Engine::released`].
-    pub(crate) fn serves(&self, protocol: &dyn Protocol) -> Option<u64> {
-        let follows = self.transport.follows();
-        follows.then(|| self.transport.place(names::text(protocol.key())))
+    pub(crate) fn server_for_release(&self, protocol: &dyn Protocol) -> Option<ServerId> {
+        let may_be_replaced = self.transport.may_replace_servers();
+        may_be_replaced.then(|| self.transport.server_id(names::text(protocol.key())))
     }
 
-    /// Notes that a server has answered a release. `place`: `None` if no other server ever replaces
-    /// it.
-    pub(crate) fn released(&self, place: Option<u64>, released: impl FnOnce() -> GivenBack) {
-        if let Some(place) = place {
-            self.releases.remember(place, released());
+    /// Notes that a server has answered a release. `server`: `None` if no other ever
+    /// replaces it.
+    pub(crate) fn released(&self, server: Option<ServerId>, released: impl FnOnce() -> Undone) {
+        if let Some(server) = server {
+            self.releases.remember(server, released());
         }
     }
 

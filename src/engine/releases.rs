@@ -25,12 +25,14 @@ use crate::{
     owner::HoldId,
     protocol::{self, Order, Protocol},
     sometimes::sometimes,
-    wire::Transport,
+    wire::{ServerId, Transport},
 };
 
-/// How many of a server's last releases are kept, and for how long after each, by the server's last
-/// answer: a dead server answers nothing, and its replacement may take long.
+/// How many of a server's last releases are kept.
 const KEPT_PER_SERVER: usize = 16_384;
+
+/// How long a release is kept after its answer. It is removed when the same server answers a later one:
+/// a dead server answers nothing, and its replacement may take long.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// How often to check whether the engine still exists.
@@ -47,11 +49,11 @@ pub(crate) struct Releases {
 }
 
 /// By server, the latest last.
-type Kept = HashMap<u64, VecDeque<Answered>>;
+type Kept = HashMap<ServerId, VecDeque<Answered>>;
 
 /// A hold, or a place in line, that was released.
 #[derive(Clone, Debug)]
-pub(crate) struct GivenBack {
+pub(crate) struct Undone {
     pub(crate) protocol: Arc<dyn Protocol>,
     pub(crate) id: HoldId,
     /// How many holds this client has on the lock, counted by the lock's handles of that time.
@@ -63,7 +65,7 @@ pub(crate) struct GivenBack {
 /// A release that a server has answered.
 #[derive(Debug)]
 pub(super) struct Answered {
-    released: GivenBack,
+    released: Undone,
     answered: Instant,
 }
 
@@ -72,10 +74,10 @@ impl Releases {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the server `place` has answered a release.
-    pub(super) fn remember(self: &Arc<Self>, place: u64, released: GivenBack) {
-        let serves = self.transport.place(names::text(released.protocol.key()));
-        if serves != place {
+    /// Notes that this server has answered a release.
+    pub(super) fn remember(self: &Arc<Self>, server: ServerId, released: Undone) {
+        let serves = self.transport.server_id(names::text(released.protocol.key()));
+        if serves != server {
             // The server was replaced meanwhile, and the check of the kept releases did not see
             // this one.
             self.janitor.spawn(again(self.clone(), vec![released.clone()]));
@@ -84,9 +86,9 @@ impl Releases {
     }
 }
 
-fn keep(kept: &mut Kept, place: u64, one: Answered) {
+fn keep(kept: &mut Kept, server: ServerId, one: Answered) {
     let now = one.answered;
-    let kept = kept.entry(place).or_default();
+    let kept = kept.entry(server).or_default();
     while kept.len() >= KEPT_PER_SERVER
         || kept.front().is_some_and(|first| first.answered + KEPT_FOR <= now)
     {
@@ -96,12 +98,12 @@ fn keep(kept: &mut Kept, place: u64, one: Answered) {
 }
 
 /// Removes and returns the releases whose key another server serves now, with that server.
-fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> u64) -> Vec<(u64, Answered)> {
+fn take_moved(kept: &mut Kept, serves: impl Fn(&[u8]) -> ServerId) -> Vec<(ServerId, Answered)> {
     let (mut moved, now) = (Vec::new(), Instant::now());
-    kept.retain(|place, kept| {
+    kept.retain(|server, kept| {
         for one in std::mem::take(kept) {
             let serves = serves(one.released.protocol.key());
-            match serves == *place {
+            match serves == *server {
                 true => kept.push_back(one),
                 false => moved.push((serves, one)),
             }
@@ -124,7 +126,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
         if releases.life.check_open().is_err() {
             return;
         }
-        let serves = |key: &[u8]| releases.transport.place(names::text(key));
+        let serves = |key: &[u8]| releases.transport.server_id(names::text(key));
         let moved = take_moved(&mut releases.kept(), serves);
         if moved.is_empty() {
             continue;
@@ -132,11 +134,11 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
         let released = moved.iter().map(|(_, one)| one.released.clone()).collect();
         releases.janitor.spawn(again(releases.clone(), released));
         // That server may be replaced too.
-        moved.into_iter().for_each(|(place, one)| keep(&mut releases.kept(), place, one));
+        moved.into_iter().for_each(|(server, one)| keep(&mut releases.kept(), server, one));
     }
 }
 
-async fn again(releases: Arc<Releases>, released: Vec<GivenBack>) {
+async fn again(releases: Arc<Releases>, released: Vec<Undone>) {
     sometimes!("releases: repeated at another server");
     let done = select! {
         done = join_all(released.into_iter().map(|one| release(&releases, one))) => done,
@@ -149,8 +151,8 @@ async fn again(releases: Arc<Releases>, released: Vec<GivenBack>) {
 }
 
 /// Repeats one release. Returns whether the hold was still there.
-async fn release(releases: &Releases, released: GivenBack) -> bool {
-    let GivenBack { protocol, id, held, ends } = released;
+async fn release(releases: &Releases, released: Undone) -> bool {
+    let Undone { protocol, id, held, ends } = released;
     let mut backoff = Backoff::persistent();
     loop {
         // A later hold of this client may be missing on the new master too. The earlier one then
@@ -183,10 +185,10 @@ mod tests {
     use super::*;
     use crate::{config::Config, observer::LockKind, owner::Identity};
 
-    fn released(ends: Instant) -> GivenBack {
+    fn released(ends: Instant) -> Undone {
         let (_, settings) = Config::from_url("redis://h:1").unwrap().into_settings().unwrap();
-        let protocol = LockKind::Reentrant.on("lock", &settings).into();
-        GivenBack { protocol, id: Identity::new().next(), held: Arc::default(), ends }
+        let protocol = LockKind::Reentrant.protocol("lock", &settings).into();
+        Undone { protocol, id: Identity::new().next(), held: Arc::default(), ends }
     }
 
     fn answered(answered: Instant, ends: Instant) -> Answered {
@@ -213,7 +215,7 @@ mod tests {
         keep(&mut kept, 1, answered(now, now + KEPT_FOR));
         keep(&mut kept, 2, answered(now, now + KEPT_FOR));
         let moved = take_moved(&mut kept, |_| 2);
-        assert_eq!(moved.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2]);
+        assert_eq!(moved.iter().map(|(server, _)| *server).collect::<Vec<_>>(), [2]);
         assert!(take_moved(&mut kept, |_| 2).is_empty());
         assert_eq!(kept[&2].len(), 1);
     }

@@ -1,7 +1,6 @@
 //! [`RenewalSchedule`]: the holds by the time of their next check by the watchdog.
 //!
-//! A check renews the hold, or notes its loss. When a hold is due next, its
-//! [`Lease`] says.
+//! A check renews the hold, or notes its loss. A hold's [`Lease`] says when it is due next.
 
 use std::{
     collections::BTreeMap,

@@ -16,7 +16,7 @@ use crate::{
     engine::{Engine, Subscriptions},
     owner::Identity,
     runtime::ClientRuntime,
-    wire::{Flight, Invocation, Reply, Transport, WireError},
+    wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
 };
 
 /// Gives these replies, one after another, and then none.
@@ -76,6 +76,11 @@ impl Transport for Scripted {
 
     fn call_by(&self, call: Invocation, by: Instant) -> Flight {
         self.send(call, Some(by))
+    }
+
+    /// As if there were no replicas to ask.
+    fn call_confirmed(&self, call: Invocation, _: Confirm) -> Flight {
+        self.call(call)
     }
 
     fn time_at(&self, _: &[u8], _: Instant) -> u64 {

@@ -8,14 +8,11 @@ pub(super) mod task;
 mod worker;
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
-use tokio::{
-    sync::{Mutex, mpsc},
-    time::timeout,
-};
+use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     determinism::{DashMap, watch},
@@ -40,7 +37,8 @@ pub(crate) struct Subscriptions {
     channels: DashMap<String, Entry>,
     /// Queues a channel for a check: it is to be subscribed or unsubscribed.
     touched: mpsc::UnboundedSender<String>,
-    queue: Mutex<mpsc::UnboundedReceiver<String>>,
+    /// What is queued, until the task takes it.
+    queue: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
     gaps: watch::Sender<u64>,
     /// Channels that are, or may be, subscribed on a server, by the worker that knows it.
     subscribed: DashMap<String, WorkerId>,
@@ -49,7 +47,7 @@ pub(crate) struct Subscriptions {
 
 type WorkerId = u64;
 
-/// The worker that checked the channel last could not finish, or checked it before a gap.
+/// No worker knows the channel's state: the last one could not finish, or checked it before a gap.
 const NOBODY: WorkerId = 0;
 
 #[derive(Debug)]
@@ -77,7 +75,7 @@ impl Subscriptions {
         Arc::new(Self {
             channels: DashMap::default(),
             touched,
-            queue: Mutex::new(queue),
+            queue: Mutex::new(Some(queue)),
             gaps: watch::Sender::new(0),
             subscribed: DashMap::default(),
             workers: AtomicU64::new(NOBODY),
@@ -140,6 +138,32 @@ impl Subscriptions {
         self.channels.contains_key(name)
     }
 
+    /// What is queued for a check. `None`: it was taken before.
+    fn take_queue(&self) -> Option<mpsc::UnboundedReceiver<String>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Queues channels for another check.
+    fn check_again(&self, names: Vec<String>) {
+        for name in names {
+            let _ = self.touched.send(name);
+        }
+    }
+
+    /// From now on no worker knows whether these channels are subscribed.
+    fn doubt(&self, names: &[String]) {
+        for name in names {
+            self.subscribed.insert(name.clone(), NOBODY);
+        }
+    }
+
+    /// These channels are not subscribed, unless a worker has subscribed them meanwhile.
+    fn forget(&self, names: &[String]) {
+        for name in names {
+            self.subscribed.remove_if(name, |_, by| *by == NOBODY);
+        }
+    }
+
     fn set(&self, names: &[String], state: State) {
         for name in names {
             if let Some(entry) = self.channels.get(name) {
@@ -169,11 +193,10 @@ pub(crate) struct Subscription {
 
 impl Subscription {
     /// Completes when the server has confirmed or refused the subscription, or takes too long. The
-    /// waiter must then ask the server again. Returns whether messages can be relied on.
-    pub(crate) async fn ready(&mut self) -> bool {
+    /// waiter must then ask the server again.
+    pub(crate) async fn ready(&mut self) {
         let settled = self.state.wait_for(|state| *state != State::Pending);
         let _ = timeout(CONFIRM_WITHIN, settled).await;
-        self.is_confirmed()
     }
 
     /// Whether messages can be relied on.

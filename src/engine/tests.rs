@@ -18,8 +18,8 @@ async fn a_failed_release_is_repeated_unless_that_is_useless() {
 #[tokio::test(start_paused = true)]
 async fn where_no_server_replaces_another_no_release_is_kept() {
     let engine = engine(&Arc::default());
-    let protocol = LockKind::Reentrant.on("l", &engine.settings);
-    assert_eq!(engine.serves(&*protocol), None);
+    let protocol = LockKind::Reentrant.protocol("l", &engine.settings);
+    assert_eq!(engine.server_for_release(&*protocol), None);
 }
 
 #[tokio::test(start_paused = true)]

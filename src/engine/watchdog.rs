@@ -21,7 +21,7 @@ use crate::{
     error::Loss,
     protocol::{self, Renewed},
     sometimes::sometimes,
-    wire::{Invocation, Reply, Transport, WireError},
+    wire::{Invocation, Reply, ServerId, Transport, WireError},
 };
 
 /// The most holds in one script call, as in Redisson. It bounds how long the server serves no other
@@ -40,23 +40,24 @@ pub(crate) struct Watchdog {
     /// All other holds.
     schedule: Mutex<RenewalSchedule>,
     /// How many more holds may be under way, by server.
-    turns: DashMap<u64, Arc<Semaphore>>,
-    lease: Duration,
+    quota: DashMap<ServerId, Arc<Semaphore>>,
+    /// The lease of the holds that it renews.
+    watchdog: Duration,
     tick: Duration,
     timeout: Duration,
 }
 
 impl Watchdog {
-    pub(crate) fn new(lease: Duration, command_timeout: Duration) -> Self {
-        let tick = (lease / 120).clamp(Duration::from_millis(5), Duration::from_millis(250));
+    pub(crate) fn new(watchdog: Duration, command_timeout: Duration) -> Self {
+        let tick = (watchdog / 120).clamp(Duration::from_millis(5), Duration::from_millis(250));
         // A renewal without an answer must leave time for a new connection and another renewal.
-        let timeout = command_timeout.min(lease / 8);
+        let timeout = command_timeout.min(watchdog / 8);
         let schedule = Mutex::new(RenewalSchedule::new(tick));
         Self {
             fresh: DashMap::default(),
             schedule,
-            turns: DashMap::default(),
-            lease,
+            quota: DashMap::default(),
+            watchdog,
             tick,
             timeout,
         }
@@ -104,15 +105,15 @@ impl Watchdog {
         let mut schedule = self.schedule();
         self.fresh.retain(|_, lease| {
             if let Some(lease) = lease.upgrade() {
-                self.put(&mut schedule, &lease, now);
+                put(&mut schedule, &lease, now);
             }
             false
         });
         let (mut due, mut waiting, mut expired) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut by, soon) = (now, now + self.lease / 15);
+        let (mut by, soon) = (now, now + self.watchdog / 15);
         loop {
             match schedule.take(by) {
-                Some(lease) => match lease.check(now, by, self.lease) {
+                Some(lease) => match lease.check(now, by) {
                     Check::Renew(to) => due.push((lease, to)),
                     Check::Wait => waiting.push(lease),
                     Check::Expired => expired.push(lease),
@@ -127,18 +128,12 @@ impl Watchdog {
             }
         }
         for lease in due.iter().map(|(lease, _)| lease).chain(&waiting) {
-            self.put(&mut schedule, lease, now);
+            put(&mut schedule, lease, now);
         }
         drop(schedule);
         // An observer is told of it.
         expired.iter().for_each(|lease| lease.expired());
         due
-    }
-
-    fn put(&self, schedule: &mut RenewalSchedule, lease: &Arc<Lease>, now: Instant) {
-        if let Some(at) = lease.schedule(now, self.lease) {
-            schedule.add(at, lease);
-        }
     }
 
     /// Sends the renewals that are due. Each batch is sent by itself, so one that hangs delays no
@@ -151,14 +146,17 @@ impl Watchdog {
         };
         due.sort_by_cached_key(place);
         // Entries of servers that are gone, or have nothing to do.
-        self.turns.retain(|_, turns| Arc::strong_count(turns) > 1);
+        self.quota.retain(|_, quota| Arc::strong_count(quota) > 1);
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
             for batch in alike.chunks(BATCH) {
-                let server = transport.place(&String::from_utf8_lossy(&batch[0].0.renew.key));
-                let turns = self.turns.entry(server);
-                let turns = turns.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone();
-                let (transport, batch) = (transport.clone(), batch.to_vec());
-                tokio::spawn(renew(self.clone(), turns, transport, batch));
+                let server = transport.server_id(&String::from_utf8_lossy(&batch[0].0.renew.key));
+                let quota = self.quota.entry(server);
+                let renewal = Renewal {
+                    watchdog: self.clone(),
+                    transport: transport.clone(),
+                    quota: quota.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone(),
+                };
+                tokio::spawn(renewal.run(batch.to_vec()));
             }
         }
     }
@@ -183,34 +181,59 @@ pub(super) async fn run(
     }
 }
 
+fn put(schedule: &mut RenewalSchedule, lease: &Arc<Lease>, now: Instant) {
+    if let Some(at) = lease.schedule(now) {
+        schedule.add(at, lease);
+    }
+}
+
 /// A hold, and the lease to which it is to be renewed.
 type Due = (Arc<Lease>, Duration);
 
-async fn renew(
+/// Renews holds that one server has, in a task of its own.
+struct Renewal {
     watchdog: Arc<Watchdog>,
-    turns: Arc<Semaphore>,
     transport: Arc<dyn Transport>,
-    batch: Vec<Due>,
-) {
-    let put_off = |hold: &Arc<Lease>| {
-        hold.not_renewed(watchdog.lease);
-        watchdog.add(hold);
-    };
-    let renew_all = async |batch: &[Due]| -> Result<(), WireError> {
+    /// How many more holds may be under way to the server.
+    quota: Arc<Semaphore>,
+}
+
+impl Renewal {
+    async fn run(self, batch: Vec<Due>) {
+        match self.renew(&batch).await {
+            Ok(()) => {}
+            // The refusal of one renewal must not affect the other holds.
+            Err(error)
+                if batch.len() > 1
+                    && (error.is_of_keys_apart() || matches!(error, WireError::Refused(_))) =>
+            {
+                let each = batch.chunks(1).map(async |one| {
+                    if let Err(error) = self.renew(one).await {
+                        self.put_all_off(one, error);
+                    }
+                });
+                join_all(each).await;
+            }
+            Err(error) => self.put_all_off(&batch, error),
+        }
+    }
+
+    /// Renews the holds by one call. An error concerns all of them.
+    async fn renew(&self, batch: &[Due]) -> Result<(), WireError> {
         let sent = Instant::now();
-        let give_up = sent + watchdog.timeout;
-        let turn = timeout_at(give_up, turns.acquire_many(batch.len() as u32)).await;
+        let give_up = sent + self.watchdog.timeout;
+        let turn = timeout_at(give_up, self.quota.acquire_many(batch.len() as u32)).await;
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
         // A hold whose holder was told of a loss meanwhile must not be renewed.
         let now = Instant::now();
-        let held: Vec<_> = batch.iter().filter(|(hold, _)| hold.loss_at(now).is_none()).collect();
-        let answers = ask(&transport, &held, give_up).await?;
+        let held: Vec<_> = batch.iter().filter(|(lease, _)| lease.loss_at(now).is_none()).collect();
+        let answers = ask(&self.transport, &held, give_up).await?;
         let mut refused = None;
-        for ((hold, to), answer) in held.into_iter().zip(answers) {
+        for ((lease, to), answer) in held.into_iter().zip(answers) {
             match answer {
-                Ok(answer) => hold.renewed(answer, sent, *to),
+                Ok(answer) => lease.renewed(answer, sent, *to),
                 Err(error) => {
-                    put_off(hold);
+                    self.put_off(lease);
                     let (_, holds) = refused.get_or_insert((error, 0));
                     *holds += 1;
                 }
@@ -220,27 +243,18 @@ async fn renew(
             tracing::warn!(holds, %error, "renewal failed, trying again");
         }
         Ok(())
-    };
-    let put_all_off = |batch: &[Due], error: WireError| {
+    }
+
+    /// A renewal that was not answered is tried again soon.
+    fn put_off(&self, lease: &Arc<Lease>) {
+        lease.not_renewed();
+        self.watchdog.add(lease);
+    }
+
+    fn put_all_off(&self, batch: &[Due], error: WireError) {
         sometimes!("renewal: no answer");
         tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
-        batch.iter().for_each(|(hold, _)| put_off(hold));
-    };
-    match renew_all(&batch).await {
-        Ok(()) => {}
-        // The refusal of one renewal must not affect the other holds.
-        Err(error)
-            if batch.len() > 1
-                && (error.is_of_keys_apart() || matches!(error, WireError::Refused(_))) =>
-        {
-            let each = batch.chunks(1).map(async |one| {
-                if let Err(error) = renew_all(one).await {
-                    put_all_off(one, error);
-                }
-            });
-            join_all(each).await;
-        }
-        Err(error) => put_all_off(&batch, error),
+        batch.iter().for_each(|(lease, _)| self.put_off(lease));
     }
 }
 
@@ -250,16 +264,17 @@ async fn ask(
     give_up: Instant,
 ) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
     let Some((first, _)) = batch.first() else { return Ok(Vec::new()) };
-    let holds = batch.iter().map(|(hold, to)| (&hold.renew, to.as_millis() as u64));
-    let call = protocol::renew(first.script, holds);
+    let leases = batch.iter().map(|(lease, to)| (&lease.renew, to.as_millis() as u64));
+    let call = protocol::renew(first.script, leases);
     let reply = timeout_at(give_up, transport.call(call)).await.map_err(|_| {
         transport.given_up(&first.renew.key);
         WireError::unanswered("no answer in time")
     })??;
     let mut answers = protocol::renewed(reply, batch.len())?;
-    if let ([Err(error)], [(hold, to)]) = (&answers[..], batch)
+    if let ([Err(error)], [(lease, to)]) = (&answers[..], batch)
         && error.is_of_keys_apart()
-        && let Some(calls) = protocol::renew_apart(hold.script, &hold.renew, to.as_millis() as u64)
+        && let Some(calls) =
+            protocol::renew_apart(lease.script, &lease.renew, to.as_millis() as u64)
     {
         let error = error.clone();
         answers = vec![ask_each(transport, calls, give_up).await.unwrap_or(Err(error))];

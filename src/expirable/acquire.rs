@@ -32,7 +32,7 @@ async fn acquire_within(
     at_once(n.into())?;
     let lease = lease.map(checked_lease).transpose()?;
     let acquired = leased::acquire(&pool, n, lease, bounds).await;
-    let acquired = acquired.map_err(pool.told("acquiring permits of"))?;
+    let acquired = acquired.map_err(pool.with_context("acquiring permits of"))?;
     Ok(acquired.map(ExpirablePermit::new))
 }
 

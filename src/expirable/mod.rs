@@ -246,7 +246,8 @@ impl ExpirableSemaphore {
     /// May be dropped at any time.
     pub async fn remaining(&self, permit: PermitId) -> Result<Remaining, Error> {
         let pool = self.pool()?;
-        let left = leased::remaining(pool, &[permit]).await.map_err(pool.told("reading"))?;
+        let left =
+            leased::remaining(pool, &[permit]).await.map_err(pool.with_context("reading"))?;
         Ok(left.first().map_or(Remaining::Free, |left| rest(*left)))
     }
 
@@ -303,7 +304,7 @@ impl ExpirableSemaphore {
 
     async fn inspect_some(&self, most: u64) -> Result<SemaphoreInspection, Error> {
         let pool = self.pool()?;
-        let stock = leased::inspect(pool, most).await.map_err(pool.told("reading"))?;
+        let stock = leased::inspect(pool, most).await.map_err(pool.with_context("reading"))?;
         let permits = stock.permits.into_iter().map(|(id, left)| (id, rest(left))).collect();
         let client = pool.engine.identity.client();
         Ok(SemaphoreInspection::new(stock.free, stock.out, permits, client))

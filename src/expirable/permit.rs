@@ -1,4 +1,4 @@
-//! [`ExpirablePermit`]: permits with a lease that a caller has.
+//! [`ExpirablePermit`]: the guard of permits with a lease. Dropping it returns them.
 
 use std::{fmt, time::Duration};
 
@@ -147,7 +147,7 @@ impl ExpirablePermit {
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
         let permits = self.permits();
-        permits.check().await.map_err(permits.pool.told("checking permits of"))
+        permits.check().await.map_err(permits.pool.with_context("checking permits of"))
     }
 
     /// Returns how many replicas confirmed the acquisition. `None` when they were not asked: see

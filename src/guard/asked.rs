@@ -1,4 +1,4 @@
-//! The question whether a hold could be released: how its guard learns of it.
+//! Hears the question whether a hold could be released. `lock/asking.rs` asks it.
 
 use super::LockGuard;
 

@@ -1,4 +1,4 @@
-//! Questions to the holders of a [`Lock`]: whether they would release it.
+//! Asks the holders of a [`Lock`] whether they would release it. `guard/asked.rs` hears it.
 
 use tokio::time::Instant;
 
@@ -84,7 +84,7 @@ impl<G> Lock<G> {
     /// Asks the holders on this side. `None`: on both.
     pub(crate) async fn ask(&self, side: Option<Side>) -> Result<Asked, Error> {
         let target = &self.state()?.target;
-        let told = target.told("asking the holder of");
+        let told = target.with_context("asking the holder of");
         let by = Instant::now() + target.engine.settings.command_timeout;
         let seen = target.ask_by(target.protocol.inspect(), by).await.map_err(&told)?;
         let seen = protocol::inspected(seen).map_err(|error| error.into_error(target.name()))?;

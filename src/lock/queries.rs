@@ -92,8 +92,10 @@ impl<G> Lock<G> {
     async fn look_at_all(&self) -> Result<Inspection, Error> {
         let state = self.state()?;
         let target = &state.target;
-        let reply =
-            target.ask(target.protocol.inspect()).await.map_err(target.told("inspecting"))?;
+        let reply = target
+            .ask(target.protocol.inspect())
+            .await
+            .map_err(target.with_context("inspecting"))?;
         let snapshot =
             protocol::inspected(reply).map_err(|error| error.into_error(target.name()))?;
         Ok(Inspection::new(snapshot, target.kind, target.engine.identity.client()))

@@ -195,11 +195,11 @@ impl<'a> Attempt<'a> {
             under: self.under.as_ref().map(|hold| hold.renew.id.clone()),
         };
         if let Some(under) = &self.under {
-            under.asked(sent, self.request.lease);
+            under.requested(sent, self.request.lease);
         }
         let call = match &self.source {
             Some(source) => {
-                self.place = engine.serves(&*target.protocol);
+                self.place = engine.server_for_release(&*target.protocol);
                 target.protocol.pass(source.hold().id(), &self.id, terms)
             }
             None => target.protocol.acquire(&self.id, terms, &wish),

@@ -81,7 +81,7 @@ impl Own<'_> {
             Ok(sent.map(|sent| (Share::new(home, again, false), sent)))
         };
         // Releases of the hold wait for it, and the caller may not be polled.
-        let Some((mut share, sent)) = engine.janitor.run(reenter).await? else {
+        let Some((mut share, sent)) = engine.janitor.run_apart(reenter).await? else {
             self.wait_for_release(hold).await?;
             return Ok(None);
         };
@@ -89,7 +89,7 @@ impl Own<'_> {
             return Err(Error::NotHeld { why });
         }
         if watched {
-            share.watch(sent + lease / 3);
+            share.watch(sent + share.hold().lease.period());
         }
         Ok(Some(share))
     }
@@ -154,7 +154,7 @@ impl Own<'_> {
             until = until.max(self.begun + engine.settings.command_timeout);
         }
         let over = async move { hold.until_over(until).await };
-        match engine.janitor.run(over).await? {
+        match engine.janitor.run_apart(over).await? {
             true => Ok(()),
             // The time of the caller is over. A last request finds out who has the lock.
             false if bounds.has_deadline() => Ok(()),

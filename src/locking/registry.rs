@@ -24,8 +24,8 @@ use crate::{
     protocol::Side,
 };
 
-/// One lock of one client. All handles to it share this state. It lives as long as a handle, an
-/// acquisition or a guard.
+/// The state that all handles to one lock of one client share: its target, hand-off and owners. It lives
+/// as long as a handle, an acquisition or a guard.
 #[derive(Debug)]
 pub(crate) struct LockState {
     pub(crate) target: Arc<Target>,
@@ -194,7 +194,7 @@ impl Registry {
             return Ok(lock);
         }
         let name = &place.key().1;
-        let protocol = kind.on(name, &engine.settings).into();
+        let protocol = kind.protocol(name, &engine.settings).into();
         let lock = Arc::new(LockState {
             target: Arc::new(Target::new(engine.clone(), protocol, kind)),
             handoff: Handoff::default(),

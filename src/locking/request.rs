@@ -190,6 +190,11 @@ impl Bounds {
         }
     }
 
+    /// By when the last answer must come to a wait that ends now.
+    pub(crate) fn last_answer_by(self, settings: &Settings) -> Instant {
+        self.deadline().unwrap_or_else(Instant::now) + settings.command_timeout
+    }
+
     /// Until when an operation that began at `begun` repeats a request that the server does not
     /// answer.
     pub(crate) fn retry_until(self, begun: Instant, settings: &Settings) -> Instant {

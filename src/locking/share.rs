@@ -133,7 +133,7 @@ impl Share {
     pub(crate) async fn prolong(&self, lease: Duration, bounds: Bounds) -> Result<(), Error> {
         let engine = &self.hold().target.engine;
         let retry_until = bounds.retry_until(Instant::now(), &engine.settings);
-        engine.janitor.run(self.hold().clone().prolong(lease, retry_until)).await
+        engine.janitor.run_apart(self.hold().clone().prolong(lease, retry_until)).await
     }
 
     /// Releases the share. The baton decides what becomes of the hold.
@@ -210,7 +210,7 @@ impl Baton {
             Plan::Ask => {
                 let target = self.hold().target.clone();
                 // The hold is renewed until there is an answer, and the caller may not be polled.
-                return target.engine.janitor.run(self.ask_and_pass()).boxed().await;
+                return target.engine.janitor.run_apart(self.ask_and_pass()).boxed().await;
             }
             Plan::Release => self,
         };
@@ -220,8 +220,8 @@ impl Baton {
         let janitor = &target.engine.janitor;
         match is_owned {
             // Later releases of the hold wait for this one, and the caller may not be polled.
-            true => janitor.run(release).boxed().await,
-            false => janitor.finish(release).await,
+            true => janitor.run_apart(release).boxed().await,
+            false => janitor.finish_if_dropped(release).await,
         }
     }
 

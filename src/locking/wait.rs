@@ -1,4 +1,5 @@
-//! The one wait loop: ask, subscribe, ask again, wait.
+//! The one wait loop for locks: ask, subscribe, ask again, wait. Permits and latches are waited for in
+//! `waiting`.
 
 use std::{sync::Arc, time::Duration};
 

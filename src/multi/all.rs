@@ -153,7 +153,7 @@ impl Taking<'_> {
         let mut tries: FuturesUnordered<_> = missing
             .map(|i| async move {
                 let tried = locks[i].wanted().acquire(owner, lease, bounds.without_waiting()).await;
-                (i, tried.map_err(locks[i].told("acquiring")))
+                (i, tried.map_err(locks[i].with_context("acquiring")))
             })
             .collect();
         let mut refused: Option<usize> = None;
@@ -183,7 +183,7 @@ impl Taking<'_> {
             Err(Error::Redis(_))
                 if bounds.deadline() != whole.deadline()
                     && whole.deadline().is_none_or(|end| end > Instant::now()) => {}
-            Err(error) => return Err(self.locks[i].told("acquiring")(error)),
+            Err(error) => return Err(self.locks[i].with_context("acquiring")(error)),
         }
         Ok(self.held[i].is_some())
     }

@@ -1,4 +1,4 @@
-//! Questions to the holders of several locks: whether they would release them.
+//! Asks the holders of several locks whether they would release them. `guard/asked.rs` hears it.
 
 use futures::future::join_all;
 

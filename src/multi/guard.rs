@@ -106,7 +106,7 @@ impl MultiGuard {
         let shares = self.members.shares().take().unwrap_or_default();
         let releases = shares.into_iter().map(async |share| {
             let target = share.hold().target.clone();
-            share.into_baton().pass_or_release().await.map_err(target.told("releasing"))
+            share.into_baton().pass_or_release().await.map_err(target.with_context("releasing"))
         });
         enough(releases, self.members.need).await
     }
@@ -205,8 +205,9 @@ impl MultiGuard {
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
         let holds = self.members.holds();
-        let checks =
-            holds.iter().map(async |hold| hold.check().await.map_err(hold.target.told("checking")));
+        let checks = holds
+            .iter()
+            .map(async |hold| hold.check().await.map_err(hold.target.with_context("checking")));
         enough(checks, self.members.need).await
     }
 }

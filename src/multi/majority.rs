@@ -219,7 +219,7 @@ impl Asked {
                 let glance = Bounds::answer_by(end);
                 let wanted = lock.wanted();
                 let taken = runtime.run(|| wanted.acquire(owner, lease, glance)).await;
-                taken.map_err(lock.told("acquiring"))
+                taken.map_err(lock.with_context("acquiring"))
             };
             answer.map(move |answer| (i, answer)).boxed()
         };

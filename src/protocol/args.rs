@@ -1,4 +1,5 @@
-//! The arguments of a script beside its keys and the holder id.
+//! The arguments of a script beside its keys and the holder id: [`Wish`] of acquisitions only,
+//! [`ScriptArgs`] also of re-entries and hand-offs.
 
 use crate::owner::HoldId;
 

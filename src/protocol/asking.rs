@@ -1,5 +1,5 @@
-//! Questions to holders: whether they would release their lock. A key and a channel of this crate's
-//! own, beside the lock. No lock depends on them.
+//! Questions to holders, whether they would release their lock: [`ask`] puts one, [`asked`] reads whether
+//! one was put. A key and a channel of this crate's own, beside the lock. No lock depends on them.
 //!
 //! A question is kept by the holder id, so that a holder that listens later, or missed the message,
 //! still finds it. The message says only that there is something to read.

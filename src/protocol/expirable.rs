@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
+    counting::{Countable, CounterKeys, RequestArgs},
     permitting::Permitting,
     renewals::Renew,
     replies::unexpected,
-    request::{Countable, CounterKeys, RequestArgs},
 };
 use crate::{
     names,

@@ -1,4 +1,6 @@
 //! The fair lock: a reentrant lock, and a line of waiters on the server.
+//!
+//! A waiter asks every 0.3 × `fair_wait` to keep its place ([`Order::Server`]).
 
 use std::{borrow::Cow, time::Duration};
 
@@ -22,6 +24,10 @@ static WITHDRAW: Script = script!("fair/withdraw");
 static FORCE_UNLOCK: Script = script!("fair/force_unlock");
 static INSPECT: Script = script!("fair/inspect");
 
+/// How often a waiter asks, in tenths of `fair_wait`. `lua/fair/acquire.lua` reckons with the same: the next
+/// in line is told of a lease that ends sooner.
+const HEARTBEAT_TENTHS: u64 = 3;
+
 #[derive(Debug)]
 pub(crate) struct Fair {
     key: Bytes,
@@ -31,7 +37,7 @@ pub(crate) struct Fair {
     channel: Bytes,
     /// How long a waiter of this crate keeps its place after it last asked, in ms.
     wait: u64,
-    /// The same for a waiter of Redisson.
+    /// The same for a waiter of Redisson. The script takes twice `wait` if that is longer.
     theirs: u64,
 }
 
@@ -59,7 +65,7 @@ impl Protocol for Fair {
     }
 
     fn order(&self) -> Order {
-        Order::Server { heartbeat: Duration::from_millis(self.wait * 3 / 10) }
+        Order::Server { heartbeat: Duration::from_millis(self.wait * HEARTBEAT_TENTHS / 10) }
     }
 
     fn channel(&self, id: &HoldId) -> Option<Cow<'_, str>> {

@@ -32,12 +32,13 @@ impl LockKind {
         Self::Write,
     ];
 
-    pub(crate) fn on(self, name: &str, settings: &Settings) -> Box<dyn Protocol> {
+    /// The protocol of a lock with this name.
+    pub(crate) fn protocol(self, name: &str, settings: &Settings) -> Box<dyn Protocol> {
         match self {
             Self::Reentrant | Self::NonReentrant => Box::new(Reentrant::new(name)),
             Self::Fair | Self::NonReentrantFair => Box::new(Fair::new(name, settings)),
             Self::Fenced => Box::new(Fenced::new(name)),
-            Self::Spin => Box::new(Reentrant::deaf(name)),
+            Self::Spin => Box::new(Reentrant::spin(name)),
             Self::Plain => Box::new(Plain::new(name)),
             Self::Read => Box::new(Read::new(name)),
             Self::Write => Box::new(Write::new(name)),

@@ -2,7 +2,7 @@
 //!
 //! As for a semaphore, the ids of requests are kept for a while. See [`semaphore`](super::semaphore).
 
-use super::request::{Countable, CounterKeys, RequestArgs};
+use super::counting::{Countable, CounterKeys, RequestArgs};
 use crate::{
     names,
     wire::{Arg, Invocation, Script},

@@ -1,7 +1,6 @@
 //! The kinds of lock, the semaphores and the latch: scripts, keys and channels, and the meaning of the replies.
 //!
-//! Pure: nothing here waits or knows a connection. A new kind is one more file here that implements
-//! [`Protocol`], one more folder in `lua/`, and one more entry in [`kind`].
+//! Pure: nothing here waits or knows a connection. CONTRIBUTING.md lists what a new kind of lock needs.
 
 macro_rules! script {
     ($name:literal) => {
@@ -14,6 +13,7 @@ mod args;
 pub(crate) mod asking;
 mod combine;
 mod contract;
+mod counting;
 pub(crate) mod expirable;
 mod fair;
 mod fenced;
@@ -27,13 +27,13 @@ mod read_write;
 mod reentrant;
 mod renewals;
 mod replies;
-mod request;
 pub(crate) mod semaphore;
 
 pub(crate) use self::{
     args::{ScriptArgs, Wish},
     combine::{combine, combined, is_combinable},
     contract::{Order, Protocol},
+    counting::{Countable, RequestArgs, cancelled, number_of},
     kind::Side,
     permitting::{Permitting, Taken, taken},
     renewals::{Renew, renew, renew_apart},
@@ -41,5 +41,4 @@ pub(crate) use self::{
         AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, extended, forced,
         inspected, reentered, released, renewed, token,
     },
-    request::{Countable, RequestArgs, cancelled, number_of},
 };

@@ -22,7 +22,7 @@ impl OneKey {
     }
 
     /// The channel, as text.
-    pub(super) fn channel(&self) -> &str {
+    pub(super) fn channel_text(&self) -> &str {
         names::text(&self.channel)
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
+    counting::{Countable, RequestArgs},
     replies::{Timely, late},
-    request::{Countable, RequestArgs},
 };
 use crate::{
     owner::HoldId,

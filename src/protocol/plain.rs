@@ -40,7 +40,7 @@ impl Protocol for Plain {
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(self.0.channel().into())
+        Some(self.0.channel_text().into())
     }
 
     fn polls(&self) -> bool {

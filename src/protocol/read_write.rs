@@ -68,7 +68,7 @@ impl Protocol for Read {
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(self.0.channel().into())
+        Some(self.0.channel_text().into())
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation {
@@ -123,7 +123,7 @@ impl Protocol for Write {
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(self.0.channel().into())
+        Some(self.0.channel_text().into())
     }
 
     fn id(&self, identity: &Identity) -> HoldId {

@@ -35,7 +35,7 @@ impl Reentrant {
     }
 
     /// The spin lock.
-    pub(crate) fn deaf(name: &str) -> Self {
+    pub(crate) fn spin(name: &str) -> Self {
         Self { listens: false, ..Self::new(name) }
     }
 }
@@ -46,7 +46,7 @@ impl Protocol for Reentrant {
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        self.listens.then(|| self.lock.channel().into())
+        self.listens.then(|| self.lock.channel_text().into())
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {

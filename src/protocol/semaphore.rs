@@ -4,9 +4,9 @@
 //! therefore kept for a while, in a sorted set beside it.
 
 use super::{
+    counting::{Countable, CounterKeys, RequestArgs},
     permitting::Permitting,
     replies::{Timely, late},
-    request::{Countable, CounterKeys, RequestArgs},
 };
 use crate::{
     names,

@@ -172,7 +172,7 @@ impl Search<'_> {
     async fn acquire(&self, i: usize, bounds: Bounds) -> (usize, Result<Option<Found>, Error>) {
         let segment = &self.segments[i];
         let acquired = segment.wanted().acquire(self.owner, self.lease, bounds).await;
-        let acquired = acquired.map_err(segment.told("acquiring"));
+        let acquired = acquired.map_err(segment.with_context("acquiring"));
         (i, acquired.map(|share| share.map(|share| (i, share))))
     }
 

@@ -74,7 +74,7 @@ async fn in_company_calls_do_and_answer_what_they_do_alone() {
     let (one, many) = (Sim::new(&alone).await, Sim::new(&together).await);
     let settings = &one.client.engine().settings;
     let locks: Vec<_> =
-        (0..4).map(|i| LockKind::Reentrant.on(&format!("l{i}"), settings)).collect();
+        (0..4).map(|i| LockKind::Reentrant.protocol(&format!("l{i}"), settings)).collect();
     let ids: Vec<_> = {
         let identity = Identity::new();
         (0..3).map(|_| identity.next()).collect()

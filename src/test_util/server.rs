@@ -177,7 +177,7 @@ impl TestServer {
 
     fn stranger(&self, kind: LockKind, name: &str) -> Stranger {
         let (_, settings) = Config::default().into_settings().expect("the default settings");
-        let protocol = Arc::from(kind.on(name, &settings));
+        let protocol = Arc::from(kind.protocol(name, &settings));
         // As of a thread of a JVM.
         let writer = if kind == LockKind::Write { ":write" } else { "" };
         let id = format!("{}:{}{writer}", uuid::Uuid::new_v4(), fastrand::u32(1..1000));

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    counter::{Counter, KEPT},
+    counter::Counter,
     waiter::{Next, Waiter},
 };
 use crate::{
@@ -78,7 +78,7 @@ async fn wait<P: Permitting>(
         }
     }
     // At the end once more. It has not left the line yet: what it cannot use others may.
-    let end = deadline.unwrap_or_else(Instant::now) + pool.engine.settings.command_timeout;
+    let end = bounds.last_answer_by(&pool.engine.settings);
     let Ok(answer) = timeout_at(end, attempt.ask(bounds)).await else {
         return Err(Error::timed_out());
     };
@@ -244,12 +244,6 @@ async fn withdraw<P: Permitting>(
     };
     if took || unclear {
         let call = |counter: &P, kept| counter.withdraw(&id, wanted, kept);
-        let undone = pool.send_undo(Instant::now() + KEPT, call).await;
-        if let Err(error) = undone
-            && !pool.engine.is_closed()
-        {
-            let (name, permits) = (pool.name(), P::permits(wanted));
-            tracing::warn!(name, permits, %error, "could not return permits");
-        }
+        pool.undo(P::permits(wanted).into(), call).await;
     }
 }

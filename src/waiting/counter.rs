@@ -5,7 +5,7 @@
 //! a later request says that no copy is under way any more.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -26,7 +26,7 @@ use crate::{
 
 /// How long the server keeps the id of a request of which a copy may be under way. A request that
 /// has no answer after that time is given up.
-pub(super) const KEPT: Duration = Duration::from_secs(600);
+const KEPT: Duration = Duration::from_secs(600);
 const KEPT_MS: u64 = KEPT.as_millis() as u64;
 
 /// How many ids one request has the server forget, and how many wait for that. More are forgotten
@@ -51,7 +51,7 @@ impl<P: Countable> Counter<P> {
     }
 
     /// Adds to an error what was being done, and to what.
-    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+    pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
         move |error| error.about_a(doing, (P::WHAT, self.name()), &self.engine.settings.server)
     }
 
@@ -62,7 +62,7 @@ impl<P: Countable> Counter<P> {
         doing: &'static str,
         request: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        self.engine.janitor.finish(request).await.map_err(self.told(doing))
+        self.engine.janitor.finish_if_dropped(request).await.map_err(self.with_context(doing))
     }
 
     pub(super) fn new_id(&self) -> HoldId {
@@ -89,15 +89,19 @@ impl<P: Countable> Counter<P> {
         (call(&self.protocol, &request), settled)
     }
 
+    fn settled(&self) -> MutexGuard<'_, Vec<HoldId>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take_settled(&self) -> Vec<HoldId> {
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.settled();
         let rest = settled.len().saturating_sub(SETTLED_AT_ONCE);
         settled.split_off(rest)
     }
 
     /// No copy of this request is under way any more.
     pub(super) fn settle(&self, id: HoldId) {
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.settled();
         if settled.len() < MOST_SETTLED {
             settled.push(id);
         }
@@ -108,7 +112,7 @@ impl<P: Countable> Counter<P> {
         if ids.is_empty() {
             return;
         }
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.settled();
         let room = MOST_SETTLED - settled.len();
         settled.extend(ids.into_iter().take(room));
     }
@@ -204,9 +208,37 @@ impl<P: Countable> Counter<P> {
         }
     }
 
-    /// Goes on with a request that must be done in the end, after any error again. `begun`: when its
-    /// first copy was sent.
-    pub(super) async fn persist<T>(
+    /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
+    pub(super) async fn undo(&self, permits: i64, call: impl Fn(&P, u64) -> Invocation) {
+        let undone = self.send_undo(Instant::now() + KEPT, call).await;
+        if let Err(error) = undone
+            && !self.engine.is_closed()
+        {
+            tracing::warn!(name = self.name(), permits, %error, "could not return permits");
+        }
+    }
+
+    /// Returns the error for the caller of a request that must be done in the end. The request goes
+    /// on in the background, unless the key is of another type. `begun`: when its first copy was
+    /// sent.
+    pub(super) fn goes_on<T: Send + 'static>(
+        self: Arc<Self>,
+        begun: Instant,
+        id: HoldId,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation + Send + Sync + 'static,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+        error: WireError,
+    ) -> Error {
+        let told = error.clone().into_error(self.name());
+        if !matches!(error, WireError::WrongType) {
+            let janitor = self.engine.janitor.clone();
+            janitor.spawn(async move { self.persist(begun, &id, call, read).await });
+        }
+        told
+    }
+
+    /// Repeats a request after any error.
+    async fn persist<T>(
         &self,
         begun: Instant,
         id: &HoldId,

@@ -13,7 +13,6 @@ use crate::{
     error::Error,
     locking::{copies::Copies, request::Bounds},
     protocol::{Countable, RequestArgs, done, latch::Latch, number_of},
-    wire::WireError,
 };
 
 pub(crate) type LatchCounter = Arc<Counter<Latch>>;
@@ -47,7 +46,7 @@ async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool
         waiter.answered(-1);
     }
     // At the end once more.
-    let end = deadline.unwrap_or_else(Instant::now) + latch.engine.settings.command_timeout;
+    let end = bounds.last_answer_by(&latch.engine.settings);
     match timeout_at(end, is_open(latch, bounds)).await {
         Ok(open) => open,
         Err(_) => Err(Error::timed_out()),
@@ -76,19 +75,13 @@ async fn is_open(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
 pub(crate) async fn count_down(latch: LatchCounter) -> Result<(), Error> {
     let (id, begun) = (latch.new_id(), Instant::now());
     let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
-    let error = match latch.send_until_answered(&id, call, done).await {
+    match latch.send_until_answered(&id, call, done).await {
         Ok((false, true)) => {
             // A latch that is set meanwhile is another one.
             let _ = latch.cancel(&id).await;
-            return Ok(());
+            Ok(())
         }
-        Ok(_) => return Ok(()),
-        Err(error) => error,
-    };
-    let told = error.clone().into_error(latch.name());
-    if !matches!(error, WireError::WrongType) {
-        let janitor = latch.engine.janitor.clone();
-        janitor.spawn(async move { latch.persist(begun, &id, call, done).await });
+        Ok(_) => Ok(()),
+        Err(error) => Err(latch.goes_on(begun, id, call, done, error)),
     }
-    Err(told)
 }

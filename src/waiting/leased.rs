@@ -1,5 +1,6 @@
 //! Permits of an expirable semaphore: [`acquire`], and [`LeasedPermits`], what it returns. [`release`],
-//! [`change`] and [`set_lease`] need none.
+//! [`change`] and [`set_lease`] need none. The guard that returns permits when it is dropped is
+//! `ExpirablePermit`.
 
 use std::{
     fmt,
@@ -23,7 +24,6 @@ use crate::{
         RequestArgs, done,
         expirable::{self, Change, Expirable, Left, Stock, Wanted},
     },
-    wire::WireError,
 };
 
 pub(crate) type LeasedPool = Arc<Counter<Expirable>>;
@@ -56,7 +56,7 @@ impl LeasedPermits {
         let lease = Lease::of_permits(renew, &expirable::RENEW, sent, time, every);
         lease.shares.store(1, Ordering::Relaxed);
         if watched {
-            lease.watch(sent + time / 3);
+            lease.watch_granted(sent);
         }
         let lease = Arc::new(lease);
         watchdog.add(&lease);
@@ -166,16 +166,10 @@ pub(crate) async fn release(
     let call = move |semaphore: &Expirable, request: &RequestArgs<'_>| {
         semaphore.release(&permits, withdrawn.as_ref(), request)
     };
-    let error = match pool.send_until_answered(&id, &call, done).await {
-        Ok((all, _)) => return Ok(all),
-        Err(error) => error,
-    };
-    let told = error.clone().into_error(pool.name());
-    if !matches!(error, WireError::WrongType) {
-        let janitor = pool.engine.janitor.clone();
-        janitor.spawn(async move { pool.persist(begun, &id, call, done).await });
+    match pool.send_until_answered(&id, &call, done).await {
+        Ok((all, _)) => Ok(all),
+        Err(error) => Err(pool.goes_on(begun, id, call, done, error)),
     }
-    Err(told)
 }
 
 /// Changes the number of permits. If the server does not answer in time, it goes on in the background.
@@ -183,13 +177,10 @@ pub(crate) async fn change(pool: LeasedPool, change: Change) -> Result<(), Error
     let (id, begun) = (pool.new_id(), Instant::now());
     let call =
         move |semaphore: &Expirable, request: &RequestArgs<'_>| semaphore.change(change, request);
-    let Err(error) = pool.send_until_answered(&id, call, done).await else { return Ok(()) };
-    let told = error.clone().into_error(pool.name());
-    if !matches!(error, WireError::WrongType) {
-        let janitor = pool.engine.janitor.clone();
-        janitor.spawn(async move { pool.persist(begun, &id, call, done).await });
+    match pool.send_until_answered(&id, call, done).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(pool.goes_on(begun, id, call, done, error)),
     }
-    Err(told)
 }
 
 /// Gives a permit another lease. `false`: it is not out any more.

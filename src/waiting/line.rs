@@ -43,7 +43,7 @@ struct Waiting {
     wants: i64,
     /// It is to ask the server.
     woken: bool,
-    /// It asks the server now, for all waiters with a lower number than this.
+    /// `Some(n)`: it is asking now, on behalf of all waiters numbered below `n`.
     asks: Option<u64>,
     /// What it waits for has happened.
     done: bool,
@@ -112,7 +112,7 @@ impl Line {
     }
 
     /// The server has been asked outside of the line. The answer says nothing to those that wait.
-    pub(super) fn asked(&self) {
+    pub(super) fn was_asked_from_outside(&self) {
         let mut state = self.state();
         if state.waiters.is_empty() {
             state.asked = Some(Instant::now());
@@ -223,7 +223,7 @@ mod tests {
 
     fn line_of(wants: &[i64]) -> (Line, Vec<Place>) {
         let line = Line::default();
-        line.asked();
+        line.was_asked_from_outside();
         let places = wants.iter().map(|&wants| line.enter(wants).0).collect();
         (line, places)
     }
@@ -306,7 +306,7 @@ mod tests {
     async fn waiters_that_come_do_not_put_off_what_the_others_ask() {
         let (line, waiters) = line_of(&[1]);
         tokio::time::advance(AGAIN - Duration::from_millis(1)).await;
-        line.asked();
+        line.was_asked_from_outside();
         let _wants_more = line.enter(3);
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(asking(&line, &waiters), [0], "the answer was for the other one");

@@ -1,4 +1,5 @@
-//! Semaphores and latches: counters on the server that callers change and wait for.
+//! Semaphores and latches: counters on the server that callers change and wait for. Locks are waited for
+//! elsewhere, in `locking/wait.rs`.
 //!
 //! ```text
 //! acquire --attempt--> permits          there are enough

@@ -1,5 +1,5 @@
 //! Permits of a semaphore: [`acquire`], and [`Permits`], what it returns. [`release`] and [`drain`]
-//! need none.
+//! need none. The guard that returns permits when it is dropped is `Permit`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     attempt::{self, Grant},
-    counter::{Counter, KEPT},
+    counter::Counter,
 };
 use crate::{
     error::Error,
@@ -20,7 +20,6 @@ use crate::{
         taken,
     },
     redis_error::{RedisError, RedisErrorKind},
-    wire::WireError,
 };
 
 pub(crate) type Pool = Arc<Counter<Semaphore>>;
@@ -60,24 +59,18 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
     let call = move |semaphore: &Semaphore, request: &RequestArgs<'_>| {
         semaphore.release(permits, if_there, request)
     };
-    let error = match pool.send_until_answered(&id, call, given_back).await {
+    match pool.send_until_answered(&id, call, given_back).await {
         Ok((GivenBack::Gone, true)) => {
             // A semaphore that is created meanwhile is another one. No copy is of use for longer.
             let bound = 2 * pool.engine.settings.command_timeout;
             let janitor = pool.engine.janitor.clone();
             let undone = undo(pool, id, -permits).map(Ok);
-            let _ = timeout(bound, janitor.run(undone)).await;
-            return Ok(());
+            let _ = timeout(bound, janitor.run_apart(undone)).await;
+            Ok(())
         }
-        Ok(_) => return Ok(()),
-        Err(error) => error,
-    };
-    let told = error.clone().into_error(pool.name());
-    if !matches!(error, WireError::WrongType) {
-        let janitor = pool.engine.janitor.clone();
-        janitor.spawn(async move { pool.persist(begun, &id, call, given_back).await });
+        Ok(_) => Ok(()),
+        Err(error) => Err(pool.goes_on(begun, id, call, given_back, error)),
     }
-    Err(told)
 }
 
 /// Takes all permits, and returns their number.
@@ -124,11 +117,5 @@ pub(crate) async fn acquire(
 
 /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
 async fn undo(pool: Pool, id: HoldId, permits: i64) {
-    let call = |semaphore: &Semaphore, kept| semaphore.undo(&id, permits, kept);
-    let undone = pool.send_undo(Instant::now() + KEPT, call).await;
-    if let Err(error) = undone
-        && !pool.engine.is_closed()
-    {
-        tracing::warn!(name = pool.name(), permits, %error, "could not return permits");
-    }
+    pool.undo(permits, |semaphore, kept| semaphore.undo(&id, permits, kept)).await;
 }

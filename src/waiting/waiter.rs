@@ -37,7 +37,7 @@ impl<'a, P: Countable> Waiter<'a, P> {
     /// Enters the line. The server has just been asked. It is asked again once messages can be
     /// relied on.
     pub(super) fn enter(counter: &'a Arc<Counter<P>>, wants: i64, wakes_one: bool) -> Self {
-        counter.line.asked();
+        counter.line.was_asked_from_outside();
         let (place, starts) = counter.line.enter(wants);
         if starts {
             counter.engine.life.runtime.spawn(listen(counter.clone(), wakes_one));

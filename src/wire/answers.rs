@@ -42,6 +42,8 @@ pub(super) enum FailureKind {
     Config,
 }
 
+const GONE: &str = "the connection is gone";
+
 /// The most levels of arrays in a reply. This crate's scripts answer with three at most.
 pub(super) const DEEPEST_REPLY: usize = 8;
 
@@ -110,8 +112,14 @@ impl Failure {
         Self::new(FailureKind::TimedOut, "no answer in time")
     }
 
+    /// The connection has ended under a command, which may have run.
     pub(super) fn gone() -> Self {
-        Self::new(FailureKind::Gone, "the connection is gone")
+        Self::new(FailureKind::Gone, GONE)
+    }
+
+    /// The connection had ended before. Nothing was sent.
+    pub(super) fn gone_before_sending() -> Self {
+        Self::not_sent(GONE)
     }
 
     pub(super) fn refused(text: impl Into<Cow<'static, str>>) -> Self {

@@ -1,4 +1,4 @@
-//! The driver that a user chose.
+//! Makes the driver that a user chose by `Config::driver`.
 
 use std::sync::Arc;
 

@@ -101,10 +101,10 @@ impl WireError {
     pub(crate) fn did_nothing(&self) -> bool {
         match self {
             Self::NotNow(error) => !error.text().contains(NON_LOCAL_KEY),
-            // An error in the middle of a script names the script. Before the script, it concerns
-            // the user.
             // A server that names another one has run nothing.
             Self::Refused(error) if error.kind() == RedisErrorKind::Moved => true,
+            // An error in the middle of a script names the script. Before the script, it concerns
+            // the user.
             Self::Refused(error) => {
                 let text = error.text();
                 let codes = ["NOPERM", "NOAUTH", "WRONGPASS"];

@@ -16,7 +16,7 @@ use tokio::{
 #[cfg(feature = "_servers")]
 use super::RawServer;
 use super::{
-    Confirm, Event, Flight, Transport, connect::ConnectOptions, deployment::Servers,
+    Confirm, Event, Flight, ServerId, Transport, connect::ConnectOptions, deployment::Servers,
     error::WireError, script::Invocation, topology::slot_of, transport::RedisTransport,
 };
 use crate::{
@@ -219,16 +219,16 @@ impl Transport for LazyTransport {
         self.up().is_some_and(|transport| transport.may_be_subscribed(channel))
     }
 
-    fn follows(&self) -> bool {
+    fn may_replace_servers(&self) -> bool {
         matches!(self.0.options.deployment.servers, Servers::Cluster(_) | Servers::Sentinels(..))
     }
 
-    fn place(&self, name: &str) -> u64 {
-        self.up().map_or(0, |transport| transport.place(name))
+    fn server_id(&self, name: &str) -> ServerId {
+        self.up().map_or(0, |transport| transport.server_id(name))
     }
 
-    fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>> {
-        self.up().map_or_else(|| async { Ok(()) }.boxed(), |transport| transport.probe(place))
+    fn probe(&self, server: ServerId) -> BoxFuture<'static, Result<(), WireError>> {
+        self.up().map_or_else(|| async { Ok(()) }.boxed(), |transport| transport.probe(server))
     }
 
     fn given_up(&self, key: &[u8]) {
@@ -282,10 +282,10 @@ mod tests {
             runtime: ClientRuntime::current(),
         });
         let transport = transport.unwrap();
-        assert_eq!(transport.place("l"), 0, "nobody is connected to yet");
+        assert_eq!(transport.server_id("l"), 0, "nobody is connected to yet");
         let event = timeout(Duration::from_secs(30), events.recv()).await;
         assert!(matches!(event, Ok(Some(Event::Gap))), "{event:?}");
-        assert_ne!(transport.place("l"), 0);
+        assert_ne!(transport.server_id("l"), 0);
         transport.quit().await;
     }
 }

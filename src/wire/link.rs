@@ -35,9 +35,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A lasting connection to one server, for commands or for messages.
 #[derive(Clone)]
-pub(super) struct Link(Arc<Slot>);
+pub(super) struct Link(Arc<Shared>);
 
-struct Slot {
+struct Shared {
     endpoint: Endpoint,
     settings: ConnectionSettings,
     sort: Sort,
@@ -63,7 +63,7 @@ enum State {
 impl Link {
     /// A link without a session.
     pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, sort: Sort) -> Self {
-        Self(Arc::new(Slot {
+        Self(Arc::new(Shared {
             endpoint,
             settings,
             sort,
@@ -72,7 +72,7 @@ impl Link {
     }
 
     pub(super) async fn connect(&self) -> Result<(), Failure> {
-        let Slot { endpoint, settings, sort, state } = &*self.0;
+        let Shared { endpoint, settings, sort, state } = &*self.0;
         let options = Options {
             command_timeout: settings.command_timeout,
             on_break: settings.on_break,
@@ -114,7 +114,7 @@ impl Link {
         if let Ok(settled) = timeout_at(by, settled).await {
             return match settled.as_deref() {
                 Ok(State::Up(session)) => Ok(session.clone()),
-                _ => Err(Failure::not_sent("the connection is gone")),
+                _ => Err(Failure::gone_before_sending()),
             };
         }
         Err(match &*self.0.state.borrow() {
@@ -128,7 +128,7 @@ impl Link {
     }
 
     /// Waits for a session, for the usual time.
-    pub(super) async fn wait_long(&self) -> Result<Arc<Session>, Failure> {
+    pub(super) async fn session_or_wait(&self) -> Result<Arc<Session>, Failure> {
         match self.session() {
             Some(session) => Ok(session),
             None => self.wait(Instant::now() + self.0.settings.command_timeout).boxed().await,
@@ -141,7 +141,7 @@ impl Link {
     }
 
     pub(super) async fn command(&self, name: &'static str, args: &[Arg]) -> Answer {
-        self.wait_long().await?.command(name, args).await
+        self.session_or_wait().await?.command(name, args).await
     }
 
     /// Ends a session that does not answer. A new one is made, except behind sentinels.
@@ -179,7 +179,7 @@ impl Link {
     }
 }
 
-impl Slot {
+impl Shared {
     /// The state after its session has ended.
     fn without(&self) -> State {
         match self.settings.on_break {
@@ -191,12 +191,12 @@ impl Slot {
 
 /// Starts the task that makes a new session when one has ended, unless the link is gone.
 fn keep_up(
-    slot: Weak<Slot>,
+    shared: Weak<Shared>,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> BoxFuture<'static, ()> {
     async move {
         end.await;
-        let Some(link) = slot.upgrade().map(Link) else { return };
+        let Some(link) = shared.upgrade().map(Link) else { return };
         link.0.state.send_if_modified(|state| {
             let is_up = matches!(state, State::Up(_));
             if is_up {
@@ -224,7 +224,7 @@ fn keep_up(
             }
             drop(again);
             sleep(backoff.next()).await;
-            link = slot.upgrade().map(Link);
+            link = shared.upgrade().map(Link);
         }
     }
     .boxed()

@@ -78,6 +78,9 @@ pub(crate) use self::{
     url::read_url,
 };
 
+/// A server of one client, until another one replaces it: then its keys have another.
+pub(crate) type ServerId = u64;
+
 /// A call under way. It runs on the server whether or not it is polled to its end.
 pub(crate) type Flight = BoxFuture<'static, Result<Reply, WireError>>;
 
@@ -109,16 +112,12 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends one copy of the call, at the first poll.
     fn call(&self, call: Invocation) -> Flight;
 
-    /// Sends one copy, for an answer by `_by`. Otherwise the transport sets the bound.
-    fn call_by(&self, call: Invocation, _by: Instant) -> Flight {
-        self.call(call)
-    }
+    /// Sends one copy, for an answer by `by`. Otherwise the transport sets the bound.
+    fn call_by(&self, call: Invocation, by: Instant) -> Flight;
 
     /// Sends one copy, and asks replicas to confirm it. The reply is then a [`Reply::Confirmed`].
     /// Delays no other caller.
-    fn call_confirmed(&self, call: Invocation, _confirm: Confirm) -> Flight {
-        self.call(call)
-    }
+    fn call_confirmed(&self, call: Invocation, confirm: Confirm) -> Flight;
 
     /// The slot of a key. The keys of one call must share a slot. Outside a cluster it is always 0.
     fn slot(&self, _key: &[u8]) -> u16 {
@@ -156,18 +155,18 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Whether another server may replace a server. [`Event::Gap`] follows each time.
-    fn follows(&self) -> bool {
+    fn may_replace_servers(&self) -> bool {
         false
     }
 
     /// The server that has a key, or on which a channel is subscribed.
-    fn place(&self, _name: &str) -> u64 {
+    fn server_id(&self, _name: &str) -> ServerId {
         0
     }
 
     /// Asks for a sign of life on the subscriber connection to a server. Replaces the connection if
     /// there is none.
-    fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>>;
+    fn probe(&self, server: ServerId) -> BoxFuture<'static, Result<(), WireError>>;
 
     /// A call for this key was given up before the transport's own bound.
     fn given_up(&self, _key: &[u8]) {}

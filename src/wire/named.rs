@@ -1,4 +1,5 @@
-//! [`Named`]: gives a connection its name, and again when its driver has reconnected it.
+//! [`Named`]: sends one connection its name, and again when its driver has reconnected it. [`Naming`] says
+//! which name, and whether at all.
 //!
 //! The name is sent before anything else: a connection for messages takes it only before its first
 //! subscription. Nothing waits for the answer, and a refusal is no failure of the connection.

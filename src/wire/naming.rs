@@ -1,4 +1,4 @@
-//! [`Naming`]: the name of a client's connections on the server, and whether it is sent.
+//! [`Naming`]: the one name of all connections of a client, and whether it is sent. `Named` sends it.
 //!
 //! An operator sees the name in `CLIENT LIST`. Nothing depends on it.
 //!

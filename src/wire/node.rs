@@ -1,5 +1,10 @@
 //! [`Node`]: one server, and the connections to it: for calls, for messages, for calls that replicas
 //! confirm.
+//!
+//! A connection that hangs is noticed by calls without an answer in time, and by [`Node::probe`]. The node
+//! decides: after [`TIMEOUTS_UNTIL_RECONNECT`] such calls in a row it gives up all its connections, after
+//! one such probe the subscriber. A [`Link`] that is given up makes a new session. Behind sentinels it makes
+//! none, and the `topology` replaces the whole node.
 
 use std::{
     sync::{
@@ -149,7 +154,7 @@ impl Node {
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await?;
+        let session = self.subscriber.session_or_wait().await?;
         Ok(session.subscribe(channels, sharded).await?)
     }
 
@@ -159,14 +164,14 @@ impl Node {
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await?;
+        let session = self.subscriber.session_or_wait().await?;
         Ok(session.unsubscribe(channels, sharded).await?)
     }
 
     /// Asks for a sign of life on the subscriber connection. Replaces the connection if there is
     /// none.
     pub(super) async fn probe(&self) -> Result<(), WireError> {
-        let session = self.subscriber.wait_long().await?;
+        let session = self.subscriber.session_or_wait().await?;
         let alive = session.ping().await;
         if matches!(&alive, Err(error) if error.kind == FailureKind::TimedOut) {
             self.subscriber.give_up();

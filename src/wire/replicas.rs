@@ -75,7 +75,7 @@ impl ReplicaPool {
         let _place = place.expect("never closed");
         let next = || match &mut *self.idle() {
             Some(idle) => Ok(idle.pop()),
-            None => Err(Failure::not_sent("the connection is gone")),
+            None => Err(Failure::gone_before_sending()),
         };
         let mut known = next()?;
         while known.as_ref().is_some_and(|session| session.is_gone()) {

@@ -148,7 +148,7 @@ impl Session {
             return answer.await;
         }
         if self.is_gone() {
-            return Err(Failure::not_sent("the connection is gone"));
+            return Err(Failure::gone_before_sending());
         }
         tokio::select! {
             biased;

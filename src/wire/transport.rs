@@ -10,7 +10,7 @@ use futures::{
 use tokio::time::Instant;
 
 use super::{
-    Confirm, Flight, Transport,
+    Confirm, Flight, ServerId, Transport,
     answers::{Answer, Failure, FailureKind},
     deployment::Address,
     error::{WireError, is_of_keys_apart},
@@ -242,11 +242,11 @@ impl Transport for RedisTransport {
         .boxed()
     }
 
-    fn follows(&self) -> bool {
+    fn may_replace_servers(&self) -> bool {
         self.router.deployment.is_some()
     }
 
-    fn place(&self, name: &str) -> u64 {
+    fn server_id(&self, name: &str) -> ServerId {
         self.router.node_of(name.as_bytes()).map_or(0, |node| node.id)
     }
 
@@ -254,10 +254,10 @@ impl Transport for RedisTransport {
         self.router.subscriptions.has(channel)
     }
 
-    fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>> {
+    fn probe(&self, server: ServerId) -> BoxFuture<'static, Result<(), WireError>> {
         let routes = self.router.routes();
         async move {
-            match routes.nodes.iter().find(|(_, node)| node.id == place) {
+            match routes.nodes.iter().find(|(_, node)| node.id == server) {
                 Some((_, node)) => node.probe().await,
                 None => Ok(()),
             }

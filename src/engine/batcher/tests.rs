@@ -19,7 +19,7 @@ fn call() -> Invocation {
     let (_, settings) = Config::default().into_settings().unwrap();
     let terms = ScriptArgs { lease: 1_000, not_after: 0 };
     let id = Identity::new().next();
-    LockKind::Reentrant.on("l", &settings).acquire(&id, terms, &Wish::default())
+    LockKind::Reentrant.protocol("l", &settings).acquire(&id, terms, &Wish::default())
 }
 
 fn batcher(transport: &Arc<Scripted>) -> Batcher {

@@ -14,9 +14,11 @@ async fn a_job_that_panics_panics_in_its_caller_and_the_next_is_done() {
     let janitor = janitor();
     let caller = janitor.clone();
     let panicked =
-        tokio::spawn(async move { caller.run::<()>(async { panic!("as the test wants") }).await });
+        tokio::spawn(
+            async move { caller.run_apart::<()>(async { panic!("as the test wants") }).await },
+        );
     assert!(panicked.await.unwrap_err().is_panic());
-    assert_eq!(janitor.run(async { Ok(7) }).await.unwrap(), 7);
+    assert_eq!(janitor.run_apart(async { Ok(7) }).await.unwrap(), 7);
 }
 
 #[test]
@@ -25,7 +27,7 @@ fn a_job_on_a_runtime_that_has_ended_is_an_error() {
     let (there, here) = (new(), new());
     let janitor = there.block_on(async { janitor() });
     drop(there);
-    assert!(matches!(here.block_on(janitor.run(async { Ok(7) })), Err(Error::Redis(_))));
+    assert!(matches!(here.block_on(janitor.run_apart(async { Ok(7) })), Err(Error::Redis(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +54,7 @@ async fn what_is_dropped_before_its_end_is_done_all_the_same() {
     let janitor = janitor();
     let done = Arc::new(AtomicBool::new(false));
     let last = done.clone();
-    let mut finish = janitor.finish(async move {
+    let mut finish = janitor.finish_if_dropped(async move {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         last.store(true, Ordering::Relaxed);
         Ok(())
@@ -61,5 +63,5 @@ async fn what_is_dropped_before_its_end_is_done_all_the_same() {
     drop(finish);
     janitor.drained().await;
     assert!(done.load(Ordering::Relaxed));
-    assert_eq!(janitor.finish(async { Ok(7) }).await.unwrap(), 7);
+    assert_eq!(janitor.finish_if_dropped(async { Ok(7) }).await.unwrap(), 7);
 }

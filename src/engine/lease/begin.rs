@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use super::{Held, Lease, State, trust};
+use super::{Held, Lease, State, renewal::period, trust};
 use crate::{
     broken::broken,
     engine::turns::Turns,
@@ -55,6 +55,7 @@ impl Lease {
             renew,
             script,
             upheld,
+            watchdog_ms: watchdog.as_millis() as u32,
             under,
             shares: AtomicU32::new(0),
             turns: Turns::default(),
@@ -63,12 +64,12 @@ impl Lease {
                 confirmed: sent,
                 leased_until: sent + lease,
                 longest: lease,
-                asked: sent,
+                requested: sent,
                 loss: None,
                 ended: false,
                 is_left: false,
                 watched: 0,
-                due: sent + watchdog / 3,
+                due: sent + period(watchdog),
                 renewing: false,
                 scheduled: None,
                 held: Held::since(sent),

@@ -1,4 +1,4 @@
-//! The callers of a hold, one after another, for [`Lease`].
+//! What a [`Lease`] knows of the caller that has the hold: its take-over at a hand-off, and its note.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -24,7 +24,7 @@ impl Lease {
         let mut state = self.state();
         let now = Instant::now();
         let left = state.trusted_until.saturating_duration_since(now);
-        let longest_left = (state.asked + state.longest).saturating_duration_since(now);
+        let longest_left = (state.requested + state.longest).saturating_duration_since(now);
         let least = if watched { lease / 2 } else { trust(lease).mul_f64(0.9) };
         let suits = state.loss.is_none() && left >= least && longest_left <= lease;
         if suits {
@@ -47,7 +47,7 @@ impl Lease {
 
     /// Since when a caller has the hold, and its note, if it has had it for this long. Also when the
     /// last requested lease ends.
-    pub(crate) fn held_for(&self, now: Instant, time: Duration) -> Option<(Held, Instant)> {
+    pub(crate) fn long_held(&self, now: Instant, time: Duration) -> Option<(Held, Instant)> {
         let wanted = self.shares.load(Ordering::Relaxed) > 0;
         let state = self.state();
         let over = state.ended || state.loss.is_some() || now >= state.trusted_until;
@@ -104,17 +104,17 @@ mod tests {
         lease.shares.fetch_add(1, Ordering::Relaxed);
         lease.note(" one\nnote ");
         tokio::time::advance(LEASE / 10).await;
-        let (held, _) = lease.held_for(Instant::now(), LEASE / 10).unwrap();
+        let (held, _) = lease.long_held(Instant::now(), LEASE / 10).unwrap();
         assert_eq!((held.since, held.note.as_deref()), (begun, Some("one note")));
-        assert!(lease.held_for(Instant::now(), LEASE / 9).is_none());
+        assert!(lease.long_held(Instant::now(), LEASE / 9).is_none());
         assert!(!lease.take_over(LEASE / 100, true));
-        assert!(lease.held_for(Instant::now(), LEASE / 10).is_some());
+        assert!(lease.long_held(Instant::now(), LEASE / 10).is_some());
         assert!(lease.take_over(LEASE, true));
-        assert!(lease.held_for(Instant::now(), Duration::from_millis(1)).is_none());
-        let (held, _) = lease.held_for(Instant::now(), Duration::ZERO).unwrap();
+        assert!(lease.long_held(Instant::now(), Duration::from_millis(1)).is_none());
+        let (held, _) = lease.long_held(Instant::now(), Duration::ZERO).unwrap();
         assert_eq!((held.since, held.note), (Instant::now(), None));
         lease.shares.fetch_sub(1, Ordering::Relaxed);
-        assert!(lease.held_for(Instant::now(), Duration::ZERO).is_none());
+        assert!(lease.long_held(Instant::now(), Duration::ZERO).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -122,9 +122,9 @@ mod tests {
         let lease = lease();
         lease.shares.fetch_add(1, Ordering::Relaxed);
         lease.note(&"\u{e9}".repeat(1_000));
-        let (held, _) = lease.held_for(Instant::now(), Duration::ZERO).unwrap();
+        let (held, _) = lease.long_held(Instant::now(), Duration::ZERO).unwrap();
         assert_eq!(held.note.unwrap().chars().count(), LONGEST_NOTE);
         lease.note("");
-        assert_eq!(lease.held_for(Instant::now(), Duration::ZERO).unwrap().0.note, None);
+        assert_eq!(lease.long_held(Instant::now(), Duration::ZERO).unwrap().0.note, None);
     }
 }

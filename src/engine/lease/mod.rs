@@ -1,9 +1,8 @@
-//! [`Lease`]: until when a hold can be trusted, when it is renewed (every third of the watchdog
-//! timeout), and how its holder is told of its loss.
+//! [`Lease`]: until when a hold can be trusted, and how its holder is told of its loss. [`renewal`]: when
+//! it is renewed.
 
 mod begin;
 mod caller;
-mod check;
 mod held;
 mod renewal;
 #[cfg(test)]
@@ -11,7 +10,7 @@ mod tests;
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU32},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -20,12 +19,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-pub(crate) use self::check::Check;
-pub(crate) use self::held::Held;
+pub(crate) use self::{held::Held, renewal::Check};
 use super::turns::Turns;
 use crate::{
-    broken::broken, config::whole_ms, determinism::select, error::Loss, observer::HoldEnd,
-    protocol::Renew, sometimes::sometimes, wire::Script,
+    broken::broken, determinism::select, error::Loss, observer::HoldEnd, protocol::Renew,
+    wire::Script,
 };
 
 /// How long a hold can be trusted, counted from when its request was SENT: its lease, less the
@@ -47,6 +45,8 @@ pub(crate) struct Lease {
     pub(crate) script: &'static Script,
     /// Whether a lease that is not renewed must be sent again anyway: see [`Protocol::is_upheld`](crate::protocol::Protocol::is_upheld).
     upheld: bool,
+    /// The lease of a hold that the watchdog renews. In ms, to keep a hold small: at most a day.
+    watchdog_ms: u32,
     /// For a read under the same owner's write: that write. Both live in one key.
     under: Option<Arc<Lease>>,
     /// How many shares of the hold have not been released.
@@ -66,7 +66,7 @@ struct State {
     leased_until: Instant,
     /// The longest requested lease, and when a lease was last requested.
     longest: Duration,
-    asked: Instant,
+    requested: Instant,
     loss: Option<Loss>,
     ended: bool,
     /// Its caller has released it, and was told so: another one is to swap it.
@@ -93,15 +93,15 @@ impl State {
     }
 
     /// See [`Lease::asked`].
-    fn asked(&mut self, now: Instant, lease: Duration) {
+    fn requested(&mut self, now: Instant, lease: Duration) {
         self.longest = self.longest.max(lease);
-        self.asked = self.asked.max(now);
+        self.requested = self.requested.max(now);
     }
 }
 
 impl Lease {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server has granted or renewed the hold. The request was sent at `sent`.
@@ -109,24 +109,16 @@ impl Lease {
         self.state().confirm(sent, lease);
     }
 
-    /// Whether the server confirmed the hold lately. While renewals are answered, it does so every
-    /// third of the watchdog's time.
-    pub(crate) fn was_renewed(&self, now: Instant, watchdog: Duration) -> bool {
-        let state = self.state();
-        (state.watched > 0 || self.upheld) && now <= state.confirmed + watchdog / 2
-    }
-
     /// The server is about to be asked to keep the key this long. With or without an answer, it may
     /// do so.
-    pub(crate) fn asked(&self, now: Instant, lease: Duration) {
-        self.state().asked(now, lease);
+    pub(crate) fn requested(&self, now: Instant, lease: Duration) {
+        self.state().requested(now, lease);
         if let Some(under) = &self.under {
-            under.asked(now, lease);
+            under.requested(now, lease);
         }
     }
 
-    /// After this time from now the server has certainly freed the key, if it is not asked to keep
-    /// it longer.
+    /// For this long from now the server may keep the key, if nobody asks for longer.
     pub(crate) fn outlives(&self) -> Duration {
         self.state().longest
     }
@@ -135,20 +127,7 @@ impl Lease {
     /// as known.
     pub(crate) fn outlived_at(&self, begun: Instant) -> Instant {
         let state = self.state();
-        begun.max(state.asked) + state.longest
-    }
-
-    /// One more guard wants the hold renewed. The first renewal is then due at `due`.
-    pub(crate) fn watch(&self, due: Instant) {
-        let mut state = self.state();
-        if state.watched == 0 {
-            state.due = due;
-        }
-        state.watched += 1;
-    }
-
-    pub(crate) fn unwatch(&self) {
-        self.state().watched -= 1;
+        begun.max(state.requested) + state.longest
     }
 
     /// The hold is being released. From now on there are no renewals and no loss.
@@ -156,7 +135,7 @@ impl Lease {
         self.state().ended = true;
     }
 
-    /// Whether the hold could be trusted at this moment.
+    /// Whether the hold could be trusted at this moment. Notes nothing.
     pub(crate) fn is_trusted(&self, now: Instant) -> bool {
         let state = self.state();
         state.loss.is_none() && now < state.trusted_until
@@ -190,7 +169,8 @@ impl Lease {
         self.renew.members.is_some()
     }
 
-    /// Why the hold is lost, if it is.
+    /// Why the hold is lost, if it is. Notes, logs and tells a loss by expiry that nobody has noted
+    /// yet.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.loss_at(Instant::now())
     }
@@ -213,7 +193,7 @@ impl Lease {
         self.loss().unwrap_or(Loss::Removed)
     }
 
-    /// How long the hold can still be trusted. Zero when it is lost.
+    /// How long the hold can still be trusted. Zero when it is lost. Notes nothing.
     pub(crate) fn trusted_for(&self) -> Duration {
         let state = self.state();
         match state.loss {
@@ -236,60 +216,5 @@ impl Lease {
                 () = sleep_until(trusted_until) => {}
             }
         }
-    }
-
-    /// When to check it next. `None`: no check is needed, or an earlier one is scheduled.
-    pub(crate) fn schedule(&self, now: Instant, watchdog: Duration) -> Option<Instant> {
-        let mut state = self.state();
-        if state.ended || state.loss.is_some() {
-            return None;
-        }
-        let wanted = state.watched > 0 || self.upheld;
-        let next = if wanted { state.due.min(state.trusted_until) } else { state.trusted_until };
-        // No later than this: a hold that has ended is then forgotten. A guard that asks for renewals
-        // from now on has just been given a full lease of the watchdog.
-        let next = next.min(now + watchdog / 3);
-        if state.scheduled.is_some_and(|scheduled| scheduled <= next) {
-            return None;
-        }
-        state.scheduled = Some(next);
-        Some(next)
-    }
-
-    /// What to do, for a check of the holds that are due by `by`. Unless it is over, the hold has
-    /// to be scheduled again.
-    pub(crate) fn check(&self, now: Instant, by: Instant, watchdog: Duration) -> Check {
-        let mut state = self.state();
-        if state.ended
-            || state.loss.is_some()
-            || state.scheduled.is_none_or(|scheduled| scheduled > by)
-        {
-            return Check::Over;
-        }
-        if now >= state.trusted_until {
-            return Check::Expired;
-        }
-        state.scheduled = None;
-        let watched = state.watched > 0;
-        if state.renewing || !(watched || self.upheld) || state.due > by {
-            return Check::Wait;
-        }
-        state.renewing = true;
-        // Random, so that holds granted together are not renewed together for ever.
-        state.due = now + (watchdog / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
-        let left = whole_ms(state.leased_until.saturating_duration_since(now));
-        let lease = if watched { left.max(watchdog) } else { left };
-        state.asked(now, lease);
-        drop(state);
-        if let Some(under) = &self.under {
-            under.asked(now, lease);
-        }
-        Check::Renew(lease)
-    }
-
-    /// Tells the holder that the trust has ended.
-    pub(crate) fn expired(&self) {
-        sometimes!("lease: expired");
-        self.lose(Loss::Expired);
     }
 }

@@ -10,15 +10,24 @@ pub(super) fn lease() -> Lease {
 }
 
 fn of(kind: LockKind, lease: Duration) -> Lease {
+    watched_for(LEASE, kind, lease)
+}
+
+fn watched_for(watchdog: Duration, kind: LockKind, lease: Duration) -> Lease {
     let (_, settings) = Config::default().into_settings().unwrap();
     let id = Identity::new().next();
-    Lease::new(&*kind.on("l", &settings), id, Instant::now(), lease, LEASE, None)
+    Lease::new(&*kind.protocol("l", &settings), id, Instant::now(), lease, watchdog, None)
+}
+
+/// A hold that is renewed so seldom that its trust ends before.
+fn seldom() -> Lease {
+    watched_for(30 * LEASE, LockKind::Reentrant, LEASE)
 }
 
 fn look(lease: &Lease) -> Check {
     let now = Instant::now();
-    let scheduled = lease.schedule(now, LEASE);
-    match lease.check(now, now, LEASE) {
+    let scheduled = lease.schedule(now);
+    match lease.check(now, now) {
         Check::Over if scheduled.is_some_and(|scheduled| scheduled > now) => Check::Wait,
         look => look,
     }
@@ -56,7 +65,7 @@ async fn an_unanswered_renewal_is_due_again_soon_and_is_no_loss() {
     tokio::time::advance(LEASE / 3).await;
     assert!(is_due(&lease));
     assert!(!is_due(&lease), "one at a time");
-    lease.not_renewed(LEASE);
+    lease.not_renewed();
     assert_eq!(lease.loss(), None);
     tokio::time::advance(LEASE / 30).await;
     assert!(is_due(&lease));
@@ -111,22 +120,22 @@ async fn a_hold_was_renewed_lately_if_it_is_renewed_at_all() {
     watched.watch(now);
     for (lease, renewed) in [(&watched, true), (&fixed, false), (&of(LockKind::Read, LEASE), true)]
     {
-        assert_eq!(lease.was_renewed(now + LEASE / 2, LEASE), renewed);
-        assert!(!lease.was_renewed(now + LEASE / 2 + NS, LEASE));
+        assert_eq!(lease.was_renewed(now + LEASE / 2), renewed);
+        assert!(!lease.was_renewed(now + LEASE / 2 + NS));
         lease.confirm(now + LEASE / 3, LEASE);
-        assert_eq!(lease.was_renewed(now + LEASE / 3 + LEASE / 2, LEASE), renewed);
+        assert_eq!(lease.was_renewed(now + LEASE / 3 + LEASE / 2), renewed);
     }
     watched.unwatch();
-    assert!(!watched.was_renewed(now, LEASE));
+    assert!(!watched.was_renewed(now));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_outlives_its_release_by_the_longest_lease_that_was_asked_for() {
     let (now, lease) = (Instant::now(), lease());
     assert_eq!(lease.outlived_at(now), now + LEASE);
-    lease.asked(now + LEASE / 3, LEASE / 2);
+    lease.requested(now + LEASE / 3, LEASE / 2);
     assert_eq!((lease.outlives(), lease.outlived_at(now)), (LEASE, now + LEASE / 3 + LEASE));
-    lease.asked(now, 2 * LEASE);
+    lease.requested(now, 2 * LEASE);
     assert_eq!(lease.outlived_at(now), now + LEASE / 3 + 2 * LEASE);
     assert_eq!(lease.outlived_at(now + LEASE), now + 3 * LEASE);
 }
@@ -135,9 +144,9 @@ async fn a_key_outlives_its_release_by_the_longest_lease_that_was_asked_for() {
 async fn a_read_under_a_write_asks_for_the_key_of_both() {
     let (now, write) = (Instant::now(), Arc::new(lease()));
     let (_, settings) = Config::default().into_settings().unwrap();
-    let (id, protocol) = (Identity::new().next(), LockKind::Read.on("l", &settings));
+    let (id, protocol) = (Identity::new().next(), LockKind::Read.protocol("l", &settings));
     let read = Lease::new(&*protocol, id, now, LEASE, LEASE, Some(write.clone()));
-    read.asked(now + LEASE / 3, 2 * LEASE);
+    read.requested(now + LEASE / 3, 2 * LEASE);
     assert_eq!(write.outlived_at(now), now + LEASE / 3 + 2 * LEASE);
 }
 
@@ -147,11 +156,11 @@ async fn the_first_guard_that_wants_renewals_sets_when_and_the_last_ends_them() 
     lease.watch(now + LEASE / 6);
     lease.watch(now + LEASE / 5);
     lease.unwatch();
-    assert_eq!(lease.schedule(now, LEASE), Some(now + LEASE / 6));
+    assert_eq!(lease.schedule(now), Some(now + LEASE / 6));
     lease.unwatch();
     tokio::time::advance(LEASE / 6).await;
     let now = Instant::now();
-    assert_eq!(lease.check(now, now, LEASE), Check::Wait);
+    assert_eq!(lease.check(now, now), Check::Wait);
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,10 +218,10 @@ async fn a_lease_suits_who_wants_about_what_is_left_of_it() {
     assert!(lease.take_over(LEASE, true));
     tokio::time::advance(Duration::from_millis(1)).await;
     assert!(!lease.take_over(LEASE, true));
-    lease.asked(Instant::now(), LEASE);
+    lease.requested(Instant::now(), LEASE);
     lease.confirm(Instant::now(), LEASE);
     assert!(lease.take_over(LEASE, true));
-    lease.asked(Instant::now(), 2 * LEASE);
+    lease.requested(Instant::now(), 2 * LEASE);
     assert!(!lease.take_over(LEASE, true), "the server may keep it longer");
     assert!(!lease.take_over(2 * LEASE, true), "too little is trusted");
     lease.lose(Loss::Removed);
@@ -222,17 +231,18 @@ async fn a_lease_suits_who_wants_about_what_is_left_of_it() {
 #[tokio::test(start_paused = true)]
 async fn a_check_is_scheduled_for_what_comes_first() {
     let now = Instant::now();
-    let [fixed, short, soon] = [of(LockKind::Reentrant, 10 * LEASE), lease(), lease()];
-    assert_eq!(fixed.schedule(now, LEASE), Some(now + LEASE / 3), "it may be ended by then");
-    assert_eq!(fixed.schedule(now, LEASE), None, "it is scheduled");
-    assert_eq!(fixed.schedule(now, LEASE / 2), Some(now + LEASE / 2 / 3), "but may be earlier");
-    assert_eq!(short.schedule(now, 30 * LEASE), Some(now + trust(LEASE)));
+    let [fixed, short, soon] = [of(LockKind::Reentrant, 10 * LEASE), seldom(), lease()];
+    assert_eq!(fixed.schedule(now), Some(now + LEASE / 3), "it may be ended by then");
+    assert_eq!(fixed.schedule(now), None, "it is scheduled");
+    fixed.watch(now + LEASE / 6);
+    assert_eq!(fixed.schedule(now), Some(now + LEASE / 6), "but may be earlier");
+    assert_eq!(short.schedule(now), Some(now + trust(LEASE)));
     soon.watch(now + LEASE / 30);
-    assert_eq!(soon.schedule(now, LEASE), Some(now + LEASE / 30));
+    assert_eq!(soon.schedule(now), Some(now + LEASE / 30));
     let [ended, lost] = [lease(), lease()];
     ended.end();
     lost.lose(Loss::Removed);
-    assert_eq!([ended, lost].map(|lease| lease.schedule(now, LEASE)), [None, None]);
+    assert_eq!([ended, lost].map(|lease| lease.schedule(now)), [None, None]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,24 +253,24 @@ async fn a_check_that_is_not_due_or_of_a_hold_that_is_gone_does_nothing() {
         lease.watch(now);
     }
     for lease in [&early, &ended, &lost] {
-        assert_eq!(lease.schedule(now, LEASE), Some(now));
+        assert_eq!(lease.schedule(now), Some(now));
     }
     ended.end();
     lost.lose(Loss::Removed);
-    assert_eq!(unknown.check(now, now, LEASE), Check::Over);
-    assert_eq!(ended.check(now, now, LEASE), Check::Over);
-    assert_eq!(lost.check(now, now, LEASE), Check::Over);
-    assert_eq!(early.check(now, now - NS, LEASE), Check::Over);
-    assert_eq!(early.check(now, now, LEASE), Check::Renew(LEASE));
-    assert_eq!(early.check(now, now, LEASE), Check::Over, "it has to be scheduled again");
+    assert_eq!(unknown.check(now, now), Check::Over);
+    assert_eq!(ended.check(now, now), Check::Over);
+    assert_eq!(lost.check(now, now), Check::Over);
+    assert_eq!(early.check(now, now - NS), Check::Over);
+    assert_eq!(early.check(now, now), Check::Renew(LEASE));
+    assert_eq!(early.check(now, now), Check::Over, "it has to be scheduled again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_check_after_the_end_of_trust_tells_the_holder() {
-    let (now, lease) = (Instant::now(), lease());
+    let (now, lease) = (Instant::now(), seldom());
     let end = now + trust(LEASE);
-    assert_eq!(lease.schedule(now, 30 * LEASE), Some(end));
-    assert_eq!(lease.check(end, end, LEASE), Check::Expired);
+    assert_eq!(lease.schedule(now), Some(end));
+    assert_eq!(lease.check(end, end), Check::Expired);
     lease.expired();
     assert_eq!(told_at(&lease, now), Some(Loss::Expired));
 }
@@ -275,7 +285,7 @@ async fn renewals_are_due_again_within_a_third_of_the_watchdog_and_not_all_at_on
             lease.watch(now);
             assert_eq!(look(&lease), Check::Renew(LEASE));
             lease.renewed(Renewed::Yes, now, LEASE);
-            lease.schedule(now, LEASE).unwrap() - now
+            lease.schedule(now).unwrap() - now
         })
         .collect();
     assert!(dues.iter().all(|due| (least..=most).contains(due)), "{dues:?}");
@@ -283,8 +293,8 @@ async fn renewals_are_due_again_within_a_third_of_the_watchdog_and_not_all_at_on
     assert!(spread > (most - least) / 2, "{spread:?}");
     let put_off = lease();
     put_off.watch(now);
-    put_off.not_renewed(LEASE);
-    assert_eq!(put_off.schedule(now, LEASE), Some(now + LEASE / 30));
+    put_off.not_renewed();
+    assert_eq!(put_off.schedule(now), Some(now + LEASE / 30));
 }
 
 #[tokio::test(start_paused = true)]

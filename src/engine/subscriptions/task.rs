@@ -19,7 +19,7 @@ pub(crate) async fn run(
     subscriptions: Arc<Subscriptions>,
     transport: Arc<dyn Transport>,
 ) {
-    let mut queue = subscriptions.queue.lock().await;
+    let Some(mut queue) = subscriptions.take_queue() else { return };
     let mut gaps = subscriptions.gaps.subscribe();
     let mut workers = HashMap::default();
     loop {
@@ -43,10 +43,10 @@ pub(crate) async fn run(
             return;
         }
         for name in touched {
-            let place = transport.place(&name);
+            let server = transport.server_id(&name);
             let worker = workers
-                .entry(place)
-                .or_insert_with(|| Worker::start(place, subscriptions.clone(), transport.clone()));
+                .entry(server)
+                .or_insert_with(|| Worker::start(server, subscriptions.clone(), transport.clone()));
             let _ = worker.queue.send(name);
         }
     }

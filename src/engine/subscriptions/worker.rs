@@ -8,11 +8,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{NOBODY, PROBE_INTERVAL, State, Subscriptions, WorkerId};
+use super::{PROBE_INTERVAL, State, Subscriptions, WorkerId};
 use crate::{
     engine::backoff::Backoff,
     sometimes::sometimes,
-    wire::{Transport, WireError},
+    wire::{ServerId, Transport, WireError},
 };
 
 /// Keeps the subscriptions on one server. A server that hangs delays no other server's waiters.
@@ -23,12 +23,12 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn start(
-        place: u64,
+        server: ServerId,
         subscriptions: Arc<Subscriptions>,
         transport: Arc<dyn Transport>,
     ) -> Self {
         let (queue, touched) = mpsc::unbounded_channel();
-        let task = tokio::spawn(work(place, subscriptions, transport, touched));
+        let task = tokio::spawn(work(server, subscriptions, transport, touched));
         Self { queue, task }
     }
 }
@@ -41,7 +41,7 @@ impl Drop for Worker {
 }
 
 async fn work(
-    place: u64,
+    server: ServerId,
     subscriptions: Arc<Subscriptions>,
     transport: Arc<dyn Transport>,
     mut queue: mpsc::UnboundedReceiver<String>,
@@ -51,7 +51,7 @@ async fn work(
     loop {
         let mut touched = Vec::new();
         let quiet = timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, 10_000)).await.is_err();
-        if quiet && let Err(error) = transport.probe(place).await {
+        if quiet && let Err(error) = transport.probe(server).await {
             sometimes!("subscriptions: the probe fails");
             tracing::warn!(%error, "the subscriber connection does not answer");
         }
@@ -62,7 +62,7 @@ async fn work(
                 sleep(backoff.next()).await;
                 // A connection that swallows everything is noticed only here while waiters wait.
                 if matches!(error, WireError::Unanswered(_)) {
-                    let _ = transport.probe(place).await;
+                    let _ = transport.probe(server).await;
                 }
             }
         }
@@ -85,47 +85,54 @@ async fn settle(
     let (known, new): (Vec<_>, Vec<_>) =
         wanted.into_iter().partition(|name| subscribed.get(name).is_some_and(|by| *by == me));
     subscriptions.set(&known, State::Confirmed);
-
-    let again = |names: Vec<String>| {
-        for name in names {
-            let _ = subscriptions.touched.send(name);
-        }
-    };
-    let stale: Vec<_> = unwanted
+    let stale = unwanted
         .into_iter()
         .filter(|name| subscribed.contains_key(name) || transport.may_be_subscribed(name))
         .collect();
-    let doubt = |names: &[String]| {
-        for name in names {
-            subscribed.insert(name.clone(), NOBODY);
-        }
-    };
-    let forget = |names: &[String]| {
-        for name in names {
-            subscribed.remove_if(name, |_, by| *by == NOBODY);
-        }
-    };
-    // Until it is done, because it may be cut short.
-    doubt(&stale);
-    if !stale.is_empty() {
-        if let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await {
-            again(stale);
-            again(new);
-            return Err(error);
-        }
-        forget(&stale);
+    if let Err(error) = unsubscribe_stale(subscriptions, transport, stale).await {
+        subscriptions.check_again(new);
+        return Err(error);
     }
+    subscribe_new(subscriptions, transport, new, me).await
+}
+
+/// Fails if the server does not answer.
+async fn unsubscribe_stale(
+    subscriptions: &Subscriptions,
+    transport: &Arc<dyn Transport>,
+    stale: Vec<String>,
+) -> Result<(), WireError> {
+    if stale.is_empty() {
+        return Ok(());
+    }
+    // Until it is done, because it may be cut short.
+    subscriptions.doubt(&stale);
+    if let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await {
+        subscriptions.check_again(stale);
+        return Err(error);
+    }
+    subscriptions.forget(&stale);
+    Ok(())
+}
+
+/// Fails if the server does not answer, or refuses a channel.
+async fn subscribe_new(
+    subscriptions: &Subscriptions,
+    transport: &Arc<dyn Transport>,
+    new: Vec<String>,
+    me: WorkerId,
+) -> Result<(), WireError> {
     if new.is_empty() {
         return Ok(());
     }
-    doubt(&new);
+    subscriptions.doubt(&new);
     let (mut parts, mut refused) = (vec![new], Ok(()));
     while let Some(mut part) = parts.pop() {
         match transport.subscribe(part.clone()).await {
             Ok(()) => {
                 subscriptions.set(&part, State::Confirmed);
                 for name in part {
-                    subscribed.insert(name, me);
+                    subscriptions.subscribed.insert(name, me);
                 }
             }
             // The refusal of one channel must not affect the others.
@@ -134,13 +141,13 @@ async fn settle(
                 parts.push(part);
             }
             Err(error @ WireError::Refused(_)) => {
-                forget(&part);
+                subscriptions.forget(&part);
                 subscriptions.set(&part, State::Refused);
                 refused = Err(error);
             }
             Err(error) => {
-                again(part);
-                parts.into_iter().for_each(again);
+                subscriptions.check_again(part);
+                parts.into_iter().for_each(|part| subscriptions.check_again(part));
                 sometimes!("subscriptions: not subscribed yet");
                 return Err(error);
             }

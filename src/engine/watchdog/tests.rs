@@ -13,7 +13,7 @@ fn ms(n: u64) -> Duration {
 
 fn hold_of(kind: LockKind, due: Instant) -> Arc<Lease> {
     let (_, settings) = Config::default().into_settings().unwrap();
-    let protocol = kind.on("l", &settings);
+    let protocol = kind.protocol("l", &settings);
     let hold = Lease::new(&*protocol, ME.next(), Instant::now(), LEASE, LEASE, None);
     hold.watch(due);
     Arc::new(hold)
@@ -25,6 +25,10 @@ fn hold_due(due: Instant) -> Arc<Lease> {
 
 fn watchdog() -> Arc<Watchdog> {
     Arc::new(Watchdog::new(LEASE, Duration::from_secs(3)))
+}
+
+fn renewal(transport: &Arc<Scripted>, quota: Arc<Semaphore>) -> Renewal {
+    Renewal { watchdog: watchdog(), transport: transport.clone(), quota }
 }
 
 /// What became of a hold.
@@ -45,14 +49,13 @@ async fn renew_with<const N: usize>(
     let now = Instant::now();
     let holds: [_; N] = std::array::from_fn(|_| hold_of(kind, now));
     let due = holds.iter().map(|hold| {
-        hold.schedule(now, LEASE).unwrap();
-        let Check::Renew(to) = hold.check(now, now, LEASE) else { panic!("it is due") };
+        hold.schedule(now).unwrap();
+        let Check::Renew(to) = hold.check(now, now) else { panic!("it is due") };
         (hold.clone(), to)
     });
-    let turns = Arc::new(Semaphore::new(BATCH));
-    renew(watchdog(), turns, transport.clone(), due.collect()).await;
+    renewal(&transport, Arc::new(Semaphore::new(BATCH))).run(due.collect()).await;
     let now = Instant::now();
-    let became = holds.map(|hold| match (hold.loss(), hold.schedule(now, LEASE)) {
+    let became = holds.map(|hold| match (hold.loss(), hold.schedule(now)) {
         (Some(loss), _) => Became::Lost(loss),
         (None, Some(at)) if at == now + LEASE / 30 => Became::PutOff,
         (None, Some(at)) if at > now + LEASE / 4 => Became::Renewed,
@@ -187,12 +190,12 @@ async fn a_renewal_without_an_answer_is_given_up_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_waits_for_its_turn_and_renews_no_hold_that_was_lost_meanwhile() {
-    let (now, turns) = (Instant::now(), Arc::new(Semaphore::new(2)));
+    let (now, quota) = (Instant::now(), Arc::new(Semaphore::new(2)));
     let transport = Arc::new(Scripted::new([answers([1])]));
-    let taken = turns.clone().acquire_many_owned(1).await.unwrap();
+    let taken = quota.clone().acquire_many_owned(1).await.unwrap();
     let holds = [hold_due(now), hold_due(now)];
     let batch = holds.each_ref().map(|hold| (hold.clone(), LEASE)).to_vec();
-    let renewed = renew(watchdog(), turns.clone(), transport.clone(), batch);
+    let renewed = renewal(&transport, quota.clone()).run(batch);
     let meanwhile = async {
         tokio::time::sleep(ms(100)).await;
         assert!(transport.keys().is_empty());
@@ -201,11 +204,11 @@ async fn a_renewal_waits_for_its_turn_and_renews_no_hold_that_was_lost_meanwhile
     };
     tokio::join!(renewed, meanwhile);
     assert_eq!(transport.keys(), [1]);
-    assert_eq!(turns.available_permits(), 2);
+    assert_eq!(quota.available_permits(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_renews_holds_of_one_script_and_turns_are_kept_while_it_is_under_way() {
+async fn a_call_renews_holds_of_one_script_and_the_quota_is_kept_while_it_is_under_way() {
     let (now, watchdog) = (Instant::now(), watchdog());
     let scripted = Arc::new(Scripted::default());
     let transport: Arc<dyn Transport> = scripted.clone();
@@ -224,11 +227,11 @@ async fn a_call_renews_holds_of_one_script_and_turns_are_kept_while_it_is_under_
     keys.sort_unstable();
     assert_eq!(keys, [3, 4], "three holds of one key, and two of two");
     watchdog.tick(&transport);
-    assert_eq!(watchdog.turns.len(), 1, "one server");
-    let turns = watchdog.turns.get(&0).map(|turns| turns.available_permits());
-    assert_eq!(turns, Some(4 * BATCH - holds.len()));
+    assert_eq!(watchdog.quota.len(), 1, "one server");
+    let quota = watchdog.quota.get(&0).map(|quota| quota.available_permits());
+    assert_eq!(quota, Some(4 * BATCH - holds.len()));
     tokio::time::sleep(ms(3_500)).await;
     drop(holds);
     watchdog.tick(&transport);
-    assert_eq!(watchdog.turns.len(), 0, "nothing is under way");
+    assert_eq!(watchdog.quota.len(), 0, "nothing is under way");
 }

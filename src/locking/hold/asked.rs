@@ -1,4 +1,4 @@
-//! Whether somebody asks the caller of a hold to release it.
+//! Hears whether somebody asks the caller of a hold to release it. `lock/asking.rs` asks.
 
 use super::{Hold, listener::Listener};
 

@@ -42,7 +42,7 @@ pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
     let give_up = Instant::now() + lasts(target, lease);
     let mut backoff = Backoff::persistent();
     while !engine.is_closed() {
-        let place = engine.serves(&*target.protocol);
+        let place = engine.server_for_release(&*target.protocol);
         let answer = engine.transport.call(target.protocol.undo(id)).await;
         match answer.and_then(protocol::released) {
             Ok(_) => return target.released(place, id, || give_up),

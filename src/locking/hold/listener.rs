@@ -91,7 +91,7 @@ async fn listen(target: &Target, lease: &Lease) {
                 sleep(backoff.next()).await;
                 continue;
             }
-            Err(error) if !engine.is_deaf.swap(true, Ordering::Relaxed) => {
+            Err(error) if !engine.warned_of_unread_questions.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(lock = target.name(), %error, "questions to the holder cannot be read");
             }
             Err(_) => {}

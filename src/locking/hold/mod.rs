@@ -95,7 +95,7 @@ impl Hold {
         lease.turns = Turns::of(target.observed(), key, target.kind, &lease.renew.id);
         let lease = Arc::new(lease);
         if watched {
-            lease.watch(sent + lease_time / 3);
+            lease.watch_granted(sent);
         }
         target.engine.watchdog.add(&lease);
         target.held.fetch_add(1, Ordering::Relaxed);

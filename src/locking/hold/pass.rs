@@ -55,7 +55,7 @@ impl Hold {
         let ours = u64::from(self.target.heard(self.id()).is_some());
         let sent = Instant::now();
         if watched {
-            self.lease.asked(sent, lease);
+            self.lease.requested(sent, lease);
         }
         let answer = engine.transport.call(call).await.and_then(protocol::extended);
         match &answer {

@@ -93,7 +93,7 @@ impl Hold {
                 return Err(Error::Closed);
             }
             let sent = copies.sent();
-            self.lease.asked(sent, lease);
+            self.lease.requested(sent, lease);
             let terms = ScriptArgs {
                 lease: lease.as_millis() as u64,
                 not_after: self.target.not_after(sent),

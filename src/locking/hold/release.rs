@@ -60,7 +60,7 @@ impl Hold {
         let (target, engine) = (&self.target, &self.target.engine);
         let begun = copies.sent();
         // Whether a renewal would have noticed a loss.
-        let was_renewed = self.lease.was_renewed(begun, engine.settings.watchdog);
+        let was_renewed = self.lease.was_renewed(begun);
         if watched {
             self.lease.unwatch();
         }
@@ -132,7 +132,7 @@ impl Hold {
     /// was nothing to release.
     async fn send_release(&self, to: u32, sent: Instant) -> Result<Option<u64>, WireError> {
         let (target, engine) = (&self.target, &self.target.engine);
-        let place = if to == 0 { engine.serves(&*target.protocol) } else { None };
+        let place = if to == 0 { engine.server_for_release(&*target.protocol) } else { None };
         let answer = engine.call(target.protocol.release(self.id(), to), sent).await;
         let answer = answer.and_then(protocol::released);
         if answer.is_ok() {

@@ -1,4 +1,5 @@
-//! [`Target`]: one lock of one client: its engine, its protocol, its local line. Calls for it start here.
+//! [`Target`]: what holds and waiters of one lock share: engine, protocol, kind, local line. Calls for it
+//! start here.
 
 use std::sync::{
     Arc,
@@ -8,7 +9,7 @@ use std::sync::{
 use tokio::time::Instant;
 
 use crate::{
-    engine::{Engine, GivenBack},
+    engine::{Engine, Undone},
     error::Error,
     locking::line::LocalLine,
     names,
@@ -19,7 +20,7 @@ use crate::{
     wire::{Invocation, Reply, WireError},
 };
 
-/// One lock of one client.
+/// What holds and waiters of one lock of one client share.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) engine: Arc<Engine>,
@@ -49,7 +50,7 @@ impl Target {
     }
 
     /// Adds to an error what was being done, and to which lock.
-    pub(crate) fn told(&self, doing: &'static str) -> impl Fn(Error) -> Error {
+    pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
         move |error| error.about(doing, Some(self.name()), &self.engine.settings.server)
     }
 
@@ -102,7 +103,7 @@ impl Target {
 
     /// Notes that the server has answered the release of the hold `id`. See [`Engine::released`].
     pub(crate) fn released(&self, place: Option<u64>, id: &HoldId, ends: impl FnOnce() -> Instant) {
-        self.engine.released(place, || GivenBack {
+        self.engine.released(place, || Undone {
             protocol: self.protocol.clone(),
             id: id.clone(),
             held: self.held.clone(),

@@ -1,4 +1,4 @@
-//! The question whether one of several locks could be released: how their guard learns of it.
+//! Hears the question whether one of several locks could be released. `multi/asking.rs` asks it.
 
 use std::pin::pin;
 

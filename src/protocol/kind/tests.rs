@@ -10,7 +10,7 @@ use crate::{
 
 fn on(kind: LockKind) -> Box<dyn Protocol> {
     let (_, settings) = Config::default().into_settings().unwrap();
-    kind.on("l", &settings)
+    kind.protocol("l", &settings)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tokio::{
 use super::{Fault, Network};
 use crate::{
     sim::world::{Listener, ONE_WAY},
-    wire::{Flight, Invocation, Transport, WireError},
+    wire::{Confirm, Flight, Invocation, Transport, WireError},
 };
 
 #[derive(Debug)]
@@ -62,6 +62,11 @@ impl Transport for Link {
         let answer = timeout_at(by, self.call(call));
         let late = |_| Err(WireError::unanswered("no answer in time"));
         answer.map(move |answer| answer.unwrap_or_else(late)).boxed()
+    }
+
+    /// As if there were no replicas to ask: the reply says nothing of them.
+    fn call_confirmed(&self, call: Invocation, _: Confirm) -> Flight {
+        self.call(call)
     }
 
     fn time_at(&self, _: &[u8], moment: Instant) -> u64 {
@@ -116,11 +121,11 @@ impl Transport for Link {
         .boxed()
     }
 
-    fn follows(&self) -> bool {
+    fn may_replace_servers(&self) -> bool {
         self.network.state().heirs.is_some()
     }
 
-    fn place(&self, _: &str) -> u64 {
+    fn server_id(&self, _: &str) -> u64 {
         self.network.state().heirs.unwrap_or_default()
     }
 

@@ -94,18 +94,18 @@ impl Transport for ToCluster {
         true
     }
 
-    fn follows(&self) -> bool {
+    fn may_replace_servers(&self) -> bool {
         true
     }
 
-    fn place(&self, name: &str) -> u64 {
+    fn server_id(&self, name: &str) -> u64 {
         let master = master_of(name, self.0.len());
-        self.0[master].place(name) + master as u64 * HEIRS
+        self.0[master].server_id(name) + master as u64 * HEIRS
     }
 
-    fn probe(&self, place: u64) -> BoxFuture<'static, Result<(), WireError>> {
-        let master = (place / HEIRS) as usize;
-        self.0[master.min(self.0.len() - 1)].probe(place)
+    fn probe(&self, server: u64) -> BoxFuture<'static, Result<(), WireError>> {
+        let master = (server / HEIRS) as usize;
+        self.0[master.min(self.0.len() - 1)].probe(server)
     }
 
     fn given_up(&self, key: &[u8]) {

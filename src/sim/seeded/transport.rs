@@ -73,11 +73,11 @@ impl Transport for ToServer {
         self.0.clone().on_ear(act).boxed()
     }
 
-    fn follows(&self) -> bool {
+    fn may_replace_servers(&self) -> bool {
         self.0.state().follows
     }
 
-    fn place(&self, _: &str) -> u64 {
+    fn server_id(&self, _: &str) -> u64 {
         self.0.state().place
     }
 

@@ -1,5 +1,5 @@
 //! Which server serves a key: [`router`] knows it, [`discover`] asks for it, [`mod@refresh`] keeps it up
-//! to date.
+//! to date. [`news`] decides which sentinels are believed after a failover.
 
 mod channels;
 mod discover;

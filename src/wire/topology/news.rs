@@ -1,4 +1,4 @@
-//! [`News`]: the last failover that a sentinel has told of.
+//! [`News`]: the last failover that a sentinel has reported, and which sentinels are believed after it.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use super::slots::View;
 use crate::wire::answers::Failure;
 
-/// For how long after a failover was last told of sentinels that have not heard of it are not
-/// believed. They tell each other every 2 s.
+/// Sentinels that have not heard of a failover are not believed for this long after it was last
+/// reported. They tell each other every 2 s.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// The epoch of the last failover, and when it was last told.
+/// The epoch of the last failover, and when it was last reported.
 #[derive(Default)]
 pub(super) struct News(Option<(u64, Instant)>);
 

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// The log is told at most this often that a server that serves no slot yet cannot be reached.
+/// At most one warning in this time about servers that serve no slot yet and cannot be reached.
 const WARNING_PAUSE: Duration = Duration::from_secs(10);
 
 /// The servers of one client at this moment, and what is subscribed where.
@@ -41,7 +41,7 @@ pub(in crate::wire) struct Router {
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
     /// Locked while a server that serves no slot yet is being connected to. When the log was last
     /// told that this failed.
-    joining: Mutex<Option<Instant>>,
+    connecting: Mutex<Option<Instant>>,
     pub(in crate::wire) subscriptions: SubscriptionMap,
     pub(in crate::wire) closed: AtomicBool,
 }
@@ -66,7 +66,7 @@ impl Router {
             deployment,
             sharded,
             routes: RwLock::new(Arc::new(routes)),
-            joining: Mutex::default(),
+            connecting: Mutex::default(),
             subscriptions: SubscriptionMap::default(),
             closed: AtomicBool::new(false),
         }
@@ -117,7 +117,7 @@ impl Router {
 
     async fn connect_joining(&self, at: &Address) -> Option<Arc<Node>> {
         let deployment = self.deployment.as_ref()?;
-        let mut told = self.joining.lock().await;
+        let mut told = self.connecting.lock().await;
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
