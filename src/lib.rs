@@ -194,6 +194,7 @@ mod broken;
 mod client;
 mod config;
 mod determinism;
+mod digits;
 #[cfg(doctest)]
 mod doctests;
 mod engine;

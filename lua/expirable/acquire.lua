@@ -29,7 +29,7 @@ if now > tonumber(ARGV[3]) then
 end
 local free = tonumber(redis.call('get', KEYS[1]) or '0')
 if not free then
-  return redis.error_reply('ERR value is not an integer or out of range')
+  return redis.error_reply('WRONGTYPE the number of permits is no integer')
 end
 local over = redis.call('zrangebyscore', KEYS[3], '-inf', string.format('%.0f', now), 'limit', 0, 100)
 local known = redis.call('zscore', KEYS[2], ARGV[1])

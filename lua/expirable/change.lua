@@ -29,6 +29,9 @@ end
 local by = tonumber(ARGV[2])
 if ARGV[7] == 'to' then
   local free = redis.call('get', KEYS[1])
+  if free and not tonumber(free) then
+    return redis.error_reply('WRONGTYPE the number of permits is no integer')
+  end
   -- permits whose lease has ended are among those that are out
   by = by - (free and free + redis.call('zcard', KEYS[3]) or 0)
 end

@@ -14,6 +14,9 @@ local free = redis.call('get', KEYS[1])
 if not free then
   return false
 end
+if not tonumber(free) then
+  return redis.error_reply('WRONGTYPE the number of permits is no integer')
+end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local after = '(' .. string.format('%.0f', now)

@@ -9,12 +9,14 @@
 -- ARGV[3]  how long to keep these ids, ms
 -- ARGV[4]  channel
 -- ARGV[5]  publish command: publish or spublish
--- ARGV[6]  n: number of permits, from 1 to 100
--- ARGV[7]... n permit ids, each of them once; then ids of earlier requests of which
+-- ARGV[6]  each: return those that are out; all: return none unless all are out, and
+--          no lease has ended
+-- ARGV[7]  n: number of permits, from 1 to 100
+-- ARGV[8]... n permit ids, each of them once; then ids of earlier requests of which
 --          no copy is under way any more
 --
 -- Returns  1: all were out, and are returned, by this copy or by an earlier one
---          0: some were not out, or their lease had ended; the others are returned
+--          0: some were not out, or their lease had ended
 --
 -- Repeat   safe: a permit id is used once; a copy that finds its request id gets the
 --          same answer
@@ -23,9 +25,9 @@ if ARGV[1] ~= '' and redis.call('zscore', KEYS[2], ARGV[1]) then
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local n = tonumber(ARGV[6])
+local n = tonumber(ARGV[7])
 local out, all = {}, 1
-for i = 7, 6 + n do
+for i = 8, 7 + n do
   local ends = redis.call('zscore', KEYS[3], ARGV[i])
   if ends then
     out[#out + 1] = ARGV[i]
@@ -33,6 +35,9 @@ for i = 7, 6 + n do
   if not ends or tonumber(ends) <= now then
     all = 0
   end
+end
+if all == 0 and ARGV[6] == 'all' then
+  return 0
 end
 -- minus a time: withdrawn
 local keeps = {}
@@ -43,6 +48,8 @@ if ARGV[2] ~= '' then
   keeps[#keeps + 1] = string.format('%.0f', -now - ARGV[3])
   keeps[#keeps + 1] = ARGV[2]
 end
+-- first: after a write that needs no memory, a server without any refuses none
+redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 local free
 if out[1] then
   -- a semaphore that was deleted is not made again
@@ -61,11 +68,10 @@ if out[1] then
 end
 if keeps[1] then
   redis.call('zadd', KEYS[2], unpack(keeps))
-  redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
   redis.call('pexpire', KEYS[2], ARGV[3])
 end
-if ARGV[7 + n] then
-  redis.call('zrem', KEYS[2], unpack(ARGV, 7 + n))
+if ARGV[8 + n] then
+  redis.call('zrem', KEYS[2], unpack(ARGV, 8 + n))
 end
 -- Redisson tells how many are free, or of several permits how many are returned
 if free and free > 0 then

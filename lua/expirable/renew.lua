@@ -13,6 +13,9 @@
 -- Repeat   safe: no lease gets shorter, and a permit that is gone stays gone
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- first: after a write that needs no memory, a server without any refuses none. No
+-- permit has an empty id
+redis.pcall('zrem', KEYS[1], '')
 local n = #KEYS
 local answers, renewed = {}, 0
 for i, key in ipairs(KEYS) do

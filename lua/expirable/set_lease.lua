@@ -19,5 +19,7 @@ local ends = redis.call('zscore', KEYS[1], ARGV[1])
 if not ends or tonumber(ends) <= now then
   return 0
 end
+-- first: after a write that needs no memory, a server without any refuses none
+redis.call('zrem', KEYS[1], '')
 redis.call('zadd', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
 return 1

@@ -25,6 +25,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[2]) then
   return {now}
 end
+-- first: after a write that needs no memory, a server without any refuses none
+redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[3]), ARGV[1])
 -- refused for a missing right or a value that is no integer: nothing may stay
 local count = redis.pcall('incrby', KEYS[1], '-1')
@@ -32,7 +34,6 @@ if type(count) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return count
 end
-redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 if ARGV[6] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 6))
 end

@@ -15,12 +15,16 @@
 -- Repeat   safe: a copy that finds its id gets the same answer; one that finds
 --          its id withdrawn takes nothing
 local known = redis.call('zscore', KEYS[2], ARGV[1])
-local free = redis.call('get', KEYS[1])
-if known and tonumber(known) > 0 then
-  return {1, tonumber(free or '0')}
+local number = redis.call('get', KEYS[1])
+local free = tonumber(number or '0')
+if not free then
+  return redis.error_reply('WRONGTYPE the number of permits is no integer')
 end
-if known or not free or tonumber(free) < tonumber(ARGV[2]) then
-  return {0, tonumber(free or '0')}
+if known and tonumber(known) > 0 then
+  return {1, free}
+end
+if known or not number or free < tonumber(ARGV[2]) then
+  return {0, free}
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -8,20 +8,23 @@
 -- ARGV[4]  how long to keep the request id, ms
 -- ARGV[5]... ids of earlier requests of which no copy is under way any more
 --
--- Returns  {1, n}: done; n permits are free now
---          {0, n}: nothing was done; n permits are free
+-- Returns  {1, n}: done; n permits are free now, as text
+--          {0, n}: nothing was done; n permits are free, as text
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   safe: a copy that finds its id gets the same answer
-local free = redis.call('get', KEYS[1])
+local free = redis.call('get', KEYS[1]) or '0'
+if not tonumber(free) then
+  return redis.error_reply('WRONGTYPE the number of permits is no integer')
+end
 if redis.call('zscore', KEYS[2], ARGV[1]) then
-  return {1, tonumber(free or '0')}
+  return {1, free}
 end
-if (free or '0') ~= ARGV[2] then
-  return {0, tonumber(free or '0')}
+if free ~= ARGV[2] then
+  return {0, free}
 end
-if ARGV[2] == '0' then
-  return {1, 0}
+if free == '0' then
+  return {1, free}
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -29,8 +32,9 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
--- by a difference, which keeps the key's TTL
-local left = redis.pcall('incrby', KEYS[1], string.format('%.0f', -ARGV[2]))
+-- by a difference, which keeps the key's TTL; as text, because numbers in Lua are less exact
+local minus = string.gsub('-' .. free, '^%-%-', '')
+local left = redis.pcall('incrby', KEYS[1], minus)
 if type(left) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return left
@@ -40,4 +44,4 @@ if ARGV[5] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 5))
 end
 redis.call('pexpire', KEYS[2], ARGV[4])
-return {1, left}
+return {1, '0'}

@@ -29,6 +29,8 @@ end
 if ARGV[7] == '1' and redis.call('exists', KEYS[1]) == 0 then
   return -1
 end
+-- first: after a write that needs no memory, a server without any refuses none
+redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 -- refused for a missing right or a value that is no integer: nothing may stay
 local free = redis.pcall('incrby', KEYS[1], ARGV[2])
@@ -36,7 +38,6 @@ if type(free) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return free
 end
-redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 if ARGV[8] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 8))
 end

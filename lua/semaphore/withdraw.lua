@@ -18,6 +18,8 @@ if known and tonumber(known) < 0 then
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- first: after a write that needs no memory, a server without any refuses none
+redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 redis.call('zadd', KEYS[2], string.format('%.0f', -now - ARGV[3]), ARGV[1])
 redis.call('pexpire', KEYS[2], ARGV[3])
 if not known or redis.call('exists', KEYS[1]) == 0 then

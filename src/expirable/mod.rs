@@ -19,7 +19,7 @@ use crate::{
     error::Error,
     inspection::Remaining,
     locking::request::checked_lease,
-    protocol::expirable::{Change, Left},
+    protocol::expirable::{Change, Left, Return},
     waiting::leased::{self, LeasedPool},
 };
 
@@ -193,8 +193,8 @@ impl ExpirableSemaphore {
     /// Returns permits by their ids, whoever acquired them, and wakes waiters: Redisson's `tryRelease`.
     /// From 1 to 100 permits. A permit that is named twice is returned once.
     ///
-    /// Returns `false` if one of them was not out, or its lease had ended. The others are returned in any
-    /// case. Redisson returns none of several then.
+    /// Returns `false` if one of them was not out, or its lease had ended. Of several, none is returned then. A
+    /// lone one whose lease had ended is returned.
     ///
     /// An [`ExpirablePermit`](crate::ExpirablePermit) returns its own permits. This is for permits that were
     /// [forgotten](crate::ExpirablePermit::forget), or acquired by another process.
@@ -212,7 +212,8 @@ impl ExpirableSemaphore {
         // The script counts each id that it is given.
         permits.sort_unstable();
         permits.dedup();
-        let released = leased::release(pool.clone(), permits.into(), None);
+        let which = if permits.len() > 1 { Return::AllOrNone } else { Return::Each };
+        let released = leased::release(pool.clone(), permits.into(), which, None);
         pool.finish("returning permits of", released).await
     }
 

@@ -136,7 +136,7 @@ pub(crate) fn number_of(reply: &Reply) -> Result<i64, WireError> {
         Reply::Nil => Ok(0),
         Reply::Bytes(text) => {
             let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-            number.ok_or_else(|| WireError::said("ERR value is not an integer or out of range"))
+            number.ok_or(WireError::WrongType)
         }
         _ => Err(unexpected(reply)),
     }

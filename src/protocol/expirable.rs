@@ -48,6 +48,15 @@ pub(crate) struct Wanted {
     pub(crate) lease: u64,
 }
 
+/// Which of several permits are returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Return {
+    /// Those that are out.
+    Each,
+    /// None, unless all are out and no lease has ended. As Redisson's `tryRelease` of several.
+    AllOrNone,
+}
+
 /// How the number of permits is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
@@ -127,7 +136,8 @@ impl Permitting for Expirable {
 
     fn withdraw(&self, id: &HoldId, wanted: Wanted, kept: u64) -> Invocation {
         let permits: Vec<_> = PermitId::of_request(id, wanted.permits).collect();
-        let args = self.release_args("".into(), id.as_bytes().into(), kept, permits.len());
+        let id = id.as_bytes().into();
+        let args = self.release_args("".into(), id, kept, Return::Each, permits.len());
         self.call(&RELEASE, args.into_iter().chain(permits.into_iter().map(of_permit)))
     }
 }
@@ -144,9 +154,20 @@ impl Expirable {
         &self.timeouts
     }
 
-    fn release_args(&self, id: Arg, withdrawn: Arg, kept: u64, permits: usize) -> [Arg; 6] {
+    fn release_args(
+        &self,
+        id: Arg,
+        withdrawn: Arg,
+        kept: u64,
+        which: Return,
+        permits: usize,
+    ) -> [Arg; 7] {
         let channel = (&self.counter.channel).into();
-        [id, withdrawn, kept.into(), channel, Arg::Publish, (permits as u64).into()]
+        let which = match which {
+            Return::Each => "each",
+            Return::AllOrNone => "all",
+        };
+        [id, withdrawn, kept.into(), channel, Arg::Publish, which.into(), (permits as u64).into()]
     }
 
     /// Returns permits. `withdrawn`: the acquisition of which a copy may still run. Whether all
@@ -154,12 +175,13 @@ impl Expirable {
     pub(crate) fn release(
         &self,
         permits: &[PermitId],
+        which: Return,
         withdrawn: Option<&HoldId>,
         request: &RequestArgs<'_>,
     ) -> Invocation {
         let withdrawn = withdrawn.map_or("".into(), |id| id.as_bytes().into());
         let id = request.id.as_bytes().into();
-        let args = self.release_args(id, withdrawn, request.kept, permits.len());
+        let args = self.release_args(id, withdrawn, request.kept, which, permits.len());
         let permits = permits.iter().copied().map(of_permit);
         self.call(&RELEASE, args.into_iter().chain(permits).chain(request.settled()))
     }

@@ -44,7 +44,7 @@ impl Taken {
     }
 }
 
-/// Reads the reply to [`Permitting::acquire`], and to the drain of a semaphore.
+/// Reads the reply to [`Permitting::acquire`].
 pub(crate) fn taken(reply: Reply) -> Result<Timely<Taken>, WireError> {
     let answer = match &reply {
         Reply::Array(parts) => match parts[..] {

@@ -4,9 +4,9 @@
 //! therefore kept for a while, in a sorted set beside it.
 
 use super::{
-    counting::{Countable, CounterKeys, RequestArgs},
+    counting::{Countable, CounterKeys, RequestArgs, number_of},
     permitting::Permitting,
-    replies::{Timely, late},
+    replies::{Timely, late, unexpected},
 };
 use crate::{
     names,
@@ -29,6 +29,14 @@ pub(crate) enum GivenBack {
     Done,
     /// There is no such semaphore any more.
     Gone,
+}
+
+/// The result of a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    Done,
+    /// So many permits are free, and not as many as expected.
+    Differs(i64),
 }
 
 impl Countable for Semaphore {
@@ -68,8 +76,7 @@ impl Permitting for Semaphore {
 }
 
 impl Semaphore {
-    /// Takes all permits, if there are as many as expected. The reply is read by
-    /// [`taken`](super::taken).
+    /// Takes all permits, if there are as many as expected. The reply is read by [`drained`].
     pub(crate) fn drain(&self, expected: i64, request: &RequestArgs<'_>) -> Invocation {
         let RequestArgs { id, not_after, kept, .. } = *request;
         let args = [id.as_bytes().into(), number(expected), not_after.into(), kept.into()];
@@ -120,6 +127,16 @@ fn number(number: i64) -> Arg {
     Arg::Bytes(number.to_string().into())
 }
 
+/// Reads the reply to [`Semaphore::drain`]. It has numbers as text, because those in Lua are less exact.
+pub(crate) fn drained(reply: Reply) -> Result<Timely<Drained>, WireError> {
+    let Reply::Array(parts) = &reply else { return Err(unexpected(&reply)) };
+    match &parts[..] {
+        [Reply::Int(1), _] => Ok(Timely::InTime(Drained::Done)),
+        [Reply::Int(0), free] => Ok(Timely::InTime(Drained::Differs(number_of(free)?))),
+        _ => late(&reply),
+    }
+}
+
 /// Reads the reply to [`Semaphore::release`].
 pub(crate) fn given_back(reply: Reply) -> Result<Timely<GivenBack>, WireError> {
     match reply {
@@ -137,5 +154,13 @@ mod tests {
     fn replies_are_read_and_others_refused() {
         assert_eq!(given_back(Reply::Int(-1)).unwrap(), Timely::InTime(GivenBack::Gone));
         assert!(given_back(Reply::Int(2)).is_err());
+        let of = |done, free: &'static str| {
+            drained(Reply::Array(vec![Reply::Int(done), Reply::Bytes(free.into())]))
+        };
+        assert_eq!(of(1, "0").unwrap(), Timely::InTime(Drained::Done));
+        let exact = Drained::Differs(9_007_199_254_740_993);
+        assert_eq!(of(0, "9007199254740993").unwrap(), Timely::InTime(exact));
+        assert_eq!(drained(Reply::Array(vec![Reply::Int(7)])).unwrap(), Timely::Late(7));
+        assert!(of(0, "many").is_err() && of(2, "0").is_err() && drained(Reply::Int(1)).is_err());
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     permit_id::PermitId,
     protocol::{
         RequestArgs, done,
-        expirable::{self, Change, Expirable, Left, Stock, Wanted},
+        expirable::{self, Change, Expirable, Left, Return, Stock, Wanted},
     },
 };
 
@@ -79,7 +79,8 @@ impl LeasedPermits {
             return Err(Error::Closed);
         }
         let withdrawn = self.unclear.then(|| self.lease.renew.id.clone());
-        match (release(self.pool.clone(), self.ids.clone(), withdrawn).await?, lost) {
+        let released = release(self.pool.clone(), self.ids.clone(), Return::Each, withdrawn);
+        match (released.await?, lost) {
             // The server had said that they were gone, and has them back: from an old master.
             (true, Some(why @ (Loss::Removed | Loss::Taken))) => Err(Error::NotHeld { why }),
             (true, _) => Ok(()),
@@ -160,11 +161,12 @@ fn judge(wanted: Wanted, grant: &Grant) -> Result<(), Error> {
 pub(crate) async fn release(
     pool: LeasedPool,
     permits: Box<[PermitId]>,
+    which: Return,
     withdrawn: Option<HoldId>,
 ) -> Result<bool, Error> {
     let (id, begun) = (pool.new_id(), Instant::now());
     let call = move |semaphore: &Expirable, request: &RequestArgs<'_>| {
-        semaphore.release(&permits, withdrawn.as_ref(), request)
+        semaphore.release(&permits, which, withdrawn.as_ref(), request)
     };
     match pool.send_until_answered(&id, &call, done).await {
         Ok((all, _)) => Ok(all),

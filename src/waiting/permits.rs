@@ -16,8 +16,7 @@ use crate::{
     owner::HoldId,
     protocol::{
         RequestArgs,
-        semaphore::{GivenBack, Semaphore, given_back},
-        taken,
+        semaphore::{Drained, GivenBack, Semaphore, drained, given_back},
     },
     redis_error::{RedisError, RedisErrorKind},
 };
@@ -83,16 +82,14 @@ pub(crate) async fn drain(pool: Pool) -> Result<i64, Error> {
         let id = pool.new_id();
         let call =
             |semaphore: &Semaphore, request: &RequestArgs<'_>| semaphore.drain(expected, request);
-        let drained = pool.send_until_answered(&id, call, taken).await;
-        let (drained, may_run) = drained.map_err(|error| error.into_error(pool.name()))?;
-        if drained.granted {
-            return Ok(expected);
-        }
+        let answer = pool.send_until_answered(&id, call, drained).await;
+        let (answer, may_run) = answer.map_err(|error| error.into_error(pool.name()))?;
+        let Drained::Differs(free) = answer else { return Ok(expected) };
         if may_run {
             // The number may be the expected one again when a late copy runs.
             pool.engine.janitor.spawn(undo(pool.clone(), id, expected));
         }
-        expected = drained.free;
+        expected = free;
     }
     let text = "the number of permits was changed by others all the time";
     Err(RedisError::new(RedisErrorKind::Busy, text).into())

@@ -24,7 +24,7 @@
 //! | `NOSCRIPT` | yes, at once | [`session`](super::session) sends the script's text |
 //! | `NOPERM`, and a command that a script may not run | no | the user's rights have to be changed |
 //! | `NOAUTH`, `WRONGPASS` | no | the credentials are wrong |
-//! | `WRONGTYPE` | no | the key is not a lock of this kind: [`Error::WrongKind`](crate::Error::WrongKind) |
+//! | `WRONGTYPE`, `ERR value is not an integer` | no | the key is not a lock or counter of this kind: [`Error::WrongKind`](crate::Error::WrongKind) |
 //! | `CROSSSLOT`, any other `ERR`, unknown errors | no | the same call gets the same error again |
 //!
 //! Redis checks for `MISCONF`, `OOM`, `NOREPLICAS` and `READONLY` before the first write of a
@@ -84,7 +84,7 @@ impl WireError {
             | Kind::CannotSave
             | Kind::OutOfMemory
             | Kind::TooManyClients => Self::NotNow(error()),
-            _ if code(text) == "WRONGTYPE" => Self::WrongType,
+            _ if code(text) == "WRONGTYPE" || text.starts_with(NO_INTEGER) => Self::WrongType,
             _ => Self::Refused(error()),
         }
     }
@@ -144,6 +144,9 @@ impl From<RuntimeEnded> for WireError {
         Self::Unanswered(ended.into())
     }
 }
+
+/// A string that is no number. A counter is one.
+const NO_INTEGER: &str = "ERR value is not an integer";
 
 /// The error of a script that looks for a key of a slot that moves. It may come in the script's
 /// middle.

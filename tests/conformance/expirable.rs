@@ -18,6 +18,7 @@ scenarios! {
     the_bytes_and_messages_of_an_expirable_semaphore_are_the_same: EXPIRABLE;
     leased_permits_are_counted_where_the_other_side_sees_them: EXPIRABLE;
     a_permit_is_released_once_and_by_anybody: EXPIRABLE;
+    of_several_permits_all_are_released_or_none: EXPIRABLE;
     a_waiter_for_leased_permits_is_woken_by_a_release: EXPIRABLE;
     a_waiter_for_leased_permits_is_woken_by_added_permits: EXPIRABLE;
     a_waiter_is_granted_when_the_lease_of_a_dead_holder_ends: EXPIRABLE;
@@ -177,6 +178,22 @@ async fn a_permit_is_released_once_and_by_anybody(pair: &Pair) {
         assert_eq!(about(&other, "remaining_ms", json!({ "ids": ids })).await, -2);
     }
     assert_eq!(value(pair), Some(3));
+    forget(pair);
+}
+
+async fn of_several_permits_all_are_released_or_none(pair: &Pair) {
+    set(pair, 4).await;
+    let (one, other) = (pair.a("one"), pair.b("other"));
+    let (first, two) = (take(&one, 1).await, take(&one, 2).await);
+    let mut mixed = two.clone();
+    mixed.as_array_mut().expect("ids").push(first[0].clone());
+    give(&one, &first).await;
+    for releaser in [&one, &other] {
+        refused(releaser, &mixed).await;
+        assert_eq!((value(pair), out(pair).len()), (Some(2), 2), "none was released");
+    }
+    give(&other, &two).await;
+    assert_eq!((value(pair), out(pair).len()), (Some(4), 0));
     forget(pair);
 }
 

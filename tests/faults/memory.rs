@@ -43,6 +43,41 @@ async fn holders_keep_and_give_back_what_they_have_on_a_server_that_is_full() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_are_renewed_and_given_back_on_a_server_that_is_full() {
+    let stage = Stage::new().await;
+    let client = connect(stage.config().watchdog(SHORT)).await;
+    let (pool, leased) = (client.semaphore("pool"), client.expirable_semaphore("leased"));
+    let gate = client.count_down_latch("gate");
+    assert!(pool.try_set(3).await.unwrap() && leased.try_set(4).await.unwrap());
+    assert!(gate.try_set(2).await.unwrap());
+    let (permit, dropped) = (pool.acquire(1).await.unwrap(), pool.acquire(1).await.unwrap());
+    let (renewed, fixed) = (leased.acquire(2).await.unwrap(), leased.acquire(1).lease(PATIENCE));
+    let fixed = fixed.await.unwrap().forget()[0];
+    Refusal::Memory.set(&stage, true);
+    sleep(SHORT + SLACK).await;
+    assert_redis_error(pool.try_acquire(1).await);
+    assert_redis_error(leased.try_acquire(1).await);
+    renewed.check().await.expect("to be renewed");
+    drop(dropped);
+    soon("an answer", permit.release()).await.expect("to be returned");
+    assert!(soon("an answer", leased.set_lease(fixed, 2 * PATIENCE)).await.unwrap());
+    soon("an answer", renewed.release()).await.expect("to be returned");
+    assert!(soon("an answer", leased.release([fixed])).await.unwrap());
+    for _ in 0..2 {
+        soon("an answer", gate.count_down()).await.expect("to be counted");
+    }
+    assert_eq!(gate.count().await.unwrap(), 0);
+    let all_back = async || (pool.available().await.unwrap() == 3).then_some(());
+    let until = Instant::now() + PATIENCE;
+    while all_back().await.is_none() {
+        assert!(Instant::now() < until, "{:?} are free", pool.available().await);
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(leased.available().await.unwrap(), 4);
+    Refusal::Memory.set(&stage, false);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_of_evicted_locks_are_told_by_their_next_renewal_when_any_key_may_go() {
     locks_are_evicted("allkeys-random").await;
 }

@@ -2,11 +2,12 @@
 
 mod alone;
 mod crowd;
+mod elsewhere;
 mod pairs;
 
 use std::time::Duration;
 
-use harness::{Inspector, Lang, Party, Peer, PeerArgs, RedisServer, peer_or_skip};
+use harness::{Inspector, Lang, Party, Peer, RedisServer, Servers, peer_or_skip};
 
 /// A holder that nothing renews, or that died, has the lock for so long.
 const LEASE: Duration = Duration::from_secs(6);
@@ -14,29 +15,35 @@ const LEASE: Duration = Duration::from_secs(6);
 /// Longer than a waiter sleeps between two looks, with slack for a busy machine.
 const PROMPT: Duration = Duration::from_secs(2);
 
-/// A server, and two processes that share its locks.
+/// Servers, and two processes that share their locks.
 struct Stage {
-    server: RedisServer,
+    servers: Box<dyn Servers>,
+    /// Where the owners count what they do.
+    counters: RedisServer,
     peers: [Peer; 2],
 }
 
 impl Stage {
-    /// `None`: one of the languages cannot be had here, which was said aloud.
+    /// On one server. `None`: one of the languages cannot be had here, which was said aloud.
     async fn of(test: &str, langs: [Lang; 2]) -> Option<Self> {
-        let server = RedisServer::start();
+        Self::on(Box::new(RedisServer::start()), test, langs).await
+    }
+
+    async fn on(servers: Box<dyn Servers>, test: &str, langs: [Lang; 2]) -> Option<Self> {
+        let counters = RedisServer::start();
         let mut peers = Vec::new();
         for lang in langs {
-            let args = PeerArgs::redis(server.url());
+            let args = servers.peer_args().counters(counters.url());
             let args =
                 if lang == Lang::Rust { args.watchdog(Duration::from_secs(3)) } else { args };
             peers.push(peer_or_skip(test, lang, &args).await?);
         }
         let peers = peers.try_into().expect("two");
-        Some(Self { server, peers })
+        Some(Self { servers, counters, peers })
     }
 
     fn redis(&self) -> Inspector {
-        self.server.inspector()
+        self.servers.inspector()
     }
 
     /// An owner in each process, at this lock.
@@ -45,7 +52,7 @@ impl Stage {
     }
 }
 
-/// The same test for every mix in which this crate takes part.
+/// The same test for every mix in which this crate takes part, and for two JVMs: what holds for them is true of such clients.
 macro_rules! mixes {
     ($($test:ident;)*) => {$(
         mod $test {
@@ -64,6 +71,11 @@ macro_rules! mixes {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn java_rust() {
                 super::$test(stringify!($test), [Java, Rust]).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn java_java() {
+                super::$test(stringify!($test), [Java, Java]).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
 //! Two processes at one plain lock, in every mix of languages.
 
-use harness::{Lang, PATIENCE, eventually, redis::cmd};
+use harness::{Lang, PATIENCE, eventually};
 use tokio::time::sleep;
 
 use crate::{LEASE, PROMPT, Stage, mixes};
@@ -14,6 +14,10 @@ mixes! {
 
 async fn one_holder_at_a_time(test: &str, langs: [Lang; 2]) {
     let Some(stage) = Stage::of(test, langs).await else { return };
+    exclude(&stage).await;
+}
+
+pub(crate) async fn exclude(stage: &Stage) {
     let [one, other] = stage.owners("lock:product:1");
     for (holder, rival) in [(&one, &other), (&other, &one)] {
         holder.lock().await;
@@ -32,6 +36,10 @@ async fn one_holder_at_a_time(test: &str, langs: [Lang; 2]) {
 
 async fn a_waiter_gets_it_when_it_is_released(test: &str, langs: [Lang; 2]) {
     let Some(stage) = Stage::of(test, langs).await else { return };
+    hand_on(&stage).await;
+}
+
+pub(crate) async fn hand_on(stage: &Stage) {
     let [holder, waiter] = stage.owners("lock:product:1");
     holder.lock().await;
     let turn = waiter.start_lock();
@@ -60,6 +68,10 @@ async fn a_killed_holder_has_it_to_the_end_of_its_lease(test: &str, langs: [Lang
 /// A holder whose lease ended does not free the lock of the next.
 async fn who_was_late_frees_nobody_elses(test: &str, langs: [Lang; 2]) {
     let Some(stage) = Stage::of(test, langs).await else { return };
+    come_late(&stage).await;
+}
+
+pub(crate) async fn come_late(stage: &Stage) {
     let [late, next] = stage.owners("lock:product:1");
     late.lock_for(PROMPT).await;
     next.start_lock().granted_within(PROMPT + PATIENCE).await;
@@ -69,5 +81,4 @@ async fn who_was_late_frees_nobody_elses(test: &str, langs: [Lang; 2]) {
     next.unlock().await;
     let gone = || (!stage.redis().exists("lock:product:1")).then_some(());
     eventually(PATIENCE, "the end of it", gone).await;
-    let () = stage.redis().query(cmd("FLUSHALL").arg("SYNC"));
 }

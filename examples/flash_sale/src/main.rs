@@ -11,12 +11,15 @@
 //! It also compares one lock with segments, each of which has its part of the stock:
 //!
 //! ```text
-//! cargo run --release --package flash_sale -- --segments 1,4,16 [--work-ms 2] [--stock 5000]
+//! cargo run --release --package flash_sale -- --segments 1,4,16 [--work-ms 2] [--stock 5000] [--svg FILE]
 //! ```
+
+mod plot;
 
 use std::{
     env,
     error::Error,
+    fs,
     io::{IsTerminal, Write, stdin, stdout},
     process::{ExitCode, Stdio, exit},
     thread,
@@ -54,9 +57,10 @@ async fn main() -> ExitCode {
         Some("seller") => sell().await.map(|()| ExitCode::SUCCESS),
         _ => match Plan::of(env::args().skip(1)) {
             Some(plan) => demo(plan).await,
-            None => {
-                Err("usage: flash_sale [--segments 1,4,16] [--work-ms MS] [--stock ITEMS]".into())
-            }
+            None => Err(
+                "usage: flash_sale [--segments 1,4,16] [--work-ms MS] [--stock ITEMS] [--svg FILE]"
+                    .into(),
+            ),
         },
     };
     done.unwrap_or_else(|error| {
@@ -73,11 +77,13 @@ struct Plan {
     /// How long each sale takes beside its GET and SET.
     work: Duration,
     stock: u64,
+    /// Where a picture of the sales per second is written.
+    svg: Option<String>,
 }
 
 impl Plan {
     fn of(mut args: impl Iterator<Item = String>) -> Option<Self> {
-        let mut plan = Self { segments: Vec::new(), work: Duration::ZERO, stock: STOCK };
+        let mut plan = Self { segments: Vec::new(), work: Duration::ZERO, stock: STOCK, svg: None };
         while let Some(option) = args.next() {
             let value = args.next()?;
             match option.as_str() {
@@ -87,6 +93,7 @@ impl Plan {
                 }
                 "--work-ms" => plan.work = Duration::from_millis(value.parse().ok()?),
                 "--stock" => plan.stock = value.parse().ok()?,
+                "--svg" => plan.svg = Some(value),
                 _ => return None,
             }
         }
@@ -308,11 +315,12 @@ impl Way {
 }
 
 async fn compare(market: &Market) -> Result<ExitCode> {
-    let Plan { segments, work, stock } = &market.plan;
-    println!(
-        "{PROCESSES} processes of {TASKS} tasks each sell {stock} items; a sale is a GET and a SET{}.",
-        if work.is_zero() { String::new() } else { format!(", and {work:?} of other work") }
+    let Plan { segments, work, stock, svg } = &market.plan;
+    let more = if work.is_zero() { String::new() } else { format!(", and {work:?} of other work") };
+    let told = format!(
+        "{PROCESSES} processes of {TASKS} tasks each sell {stock} items; a sale is a GET and a SET{more}."
     );
+    println!("{told}");
     let segmented = segments.iter().map(|&n| Way { locked: true, segments: Some(n) });
     let locked: Vec<_> = [ONE_LOCK].into_iter().chain(segmented).collect();
     let unlocked = Way { locked: false, segments: None };
@@ -332,6 +340,10 @@ async fn compare(market: &Market) -> Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     print_table(&outcomes);
+    if let Some(file) = svg {
+        let bars: Vec<_> = outcomes.iter().map(Outcome::bar).collect();
+        fs::write(file, plot::svg(&told, "sales/s", &bars))?;
+    }
     if let Some(why) = left_out {
         println!("\nLeft out: the run with a Redisson JVM among the sellers ({why}).");
         println!(
@@ -674,11 +686,20 @@ impl Outcome {
             self.oversold().to_string(),
             or_dash(self.sold_by_jvm),
             format!("{seconds:.1}"),
-            format!("{:.0}", self.sold as f64 / seconds),
+            format!("{:.0}", self.sales_a_second()),
             or_dash(count),
             or_dash(micros(50)),
             or_dash(micros(99)),
         ]
+    }
+
+    fn sales_a_second(&self) -> f64 {
+        self.sold as f64 / self.time.as_secs_f64()
+    }
+
+    fn bar(&self) -> plot::Bar {
+        let (label, second) = (self.name.clone(), self.sold_by_jvm.is_some());
+        plot::Bar { label, value: self.sales_a_second(), second }
     }
 
     fn oversold(&self) -> i64 {

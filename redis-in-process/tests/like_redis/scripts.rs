@@ -89,8 +89,9 @@ ours! {
         "permits requests deadlines", "request lease not_after channel publish 1 permit":
         "permits requests deadlines", "request lease not_after channel publish 2 permit permit request";
     "expirable/release":
-        "permits requests deadlines", "request empty lease channel publish 1 permit":
-        "permits requests deadlines", "empty request lease channel publish 2 permit permit request request";
+        "permits requests deadlines", "request empty lease channel publish each 1 permit":
+        "permits requests deadlines", "request empty lease channel publish all 2 permit permit request":
+        "permits requests deadlines", "empty request lease channel publish each 2 permit permit request request";
     "expirable/change":
         "permits requests deadlines", "request some not_after lease channel publish by":
         "permits requests deadlines", "request small not_after lease channel publish to request";

@@ -141,8 +141,9 @@ async fn a_lease_by_id_is_read_and_set() {
     assert!(left(pool.remaining(one).await.unwrap()) > 85 * SECOND);
     assert!(!pool.set_lease(other, SECOND).await.unwrap(), "its lease has ended");
     assert_eq!(pool.available().await.unwrap(), 1);
-    assert!(!pool.release([one, other]).await.unwrap());
-    assert!(!pool.release([one]).await.unwrap());
+    assert!(!pool.release([one, other]).await.unwrap(), "the lease of one has ended");
+    assert!(pool.release([one]).await.unwrap());
+    assert!(!pool.release([other]).await.unwrap());
     assert_eq!(pool.remaining(one).await.unwrap(), Remaining::Free);
     assert_eq!(sim.at_rest().await, Some(2));
 }

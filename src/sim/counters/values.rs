@@ -142,15 +142,36 @@ async fn a_key_of_another_kind_is_told_and_left_alone() {
     wrong(gate.wait().await.unwrap_err());
     assert!(!pool.try_set(1).await.unwrap() && !gate.try_set(1).await.unwrap());
     held.unlock().await.unwrap();
-    world.write(NAME, "many");
-    for error in [pool.acquire(1).await.unwrap_err(), pool.release(1).await.unwrap_err()] {
-        assert!(matches!(error, Error::Redis(_)), "{error:?}");
+    // Nor is a text that is no number.
+    for text in ["many", "5.5"] {
+        world.write(NAME, text);
+        wrong(pool.acquire(1).await.unwrap_err());
+        wrong(pool.release(1).await.unwrap_err());
+        wrong(pool.drain().await.unwrap_err());
+        wrong(pool.available().await.unwrap_err());
+        wrong(gate.count_down().await.unwrap_err());
+        wrong(gate.wait().await.unwrap_err());
+        wrong(gate.count().await.unwrap_err());
+        let left: String = world.inspector.lock().unwrap().query(cmd("GET").arg(NAME));
+        assert_eq!(left, text);
     }
     let ids: i64 = {
         let inspector = world.inspector.lock().unwrap();
         inspector.query(cmd("ZCOUNT").arg("redisson_lock_requests:{pool}").arg(0).arg("inf"))
     };
     assert_eq!(ids, 0, "a refused request leaves no id");
+}
+
+/// Numbers in Lua are less exact than those of Redis.
+#[tokio::test(start_paused = true)]
+async fn a_drain_is_exact_whatever_the_number() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    for number in [i64::MAX, (1 << 53) + 1, -(1 << 53) - 1, i64::MIN + 1] {
+        world.write(NAME, &number.to_string());
+        assert_eq!(sim.pool().drain().await.unwrap(), number);
+        assert_eq!(sim.value(), Some(0), "of {number}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

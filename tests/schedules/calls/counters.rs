@@ -13,15 +13,16 @@ examples! {
         an_acquisition_forgets_ids, permits_that_are_no_integer_are_not_taken;
     "semaphore/release": permits_are_returned_and_told, a_semaphore_that_is_gone_is_made_if_asked_for,
         a_repeated_release_returns_nothing, a_late_release_returns_nothing, permits_are_taken_away_and_not_told,
-        a_release_forgets_ids, permits_that_are_no_integer_are_not_returned;
+        a_release_forgets_ids, permits_that_are_no_integer_are_not_returned, permits_are_returned_on_a_full_server;
     "semaphore/withdraw": what_was_taken_is_returned, what_was_not_taken_is_not_returned,
-        a_withdrawal_that_is_refused_leaves_the_request, a_repeated_withdrawal_returns_nothing, a_withdrawal_makes_no_semaphore, a_withdrawal_tells_no_number_below_one;
+        a_withdrawal_that_is_refused_leaves_the_request, a_repeated_withdrawal_returns_nothing, a_withdrawal_makes_no_semaphore, a_withdrawal_tells_no_number_below_one,
+        what_was_taken_is_returned_on_a_full_server;
     "semaphore/drain": all_permits_are_taken, another_number_of_permits_is_not_taken, nothing_is_taken_of_nothing,
         a_repeated_drain_takes_nothing, a_late_drain_takes_nothing, a_drain_forgets_ids,
         permits_that_are_no_integer_are_not_drained;
     "latch/count_down": a_count_goes_down, a_latch_at_zero_is_removed_and_told, a_latch_below_one_is_removed,
         a_repeated_count_counts_nothing, a_late_count_counts_nothing, a_count_forgets_ids, a_count_of_nothing_counts_nothing,
-        a_count_that_is_no_integer_stays;
+        a_count_that_is_no_integer_stays, a_count_goes_down_on_a_full_server;
 }
 
 const KEYS: &str = "n ids";
@@ -101,6 +102,15 @@ fn permits_that_are_no_integer_are_not_taken(scene: &mut Scene) {
     scene.command("set n 5.5");
     assert_eq!(scene.call("semaphore/acquire", KEYS, "a 2 @9 600"), "ERR");
     assert_eq!((scene.see("n"), scene.see("ids")), ("5.5".into(), "none".into()));
+    // Not even of a request that is known: its answer would be read as the server's time.
+    scene.command("set n many");
+    for known in ["a", "-@600 a", "@600 a"] {
+        if known != "a" {
+            scene.command(&format!("zadd ids {known}"));
+        }
+        assert_eq!(scene.call("semaphore/acquire", KEYS, "a 2 @9 600"), "WRONGTYPE");
+    }
+    scene.command("del ids");
     scene.command("del n");
     scene.command("hset n a 1");
     assert_eq!(scene.call("semaphore/acquire", KEYS, "a 2 @9 600"), "WRONGTYPE");
@@ -219,6 +229,11 @@ fn a_withdrawal_that_is_refused_leaves_the_request(scene: &mut Scene) {
     scene.command("set n 1");
     assert_eq!(scene.call("semaphore/withdraw", KEYS, "a 2 600 ch publish"), "1");
     assert_eq!((scene.see("n"), scene.see("ids")), ("3".into(), "a=-@600 for 600".into()));
+    // By the error of the command, not by one of its own.
+    scene.command("zadd ids @600 b");
+    scene.refuses("incrby");
+    assert_eq!(scene.call("semaphore/withdraw", KEYS, "b 2 600 ch publish"), "NOPERM");
+    assert!(scene.see("ids").contains("b=@600"), "{}", scene.see("ids"));
 }
 
 fn a_withdrawal_makes_no_semaphore(scene: &mut Scene) {
@@ -243,7 +258,8 @@ fn all_permits_are_taken(scene: &mut Scene) {
     for (id, there) in [("d", "5"), ("e", "-3")] {
         scene.command(&format!("set n {there}"));
         scene.command("pexpire n 70");
-        assert_eq!(scene.call("semaphore/drain", KEYS, &format!("{id} {there} @0 600")), "{1, 0}");
+        let args = format!("{id} {there} @0 600");
+        assert_eq!(scene.call("semaphore/drain", KEYS, &args), "{1, '0'}");
         assert_eq!(scene.see("n"), "0 for 70");
     }
     assert_eq!(scene.see("ids"), "d=@600 e=@600 for 600");
@@ -251,26 +267,26 @@ fn all_permits_are_taken(scene: &mut Scene) {
 }
 
 fn another_number_of_permits_is_not_taken(scene: &mut Scene) {
-    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), "{0, 0}");
+    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), "{0, '0'}");
     scene.command("set n 6");
-    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), "{0, 6}");
+    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), "{0, '6'}");
     assert_eq!((scene.see("n"), scene.see("ids")), ("6".into(), "none".into()));
 }
 
 fn nothing_is_taken_of_nothing(scene: &mut Scene) {
-    assert_eq!(scene.call("semaphore/drain", KEYS, "d 0 @9 600"), "{1, 0}");
+    assert_eq!(scene.call("semaphore/drain", KEYS, "d 0 @9 600"), "{1, '0'}");
     assert_eq!(scene.see("n"), "none");
     scene.command("set n 0");
-    assert_eq!(scene.call("semaphore/drain", KEYS, "d 0 @9 600"), "{1, 0}");
+    assert_eq!(scene.call("semaphore/drain", KEYS, "d 0 @9 600"), "{1, '0'}");
     assert_eq!((scene.see("n"), scene.see("ids")), ("0".into(), "none".into()));
 }
 
 fn a_repeated_drain_takes_nothing(scene: &mut Scene) {
     scene.command("zadd ids @600 d");
-    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), "{1, 0}");
+    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), "{1, '0'}");
     for there in ["5", "7"] {
         scene.command(&format!("set n {there}"));
-        let done = format!("{{1, {there}}}");
+        let done = format!("{{1, '{there}'}}");
         assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), done);
         assert_eq!(scene.see("n"), there);
     }
@@ -286,7 +302,7 @@ fn a_late_drain_takes_nothing(scene: &mut Scene) {
 fn a_drain_forgets_ids(scene: &mut Scene) {
     scene.command("set n 5");
     with_old_ids(scene);
-    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @20 600 x y"), "{1, 0}");
+    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @20 600 x y"), "{1, '0'}");
     assert_eq!(
         scene.see("ids"),
         "younger=-@11 young=@11 d=@610 z=@900 600=@950 1=@951 publish=@952 for 600"
@@ -297,6 +313,8 @@ fn permits_that_are_no_integer_are_not_drained(scene: &mut Scene) {
     scene.command("set n 5.5");
     assert_eq!(scene.call("semaphore/drain", KEYS, "d 5.5 @9 600"), "ERR");
     assert_eq!((scene.see("n"), scene.see("ids")), ("5.5".into(), "none".into()));
+    scene.command("set n many");
+    assert_eq!(scene.call("semaphore/drain", KEYS, "d 5 @9 600"), "WRONGTYPE");
 }
 
 fn a_counter_is_made_once_and_told(scene: &mut Scene) {
@@ -403,4 +421,26 @@ fn a_count_that_is_no_integer_stays(scene: &mut Scene) {
     scene.command("hset n a 1");
     assert_eq!(scene.call("latch/count_down", KEYS, "c @9 600 ch publish"), "WRONGTYPE");
     assert_eq!((scene.see("n"), scene.see("ids")), ("a=1".into(), "none".into()));
+}
+
+fn permits_are_returned_on_a_full_server(scene: &mut Scene) {
+    scene.command("set n 3");
+    scene.is_full();
+    assert_eq!(scene.call("semaphore/release", KEYS, "a 2 @9 600 ch publish 1"), "1");
+    assert_eq!((scene.see("n"), scene.see("ids")), ("5".into(), "a=@600 for 600".into()));
+}
+
+fn what_was_taken_is_returned_on_a_full_server(scene: &mut Scene) {
+    scene.command("set n 3");
+    scene.command("zadd ids @600 a");
+    scene.is_full();
+    assert_eq!(scene.call("semaphore/withdraw", KEYS, "a 2 600 ch publish"), "1");
+    assert_eq!((scene.see("n"), scene.see("ids")), ("5".into(), "a=-@600 for 600".into()));
+}
+
+fn a_count_goes_down_on_a_full_server(scene: &mut Scene) {
+    scene.command("set n 3");
+    scene.is_full();
+    assert_eq!(scene.call("latch/count_down", KEYS, "a @9 600 ch publish"), "1");
+    assert_eq!((scene.see("n"), scene.see("ids")), ("2".into(), "a=@600 for 600".into()));
 }

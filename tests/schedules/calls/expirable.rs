@@ -10,14 +10,16 @@ examples! {
         permits_get_the_ttl_of_the_semaphore, a_semaphore_that_is_no_number_gives_nothing,
         nothing_is_taken_back_for_a_semaphore_that_is_gone, a_request_that_is_refused_halfway_changes_nothing;
     "expirable/release": leased_permits_are_returned_and_told, several_are_told_by_their_number, a_repeat_returns_nothing,
-        a_permit_whose_lease_has_ended_is_returned, of_some_that_are_out_these_are_returned, a_release_withdraws_an_acquisition,
+        a_permit_whose_lease_has_ended_is_returned, of_some_that_are_out_these_are_returned, all_are_returned_or_none,
+        permits_are_returned_to_a_full_server, a_release_withdraws_an_acquisition,
         a_return_forgets_ids, a_deleted_semaphore_stays_deleted, a_number_below_one_is_not_told,
         a_release_that_is_refused_halfway_changes_nothing;
     "expirable/change": permits_are_added, permits_are_set, a_change_is_made_once, a_late_change_changes_nothing,
         a_change_forgets_ids, a_change_makes_a_semaphore, what_is_no_number_is_not_changed;
     "expirable/renew": leases_are_renewed, a_lease_does_not_get_shorter, a_permit_that_is_gone_is_not_renewed,
-        a_key_of_another_type_stops_no_renewal;
-    "expirable/set_lease": a_lease_is_set, a_lease_that_has_ended_is_not_set, a_late_lease_is_not_set;
+        a_key_of_another_type_stops_no_renewal, leases_are_renewed_on_a_full_server;
+    "expirable/set_lease": a_lease_is_set, a_lease_that_has_ended_is_not_set, a_late_lease_is_not_set,
+        a_lease_is_set_on_a_full_server;
     "expirable/remaining": the_rest_of_leases_is_read;
     "expirable/inspect": the_permits_are_read, a_semaphore_that_is_not_there_is_read, what_is_no_number_is_not_read;
 }
@@ -177,14 +179,15 @@ fn permits_get_the_ttl_of_the_semaphore(scene: &mut Scene) {
 
 fn a_semaphore_that_is_no_number_gives_nothing(scene: &mut Scene) {
     scene.command("zadd out @0 x");
-    for there in ["many", "5.5"] {
+    for (there, error) in [("many", "WRONGTYPE"), ("5.5", "ERR")] {
         scene.command(&format!("set n {there}"));
-        assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 1 p"), "ERR");
+        assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 1 p"), error);
         assert_eq!((scene.see("n"), scene.see("out")), (there.into(), "x=@0".into()));
     }
     scene.command("set n many");
     scene.command("zadd ids -@600 b");
-    assert_eq!(scene.call("expirable/acquire", "n ids none", "b 40 @9 ch publish 1 p"), "ERR");
+    let args = "b 40 @9 ch publish 1 p";
+    assert_eq!(scene.call("expirable/acquire", "n ids none", args), "WRONGTYPE");
     scene.command("del n");
     scene.command("hset n a 1");
     assert_eq!(scene.call("expirable/acquire", KEYS, "a 40 @9 ch publish 1 p"), "WRONGTYPE");
@@ -202,11 +205,11 @@ fn leased_permits_are_returned_and_told(scene: &mut Scene) {
     scene.command("set n 4");
     scene.command("pexpire n 70");
     scene.command("zadd out @1 p @90 q");
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 1 p"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 1 p"), "1");
     assert_eq!((scene.see("n"), scene.heard()), ("5 for 70".into(), "ch 5".into()));
     assert_eq!((scene.see("out"), scene.see("ids")), ("q=@90".into(), "r=@600 for 600".into()));
     scene.at(2);
-    assert_eq!(scene.call("expirable/release", KEYS, "'' '' 600 ch publish 1 q"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "'' '' 600 ch publish each 1 q"), "1");
     assert_eq!((scene.see("n"), scene.heard()), ("6 for 68".into(), "ch 6".into()));
     assert_eq!((scene.see("out"), scene.see("ids")), ("none".into(), "r=@600 for 598".into()));
 }
@@ -214,7 +217,7 @@ fn leased_permits_are_returned_and_told(scene: &mut Scene) {
 fn several_are_told_by_their_number(scene: &mut Scene) {
     scene.command("set n 4");
     scene.command("zadd out @1 p @90 q");
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 2 p q"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 2 p q"), "1");
     assert_eq!((scene.see("n"), scene.heard()), ("6".into(), "ch 2".into()));
 }
 
@@ -222,20 +225,20 @@ fn a_repeat_returns_nothing(scene: &mut Scene) {
     scene.command("set n 4");
     scene.command("zadd ids @600 r");
     scene.command("zadd out @90 q");
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 1 q"), "1");
-    assert_eq!(scene.call("expirable/release", KEYS, "s '' 600 ch publish 1 p"), "0");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 1 q"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "s '' 600 ch publish each 1 p"), "0");
     assert_eq!((scene.see("n"), scene.heard()), ("4".into(), String::new()));
     assert_eq!((scene.see("out"), scene.see("ids")), ("q=@90".into(), "r=@600".into()));
     // An empty id is none.
     scene.command("zadd ids @600 ''");
-    assert_eq!(scene.call("expirable/release", KEYS, "'' '' 600 ch publish 1 p"), "0");
+    assert_eq!(scene.call("expirable/release", KEYS, "'' '' 600 ch publish each 1 p"), "0");
 }
 
 fn a_permit_whose_lease_has_ended_is_returned(scene: &mut Scene) {
     scene.command("set n 4");
     scene.command("zadd out @5 p");
     scene.at(5);
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 1 p"), "0");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 1 p"), "0");
     assert_eq!((scene.see("n"), scene.heard()), ("5".into(), "ch 5".into()));
     assert_eq!((scene.see("out"), scene.see("ids")), ("none".into(), "none".into()));
 }
@@ -243,19 +246,49 @@ fn a_permit_whose_lease_has_ended_is_returned(scene: &mut Scene) {
 fn of_some_that_are_out_these_are_returned(scene: &mut Scene) {
     scene.command("set n 4");
     scene.command("zadd out @90 p @90 q @90 x");
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 3 p gone q"), "0");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 3 p gone q"), "0");
     assert_eq!((scene.see("n"), scene.heard()), ("6".into(), "ch 2".into()));
     assert_eq!((scene.see("out"), scene.see("ids")), ("x=@90".into(), "none".into()));
+}
+
+fn all_are_returned_or_none(scene: &mut Scene) {
+    scene.command("set n 4");
+    scene.command("zadd out @5 x @90 p @90 q");
+    scene.at(5);
+    for ids in ["p gone q", "p x q", "gone p q", "p q x"] {
+        let args = format!("r '' 600 ch publish all 3 {ids}");
+        assert_eq!(scene.call("expirable/release", KEYS, &args), "0");
+    }
+    assert_eq!((scene.see("n"), scene.see("ids")), ("4".into(), "none".into()));
+    assert_eq!((scene.see("out"), scene.heard()), ("x=@5 p=@90 q=@90".into(), String::new()));
+    for _ in 0..2 {
+        assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish all 2 p q"), "1");
+        assert_eq!((scene.see("n"), scene.see("out")), ("6".into(), "x=@5".into()));
+    }
+    assert_eq!((scene.see("ids"), scene.heard()), ("r=@605 for 600".into(), "ch 2".into()));
+}
+
+fn permits_are_returned_to_a_full_server(scene: &mut Scene) {
+    scene.command("set n 4");
+    scene.command("zadd out @90 p @90 q");
+    scene.is_full();
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 1 p"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "'' a 600 ch publish each 1 q"), "1");
+    assert_eq!((scene.see("n"), scene.see("out")), ("6".into(), "none".into()));
+    assert_eq!(scene.see("ids"), "a=-@600 r=@600 for 600");
+    // What is withdrawn need not have been granted.
+    assert_eq!(scene.call("expirable/release", "n more out", "'' b 600 ch publish each 1 p"), "0");
+    assert_eq!(scene.see("more"), "b=-@600 for 600");
 }
 
 fn a_release_withdraws_an_acquisition(scene: &mut Scene) {
     scene.command("set n 4");
     scene.command("zadd ids @5 old -@5 older");
     scene.at(5);
-    assert_eq!(scene.call("expirable/release", KEYS, "'' a 600 ch publish 1 p"), "0");
+    assert_eq!(scene.call("expirable/release", KEYS, "'' a 600 ch publish each 1 p"), "0");
     assert_eq!((scene.see("n"), scene.see("ids")), ("4".into(), "a=-@605 for 600".into()));
     scene.command("zadd out @90 p");
-    assert_eq!(scene.call("expirable/release", KEYS, "r b 700 ch publish 1 p"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "r b 700 ch publish each 1 p"), "1");
     assert_eq!(scene.see("ids"), "b=-@705 a=-@605 r=@705 for 700");
     assert_eq!(scene.heard(), "ch 5");
 }
@@ -264,18 +297,18 @@ fn a_return_forgets_ids(scene: &mut Scene) {
     scene.command("set n 4");
     with_old_ids(scene);
     scene.command("zadd out @90 p");
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 1 p x y"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 1 p x y"), "1");
     assert_eq!(
         scene.see("ids"),
         "younger=-@11 young=@11 r=@610 z=@900 600=@950 1=@951 publish=@952 p=@953 by=@954 for 600"
     );
-    assert_eq!(scene.call("expirable/release", KEYS, "s '' 600 ch publish 1 q z"), "0");
+    assert_eq!(scene.call("expirable/release", KEYS, "s '' 600 ch publish each 1 q z"), "0");
     assert!(!scene.see("ids").contains("z="));
 }
 
 fn a_deleted_semaphore_stays_deleted(scene: &mut Scene) {
     scene.command("zadd out @90 p");
-    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish 1 p"), "1");
+    assert_eq!(scene.call("expirable/release", KEYS, "r '' 600 ch publish each 1 p"), "1");
     assert_eq!((scene.see("n"), scene.see("out")), ("none".into(), "none".into()));
     assert_eq!(scene.heard(), "");
 }
@@ -284,7 +317,7 @@ fn a_number_below_one_is_not_told(scene: &mut Scene) {
     scene.command("set n -2");
     scene.command("zadd out @90 p @90 q @90 r");
     for (permit, left, told) in [("p", "-1", ""), ("q", "0", ""), ("r", "1", "ch 1")] {
-        let args = format!("{permit}r '' 600 ch publish 1 {permit}");
+        let args = format!("{permit}r '' 600 ch publish each 1 {permit}");
         assert_eq!(scene.call("expirable/release", KEYS, &args), "1");
         assert_eq!((scene.see("n"), scene.heard()), (left.into(), told.into()));
     }
@@ -297,7 +330,10 @@ fn a_release_that_is_refused_halfway_changes_nothing(scene: &mut Scene) {
         if number != "none" {
             scene.command(&format!("set n {number}"));
         }
-        assert_eq!(scene.call("expirable/release", KEYS, "r a 600 ch publish 2 p q"), "NOPERM");
+        assert_eq!(
+            scene.call("expirable/release", KEYS, "r a 600 ch publish each 2 p q"),
+            "NOPERM"
+        );
         assert_eq!((scene.see("n"), scene.see("out")), (number.into(), "p=@90 q=@90".into()));
         assert_eq!((scene.see("ids"), scene.heard()), ("none".into(), String::new()));
     }
@@ -372,9 +408,9 @@ fn a_change_makes_a_semaphore(scene: &mut Scene) {
 
 fn what_is_no_number_is_not_changed(scene: &mut Scene) {
     scene.command("set n many");
-    for how in ["by", "to"] {
+    for (how, error) in [("by", "ERR"), ("to", "WRONGTYPE")] {
         let args = format!("r 2 @9 600 ch publish {how}");
-        assert_eq!(scene.call("expirable/change", KEYS, &args), "ERR");
+        assert_eq!(scene.call("expirable/change", KEYS, &args), error);
         assert_eq!((scene.see("n"), scene.see("ids")), ("many".into(), "none".into()));
     }
     assert_eq!(scene.heard(), "");
@@ -426,6 +462,22 @@ fn a_key_of_another_type_stops_no_renewal(scene: &mut Scene) {
     assert_eq!(scene.see("out"), format!("{ONE}=@50"));
 }
 
+fn leases_are_renewed_on_a_full_server(scene: &mut Scene) {
+    scene.command("set text 1");
+    scene.command(&format!("zadd out @41 {ONE}"));
+    scene.is_full();
+    assert_eq!(scene.call("expirable/renew", "out", &format!("{ONE} 50")), "1");
+    assert_eq!(scene.call("expirable/renew", "text out", &format!("{ONE} {ONE} 60")), "{0, 1}");
+    assert_eq!(scene.see("out"), format!("{ONE}=@60"));
+}
+
+fn a_lease_is_set_on_a_full_server(scene: &mut Scene) {
+    scene.command("zadd out @41 p");
+    scene.is_full();
+    assert_eq!(scene.call("expirable/set_lease", "out", "p 90 @20"), "1");
+    assert_eq!(scene.see("out"), "p=@90");
+}
+
 fn a_lease_is_set(scene: &mut Scene) {
     scene.command("zadd out @41 p @41 q");
     scene.at(9);
@@ -475,5 +527,5 @@ fn a_semaphore_that_is_not_there_is_read(scene: &mut Scene) {
 
 fn what_is_no_number_is_not_read(scene: &mut Scene) {
     scene.command("set n many");
-    assert_eq!(scene.call("expirable/inspect", "n out", "10"), "ERR");
+    assert_eq!(scene.call("expirable/inspect", "n out", "10"), "WRONGTYPE");
 }

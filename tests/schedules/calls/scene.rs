@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use redis_in_process::{Channel, Entry, Reply, Server, Subscriber, Value};
+use redis_in_process::{Channel, Entry, Refusal, Reply, Server, Subscriber, Value};
 
 use crate::model::Replacement;
 
@@ -130,6 +130,11 @@ impl Scene {
     /// Scripts may not use this command from now on.
     pub(crate) fn refuses(&mut self, command: &str) {
         self.before = REFUSING.replace("COMMAND", command);
+    }
+
+    /// The server has no memory left from now on.
+    pub(crate) fn is_full(&mut self) {
+        self.server.refuse(Refusal::OutOfMemory);
     }
 
     /// Sends a command, and takes note of nothing.

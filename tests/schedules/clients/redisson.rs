@@ -72,6 +72,16 @@ pub(crate) fn capture_scripts(
 }
 
 impl CapturedScripts {
+    /// What clients of another sort call.
+    pub(crate) fn by_hand(
+        lock: Template,
+        unlock: Template,
+        renewal: Template,
+        force_unlock: Template,
+    ) -> Self {
+        Self { lock, give_up: None, unlock, renewal, force_unlock }
+    }
+
     /// What goes to the server; who calls, which operation it is, and the time are filled in already.
     pub(crate) fn invocation(&self, call: Redisson, with: Filling<'_>) -> Invocation {
         let (template, lease, wait) = match call {

@@ -89,11 +89,11 @@ impl Scripts {
             }
             Verb::Release { permits, withdraws } => {
                 let withdrawn = if withdraws { id(permits.of) } else { text("") };
-                let args = vec![own, withdrawn, kept, channel, publish, n];
+                let args = vec![own, withdrawn, kept, channel, publish, text("each"), n];
                 (&self.release, all.to_vec(), [args, ids, settled].concat())
             }
             Verb::Withdraw(_) => {
-                let args = vec![text(""), own, kept, channel, publish, n];
+                let args = vec![text(""), own, kept, channel, publish, text("each"), n];
                 (&self.release, all.to_vec(), [args, ids].concat())
             }
             Verb::Renew { lease, permits } => {

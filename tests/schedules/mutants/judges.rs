@@ -14,7 +14,7 @@ use crate::leased::Leased;
 use crate::model::{Replacement, Rules};
 use crate::number::{Latch, Semaphore};
 use crate::read_write::ReadWrite;
-use crate::reentrant::{Fenced, Plain};
+use crate::reentrant::{Fenced, Plain, Simple};
 
 /// After so many schedules, a script that none has called is not called by any.
 const ENOUGH: u64 = 50;
@@ -100,6 +100,7 @@ pub(super) fn all(test: &str, only_examples: bool) -> Vec<Judge> {
     }
     let ours = [
         Some(Judge::examples()),
+        Judge::schedules::<Simple>(None, test),
         Judge::schedules::<Plain>(None, test),
         Judge::schedules::<Fenced>(None, test),
         Judge::schedules::<Fair>(None, test),
@@ -110,6 +111,7 @@ pub(super) fn all(test: &str, only_examples: bool) -> Vec<Judge> {
     ];
     let redis = RedisServer::builder().unix_socket().start();
     let beside = [
+        Judge::schedules::<Simple>,
         Judge::schedules::<Plain>,
         Judge::schedules::<Fenced>,
         Judge::schedules::<Fair>,

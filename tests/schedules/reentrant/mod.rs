@@ -1,11 +1,14 @@
-//! The reentrant lock, plain or fenced: owners of this crate, threads of Redisson, an outsider that breaks the lock by force.
+//! The reentrant lock, the fenced one and the plain one: owners of this crate, threads of Redisson or other clients of a plain
+//! lock, an outsider that breaks the lock by force.
 
 mod action;
 mod call;
 mod on_reply;
 mod owner;
+mod plain;
 mod rules;
 mod scripts;
+mod sort;
 mod steps;
 mod subject;
 mod tests;
@@ -25,7 +28,9 @@ use scripts::{Scripts, TOKEN};
 use tokens::Tokens;
 use truth::Truth;
 
-pub(crate) use subject::{Fenced, Plain};
+use sort::Sort;
+
+pub(crate) use subject::{Fenced, Plain, Simple};
 
 /// Who breaks the lock by force.
 const OUTSIDER: Id = Id { owner: '!', number: 0 };
@@ -68,18 +73,22 @@ impl Reentrant {
             |name: &Name| self.owners.iter().find(|owner| owner.name == *name).expect("an owner");
         match action {
             Action::HandOver { from, to } => {
-                from != to && owner(to).claim.is_none() && self.may_hand_over(owner(from), now)
+                let may = self.is_reentrant() && self.may_hand_over(owner(from), now);
+                may && from != to && owner(to).claim.is_none()
             }
+            Action::OwnerStep(_, OwnerStep::Reenter { .. }) if !self.is_reentrant() => false,
             Action::OwnerStep(who, step) => owner(who).can(*step, now),
             Action::Tidy(id) => self.janitor.next().any(|(next, _)| next == *id),
-            Action::Force { .. } | Action::ThreadLocks(..) | Action::ThreadUnlocks { .. } => true,
+            // What other clients of a plain lock call has no latch.
+            Action::ThreadUnlocks { twice, .. } => self.is_reentrant() || !twice,
+            Action::Force { .. } | Action::ThreadLocks(..) => true,
         }
     }
 
     /// The judges take note of what a script has done.
     fn note(&mut self, call: &Call, answer: &Value, world: &mut World<'_>) {
         self.truth.ran(call, answer, world);
-        if self.scripts.fenced {
+        if self.scripts.sort == Sort::Fenced {
             self.tokens.ran(call, answer, world);
         }
     }

@@ -36,6 +36,10 @@ pub(crate) enum Rule {
     RepeatsKeepTheirToken,
     /// Fenced: the counter outlives the lock. Left out: it expires with it.
     CounterLasts,
+    /// Plain: a release frees the lock of its own token only. Left out: that of anybody.
+    ReleaseByToken,
+    /// Plain: a renewal is for its own token only. Left out: for that of anybody.
+    RenewalByToken,
 }
 
 pub(crate) type Rules = model::Rules<Rule>;

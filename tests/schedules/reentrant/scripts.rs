@@ -1,7 +1,9 @@
 //! The scripts: this crate's as shipped, Redisson's as captured, and those that leave a rule out.
 
 use super::call::{Call, Swap, Verb};
+use super::plain;
 use super::rules::{Rule, Rules};
+use super::sort::Sort;
 use crate::clients::CapturedScripts;
 use crate::model::{Arg, Change, Invocation, Script, Server, text};
 use crate::template::Filling;
@@ -84,14 +86,19 @@ pub(crate) struct Scripts {
     renew: Script,
     force: Script,
     swap: Script,
-    /// Every grant is counted.
-    pub(super) fenced: bool,
+    pub(super) sort: Sort,
     /// Without them there are no Redisson threads.
     pub(crate) theirs: Option<CapturedScripts>,
+    /// What other clients of a plain lock call.
+    pub(super) foreign: Option<CapturedScripts>,
 }
 
 impl Scripts {
-    pub(super) fn load(server: &mut Server, rules: Rules, fenced: bool) -> Self {
+    pub(super) fn load(server: &mut Server, rules: Rules, sort: Sort) -> Self {
+        if sort == Sort::Plain {
+            return Self::plain(server, rules);
+        }
+        let fenced = sort == Sort::Fenced;
         let counting = !rules.keep(Rule::ExistenceDecides);
         let [acquire, reenter, release] = if counting {
             [COUNTING_ACQUIRE, COUNTING_REENTER, COUNTING_RELEASE]
@@ -111,19 +118,45 @@ impl Scripts {
             renew: server.load(RENEW),
             force: server.load(FORCE_UNLOCK),
             swap: server.load(&swap),
-            fenced,
+            sort,
             theirs: None,
+            foreign: None,
+        }
+    }
+
+    /// Those of a plain lock. There is none for a re-entry, nor for a hand-over.
+    fn plain(server: &mut Server, rules: Rules) -> Self {
+        let release = rules.apply(&plain::CHANGES, "plain/release", plain::RELEASE);
+        let renew = rules.apply(&plain::CHANGES, "plain/renew", plain::RENEW);
+        let none = server.load("return redis.error_reply('there is no such script')");
+        Self {
+            acquire: server.load(plain::ACQUIRE),
+            reenter: none.clone(),
+            release: server.load(&release),
+            tidy: server.load(&release),
+            renew: server.load(&renew),
+            force: server.load(plain::FORCE_UNLOCK),
+            swap: none,
+            sort: Sort::Plain,
+            theirs: None,
+            foreign: Some(plain::foreign(server)),
         }
     }
 
     /// What goes to the server for this call.
     pub(super) fn invocation(&self, call: &Call) -> Invocation {
         let id = call.id;
-        let release = |count: u32| vec![text(id), text(count), text(CHANNEL), text(PUBLISH)];
+        let (fenced, plain) = (self.sort == Sort::Fenced, self.sort == Sort::Plain);
+        let channel = if plain { plain::CHANNEL } else { CHANNEL };
+        // A plain lock has no count.
+        let release = |count: u32| {
+            let count = (!plain).then(|| text(count));
+            [text(id)].into_iter().chain(count).chain([text(channel), text(PUBLISH)]).collect()
+        };
         let mut keys = vec![LOCK.to_string()];
         let (script, args) = match call.verb {
             Verb::Acquire { lease, not_after, .. } => {
-                keys.extend(self.fenced.then(|| TOKEN.to_string()));
+                keys.extend(fenced.then(|| TOKEN.to_string()));
                 (&self.acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(not_after)])
             }
             Verb::Reenter { count, lease, not_after } => (
@@ -134,12 +167,12 @@ impl Scripts {
             Verb::Tidy => (&self.tidy, release(0)),
             Verb::Renew { lease } => (&self.renew, vec![text(id), Arg::Lease(lease)]),
             Verb::Own(Swap { to, lease, not_after }) => {
-                keys.extend(self.fenced.then(|| TOKEN.to_string()));
+                keys.extend(fenced.then(|| TOKEN.to_string()));
                 let terms = [Arg::Lease(lease), Arg::NotAfter(not_after)];
                 (&self.swap, [text(to)].into_iter().chain(terms).chain([text(id)]).collect())
             }
             Verb::Force { not_after } => {
-                (&self.force, vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
+                (&self.force, vec![Arg::NotAfter(not_after), text(channel), text(PUBLISH)])
             }
             Verb::Redisson(theirs) => {
                 let (holder, operation) = (&id.to_string(), call.operation);

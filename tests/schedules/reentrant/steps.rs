@@ -4,6 +4,7 @@ use super::Reentrant;
 use super::call::{Call, Swap, Verb, World};
 use super::owner::{Claim, Owner, OwnerStep, Wish};
 use super::rules::Rule;
+use super::sort::Sort;
 use crate::clients::{Clients, Id, Name};
 use crate::model::Ms;
 
@@ -11,6 +12,11 @@ use crate::model::Ms;
 const ATTEMPT: Ms = 120;
 
 impl Reentrant {
+    /// Whether a hold may be entered again, and handed over.
+    pub(super) fn is_reentrant(&self) -> bool {
+        self.scripts.sort != Sort::Plain
+    }
+
     pub(super) fn may_hand_over(&self, from: &Owner, now: Ms) -> bool {
         let pending = from.claim.as_ref().and_then(|claim| claim.unanswered.alive_until(now));
         from.can_hand_over() && (pending.is_none() || !self.rules.keep(Rule::ClearSwaps))

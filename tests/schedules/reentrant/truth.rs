@@ -52,8 +52,11 @@ impl Truth {
     }
 
     pub(crate) fn count(&self, id: Id) -> Option<u32> {
-        let count = self.last.as_ref()?.fields.get(&id.to_string())?;
-        Some(count.parse().expect("a count"))
+        let last = self.last.as_ref()?;
+        if last.text == id.to_string() {
+            return Some(1);
+        }
+        Some(last.fields.get(&id.to_string())?.parse().expect("a count"))
     }
 
     /// The operation that stated the count the server has now; 0 when the hold is as it began.
@@ -83,7 +86,9 @@ impl Truth {
     }
 
     fn check_time(&self, call: &Call, seen: Option<&Seen>, world: &mut World<'_, Call>) {
-        let kept = |seen: Option<&Seen>| seen.map(|seen| (seen.fields.clone(), seen.until));
+        let kept = |seen: Option<&Seen>| {
+            seen.map(|seen| (seen.fields.clone(), seen.text.clone(), seen.until))
+        };
         if call.is_late(world.now()) && kept(self.last.as_ref()) != kept(seen) {
             world.violation(Kind::TooLate, format!("{call} runs at {}", world.now()));
         }
@@ -131,13 +136,17 @@ fn check_answer(call: &Call, answer: &Value, holders: &HashSet<Id>, world: &mut 
 }
 
 fn holders(seen: Option<&Seen>) -> HashSet<Id> {
-    let ids = seen.into_iter().flat_map(|seen| seen.fields.keys());
+    // Of a plain lock it is the text.
+    let ids = seen.into_iter().flat_map(|seen| seen.fields.keys().chain([&seen.text]));
+    let ids = ids.filter(|id| !id.is_empty());
     ids.map(|id| id.parse().expect("a holder of ours")).collect()
 }
 
 fn shown(seen: Option<&Seen>) -> String {
     let Some(seen) = seen else { return "free".into() };
-    let holders: Vec<_> = seen.fields.iter().map(|(id, count)| format!("{id} x{count}")).collect();
+    let mut holders: Vec<_> =
+        seen.fields.iter().map(|(id, count)| format!("{id} x{count}")).collect();
+    holders.extend((!seen.text.is_empty()).then(|| seen.text.clone()));
     format!(
         "{} {}",
         holders.join(", "),

@@ -3,12 +3,12 @@
 //! - `profile URL DRIVER pairs TASKS PAIRS` acquires and releases. Each task has a lock of its own.
 //! - `profile URL DRIVER renewals HOLDS SECONDS WATCHDOG` holds locks for so long. The watchdog's time is in s.
 //!
-//! DRIVER is fred or redis-rs.
+//! DRIVER is fred or redis-rs. With `OBSERVER=metrics` in the environment, the client has a `MetricsObserver`. No recorder is installed.
 
 use std::{env, time::Duration};
 
 use futures::future::join_all;
-use redisson_lock::{Client, Config, Driver};
+use redisson_lock::{Client, Config, Driver, metrics::MetricsObserver};
 use tokio::time::sleep;
 
 const USAGE: &str = "profile URL fred|redis-rs pairs|renewals NUMBER...";
@@ -27,6 +27,11 @@ async fn main() {
     };
     let numbers: Vec<u64> = numbers.iter().map(|n| n.parse().expect("a number")).collect();
     let config = Config::from_url(url).expect("a URL").driver(driver);
+    let config = match env::var("OBSERVER").as_deref() {
+        Ok("metrics") => config.observer(MetricsObserver::new()),
+        Ok(other) => panic!("OBSERVER={other}"),
+        Err(_) => config,
+    };
     match (&what[..], &numbers[..]) {
         ("pairs", [tasks, pairs]) => self::pairs(config, *tasks, *pairs).await,
         ("renewals", [holds, time, watchdog]) => {
