@@ -194,7 +194,6 @@ mod broken;
 mod client;
 mod config;
 mod determinism;
-mod digits;
 #[cfg(doctest)]
 mod doctests;
 mod engine;

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::{broken::broken, determinism, digits::Digits};
+use crate::{broken::broken, determinism};
 
 /// A caller that can re-enter its locks: what a thread is to Redisson's `RLock`.
 /// [`Client::owner`](crate::Client::owner) makes it.
@@ -155,11 +155,10 @@ impl Identity {
     fn write(&self, above: u64, ending: &str) -> HoldId {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let shown = if broken("reuse-ids") { number % 2 } else { number };
-        let mut digits = Digits::new();
+        let mut digits = itoa::Buffer::new();
         let mut id = Text { bytes: [0; LONGEST_ID], len: 0 };
-        let (client, number_shown) = (self.client.as_bytes(), digits.of(above + shown));
-        for part in [client, b":", number_shown, ending.as_bytes()] {
-            id.bytes[id.len..id.len + part.len()].copy_from_slice(part);
+        for part in [&*self.client, ":", digits.format(above + shown), ending] {
+            id.bytes[id.len..id.len + part.len()].copy_from_slice(part.as_bytes());
             id.len += part.len();
         }
         HoldId { text: Bytes::from_owner(id), number }

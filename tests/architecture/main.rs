@@ -20,7 +20,7 @@ use known::KNOWN_CIRCLES;
 ///
 /// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
 const LAYERS: &[&[&str]] = &[
-    &["broken", "determinism", "digits", "doctests", "how_it_works", "sometimes"],
+    &["broken", "determinism", "doctests", "how_it_works", "sometimes"],
     &["names", "owner", "error", "redis_error", "options", "runtime", "backoff", "observer"],
     &["permit_id"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
