@@ -13,23 +13,27 @@ use std::{
 
 use tokio::{
     sync::oneshot,
+    task::yield_now,
     time::{Instant, timeout},
 };
 
 use crate::{
     determinism::DashMap,
-    protocol::{combine, combined, is_combinable},
+    protocol::{Part, combine, combined},
     runtime::{ClientRuntime, RuntimeEnded},
     sometimes::sometimes,
     wire::{Flight, Invocation, Reply, Transport, WireError},
 };
 
-/// The most calls in one batch. It bounds how long the server serves no other client.
-const LARGEST_BATCH: usize = 32;
+/// The most calls in one batch. It bounds how long the server serves no other client: by 0.2 ms, as
+/// the renewals of 100 holds do.
+const LARGEST_BATCH: usize = 64;
 
 /// While this many batches are under way, the queue grows: for `GROW_FOR` at most, because they may
-/// never be answered.
+/// never be answered. While a largest batch is queued, more may be under way. The server then need
+/// not wait for the next one.
 const MOST_TASKS: usize = 2;
+const MOST_LARGEST: usize = 4;
 const GROW_FOR: Duration = Duration::from_millis(5);
 
 type Answer = Result<Reply, WireError>;
@@ -63,6 +67,7 @@ struct Traffic {
 #[derive(Debug)]
 struct Queued {
     call: Invocation,
+    part: Part,
     /// Until when it must be answered.
     by: Instant,
     answer: oneshot::Sender<Answer>,
@@ -80,9 +85,9 @@ impl Batcher {
 
     /// Sends one copy of the call at `now`: by itself at the first poll, or in a batch.
     pub(crate) fn call(&self, call: Invocation, now: Instant) -> Underway {
-        if !is_combinable(&call) {
+        let Some(part) = Part::of(&call) else {
             return Underway::Alone(self.transport.call(call), None);
-        }
+        };
         let queue = self.queue(call.key());
         let mut traffic = queue.traffic();
         if traffic.meets_none() {
@@ -93,7 +98,7 @@ impl Batcher {
         }
         let (answer, answered) = oneshot::channel();
         let by = now + self.timeout;
-        traffic.queued.push_back(Queued { call, by, answer });
+        traffic.queued.push_back(Queued { call, part, by, answer });
         let begins = traffic.begins_task();
         drop(traffic);
         if begins {
@@ -124,9 +129,14 @@ impl Traffic {
         !self.single && self.tasks == 0
     }
 
+    fn fills_batch(&self) -> bool {
+        self.queued.len() >= LARGEST_BATCH
+    }
+
     /// Whether one more task is to send batches. Counts that task.
     fn begins_task(&mut self) -> bool {
-        let begins = self.tasks < MOST_TASKS && !self.queued.is_empty();
+        let most = if self.fills_batch() { MOST_LARGEST } else { MOST_TASKS };
+        let begins = self.tasks < most && !self.queued.is_empty();
         self.tasks += usize::from(begins);
         begins
     }
@@ -186,7 +196,9 @@ impl BatchTask {
     }
 
     async fn run(mut self) {
-        while let Some(batch) = self.next_batch() {
+        loop {
+            self.gather().await;
+            let Some(batch) = self.next_batch() else { return };
             let mut answers = pin!(send(self.transport.clone(), self.runtime.clone(), batch));
             if timeout(GROW_FOR, &mut answers).await.is_err() {
                 self.leave();
@@ -195,12 +207,26 @@ impl BatchTask {
         }
     }
 
-    /// `None`: the queue is empty, and the task is no longer counted.
+    /// Lets the tasks run that are ready, such as those that have just got their answers. Their
+    /// calls are sent together.
+    async fn gather(&self) {
+        let fills_batch = self.queue.traffic().fills_batch();
+        if !fills_batch {
+            yield_now().await;
+        }
+    }
+
+    /// The next batch, in the order in which it is done. `None`: the queue is empty, or is left to
+    /// the other tasks. This task is no longer counted.
     fn next_batch(&mut self) -> Option<Vec<Queued>> {
         let mut traffic = self.queue.traffic();
         let most = traffic.queued.len().min(LARGEST_BATCH);
-        if most > 0 {
-            return Some(traffic.queued.drain(..most).collect());
+        let is_spare = traffic.tasks > MOST_TASKS && !traffic.fills_batch();
+        if most > 0 && !is_spare {
+            let mut batch: Vec<_> = traffic.queued.drain(..most).collect();
+            drop(traffic);
+            batch.sort_by_key(|queued| queued.part);
+            return Some(batch);
         }
         traffic.queued.shrink_to(LARGEST_BATCH);
         traffic.tasks -= 1;
@@ -239,13 +265,13 @@ impl Drop for BatchTask {
 /// Sends the calls and gives each its answer.
 async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut batch: Vec<Queued>) {
     if batch.len() == 1 {
-        let Queued { call, by, answer } = batch.remove(0);
+        let Queued { call, by, answer, .. } = batch.remove(0);
         let _ = answer.send(transport.call_by(call, by).await);
         return;
     }
     sometimes!("batch: several in one call");
     // The bound of the call that came first.
-    let by = batch[0].by;
+    let by = batch.iter().map(|queued| queued.by).min().expect("several");
     let (calls, answers): (Vec<_>, Vec<_>) =
         batch.into_iter().map(|Queued { call, answer, .. }| (call, answer)).unzip();
     let reply = transport.call_by(combine(&calls), by).await;

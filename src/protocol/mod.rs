@@ -31,7 +31,7 @@ pub(crate) mod semaphore;
 
 pub(crate) use self::{
     args::{ScriptArgs, Wish},
-    combine::{combine, combined, is_combinable},
+    combine::{Part, combine, combined},
     contract::{Order, Protocol},
     counting::{Countable, RequestArgs, cancelled, number_of},
     kind::Side,

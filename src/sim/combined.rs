@@ -9,7 +9,7 @@ use super::{Fault, Sim, World};
 use crate::{
     observer::LockKind,
     owner::Identity,
-    protocol::{ScriptArgs, Wish, combine, combined},
+    protocol::{Part, ScriptArgs, Wish, combine, combined},
     wire::{Reply, WireError},
 };
 
@@ -84,11 +84,11 @@ async fn in_company_calls_do_and_answer_what_they_do_alone() {
         world.write(&names[3], "no lock");
     }
     for round in 0..300 {
-        let calls: Vec<_> = (0..fastrand::usize(2..12))
+        let not_after = if fastrand::u8(..) < 20 { 0 } else { u64::MAX >> 1 };
+        let mut calls: Vec<_> = (0..fastrand::usize(2..12))
             .map(|_| {
                 let (lock, id) =
                     (fastrand::choice(&locks).unwrap(), fastrand::choice(&ids).unwrap());
-                let not_after = if fastrand::u8(..) < 20 { 0 } else { u64::MAX >> 1 };
                 let terms = ScriptArgs { lease: fastrand::u64(20_000..40_000), not_after };
                 match fastrand::bool() {
                     true => lock.acquire(id, terms, &Wish::default()),
@@ -96,6 +96,7 @@ async fn in_company_calls_do_and_answer_what_they_do_alone() {
                 }
             })
             .collect();
+        calls.sort_by_key(Part::of);
         let expected: Vec<_> = calls.iter().map(|call| one.network.run(call)).collect();
         let company = many.network.run(&combine(&calls)).unwrap();
         let answers = combined(company, calls.len()).unwrap();

@@ -163,6 +163,7 @@ impl Network {
                 Some(4)
             }
             "latch/count_down" | "expirable/set_lease" => Some(3),
+            "reentrant/combine" => Some(call.keys + 3),
             "expirable/acquire" | "expirable/change" => Some(5),
             _ => None,
         };
@@ -170,9 +171,7 @@ impl Network {
         command.arg(&*self.world.in_its_time(call.script)).arg(call.keys);
         for (i, arg) in call.args.iter().enumerate() {
             match arg {
-                Arg::Int(limit)
-                    if not_after == Some(i) || combined && (i - call.keys).is_multiple_of(3) =>
-                {
+                Arg::Int(limit) if not_after == Some(i) => {
                     command.arg(if self.now() > *limit { 0 } else { i64::MAX / 1000 })
                 }
                 Arg::Int(n) => command.arg(*n),

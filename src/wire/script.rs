@@ -49,6 +49,16 @@ pub(crate) enum Arg {
     Listening,
 }
 
+impl Arg {
+    /// `None`: it is no integer.
+    pub(crate) fn as_int(&self) -> Option<u64> {
+        match self {
+            Self::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+}
+
 impl From<&Bytes> for Arg {
     fn from(bytes: &Bytes) -> Self {
         Self::Bytes(bytes.clone())

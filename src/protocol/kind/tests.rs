@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     config::Config,
     owner::Identity,
-    protocol::{AcquireReply, Order, ScriptArgs, Timely, Wish, combine, combined, is_combinable},
-    wire::{Invocation, Reply, WireError},
+    protocol::{AcquireReply, Order, Part, ScriptArgs, Timely, Wish, combine, combined},
+    wire::{Arg, Invocation, Reply, WireError},
 };
 
 fn on(kind: LockKind) -> Box<dyn Protocol> {
@@ -46,16 +46,29 @@ fn acquisitions_and_releases_of_plain_locks_travel_together() {
     let terms = ScriptArgs { lease: 1, not_after: 2 };
     let calls = |kind| {
         let on = on(kind);
-        [on.acquire(&id, terms, &Wish::default()), on.release(&id, 1), on.inspect()]
+        let acquire = on.acquire(&id, terms, &Wish::default());
+        [on.release(&id, 0), on.release(&id, 1), acquire, on.inspect()]
     };
-    let may = |kind| calls(kind).each_ref().map(is_combinable);
-    assert_eq!(may(LockKind::Reentrant), [true, true, false]);
-    assert_eq!(may(LockKind::Spin), [true, true, false]);
-    assert_eq!(may(LockKind::Fair), [false; 3]);
-    assert_eq!(may(LockKind::Write), [false; 3]);
-    let [acquire, release, _] = calls(LockKind::Reentrant);
-    let Invocation { keys, args, .. } = combine(&[acquire, release]);
-    assert_eq!((keys, args.len()), (2, 2 + 1 + 2 * 3));
+    let parts = |kind| calls(kind).each_ref().map(Part::of);
+    let all = [Some(Part::Release), Some(Part::Lower), Some(Part::Acquire), None];
+    assert_eq!(parts(LockKind::Reentrant), all);
+    assert_eq!(parts(LockKind::Spin), all);
+    assert_eq!(parts(LockKind::Fair), [None; 4]);
+    assert_eq!(parts(LockKind::Write), [None; 4]);
+    let [release, lower, acquire, _] = calls(LockKind::Reentrant);
+    let ints = |acquires: &[Invocation]| -> Vec<_> {
+        let calls = [&[release.clone(), lower.clone()], acquires].concat();
+        let Invocation { keys, args, .. } = combine(&calls);
+        assert_eq!(keys, calls.len());
+        args.iter().filter_map(Arg::as_int).collect()
+    };
+    let with = |lease, not_after| {
+        let terms = ScriptArgs { lease, not_after };
+        on(LockKind::Reentrant).acquire(&id, terms, &Wish::default())
+    };
+    assert_eq!(ints(&[]), [1, 2, 0, 1]);
+    assert_eq!(ints(&[acquire.clone(), with(1, 1)]), [1, 2, 1, 1, 1], "one lease of all");
+    assert_eq!(ints(&[acquire, with(3, 4)]), [1, 2, 2, 1, 1, 3], "the earliest not-after");
 }
 
 #[test]
