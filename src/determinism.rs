@@ -4,6 +4,8 @@
 //! A simulated run must be the same each time. Unit tests therefore draw everything from the
 //! generator that `fastrand::seed` seeds, and their maps have one order.
 
+use std::hash::{BuildHasherDefault, Hasher};
+
 #[cfg(not(test))]
 mod by_chance {
     pub(crate) use std::collections::hash_map::RandomState as MapState;
@@ -45,3 +47,25 @@ pub(crate) mod watch;
 
 pub(crate) type DashMap<K, V> = dashmap::DashMap<K, V, MapState>;
 pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, MapState>;
+
+/// By numbers that this client has counted itself.
+pub(crate) type NumberMap<V> = dashmap::DashMap<u64, V, BuildHasherDefault<NumberHasher>>;
+
+/// A hash of one number, for maps whose keys no stranger chooses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Neighbours get different high bits, by which a map chooses its shard.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}

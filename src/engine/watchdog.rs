@@ -17,7 +17,7 @@ use super::{
     renewal_schedule::RenewalSchedule,
 };
 use crate::{
-    determinism::DashMap,
+    determinism::{DashMap, NumberMap},
     error::Loss,
     protocol::{self, Renewed},
     sometimes::sometimes,
@@ -36,7 +36,7 @@ const AT_ONCE: usize = 4 * BATCH;
 pub(crate) struct Watchdog {
     /// Holds that were granted since the last tick, by number. Most of them end before the next
     /// tick.
-    fresh: DashMap<u64, Weak<Lease>>,
+    fresh: NumberMap<Weak<Lease>>,
     /// All other holds.
     schedule: Mutex<RenewalSchedule>,
     /// How many more holds may be under way, by server.
@@ -54,7 +54,7 @@ impl Watchdog {
         let timeout = command_timeout.min(watchdog / 8);
         let schedule = Mutex::new(RenewalSchedule::new(tick));
         Self {
-            fresh: DashMap::default(),
+            fresh: NumberMap::default(),
             schedule,
             quota: DashMap::default(),
             watchdog,
@@ -144,7 +144,10 @@ impl Watchdog {
         let place = |(lease, _): &Due| {
             (std::ptr::from_ref(lease.script) as usize, transport.slot(&lease.renew.key))
         };
-        due.sort_by_cached_key(place);
+        // Outside a cluster they mostly are sorted.
+        if !due.is_sorted_by_key(place) {
+            due.sort_by_cached_key(place);
+        }
         // Entries of servers that are gone, or have nothing to do.
         self.quota.retain(|_, quota| Arc::strong_count(quota) > 1);
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
@@ -227,7 +230,9 @@ impl Renewal {
         // A hold whose holder was told of a loss meanwhile must not be renewed.
         let now = Instant::now();
         let held: Vec<_> = batch.iter().filter(|(lease, _)| lease.loss_at(now).is_none()).collect();
-        let answers = ask(&self.transport, &held, give_up).await?;
+        // A call that got its turn late may have no answer though the server is well.
+        let is_silent = give_up.saturating_duration_since(now) >= self.watchdog.timeout / 2;
+        let answers = ask(&self.transport, &held, give_up, is_silent).await?;
         let mut refused = None;
         for ((lease, to), answer) in held.into_iter().zip(answers) {
             match answer {
@@ -258,16 +263,20 @@ impl Renewal {
     }
 }
 
+/// `is_silent`: without an answer the server counts as silent.
 async fn ask(
     transport: &Arc<dyn Transport>,
     batch: &[&Due],
     give_up: Instant,
+    is_silent: bool,
 ) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
     let Some((first, _)) = batch.first() else { return Ok(Vec::new()) };
     let leases = batch.iter().map(|(lease, to)| (&lease.renew, to.as_millis() as u64));
     let call = protocol::renew(first.script, leases);
     let reply = timeout_at(give_up, transport.call(call)).await.map_err(|_| {
-        transport.given_up(&first.renew.key);
+        if is_silent {
+            transport.given_up(&first.renew.key);
+        }
         WireError::unanswered("no answer in time")
     })??;
     let mut answers = protocol::renewed(reply, batch.len())?;

@@ -207,6 +207,25 @@ async fn a_renewal_waits_for_its_turn_and_renews_no_hold_that_was_lost_meanwhile
     assert_eq!(quota.available_permits(), 2);
 }
 
+/// Else three such calls in a row replace the connections, to a server that is well.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_had_its_turn_late_says_nothing_about_the_server() {
+    for (turn_after, given_up) in [(0, 1), (1_000, 1), (2_000, 0), (2_999, 0)] {
+        let quota = Arc::new(Semaphore::new(1));
+        let transport = Arc::new(Scripted::default());
+        let taken = quota.clone().acquire_many_owned(1).await.unwrap();
+        let batch = vec![(hold_due(Instant::now()), LEASE)];
+        let renewed = renewal(&transport, quota.clone()).run(batch);
+        let others = async {
+            tokio::time::sleep(ms(turn_after)).await;
+            drop(taken);
+        };
+        tokio::join!(renewed, others);
+        assert_eq!(transport.keys(), [1]);
+        assert_eq!(*transport.given_up.lock().unwrap(), given_up, "a turn after {turn_after} ms");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_renews_holds_of_one_script_and_the_quota_is_kept_while_it_is_under_way() {
     let (now, watchdog) = (Instant::now(), watchdog());
