@@ -8,7 +8,10 @@ pub(super) mod task;
 mod worker;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -35,6 +38,8 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     channels: DashMap<String, Entry>,
+    /// How many they are. Every release asks about a channel, and mostly there is none.
+    known: AtomicUsize,
     /// Queues a channel for a check: it is to be subscribed or unsubscribed.
     touched: mpsc::UnboundedSender<String>,
     /// What is queued, until the task takes it.
@@ -74,6 +79,7 @@ impl Subscriptions {
         let (touched, queue) = mpsc::unbounded_channel();
         Arc::new(Self {
             channels: DashMap::default(),
+            known: AtomicUsize::new(0),
             touched,
             queue: Mutex::new(Some(queue)),
             gaps: watch::Sender::new(0),
@@ -111,6 +117,7 @@ impl Subscriptions {
         });
         entry.users += 1;
         if entry.users == 1 {
+            self.known.fetch_add(1, Ordering::Relaxed);
             let _ = self.touched.send(name.to_owned());
         }
         Subscription {
@@ -123,6 +130,9 @@ impl Subscriptions {
 
     /// How many messages have come on a channel. `None`: the channel is not subscribed.
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
+        if self.known.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         let entry = self.channels.get(name)?;
         let confirmed = *entry.channel.state.borrow() == State::Confirmed;
         confirmed.then(|| *entry.channel.messages.borrow())
@@ -245,6 +255,7 @@ impl Drop for Subscription {
             entry.users == 0
         });
         if last.is_some() {
+            self.subscriptions.known.fetch_sub(1, Ordering::Relaxed);
             let _ = self.subscriptions.touched.send(std::mem::take(&mut self.name));
         }
     }
