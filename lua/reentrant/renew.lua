@@ -11,36 +11,26 @@
 --          -1: another holder has the lock
 --
 -- Repeat   safe: the TTL never falls, and a hold that is gone stays gone
-local call, pcall, keys, args = redis.call, redis.pcall, KEYS, ARGV
+local call, pcall = redis.call, redis.pcall
 -- Redis 7.0 and later, which have this number, also have PEXPIRE with GT
 local has_gt = redis.REDIS_VERSION_NUM
-local n = #keys
-local lease, differ = args[n + 1], args[n + 2]
--- from the first hold that is gone on
-local answers
-for i = 1, n do
-  local key, answer = keys[i], 1
+local n = #KEYS
+local answers, renewed = {}, 0
+for i, key in ipairs(KEYS) do
+  local lease = ARGV[n + i] or ARGV[n + 1]
   -- pcall: a key of another type must not stop the renewals of the others
-  if pcall('hexists', key, args[i]) == 1 then
-    if differ then
-      lease = args[n + i]
-    end
+  if pcall('hexists', key, ARGV[i]) == 1 then
     -- GT does nothing to a key without TTL
     if not (has_gt and call('pexpire', key, lease, 'gt') == 1)
       and call('pttl', key) < tonumber(lease) then
       call('pexpire', key, lease)
     end
+    answers[i] = 1
+    renewed = renewed + 1
+  elseif call('exists', key) == 0 then
+    answers[i] = 0
   else
-    answer = call('exists', key) == 0 and 0 or -1
-  end
-  if answer ~= 1 and not answers then
-    answers = {}
-    for before = 1, i - 1 do
-      answers[before] = 1
-    end
-  end
-  if answers then
-    answers[i] = answer
+    answers[i] = -1
   end
 end
-return answers or n
+return renewed == n and n or answers
