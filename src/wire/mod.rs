@@ -54,6 +54,8 @@ mod tls_library;
 mod topology;
 mod transport;
 mod url;
+#[cfg(feature = "redis-rs")]
+mod writer;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -8,13 +8,14 @@ use futures::{
 };
 use tokio::{io::split, sync::oneshot, task::AbortHandle, time::timeout};
 
-use super::{task::run, writer::Writer};
+use super::task::run;
 use crate::wire::{
     answers::{Answer, Failure, FailureKind},
     connection::{Command, Connected, Connection, Done, OnBreak, Options},
     queue::{Expected, Queue},
     resp,
     socket::Socket,
+    writer::Writer,
 };
 
 struct RedisRsConnection {
