@@ -30,10 +30,8 @@ use crate::{
 const LARGEST_BATCH: usize = 64;
 
 /// While this many batches are under way, the queue grows: for `GROW_FOR` at most, because they may
-/// never be answered. While a largest batch is queued, more may be under way. The server then need
-/// not wait for the next one.
+/// never be answered.
 const MOST_TASKS: usize = 2;
-const MOST_LARGEST: usize = 4;
 const GROW_FOR: Duration = Duration::from_millis(5);
 
 type Answer = Result<Reply, WireError>;
@@ -135,8 +133,7 @@ impl Traffic {
 
     /// Whether one more task is to send batches. Counts that task.
     fn begins_task(&mut self) -> bool {
-        let most = if self.fills_batch() { MOST_LARGEST } else { MOST_TASKS };
-        let begins = self.tasks < most && !self.queued.is_empty();
+        let begins = self.tasks < MOST_TASKS && !self.queued.is_empty();
         self.tasks += usize::from(begins);
         begins
     }
@@ -216,13 +213,12 @@ impl BatchTask {
         }
     }
 
-    /// The next batch, in the order in which it is done. `None`: the queue is empty, or is left to
-    /// the other tasks. This task is no longer counted.
+    /// The next batch, in the order in which it is done. `None`: the queue is empty, and this task is
+    /// no longer counted.
     fn next_batch(&mut self) -> Option<Vec<Queued>> {
         let mut traffic = self.queue.traffic();
         let most = traffic.queued.len().min(LARGEST_BATCH);
-        let is_spare = traffic.tasks > MOST_TASKS && !traffic.fills_batch();
-        if most > 0 && !is_spare {
+        if most > 0 {
             let mut batch: Vec<_> = traffic.queued.drain(..most).collect();
             drop(traffic);
             batch.sort_by_key(|queued| queued.part);

@@ -78,23 +78,6 @@ async fn two_batches_are_under_way_and_a_third_only_when_they_take_long() {
     assert_eq!(sent(&transport).iter().map(|(_, calls)| calls).sum::<usize>(), 6);
 }
 
-#[tokio::test(start_paused = true)]
-async fn more_batches_are_under_way_while_a_largest_one_is_queued() {
-    let transport = Arc::new(Scripted::default());
-    let batcher = batcher(&transport);
-    let many = 1 + 2 * LARGEST_BATCH + MOST_LARGEST * LARGEST_BATCH;
-    let _under_way: Vec<_> = (0..many).map(|_| batcher.call(call(), Instant::now())).collect();
-    sleep(ms(1)).await;
-    let calls: Vec<_> = sent(&transport).into_iter().map(|(_, calls)| calls).collect();
-    assert_eq!(calls[1..], [LARGEST_BATCH; MOST_LARGEST]);
-    let transport = Arc::new(Scripted::default());
-    let batcher = Batcher::new(transport.clone(), ClientRuntime::current(), TIMEOUT);
-    let many = 1 + 3 * LARGEST_BATCH - 1;
-    let _under_way: Vec<_> = (0..many).map(|_| batcher.call(call(), Instant::now())).collect();
-    sleep(ms(1)).await;
-    assert_eq!(sent(&transport).len(), 1 + MOST_TASKS, "less than a batch is left");
-}
-
 /// A runtime of several threads runs a new task right after the one that started it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_tasks_that_are_ready_call_is_sent_together() {
