@@ -240,7 +240,7 @@ async fn a_hold_whose_passing_on_the_server_refuses_is_released() {
         };
         let (second, ()) = tokio::join!(second, release);
         if let Ok(second) = second {
-            assert!(matches!(second, Err(Error::Redis(_))), "{second:?}");
+            assert!(matches!(second, Err(Error::WrongKind { .. })), "{second:?}");
         }
         world.forget(&token);
         let left = sim.left().await;
