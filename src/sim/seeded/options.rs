@@ -71,6 +71,7 @@ impl Fault {
         match self {
             Self::Kill | Self::Flush | Self::Close | Self::EndRuntime => 1,
             Self::LoseData | Self::FailOver | Self::StepClock | Self::Block => 2,
+            Self::Gap => 10,
             _ => 5,
         }
     }
@@ -92,6 +93,11 @@ impl Fault {
                 | Self::EndRuntime
                 | Self::Unreplicated
         )
+    }
+
+    /// Whether whoever it concerns is told of it at once.
+    pub(super) fn is_noticed(self) -> bool {
+        matches!(self, Self::Gap | Self::ForgetScripts | Self::EndRuntime | Self::Unreplicated)
     }
 
     /// Whether it may take from a server what it has granted.
@@ -164,8 +170,15 @@ impl Options {
         };
         // And in some runs nothing goes wrong but callers.
         let quiet = rng.u32(0..10) == 0;
-        let faults =
+        let mut faults: Vec<_> =
             Fault::EACH.into_iter().filter(|fault| rng.bool() && may(fault) && !quiet).collect();
+        // In half of the calms each end of a connection is noticed, so that it may be felt for a moment only.
+        if calm && !quiet && rng.bool() {
+            faults.retain(|fault| fault.is_noticed());
+            if !faults.contains(&Fault::Gap) {
+                faults.push(Fault::Gap);
+            }
+        }
         let clients = rng.usize(2..=4);
         let asks_replicas = rng.u32(0..4) == 0;
         let cluster = !several && rng.u32(0..6) == 0;

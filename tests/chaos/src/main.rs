@@ -12,6 +12,7 @@ mod journal;
 mod left;
 mod machine;
 mod moments;
+mod monitor;
 mod nemesis;
 mod options;
 mod reigns;

@@ -1,13 +1,8 @@
-//! When effects took place, where that was not seen at once: the answer of a server comes after what it answers.
+//! When effects took place, where the server has not said it: its answer comes after what it answers.
 
 use std::collections::BTreeMap;
 
 use judge::{Answer, Call, Deed, History, Log, Nanos, What};
-
-use crate::aof::Piece;
-
-/// What was seen so soon is exact enough.
-const SOON: Nanos = 2 * judge::MS;
 
 /// When grants and releases were answered, by holder id. Redisson's ids are used again, and tell nothing.
 #[derive(Debug, Default)]
@@ -61,23 +56,25 @@ impl Answered {
         }
     }
 
-    /// Moves what a master did before the answers that followed, but not to where it had not happened yet.
-    pub(crate) fn sharpen(&self, log: &mut Log, pieces: &[Piece]) {
-        let late = pieces.iter().filter(|piece| piece.at - piece.since > SOON);
-        let since: BTreeMap<Nanos, Nanos> = late.map(|piece| (piece.at, piece.since)).collect();
-        if since.is_empty() {
-            return;
-        }
-        let mut latest = Nanos::MAX;
+    /// Moves what a master did before the answers that followed, but not to where it had not happened yet. `vague`: the
+    /// moments that are not known, each with the earliest that it may be. How far the last of them may be off.
+    pub(crate) fn sharpen(&self, log: &mut Log, vague: &BTreeMap<Nanos, Nanos>) -> Nanos {
+        let (mut latest, mut off) = (Nanos::MAX, 0);
         for effect in log.effects.iter_mut().rev() {
             if effect.at < log.reign.from {
                 break;
             }
             latest = self.of(&effect.deed).map_or(latest, |answered| answered.min(latest));
-            if let Some(since) = since.get(&effect.at) {
-                effect.at = effect.at.min(latest.max(*since)).max(log.reign.from);
+            if let Some(since) = vague.get(&effect.at) {
+                let since = (*since).max(log.reign.from);
+                effect.at = effect.at.min(latest.max(since)).max(log.reign.from);
+                // When a lease ended says the lease.
+                if !matches!(effect.deed, Deed::Expired { .. }) {
+                    off = off.max(effect.at - since);
+                }
             }
         }
         log.effects.sort_by_key(|effect| effect.at);
+        off
     }
 }

@@ -63,6 +63,9 @@ pub(crate) struct Options {
     pub(crate) hold_ms: u64,
     pub(crate) lease_ms: u64,
     pub(crate) pause_ms: u64,
+    /// Of a hundred holds, so many last for several watchdog periods.
+    #[serde(default)]
+    pub(crate) long_percent: u8,
 }
 
 /// How long the phases take.
@@ -108,10 +111,11 @@ impl Options {
             owner_percent: rng.u8(10..=60),
             lease_percent: rng.u8(10..=50),
             drop_percent: rng.u8(5..=40),
-            force_permille: rng.u16(0..=10),
+            force_permille: rng.u16(0..=20),
             hold_ms: rng.u64(20..=2 * watchdog_ms),
             lease_ms: rng.u64(500..=2 * watchdog_ms),
             pause_ms: rng.u64(20..=150),
+            long_percent: rng.u8(0..=5),
         }
     }
 

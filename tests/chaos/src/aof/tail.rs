@@ -38,6 +38,8 @@ pub(crate) enum What {
 pub(crate) enum Mark {
     /// The last command was not whole, and was cut off.
     Torn,
+    /// From now on a server that was down may run again.
+    Started,
     /// All was removed, and it begins anew.
     Emptied,
     /// A master has sent others.

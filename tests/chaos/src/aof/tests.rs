@@ -9,7 +9,7 @@ use crate::clock::Wall;
 fn told(transactions: &[(u64, &str)]) -> Vec<String> {
     let pieces: Vec<Piece> = transactions.iter().map(|(at, text)| piece(*at, text)).collect();
     let names = Names::new(["shop".to_owned()]);
-    let chapters = chapters(&pieces, Model::new(&names, Wall::in_step()));
+    let chapters = chapters(&pieces, &[], Wall::in_step(), Model::new(&names, Wall::in_step()));
     let effects = chapters.into_iter().flat_map(|chapter| chapter.effects);
     effects.map(|effect| format!("{} {}", effect.at / MS, short(&effect.deed))).collect()
 }
