@@ -93,6 +93,9 @@ fn run(command: &Command) -> Result<bool, String> {
         let judged = runtime.block_on(round::play(options, &directory))?;
         clean &= judged.is_clean();
         print!("{}", judged.text());
+        if !judged.is_clean() {
+            println!("  report         {}", directory.join("report.html").display());
+        }
         total.add(&judged);
     }
     if rounds > 1 {

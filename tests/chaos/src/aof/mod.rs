@@ -17,7 +17,7 @@ pub(crate) use tail::{Mark, Piece, Tail};
 use std::collections::{BTreeMap, BTreeSet};
 
 use items::Step;
-use judge::{Effect, Nanos};
+use judge::{Deed, Effect, Nanos};
 
 use crate::clock::Wall;
 use crate::monitor::Line;
@@ -79,9 +79,27 @@ pub(crate) fn chapters(
             }
         }
     }
+    chapters.iter_mut().for_each(|chapter| after_grants(&mut chapter.effects));
     // What is known only later of a moment before.
     for chapter in &mut chapters {
         chapter.effects.sort_by_key(|effect| effect.at);
     }
     chapters
+}
+
+/// A reader may have outlived its lease before the grant to it has reached a replica.
+fn after_grants(effects: &mut [Effect]) {
+    let mut granted: BTreeMap<(String, String), Nanos> = BTreeMap::new();
+    for effect in effects {
+        match &effect.deed {
+            Deed::Granted { id, .. } => {
+                granted.insert((effect.lock.clone(), id.clone()), effect.at);
+            }
+            Deed::Renewed { id, .. } => {
+                let since = granted.get(&(effect.lock.clone(), id.clone()));
+                effect.at = effect.at.max(since.copied().unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
 }

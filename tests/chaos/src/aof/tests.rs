@@ -59,6 +59,25 @@ fn an_id_that_is_used_again_at_once() {
 }
 
 #[test]
+fn a_reader_whose_lease_is_over_when_a_replica_hears_of_it() {
+    let key = "{shop}:j:7:rwlock_timeout:1";
+    let told = told(&[
+        (
+            10,
+            "hset shop mode read; hincrby shop k:1 1; set {shop}:k:1:rwlock_timeout:1 1 PXAT 500; PEXPIREAT shop 500",
+        ),
+        (120, &format!("hincrby shop j:7 1; set {key} 1 PXAT 100; PEXPIREAT shop 500")),
+        (130, &format!("hincrby shop j:7 -1; hdel shop j:7; del {key}; PEXPIREAT shop 500")),
+    ]);
+    let of_one: Vec<&str> =
+        told.iter().map(String::as_str).filter(|line| line.contains("j:7")).collect();
+    assert_eq!(
+        of_one,
+        ["120 grants j:7 until 100", "120 renews j:7 until 130", "130 releases j:7"]
+    );
+}
+
+#[test]
 fn a_reader_outlives_its_own_key_beside_another() {
     let key = |id: &str, number: u32| format!("{{shop}}:{id}:rwlock_timeout:{number}");
     let reads = |id: &str, number: u32, until: u64| {

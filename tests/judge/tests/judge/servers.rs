@@ -909,4 +909,10 @@ fn c5_a_late_copy_takes_a_lock_again() {
     assert_eq!(found(&story(fault, "42")), NOTHING);
     assert_eq!(found(&story(fault, "42.000001")), ["C5 broken at 42.000001 for 0"]);
     assert_eq!(found(&story("", "42")), ["C5 broken at 42 for 0"]);
+    // Its process did not run for a while.
+    let slept = |at: &str| {
+        found(&story("", at).replace("60 server", "23 a sleeps\n 35 a wakes\n 60 server"))
+    };
+    assert_eq!(slept("42"), NOTHING);
+    assert_eq!(slept("42.000001"), ["C5 broken at 42.000001 for 0"]);
 }
