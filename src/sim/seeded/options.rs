@@ -71,7 +71,6 @@ impl Fault {
         match self {
             Self::Kill | Self::Flush | Self::Close | Self::EndRuntime => 1,
             Self::LoseData | Self::FailOver | Self::StepClock | Self::Block => 2,
-            Self::Gap => 10,
             _ => 5,
         }
     }
@@ -213,7 +212,7 @@ impl Options {
             bursts: if rng.u32(0..5) == 0 { rng.usize(2..=3) } else { 1 },
             crowd,
             apart,
-            lingers: rng.u32(0..3) == 0,
+            lingers: rng.u32(0..3) == 0 || quiet,
             faults,
             // A hold that nobody undoes is there for long, or is soon taken by the next.
             watchdog: ms(if rng.bool() { rng.u64(1_000..6_000) } else { rng.u64(15_000..60_000) }),

@@ -18,7 +18,7 @@ const GREETING: &[u8] =
 /// How many answers that has.
 const ANSWERS: usize = 3;
 /// What changes a lock, or calls a script that may.
-const KEPT: [&str; 21] = [
+const KEPT: [&str; 22] = [
     "hset",
     "hmset",
     "hincrby",
@@ -27,6 +27,7 @@ const KEPT: [&str; 21] = [
     "unlink",
     "set",
     "pexpire",
+    "pexpireat",
     "persist",
     "incr",
     "incrby",

@@ -143,12 +143,12 @@ fn is_same(command: &Command, line: &Line) -> bool {
     let words = &line.words;
     match command[0].as_str() {
         // What it sets is the sum of the server's clock and the lease.
-        "PEXPIREAT" => {
+        "PEXPIREAT" if words[0] == "pexpire" => {
             let number = |text: &String| text.parse::<u64>().unwrap_or(0);
             let (Some(until), Some(lease)) = (command.get(2), words.get(2)) else { return false };
             let began = number(until).saturating_sub(number(lease));
             let is_then = began <= words_ms(line) && words_ms(line) <= began + SCRIPT_MS;
-            words[0] == "pexpire" && words[1] == command[1] && is_then
+            words[1] == command[1] && is_then
         }
         name if words[0].eq_ignore_ascii_case(name) => match words[0].as_str() {
             "set" => words.get(1..3) == command.get(1..3),

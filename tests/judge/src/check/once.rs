@@ -238,7 +238,8 @@ impl<'r, 'a> Court<'r, 'a> {
     /// Whether the count is that of the last master, which may not have known of all changes.
     fn is_inherited(&self, group: &Group<'r, 'a>, at: Nanos) -> bool {
         let (tenure, server) = (group.tenure, &group.place.server);
-        let Some(servers) = self.servers.filter(|_| tenure.first != tenure.last) else {
+        let is_older = tenure.first != tenure.last || tenure.brought_back.is_some();
+        let Some(servers) = self.servers.filter(|_| is_older) else {
             return false;
         };
         let set = tenure.counts.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
