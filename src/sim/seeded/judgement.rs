@@ -62,6 +62,10 @@ pub(super) fn repeated(plan: &Plan) -> Duration {
 
 /// How long after its end a mishap may be felt.
 fn recovery(options: &Options) -> Nanos {
+    // There is another connection, with its subscriptions.
+    if options.faults.iter().all(|fault| fault.is_noticed()) {
+        return SECOND / 2;
+    }
     // A connection that is dead is noticed by a probe, or by three calls without an answer.
     5 * SECOND + 6 * nanos(options.command_timeout)
 }

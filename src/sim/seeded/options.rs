@@ -94,6 +94,11 @@ impl Fault {
         )
     }
 
+    /// Whether whoever it concerns is told of it at once.
+    pub(super) fn is_noticed(self) -> bool {
+        matches!(self, Self::Gap | Self::ForgetScripts | Self::EndRuntime | Self::Unreplicated)
+    }
+
     /// Whether it may take from a server what it has granted.
     fn takes_state(self) -> bool {
         matches!(
@@ -164,8 +169,15 @@ impl Options {
         };
         // And in some runs nothing goes wrong but callers.
         let quiet = rng.u32(0..10) == 0;
-        let faults =
+        let mut faults: Vec<_> =
             Fault::EACH.into_iter().filter(|fault| rng.bool() && may(fault) && !quiet).collect();
+        // In half of the calms each end of a connection is noticed, so that it may be felt for a moment only.
+        if calm && !quiet && rng.bool() {
+            faults.retain(|fault| fault.is_noticed());
+            if !faults.contains(&Fault::Gap) {
+                faults.push(Fault::Gap);
+            }
+        }
         let clients = rng.usize(2..=4);
         let asks_replicas = rng.u32(0..4) == 0;
         let cluster = !several && rng.u32(0..6) == 0;
@@ -200,7 +212,7 @@ impl Options {
             bursts: if rng.u32(0..5) == 0 { rng.usize(2..=3) } else { 1 },
             crowd,
             apart,
-            lingers: rng.u32(0..3) == 0,
+            lingers: rng.u32(0..3) == 0 || quiet,
             faults,
             // A hold that nobody undoes is there for long, or is soon taken by the next.
             watchdog: ms(if rng.bool() { rng.u64(1_000..6_000) } else { rng.u64(15_000..60_000) }),

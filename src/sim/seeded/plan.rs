@@ -142,6 +142,8 @@ fn operation(client: usize, options: &Options, rng: &mut Rng) -> Operation {
         false if maybe(rng, 5) => 8_000,
         false => 200,
     };
+    // Where nothing else goes wrong, whatever expires should have been renewed.
+    let lingering = if options.faults.is_empty() { 3 } else { 10 };
     let wait = maybe(rng, 2).then(|| if maybe(rng, 3) { ms(0) } else { spread(rng, 6_000) });
     let lease = (options.leases && maybe(rng, 3)).then(|| ms(20) + spread(rng, longest_lease));
     let name = if options.apart { client } else { rng.usize(0..options.names) };
@@ -165,7 +167,7 @@ fn operation(client: usize, options: &Options, rng: &mut Rng) -> Operation {
             Some(lease) if lease < ms(8_000) && maybe(rng, 3) => {
                 lease.mul_f64(0.9 + rng.f64() / 10.0)
             }
-            None if options.lingers && options.watchdog < ms(8_000) && maybe(rng, 10) => {
+            None if options.lingers && options.watchdog < ms(8_000) && maybe(rng, lingering) => {
                 options.watchdog.mul_f64(1.0 + rng.f64())
             }
             _ => spread(rng, longest),

@@ -43,6 +43,11 @@ impl Wall {
         (i128::from(ms) * 1_000_000 - self.ahead).clamp(0, i128::from(u64::MAX)) as Nanos
     }
 
+    /// The same of microseconds.
+    pub(crate) fn moment_of_micros(self, micros: u64) -> Nanos {
+        (i128::from(micros) * 1_000 - self.ahead).clamp(0, i128::from(u64::MAX)) as Nanos
+    }
+
     /// The milliseconds since the epoch at a moment.
     pub(crate) fn epoch_ms(self, at: Nanos) -> u64 {
         ((i128::from(at) + self.ahead) / 1_000_000).try_into().unwrap_or(0)

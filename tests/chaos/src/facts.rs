@@ -12,7 +12,9 @@ pub(crate) struct Facts {
     pub(crate) begun: Nanos,
     pub(crate) healed: Nanos,
     pub(crate) ended: Nanos,
-    /// How long something was in a file of a server before it was seen.
+    /// How far the moment of an effect may be off that no server has told, and how late the files were read.
+    #[serde(default)]
+    pub(crate) vague: Nanos,
     pub(crate) lag: Nanos,
     /// How late a timer was at most.
     pub(crate) lateness: Nanos,

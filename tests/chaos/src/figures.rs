@@ -131,7 +131,8 @@ impl Figures {
             lines.push(line("without turn", self.without_turn.join(", ")));
         }
         let machine = format!(
-            "log seen after {}, timers late by {}, stopped {} times",
+            "moments known within {}, log read after {}, timers late by {}, stopped {} times",
+            ms(facts.vague),
             ms(facts.lag),
             ms(facts.lateness),
             facts.stops

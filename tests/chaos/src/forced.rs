@@ -26,6 +26,8 @@ struct Guards {
 /// How likely a writer was put out by force, where both can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
+    /// The server has told who called.
+    Known,
     /// Its user had not begun to let go.
     Certain,
     /// Its user was told that the hold was gone.
@@ -110,15 +112,20 @@ impl Forced {
         }
     }
 
-    /// Calls those removals releases which were. `error`: how late something may have been seen in the log.
-    pub(crate) fn settle(&self, logs: &mut [Log], error: Nanos) {
+    /// Calls those removals releases which were. `called`: the moments of each log of which it is known who called.
+    /// `error`: how late something may have been seen in the log.
+    pub(crate) fn settle(&self, logs: &mut [Log], called: &[BTreeSet<Nanos>], error: Nanos) {
         // By lock: log and effect of each removal, when it was, and how likely by force.
         let mut removals: BTreeMap<String, Vec<(usize, usize, Nanos, Case)>> = BTreeMap::new();
         for (number, log) in logs.iter().enumerate() {
             for (index, effect) in log.effects.iter().enumerate() {
                 let Deed::Removed { id, by: Taker::Force } = &effect.deed else { continue };
                 if id.ends_with(":write") {
-                    let removal = (number, index, effect.at, self.case(id, effect.at));
+                    let case = match called[number].contains(&effect.at) {
+                        true => Case::Known,
+                        false => self.case(id, effect.at),
+                    };
+                    let removal = (number, index, effect.at, case);
                     removals.entry(effect.lock.clone()).or_default().push(removal);
                 }
             }
@@ -147,7 +154,7 @@ fn by_force(removals: &[(Nanos, Case)], forces: &[Force], error: Nanos) -> Vec<b
     let mut sure: Vec<_> = forces.iter().filter(|force| force.did).collect();
     sure.sort_by_key(|force| force.to);
     let mut open = vec![true; sure.len()];
-    for case in [Case::Certain, Case::Likely, Case::Unlikely] {
+    for case in [Case::Known, Case::Certain, Case::Likely, Case::Unlikely] {
         // Those first that can be nobody else's.
         for (force, open) in sure.iter().zip(&mut open).filter(|(_, open)| **open) {
             let free = (0..removals.len()).filter(|at| !chosen[*at] && removals[*at].1 == case);
@@ -158,7 +165,7 @@ fn by_force(removals: &[(Nanos, Case)], forces: &[Force], error: Nanos) -> Vec<b
     }
     for (at, (when, case)) in removals.iter().enumerate() {
         let unsure = forces.iter().any(|force| !force.did && within(force, *when));
-        chosen[at] |= unsure && *case != Case::Unlikely;
+        chosen[at] |= *case == Case::Known || unsure && *case != Case::Unlikely;
     }
     chosen
 }
@@ -177,6 +184,13 @@ mod tests {
         assert_eq!(by_force(&[own, forced], &[force(9, 13)], 0), [false, true]);
         assert_eq!(by_force(&[own], &[force(11, 13)], 0), [false], "it came before it");
         assert_eq!(by_force(&[own], &[force(9, 13)], 0), [true], "there is no other");
+    }
+
+    #[test]
+    fn what_the_server_has_told_is_not_guessed() {
+        let (told, own) = ((10, Case::Known), (11, Case::Unlikely));
+        assert_eq!(by_force(&[told], &[], 0), [true]);
+        assert_eq!(by_force(&[told, own], &[force(9, 13)], 0), [true, false]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the machine adds: how late its timers are, how late the log was seen, and when nothing on it ran at all.
+//! What the machine adds: how late its timers are, and when nothing on it ran at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

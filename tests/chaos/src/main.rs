@@ -12,6 +12,7 @@ mod journal;
 mod left;
 mod machine;
 mod moments;
+mod monitor;
 mod nemesis;
 mod options;
 mod reigns;
@@ -33,7 +34,7 @@ use options::{Command, Options};
 const ROUND: u64 = 120;
 
 const USAGE: &str = "redisson-lock-chaos run [--seed N] [--topology single|replicated|sentinel|cluster] [--seconds S]
-                        [--rust N] [--java N] [--replicas none|N|all] [--faults a,b] [--out DIR]
+                        [--rust N] [--java N] [--replicas none|N|all] [--faults a,b] [--long %] [--force ‰] [--out DIR]
 redisson-lock-chaos judge DIR...
 redisson-lock-chaos show DIR...";
 
@@ -92,6 +93,9 @@ fn run(command: &Command) -> Result<bool, String> {
         let judged = runtime.block_on(round::play(options, &directory))?;
         clean &= judged.is_clean();
         print!("{}", judged.text());
+        if !judged.is_clean() {
+            println!("  report         {}", directory.join("report.html").display());
+        }
         total.add(&judged);
     }
     if rounds > 1 {

@@ -19,6 +19,10 @@ pub(crate) struct Command {
     pub(crate) replicas: Policy,
     /// Names of faults or of families; without any, the seed decides.
     pub(crate) faults: Vec<String>,
+    /// How many of a hundred holds are long ones, and how many of a thousand operations free a lock by force; without it, the
+    /// seed decides.
+    pub(crate) long_percent: Option<u8>,
+    pub(crate) force_permille: Option<u16>,
     pub(crate) out: PathBuf,
 }
 
@@ -63,6 +67,9 @@ pub(crate) struct Options {
     pub(crate) hold_ms: u64,
     pub(crate) lease_ms: u64,
     pub(crate) pause_ms: u64,
+    /// Of a hundred holds, so many last for several watchdog periods.
+    #[serde(default)]
+    pub(crate) long_percent: u8,
 }
 
 /// How long the phases take.
@@ -108,10 +115,11 @@ impl Options {
             owner_percent: rng.u8(10..=60),
             lease_percent: rng.u8(10..=50),
             drop_percent: rng.u8(5..=40),
-            force_permille: rng.u16(0..=10),
+            force_permille: command.force_permille.unwrap_or(rng.u16(0..=20)),
             hold_ms: rng.u64(20..=2 * watchdog_ms),
             lease_ms: rng.u64(500..=2 * watchdog_ms),
             pause_ms: rng.u64(20..=150),
+            long_percent: command.long_percent.unwrap_or(rng.u8(0..=5)),
         }
     }
 
@@ -154,6 +162,8 @@ impl Command {
             java: 0,
             replicas: Policy::None,
             faults: Vec::new(),
+            long_percent: None,
+            force_permille: None,
             out: PathBuf::from("target/chaos"),
         };
         while let Some(option) = arguments.next() {
@@ -172,6 +182,8 @@ impl Command {
                     }
                 }
                 "--faults" => command.faults = value.split(',').map(str::to_owned).collect(),
+                "--long" => command.long_percent = Some(number(&option, &value)?),
+                "--force" => command.force_permille = Some(number(&option, &value)?),
                 "--out" => command.out = value.into(),
                 _ => return Err(format!("unknown option {option}")),
             }

@@ -56,8 +56,8 @@ pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, S
     let late = watch.stop();
     world.stage.keep(directory).map_err(told)?;
 
-    let World { tail, stage, options, mut journal, .. } = world;
-    let pieces = tail.stop();
+    let World { tail, monitors, stage, options, mut journal, .. } = world;
+    let (lines, pieces) = (monitors.stop(), tail.stop());
     let machine = Machine::of(&late, &pieces);
     (facts.lateness, facts.lag) = (machine.lateness, machine.lag);
     facts.stops = machine.stops.len();
@@ -65,9 +65,9 @@ pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, S
     let nodes = stage.nodes();
     let servers: Vec<Server> = nodes
         .iter()
-        .zip(pieces)
+        .zip(pieces.into_iter().zip(lines))
         .enumerate()
-        .map(|(number, (node, pieces))| {
+        .map(|(number, (node, (pieces, lines)))| {
             let first = match options.topology {
                 Topology::Single | Topology::Replicated => None,
                 Topology::Sentinel => Some(1),
@@ -79,15 +79,17 @@ pub(crate) async fn play(options: Options, directory: &Path) -> Result<Judged, S
                 None => ((number == 0).then_some(all).into_iter().collect(), Vec::new()),
             };
             let (label, node) = (verdict::label(options.topology, number), node.port().to_string());
-            Server { label, node, pieces, reigns, synced }
+            Server { label, node, pieces, lines, reigns, synced }
         })
         .collect();
     drop(stage);
 
     let history = history::collect(&processes, &journal)?;
     let locks = options.names.iter().map(|(name, _)| name.clone());
-    let bounds = options.bounds(facts.lag, facts.lateness);
-    let witness = witness::testify(&servers, &history, wall, locks, left, &bounds);
+    let bounds = options.bounds(0, facts.lateness);
+    let (witness, vague) = witness::testify(&servers, &history, wall, locks, left, &bounds);
+    facts.vague = vague;
+    let bounds = options.bounds(vague, facts.lateness);
     fs::write(directory.join("history.jsonl"), history.to_lines()).map_err(told)?;
     fs::write(directory.join("witness.jsonl"), witness.to_lines()).map_err(told)?;
     let write = |name: &str, text: serde_json::Result<String>| {

@@ -6,6 +6,7 @@ use crate::aof::{Chapter, Model, Names, Piece, chapters};
 use crate::clock::Wall;
 use crate::forced::Forced;
 use crate::moments::Answered;
+use crate::monitor::Line;
 
 /// What is known of a server.
 #[derive(Debug)]
@@ -13,10 +14,12 @@ pub(crate) struct Server {
     pub(crate) label: String,
     pub(crate) node: String,
     pub(crate) pieces: Vec<Piece>,
+    pub(crate) lines: Vec<Line>,
     pub(crate) reigns: Vec<Reign>,
     pub(crate) synced: Vec<Reign>,
 }
 
+/// What they did, and how far a moment of that may be off that no server has told. `bounds`: without that.
 pub(crate) fn testify(
     servers: &[Server],
     history: &History,
@@ -24,28 +27,30 @@ pub(crate) fn testify(
     locks: impl IntoIterator<Item = String>,
     left: Vec<Left>,
     bounds: &Bounds,
-) -> Witness {
+) -> (Witness, Nanos) {
     let names = Names::new(locks);
     let answered = Answered::read(history);
     let mut logs = Vec::new();
+    let mut off = 0;
     for server in servers {
-        let chapters = chapters(&server.pieces, Model::new(&names, wall));
+        let chapters = chapters(&server.pieces, &server.lines, wall, Model::new(&names, wall));
         for reign in &server.reigns {
-            let mut of_reign = logs_of(server, reign, &chapters);
-            for log in &mut of_reign {
-                answered.sharpen(log, &server.pieces);
+            let of_reign = logs_of(server, reign, &chapters);
+            for (chapter, mut log) in of_reign {
+                off = off.max(answered.sharpen(&mut log, &chapter.vague));
+                logs.push((log, chapter.called.clone()));
             }
-            logs.extend(of_reign);
         }
     }
-    logs.sort_by_key(|log| log.reign.from);
+    logs.sort_by_key(|(log, _)| log.reign.from);
+    let (mut logs, called): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
     let on_its_way = bounds.retry_timeout + bounds.command_timeout;
-    Forced::read(history, on_its_way).settle(&mut logs, bounds.clock_error);
-    Witness { logs, left }
+    Forced::read(history, on_its_way).settle(&mut logs, &called, bounds.clock_error + off);
+    (Witness { logs, left }, off)
 }
 
 /// One for each chapter of the server that its reign has a part of.
-fn logs_of(server: &Server, reign: &Reign, chapters: &[Chapter]) -> Vec<Log> {
+fn logs_of<'c>(server: &Server, reign: &Reign, chapters: &'c [Chapter]) -> Vec<(&'c Chapter, Log)> {
     let mut logs = Vec::new();
     for (number, chapter) in chapters.iter().enumerate() {
         let next = chapters.get(number + 1).map(|next| next.from);
@@ -55,13 +60,14 @@ fn logs_of(server: &Server, reign: &Reign, chapters: &[Chapter]) -> Vec<Log> {
             continue;
         }
         let within = |at: Nanos| until.is_none_or(|until| at <= until);
-        logs.push(Log {
+        let log = Log {
             server: server.label.clone(),
             node: server.node.clone(),
             reign: Reign { from, until },
             synced: server.synced.clone(),
             effects: chapter.effects.iter().filter(|it| within(it.at)).cloned().collect(),
-        });
+        };
+        logs.push((chapter, log));
     }
     logs
 }

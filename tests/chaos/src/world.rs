@@ -10,6 +10,7 @@ use judge::{Place, Policy};
 use crate::aof::{Mark, Tail};
 use crate::crew::Member;
 use crate::journal::Journal;
+use crate::monitor::Monitors;
 use crate::options::Options;
 use crate::stage::Stage;
 
@@ -19,6 +20,7 @@ pub(crate) struct World {
     pub(crate) directory: PathBuf,
     pub(crate) stage: Stage,
     pub(crate) tail: Tail,
+    pub(crate) monitors: Monitors,
     pub(crate) journal: Journal,
     pub(crate) places: Vec<Place>,
     pub(crate) members: Vec<Member>,
@@ -34,6 +36,7 @@ impl World {
         let stage = tokio::task::block_in_place(|| Stage::start(options.topology));
         let nodes = stage.nodes();
         let tail = Tail::start(nodes.iter().map(|node| node.directory().to_owned()).collect());
+        let monitors = Monitors::start(nodes.iter().map(|node| node.port()));
         let mut places = Vec::new();
         for (name, kinds) in &options.names {
             let place =
@@ -44,6 +47,7 @@ impl World {
             directory: directory.to_owned(),
             stage,
             tail,
+            monitors,
             journal: Journal::default(),
             places,
             members: Vec::new(),
@@ -102,7 +106,16 @@ impl World {
     }
 
     pub(crate) fn restart_server(&mut self, node: usize) {
-        tokio::task::block_in_place(|| self.stage.restart(node));
+        let heard = self.monitors.heard(node);
+        self.tail.mark(node, Mark::Started);
+        // Where there are proxies, nobody asks for anything before a monitor listens.
+        let shut: Vec<_> = self.proxies.iter().filter(|proxy| !proxy.refuses()).collect();
+        shut.iter().for_each(|proxy| proxy.refuse(true));
+        tokio::task::block_in_place(|| {
+            self.stage.restart(node);
+            self.monitors.wait_for(node, heard);
+        });
+        shut.iter().for_each(|proxy| proxy.refuse(false));
     }
 
     /// Removes the data of a server that is down.

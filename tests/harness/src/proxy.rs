@@ -100,6 +100,11 @@ impl Proxy {
         self.shared.faults().refuse = on;
     }
 
+    /// Whether a new connection is closed at once.
+    pub fn refuses(&self) -> bool {
+        self.shared.faults().refuse
+    }
+
     /// While on, requests and replies vanish and connections stay open.
     ///
     /// When it is turned off, the connections that lost something are closed, as a network would in the end:

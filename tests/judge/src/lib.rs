@@ -21,7 +21,7 @@
 //! | [C3](Check::Told) | a loss that is told after the end of the tenure, or not by the bound | – |
 //! | [C4](Check::Alarm) | `expired` while the hold can be trusted, or in a calm though nobody asked for a lease; `removed` or `taken` before the tenure ended; `closed` without a `close` | by trust only |
 //! | [C5](Check::Once) | a guard without a grant; an id granted twice; a release that succeeded and was none; a hold count that is not the number of guards | – |
-//! | [C6](Check::Orphan) | a tenure, or a place in line, that nobody claims and that stays; a lease longer than its user asked for; a renewal after the process has closed or died; what is left at the end | – |
+//! | [C6](Check::Orphan) | a tenure, or a place in line, that nobody claims and that stays; a request that acts when nobody waits for its answer any more; a lease longer than its user asked for; a renewal after the process has closed or died; what is left at the end | – |
 //! | [C7](Check::Token) | a token that is not above one answered before; a storage that accepted a lower one, or another's | yes, but for the counter itself |
 //! | [C8](Check::Order) | a grant past the first in line; a place dropped of one who was there | – |
 //! | [C9](Check::Answer) | a refusal, a state, an error that was not true at any moment of the operation | – |

@@ -100,7 +100,8 @@ fn ended(id: &str, marks: &Marks, over: bool) -> Deed {
         () if marks.ended => Deed::Removed { id, by: Taker::Eviction },
         // Those beside a reader who was the last one alive.
         () if marks.deleted && !marks.let_go.is_empty() => Deed::Expired { id },
-        // Or by its writer's release, which deletes it, too: `Forced` tells which.
+        // By its writer's release, which deletes it, too. `Forced` tells which, where it is not known who called.
+        () if marks.names(&id) == Some(true) => Deed::Released { id },
         () => Deed::Removed { id, by: Taker::Force },
     }
 }

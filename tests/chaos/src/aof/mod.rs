@@ -1,7 +1,8 @@
-//! The witness: what the servers write into their append-only files, with the moment at which it appears there.
+//! The witness: what the servers write into their append-only files. When it took place, they say themselves.
 
 mod commands;
 mod deeds;
+mod items;
 mod model;
 mod state;
 mod tail;
@@ -13,8 +14,13 @@ pub(crate) use model::{Model, Names};
 pub(crate) use tail::What;
 pub(crate) use tail::{Mark, Piece, Tail};
 
-use commands::Transactions;
-use judge::{Effect, Nanos};
+use std::collections::{BTreeMap, BTreeSet};
+
+use items::Step;
+use judge::{Deed, Effect, Nanos};
+
+use crate::clock::Wall;
+use crate::monitor::Line;
 
 /// What one server did from one state of its data on, without a break.
 #[derive(Debug, Default)]
@@ -24,42 +30,56 @@ pub(crate) struct Chapter {
     /// Since when the server itself changes them.
     pub(crate) live: Nanos,
     pub(crate) effects: Vec<Effect>,
+    /// The moments that are not known exactly, each with the earliest that it may have been.
+    pub(crate) vague: BTreeMap<Nanos, Nanos>,
+    /// The moments of which it is known who called.
+    pub(crate) called: BTreeSet<Nanos>,
 }
 
 /// Reads all that one server wrote.
-pub(crate) fn chapters(pieces: &[Piece], mut model: Model<'_>) -> Vec<Chapter> {
+pub(crate) fn chapters(
+    pieces: &[Piece],
+    lines: &[Line],
+    wall: Wall,
+    mut model: Model<'_>,
+) -> Vec<Chapter> {
     let mut chapters = vec![Chapter::default()];
-    let mut reader = Transactions::default();
     let mut is_old = false;
-    for piece in pieces {
-        match &piece.what {
-            tail::What::Bytes(bytes) => reader.feed(bytes),
-            tail::What::Mark(Mark::Torn) => reader.forget(),
-            tail::What::Mark(Mark::Emptied) => {
-                reader.forget();
-                let effects = model.wipe(piece.at, judge::Taker::Restart);
-                last(&mut chapters).extend(effects);
+    for item in items::items(pieces, lines, wall) {
+        let at = item.at;
+        let last = chapters.last_mut().expect("there is one from the start");
+        match &item.step {
+            Step::Mark(Mark::Torn | Mark::Started) => {}
+            Step::Mark(Mark::Emptied) => {
+                last.effects.extend(model.wipe(at, judge::Taker::Restart));
             }
             // Another state, which others made.
-            tail::What::Mark(mark @ (Mark::Replaced | Mark::Resynced)) => {
+            Step::Mark(mark @ (Mark::Replaced | Mark::Resynced)) => {
                 is_old = *mark == Mark::Replaced;
-                reader.forget();
                 model.forget();
-                chapters.push(Chapter { from: piece.at, live: piece.at, effects: Vec::new() });
+                chapters.push(Chapter { from: at, live: at, ..Chapter::default() });
             }
-            tail::What::Mark(Mark::Live) => {
+            Step::Mark(Mark::Live) => {
                 is_old = false;
-                chapters.last_mut().expect("there is one from the start").live = piece.at + 1;
-                last(&mut chapters).extend(model.found(piece.at));
+                last.live = at + 1;
+                last.effects.extend(model.found(at));
             }
-        }
-        while let Some(commands) = reader.next() {
-            let effects = model.apply(&commands, piece.at);
-            if !is_old {
-                last(&mut chapters).extend(effects);
+            Step::Commands(commands) => {
+                let effects = model.apply(commands, at, item.caller.as_deref());
+                if is_old || effects.is_empty() {
+                    continue;
+                }
+                if item.caller.is_some() {
+                    last.called.insert(at);
+                }
+                if !item.is_exact() {
+                    last.vague.insert(at, item.since);
+                }
+                last.effects.extend(effects);
             }
         }
     }
+    chapters.iter_mut().for_each(|chapter| after_grants(&mut chapter.effects));
     // What is known only later of a moment before.
     for chapter in &mut chapters {
         chapter.effects.sort_by_key(|effect| effect.at);
@@ -67,6 +87,19 @@ pub(crate) fn chapters(pieces: &[Piece], mut model: Model<'_>) -> Vec<Chapter> {
     chapters
 }
 
-fn last(chapters: &mut [Chapter]) -> &mut Vec<Effect> {
-    &mut chapters.last_mut().expect("there is one from the start").effects
+/// A reader may have outlived its lease before the grant to it has reached a replica.
+fn after_grants(effects: &mut [Effect]) {
+    let mut granted: BTreeMap<(String, String), Nanos> = BTreeMap::new();
+    for effect in effects {
+        match &effect.deed {
+            Deed::Granted { id, .. } => {
+                granted.insert((effect.lock.clone(), id.clone()), effect.at);
+            }
+            Deed::Renewed { id, .. } => {
+                let since = granted.get(&(effect.lock.clone(), id.clone()));
+                effect.at = effect.at.max(since.copied().unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
 }

@@ -87,7 +87,12 @@ impl<'a> Model<'a> {
     }
 
     /// Commands that took effect at once.
-    pub(crate) fn apply(&mut self, commands: &[Command], at: Nanos) -> Vec<Effect> {
+    pub(crate) fn apply(
+        &mut self,
+        commands: &[Command],
+        at: Nanos,
+        caller: Option<&[String]>,
+    ) -> Vec<Effect> {
         let wipes = |command: &Command| {
             matches!(command[0].to_ascii_uppercase().as_str(), "FLUSHALL" | "FLUSHDB")
         };
@@ -98,7 +103,8 @@ impl<'a> Model<'a> {
         for command in commands {
             // The server's own DEL names one key, those of scripts may name several.
             for lock in self.named(command) {
-                let before = || (self.states[lock].clone(), Marks::default());
+                let marks = || Marks { caller: caller.map(<[_]>::to_vec), ..Marks::default() };
+                let before = || (self.states[lock].clone(), marks());
                 let (_, marks) = touched.entry(lock).or_insert_with(before);
                 do_one(self.names, &mut self.states[lock], lock, command, marks);
             }

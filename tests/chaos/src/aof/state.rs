@@ -32,8 +32,18 @@ pub(crate) struct Marks {
     pub(crate) deleted: bool,
     /// The server deleted it.
     pub(crate) ended: bool,
+    /// What the script was called with, if that is known.
+    pub(crate) caller: Option<Vec<String>>,
     /// An operator deleted everything, or it was gone after a restart.
     pub(crate) wiped: Option<Taker>,
+}
+
+impl Marks {
+    /// Whether the call that did it was about this holder. `None`: nobody knows.
+    pub(crate) fn names(&self, id: &str) -> Option<bool> {
+        let bare = id.strip_suffix(":write").unwrap_or(id);
+        self.caller.as_ref().map(|words| words.iter().any(|word| word == id || word == bare))
+    }
 }
 
 impl State {

@@ -38,6 +38,8 @@ pub(crate) enum What {
 pub(crate) enum Mark {
     /// The last command was not whole, and was cut off.
     Torn,
+    /// From now on a server that was down may run again.
+    Started,
     /// All was removed, and it begins anew.
     Emptied,
     /// A master has sent others.
@@ -176,10 +178,12 @@ impl Node {
     /// Opens files that have appeared.
     fn look(&mut self) {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        let known = self.files.keys().map(|name| name.number).max().unwrap_or(0);
         let mut replaced = false;
         for entry in entries.flatten() {
             let Some(name) = Name::of(&entry.file_name().to_string_lossy()) else { continue };
-            if self.files.contains_key(&name) {
+            // Those that were replaced are there for a while.
+            if self.files.contains_key(&name) || name.number < known {
                 continue;
             }
             let Ok(file) = File::open(entry.path()) else { continue };
@@ -227,5 +231,40 @@ impl Name {
             ("base", "aof", None) => Some(Self { number, is_increment: false }),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_were_replaced_are_not_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("appendonlydir");
+        fs::create_dir_all(&data).unwrap();
+        let write =
+            |name: &str| fs::write(data.join(format!("appendonly.aof.{name}.aof")), name).unwrap();
+        let mut node =
+            Node { directory: data.clone(), files: BTreeMap::new(), pieces: Vec::new(), looked: 0 };
+        for files in [["1.base", "1.incr"], ["2.base", "2.incr"], ["3.base", "3.incr"]] {
+            files.into_iter().for_each(write);
+            // The server deletes the ones before when it has time.
+            for _ in 0..3 {
+                node.look();
+                node.read();
+            }
+        }
+        let seen: Vec<String> = node
+            .pieces
+            .iter()
+            .map(|piece| match &piece.what {
+                What::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                What::Mark(mark) => format!("{mark:?}"),
+            })
+            .collect();
+        let all =
+            ["1.base", "1.incr", "Resynced", "2.base", "2.incr", "Resynced", "3.base", "3.incr"];
+        assert_eq!(seen, all);
     }
 }

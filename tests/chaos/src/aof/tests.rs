@@ -9,7 +9,7 @@ use crate::clock::Wall;
 fn told(transactions: &[(u64, &str)]) -> Vec<String> {
     let pieces: Vec<Piece> = transactions.iter().map(|(at, text)| piece(*at, text)).collect();
     let names = Names::new(["shop".to_owned()]);
-    let chapters = chapters(&pieces, Model::new(&names, Wall::in_step()));
+    let chapters = chapters(&pieces, &[], Wall::in_step(), Model::new(&names, Wall::in_step()));
     let effects = chapters.into_iter().flat_map(|chapter| chapter.effects);
     effects.map(|effect| format!("{} {}", effect.at / MS, short(&effect.deed))).collect()
 }
@@ -56,6 +56,25 @@ fn an_id_that_is_used_again_at_once() {
     let reentry = "hincrby shop j:7 1; PEXPIREAT shop 190";
     let all = ["10 grants j:7 until 100", "90 counts j:7 2", "90 renews j:7 until 190"];
     assert_eq!(told(&[(10, "hincrby shop j:7 1; PEXPIREAT shop 100"), (90, reentry)]), all);
+}
+
+#[test]
+fn a_reader_whose_lease_is_over_when_a_replica_hears_of_it() {
+    let key = "{shop}:j:7:rwlock_timeout:1";
+    let told = told(&[
+        (
+            10,
+            "hset shop mode read; hincrby shop k:1 1; set {shop}:k:1:rwlock_timeout:1 1 PXAT 500; PEXPIREAT shop 500",
+        ),
+        (120, &format!("hincrby shop j:7 1; set {key} 1 PXAT 100; PEXPIREAT shop 500")),
+        (130, &format!("hincrby shop j:7 -1; hdel shop j:7; del {key}; PEXPIREAT shop 500")),
+    ]);
+    let of_one: Vec<&str> =
+        told.iter().map(String::as_str).filter(|line| line.contains("j:7")).collect();
+    assert_eq!(
+        of_one,
+        ["120 grants j:7 until 100", "120 renews j:7 until 130", "130 releases j:7"]
+    );
 }
 
 #[test]

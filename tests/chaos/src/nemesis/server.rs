@@ -43,7 +43,7 @@ pub(super) fn begin(name: &str, node: usize, length: Duration, world: &mut World
         "busy" => busy(stage.connection(node)),
         "pause-all" => stage.tell(node, ["CLIENT", "PAUSE", &length, "ALL"]),
         "pause-writes" => stage.tell(node, ["CLIENT", "PAUSE", &length, "WRITE"]),
-        "kill-clients" => stage.tell(node, ["CLIENT", "KILL", "TYPE", "normal"]),
+        "kill-clients" => stage.tell(node, ["CLIENT", "KILL", "USER", "default", "TYPE", "normal"]),
         "kill-listeners" => stage.tell(node, ["CLIENT", "KILL", "TYPE", "pubsub"]),
         "script-flush" => stage.tell(node, ["SCRIPT", "FLUSH", "ASYNC"]),
         "config" => {

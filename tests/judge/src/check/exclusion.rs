@@ -138,8 +138,22 @@ impl<'r, 'a> Court<'r, 'a> {
                 let mut late = both.filter(|(_, end)| gone_by(end, by));
                 late.find_map(|(guard, end)| self.excuse(guard, end))
                     .or_else(|| self.two_masters(&end, &other_end, span))
+                    .or_else(|| self.outlived(first, &end, &other_end))
+                    .or_else(|| self.outlived(second, &other_end, &end))
             }
         }
+    }
+
+    /// The master before went on renewing what had ended on the next one, which granted the other.
+    fn outlived(
+        &self,
+        guard: &Guard<'a>,
+        end: &End<'_, '_>,
+        other: &End<'_, '_>,
+    ) -> Option<(Class, Nanos)> {
+        let ((tenure, _), (other, _)) = (end.by?, other.by?);
+        let is_lost = tenure.cause == Cause::RenewalLost && other.first == tenure.last;
+        if is_lost { self.excuse(guard, end) } else { None }
     }
 
     /// Both hold: each on a master of its own?

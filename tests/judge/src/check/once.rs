@@ -102,8 +102,17 @@ impl<'r, 'a> Court<'r, 'a> {
         // It may have been left to another, who did not take it.
         let tries = || self.run.tries(guard.process, place, during);
         let left = since && (tries() || self.is_doubtful(group, over));
+        // By a master that had an heir already.
+        let is_let_go = |tenure: &Tenure<'_>| {
+            let at = tenure.span.to;
+            let then = at.saturating_add(error) >= invoked && at <= over.saturating_add(error);
+            tenure.cause == Cause::Released && then
+        };
         let fine = match tenure.cause {
             _ if self.is_one_of_two(group, guard, during) => true,
+            _ if lock.is_some_and(|lock| lock.all_of(group.tenure.id).any(|it| is_let_go(it))) => {
+                true
+            }
             Cause::Released => since && by_then || left,
             Cause::GrantLost { .. } | Cause::RenewalLost => true,
             // To unlock a free fair lock is no error to Redisson.
@@ -229,7 +238,8 @@ impl<'r, 'a> Court<'r, 'a> {
     /// Whether the count is that of the last master, which may not have known of all changes.
     fn is_inherited(&self, group: &Group<'r, 'a>, at: Nanos) -> bool {
         let (tenure, server) = (group.tenure, &group.place.server);
-        let Some(servers) = self.servers.filter(|_| tenure.first != tenure.last) else {
+        let is_older = tenure.first != tenure.last || tenure.brought_back.is_some();
+        let Some(servers) = self.servers.filter(|_| is_older) else {
             return false;
         };
         let set = tenure.counts.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
@@ -286,6 +296,9 @@ impl<'r, 'a> Court<'r, 'a> {
         let lately = Span { from: at.saturating_sub(on_its_way), to: at };
         // By a clock that was set it comes in time.
         let clocks = self.run.begins(Fault::Clock, Span { from: 0, to: at }).is_some();
-        clocks || self.run.tries(maker, place, lately) && !self.run.is_calm(lately, bounds.recovery)
+        // Or it slept, until what it was granted had expired.
+        let slept = self.run.awake(maker, lately) != [lately];
+        let delayed = slept || !self.run.is_calm(lately, bounds.recovery);
+        clocks || self.run.tries(maker, place, lately) && delayed
     }
 }

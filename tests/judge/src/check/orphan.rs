@@ -4,6 +4,7 @@ use super::{Court, story::line};
 use crate::{
     history::{Fault, Loss, Nanos},
     run::{Guard, Process},
+    server::Tenure,
     spans::Span,
     verdict::{Check, Line},
     witness::Witness,
@@ -33,6 +34,11 @@ impl<'r, 'a> Court<'r, 'a> {
                 self.judged(Check::Orphan);
                 let guards =
                     claims.get(&(*server, *name, tenure.id)).map_or(&[][..], Vec::as_slice);
+                // C5 is about the others.
+                let is_first = lock.all_of(tenure.id).all(|it| it.span.from >= tenure.span.from);
+                if guards.is_empty() && is_first && tenure.brought_back.is_none() {
+                    self.acts_late(maker, (server, name), tenure);
+                }
                 let claimed = guards.iter().map(|guard| self.claimed_until(guard)).max();
                 let asked = self.asked_until(maker, (server, name), tenure.span.from);
                 let unclaimed = claimed.unwrap_or(0).max(asked).max(tenure.span.from);
@@ -77,6 +83,20 @@ impl<'r, 'a> Court<'r, 'a> {
         for left in witness.iter().flat_map(|witness| &witness.left) {
             let what = format!("left on the server {:?}", left.server);
             self.violation(Check::Orphan, &left.key, self.run.end, 0, what, Vec::new());
+        }
+    }
+
+    /// A request has no effect when its client does not wait for its answer any more, however late it arrives.
+    fn acts_late(&mut self, maker: &'a str, place: (&'a str, &'a str), tenure: &Tenure<'a>) {
+        let (at, bounds) = (tenure.granted(), self.bounds);
+        let on_its_way = bounds.command_timeout + bounds.rtt + bounds.slack + bounds.clock_error;
+        let lately =
+            Span { from: at.saturating_sub(on_its_way), to: at.saturating_add(bounds.clock_error) };
+        // By a clock that was set it comes in time.
+        let clocks = self.run.begins(Fault::Clock, Span { from: 0, to: at }).is_some();
+        if !clocks && !self.run.tries(maker, place, lately) {
+            let what = format!("{} is granted long after {maker} has asked", tenure.id);
+            self.violation(Check::Orphan, place.1, at, 0, what, Vec::new());
         }
     }
 

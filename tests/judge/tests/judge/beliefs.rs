@@ -453,6 +453,30 @@ fn of_two_masters_the_next_one_keeps_a_hold() {
 }
 
 #[test]
+fn of_two_masters_the_one_before_renews_what_the_next_one_grants_to_another() {
+    let story = |renewed: &str| {
+        two_masters(&format!(
+            "70 {renewed} renews a:1 until 205\n 115 b asks 1 shop\n 116 heir grants b:1\n 117 b has 1
+             130 b drops 1\n 131 heir releases b:1\n 140 a loses 1 removed"
+        ))
+    };
+    assert_eq!(found(&story("server")), ["C1 within L2 at 117 for 13"]);
+    // The next one knew of it.
+    assert_eq!(found(&story("heir"))[0], "C1 broken at 116 for 0");
+}
+
+#[test]
+fn of_two_masters_the_one_before_releases_a_hold() {
+    let released = |at: &str| {
+        two_masters(&format!(
+            "79 a unlocks 1\n {at} server releases a:1\n 81 a unlocked 1\n 90 heir releases a:1"
+        ))
+    };
+    assert_eq!(found(&released("80")), NOTHING);
+    assert_eq!(found(&released("70")), ["C5 broken at 81 for 0"]);
+}
+
+#[test]
 fn of_two_masters_the_next_one_releases_a_hold() {
     let released = |more: &str| {
         two_masters(&format!("79 a unlocks 1\n 80 heir releases a:1\n 81 a unlocked 1\n {more}"))

@@ -421,6 +421,27 @@ fn c6_who_lives_undoes_what_it_gave_up() {
 }
 
 #[test]
+fn c6_a_request_does_nothing_when_nobody_waits_for_its_answer_any_more() {
+    let late = |at: &str, more: &str| {
+        found(
+            &unheard(&format!("{at}.5 server releases a:1\n {more}"), "")
+                .replace("11 server", &format!("{at} server")),
+        )
+    };
+    assert_eq!(late("50", ""), NOTHING);
+    assert_eq!(late("51", ""), ["C6 broken at 51 for 0"]);
+    // Whatever fault has delayed it: but one that makes the server's clock wrong.
+    assert_eq!(
+        late("51", "15 nemesis begins f delay\n 100 nemesis heals f"),
+        ["C6 broken at 51 for 0"]
+    );
+    assert_eq!(late("51", "15 nemesis begins f clock\n 15 nemesis heals f"), NOTHING);
+    // Another one asks.
+    assert_eq!(late("51", "22 a asks 2 shop\n 40 a cuts 2"), NOTHING);
+    assert_eq!(late("51", "0 a starts redisson"), NOTHING);
+}
+
+#[test]
 fn c6_a_fault_or_sleep_delays_an_undoing() {
     let fault = "15 nemesis begins f delay\n 100 nemesis heals f";
     assert_eq!(found(&unheard("180 server releases a:1", fault)), NOTHING);
@@ -888,4 +909,10 @@ fn c5_a_late_copy_takes_a_lock_again() {
     assert_eq!(found(&story(fault, "42")), NOTHING);
     assert_eq!(found(&story(fault, "42.000001")), ["C5 broken at 42.000001 for 0"]);
     assert_eq!(found(&story("", "42")), ["C5 broken at 42 for 0"]);
+    // Its process did not run for a while.
+    let slept = |at: &str| {
+        found(&story("", at).replace("60 server", "23 a sleeps\n 35 a wakes\n 60 server"))
+    };
+    assert_eq!(slept("42"), NOTHING);
+    assert_eq!(slept("42.000001"), ["C5 broken at 42.000001 for 0"]);
 }

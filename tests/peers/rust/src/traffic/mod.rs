@@ -31,7 +31,11 @@ pub(crate) async fn run(plan: Value, client: Client, moods: Arc<Moods>) -> Resul
     let (recorder, plan) = (Arc::new(recorder), Arc::new(plan));
     let client_id = Some(client.id().to_owned());
     recorder.note(What::Start { client: client_id, redisson: false, policy: plan.policy });
-    let pulse = tokio::spawn(pulse::watch(recorder.clone()));
+    let sign = plan.file.with_extension("alive");
+    let pulse = tokio::spawn({
+        let recorder = recorder.clone();
+        async move { pulse::watch(recorder, &sign).await.expect("a file for signs of life") }
+    });
     let mut workers = JoinSet::new();
     for number in 0..plan.workers {
         let worker =

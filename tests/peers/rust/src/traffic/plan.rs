@@ -28,7 +28,10 @@ pub(crate) struct Plan {
     pub(super) drop_percent: u8,
     /// Of a thousand operations, so many free a lock by force.
     pub(super) force_permille: u16,
-    /// The longest hold, lease and pause.
+    /// Of a hundred holds, so many are long ones: between half of `long_ms` and all of it.
+    pub(super) long_percent: u8,
+    pub(super) long_ms: u64,
+    /// The longest hold besides, lease and pause.
     pub(super) hold_ms: u64,
     pub(super) lease_ms: u64,
     pub(super) pause_ms: u64,

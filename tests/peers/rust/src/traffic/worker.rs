@@ -180,7 +180,14 @@ impl Worker {
     async fn work(&mut self, holdings: &mut [Holding]) {
         let calm = self.moods.get() != Mood::Wild;
         let most = if calm { 20 } else { self.plan.hold_ms };
-        let until = Instant::now() + self.some_time(most);
+        let until = Instant::now()
+            + match !calm && self.chance(self.plan.long_percent) {
+                // So that a hold which is taken away can be missed.
+                true => {
+                    Duration::from_millis(self.rng.u64(self.plan.long_ms / 2..=self.plan.long_ms))
+                }
+                false => self.some_time(most),
+            };
         while Instant::now() < until && holdings.iter().all(|holding| !holding.told) {
             if !calm && self.moods.get() != Mood::Wild {
                 break;
