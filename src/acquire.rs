@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     guard::{LockGuard, SingleGuard},
     locking::{
-        acquire_anew, acquire_by, acquire_observed,
+        acquire_anew, acquire_by, acquire_observed, acquire_shared,
         registry::LockState,
         request::{Bounds, Request},
         share::Share,
@@ -47,26 +47,28 @@ impl<G: SingleGuard> Wanted<G> {
         lease: Option<Duration>,
         bounds: Bounds,
     ) -> Result<Option<Share>, Error> {
-        self.share(owner, lease, bounds).await.map_err(|error| *error)
+        self.share(owner, lease, bounds, false).await.map_err(|error| *error)
     }
 
+    /// `pools`: whether other callers may share its hold.
     async fn share(
         &self,
         owner: Option<OwnerId>,
         lease: Option<Duration>,
         bounds: Bounds,
+        pools: bool,
     ) -> Result<Option<Share>, Box<Error>> {
         let state = self.state.as_ref().map_err(Clone::clone)?;
         let engine = &state.target.engine;
         engine.check_open()?;
-        let needs_token = G::HAS_TOKEN;
-        let settings = &engine.settings;
-        let mut request =
-            Request::checked(settings, self.options, owner, lease, bounds, needs_token)?;
+        let (settings, options) = (&engine.settings, self.options);
+        let mut request = Request::checked(settings, options, owner, lease, bounds, G::HAS_TOKEN)?;
+        request.shares = pools && request.is_ordinary();
         // Boxed, as what an acquisition that nobody observes does not need.
-        match (is_observed(state.target.observed()), owner) {
+        match (is_observed(state.target.observed()), request.owner) {
             (true, _) => acquire_observed(state, &mut request).boxed().await,
             (false, Some(owner)) => acquire_by(state, owner, &request).boxed().await,
+            (false, None) if request.shares => acquire_shared(state, &request).boxed().await,
             (false, None) => acquire_anew(state, &request, None, None).await,
         }
     }
@@ -79,7 +81,7 @@ impl<G: SingleGuard> Wanted<G> {
         bounds: Bounds,
     ) -> Result<Option<G>, Error> {
         let owner = owner.map(|owner| owner.key());
-        match (self.share(owner, lease, bounds).await, &self.state) {
+        match (self.share(owner, lease, bounds, true).await, &self.state) {
             (Ok(share), _) => Ok(share.map(G::from_share)),
             (Err(error), Ok(state)) => Err(state.target.told("acquiring")(*error)),
             (Err(error), Err(_)) => Err(*error),

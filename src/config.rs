@@ -9,6 +9,7 @@ mod redis_rs;
 #[cfg(feature = "redisson-yaml")]
 mod redisson_yaml;
 mod settings;
+mod share_reads;
 mod shown;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -87,6 +88,7 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     replica_timeout: Duration,
     pass_on: bool,
+    share_reads: bool,
     lazy_connect: bool,
     #[serde(skip)]
     observer: Option<Observed>,
@@ -124,6 +126,7 @@ impl Default for Config {
             replicas: Replicas::None,
             replica_timeout: Duration::from_secs(1),
             pass_on: true,
+            share_reads: false,
             lazy_connect: false,
             observer: None,
             announce: None,
@@ -323,8 +326,7 @@ impl Config {
     /// yields until they had their turns. If they do not come, the next budget is larger, up to
     /// 32-fold.
     ///
-    /// Reentrant, non-reentrant and fenced locks are handed off. Fair, read/write, spin and plain
-    /// locks never are.
+    /// Reentrant, non-reentrant and fenced locks are handed off. Fair, spin and plain locks never are.
     pub fn pass_on(mut self, pass_on: bool) -> Self {
         self.pass_on = pass_on;
         self

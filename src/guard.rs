@@ -61,7 +61,8 @@ impl LockGuard {
     /// Releases the lock. If an owner has re-entered it, this undoes one entry.
     ///
     /// If a local waiter exists, the hold may be handed to it instead. See
-    /// [`Config::pass_on`](crate::Config::pass_on).
+    /// [`Config::pass_on`](crate::Config::pass_on). While local readers
+    /// [share the hold](crate::ReadWriteLock#readers-of-one-process), it stays theirs.
     ///
     /// # Errors
     /// - [`Error::NotHeld`] when the hold was lost: another holder may have had the lock since. A
@@ -97,7 +98,7 @@ impl LockGuard {
     /// ```
     pub async fn unlock(self) -> Result<(), Error> {
         let target = self.share.hold().target.clone();
-        self.share.into_baton().pass_or_release().await.map_err(target.told("releasing"))
+        self.share.unlock().await.map_err(target.told("releasing"))
     }
 
     /// Says what the lock is held for, to operators who ask who holds it:
@@ -149,7 +150,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> Loss {
-        self.share.hold().lease.lost().await
+        self.share.lost().await
     }
 
     /// Runs `work` until it completes or the hold is lost.
@@ -248,8 +249,8 @@ impl LockGuard {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
-        let hold = self.share.hold();
-        hold.check().await.map_err(hold.target.told("checking"))
+        let told = self.share.hold().target.told("checking");
+        self.share.check().await.map_err(told)
     }
 
     /// Returns how many replicas confirmed the hold when it was granted. `None` when they were not
@@ -268,7 +269,8 @@ impl LockGuard {
 
     /// Returns the holder id of the hold on the server: `<client uuid>:<number>`. A writer's id
     /// ends in `:write`. A hold that is handed off keeps its id, unless the next caller needs
-    /// another one.
+    /// another one. Local readers may [share one](crate::ReadWriteLock#readers-of-one-process), also a
+    /// writer's, and then it may change.
     #[must_use]
     pub fn holder(&self) -> &str {
         self.share.hold().id().as_str()

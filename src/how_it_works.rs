@@ -31,6 +31,20 @@
 //! fair lock every waiter stands in the server's line, and readers that waited for a writer get in
 //! together.
 //!
+//! # Local readers
+//! With [`Config::share_reads`](crate::Config::share_reads), readers of one client without an owner and
+//! without a lease [share a hold](crate::ReadWriteLock#readers-of-one-process):
+//! 1. While one of them is inside, others join without a request. They may do so for 64 turns or 2 ms after
+//!    the server's last answer. Then the server is asked whether others wait.
+//! 2. If others wait, nobody joins until they had their turns. A local writer in line has the same effect at
+//!    once.
+//! 3. When the last reader leaves, a local writer next in line makes a write hold of the read hold by one
+//!    request, if no other process reads. Otherwise the read hold is released first.
+//! 4. A writer hands its hold to readers next in line. They come in together under the write hold.
+//! 5. If they stay for 2 ms, one request makes a read hold of it, and wakes the readers of other processes.
+//!    If its answer is lost, it is repeated until the trust window ends. Nothing is undone before.
+//! 6. A reader that waits for 100 ms while others of its client read acquires a hold of its own.
+//!
 //! No waiter relies on messages alone for more than 3 s. After a gap in the messages every waiter asks
 //! the server itself.
 //!

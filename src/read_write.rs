@@ -22,7 +22,23 @@ use crate::{
 ///   [`Error::WouldDeadlock`] at once. (Redisson waits for ever.)
 /// - A read hold lasts for the longest lease its owner asked for, even after the re-entry with that
 ///   lease was released. (Redisson goes back to the lease of the outer hold.)
-/// - There is no order. While readers come and go without a gap, a writer waits.
+/// - There is no order between processes. While readers come and go without a gap, a writer waits.
+///
+/// # Readers of one process
+/// With [`Config::share_reads`](crate::Config::share_reads), readers without an [owner](Acquire::by) and
+/// without a [lease](Acquire::lease) share one hold of their client. The first acquires it, others join it without a round trip, and the last releases it.
+///
+/// - These readers and the writers of their client stand in one line, first come, first served. A reader
+///   that comes after a waiting writer waits behind it.
+/// - A caller that reads already and reads again may therefore wait for a writer that waits for it. After
+///   100 ms it gets a hold of its own. It should use an owner, or the guard that it has.
+/// - Readers next in line may come in together under the write hold of a writer that leaves. On the server
+///   they are that writer. If they stay for 2 ms, they become one reader.
+/// - [`inspect`](ReadWriteLock::inspect) shows one holder for all of them. Their guards have one
+///   [`holder`](crate::LockGuard::holder), which may change while they read. They share its
+///   [`note`](crate::LockGuard::note), and all are told of its loss.
+///
+/// `Config::pass_on(false)` turns this off, too. With [`Config::replicas`](crate::Config::replicas) it is off.
 ///
 /// # Examples
 /// ```no_run
@@ -92,7 +108,8 @@ impl ReadWriteLock {
         &self.write
     }
 
-    /// Asks the server who reads, who writes, and for how long.
+    /// Asks the server who reads, who writes, and for how long. Readers of one process may be [one
+    /// holder](ReadWriteLock#readers-of-one-process).
     ///
     /// # Errors
     /// As [`Lock::is_locked`].

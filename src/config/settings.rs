@@ -53,6 +53,7 @@ pub(crate) struct Settings {
     pub(crate) replicas: Replicas,
     pub(crate) replica_timeout: Duration,
     pub(crate) pass_on: bool,
+    pub(crate) share_reads: bool,
     pub(crate) lazy_connect: bool,
     pub(crate) observer: Option<Observed>,
     /// What is announced about the client.
@@ -114,6 +115,7 @@ impl Config {
             replicas: self.replicas,
             replica_timeout: whole_ms(self.replica_timeout),
             pass_on: self.pass_on,
+            share_reads: self.share_reads,
             lazy_connect: self.lazy_connect,
             observer: self.observer,
             about,

@@ -61,6 +61,11 @@ impl Config {
         self.replica_timeout
     }
 
+    /// The value of [`share_reads`](Self::share_reads).
+    pub fn get_share_reads(&self) -> bool {
+        self.share_reads
+    }
+
     /// The value of [`pass_on`](Self::pass_on).
     pub fn get_pass_on(&self) -> bool {
         self.pass_on
@@ -94,6 +99,7 @@ impl fmt::Debug for Config {
             .field("replicas", &self.replicas)
             .field("replica_timeout", &self.replica_timeout)
             .field("pass_on", &self.pass_on)
+            .field("share_reads", &self.share_reads)
             .field("lazy_connect", &self.lazy_connect)
             .field("observer", &self.observer.is_some())
             .field("announce", &self.announce)

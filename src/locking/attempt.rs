@@ -20,19 +20,20 @@ use crate::{
     engine::{Busy, Lease, Underway, trust},
     error::{Error, Loss},
     locking::{
+        baton::Baton,
         copies::Copies,
         hold::{Grant, Hold},
         line::answers::Answers,
         registry::LockState,
         request::Request,
-        share::{Baton, Share},
+        share::Share,
     },
     observer::Outcome,
     options::Acknowledged,
     owner::HoldId,
     protocol::{
-        AcquireReply::{self, Granted, Held},
-        Order, ScriptArgs,
+        AcquireReply::{self, Granted, Held, Kept},
+        Order, ScriptArgs, Side,
         Timely::{self, InTime},
         Wish,
     },
@@ -48,6 +49,8 @@ pub(crate) struct Attempt<'a> {
     under: Option<Arc<Lease>>,
     /// Whether it may enter the server's line.
     stands: bool,
+    /// Whether it has asked the server.
+    asked: bool,
     state: State,
     /// The hold that it is to take over.
     source: Option<Baton>,
@@ -96,6 +99,7 @@ impl<'a> Attempt<'a> {
             id: target.protocol.id(&target.engine.identity),
             under,
             stands: false,
+            asked: false,
             state: State::Nothing,
             source: None,
             place: None,
@@ -107,6 +111,10 @@ impl<'a> Attempt<'a> {
 
     pub(crate) fn id(&self) -> &HoldId {
         &self.id
+    }
+
+    pub(crate) fn has_asked(&self) -> bool {
+        self.asked
     }
 
     /// For a waiter that will not ask for a while: a copy that may still take the lock is undone in
@@ -121,6 +129,10 @@ impl<'a> Attempt<'a> {
     /// The next copy asks to replace this hold. The hold is not renewed meanwhile, because this
     /// attempt may not be polled.
     pub(crate) fn swap_from(&mut self, mut source: Baton) {
+        if !self.lock.target.protocol.can_pass(source.hold().id()) {
+            // It goes to the next caller by way of the server.
+            return source.release_in_background();
+        }
         sometimes!("a hold is swapped");
         source.swapping();
         self.lock.handoff.swapping();
@@ -160,8 +172,8 @@ impl<'a> Attempt<'a> {
                 }
                 // That is said of a lock that is free.
                 (Some(open), Ok(Timely::Late(_))) if !swaps => open.freed(),
-                // The hold that was to be swapped is gone, and the lock may be free.
-                (Some(open), Ok(InTime(Held(None)))) if swaps => open.freed(),
+                // The hold that was to be swapped is gone or released, and the lock may be free.
+                (Some(open), Ok(InTime(Held(None) | Kept))) if swaps => open.freed(),
                 (Some(open), answer) => {
                     open.answered(answer.as_ref().err(), target.name(), self.request.replicas);
                 }
@@ -172,6 +184,10 @@ impl<'a> Attempt<'a> {
                     return self.judge().map(|()| granted);
                 }
                 Ok(held @ AcquireReply::Held(_)) => return Ok(held),
+                Ok(Kept) => {
+                    self.release_source().boxed().await;
+                    return Ok(Kept);
+                }
                 Err(error) => error,
             };
             // Closing the client ends its calls.
@@ -208,6 +224,7 @@ impl<'a> Attempt<'a> {
         let reply = engine.call_confirmed(call, sent, replicas, is_due);
         let stood = self.stands;
         self.stands |= wish.stand;
+        self.asked = true;
         self.state = State::InFlight(Copy { reply, not_after, stood });
         let State::InFlight(copy) = &mut self.state else { unreachable!("just set") };
         let mut acknowledged = None;
@@ -242,12 +259,20 @@ impl<'a> Attempt<'a> {
                 }
                 self.lock.handoff.lost();
             }
-            Ok(Timely::Late(_)) | Err(_) => {}
+            Ok(InTime(Kept) | Timely::Late(_)) | Err(_) => {}
         }
         if answer.as_ref().is_err_and(WireError::is_unclear) {
             self.unanswered = self.unanswered.max(Some(not_after));
         }
         answer
+    }
+
+    /// Releases the hold that was to be swapped, and that others share.
+    async fn release_source(&mut self) {
+        sometimes!("swap: others have the lock too");
+        let Some(source) = self.source.take() else { return };
+        // If it fails, it goes on in the background.
+        let _ = self.lock.target.engine.janitor.finish(source.release()).await;
     }
 
     /// A hold that is no longer trusted when the answer comes is no hold. Nor is one on a client
@@ -287,6 +312,9 @@ impl<'a> Attempt<'a> {
         let target = &self.lock.target;
         let hold = Hold::begin(target, grant, registration, watched);
         let share = Share::new(self.lock.clone(), hold, watched);
+        if target.hands_off && target.kind.side() == Side::Read {
+            share.hold().begin_reading();
+        }
         if target.hands_off {
             self.lock.handoff.granted(share.hold(), self.swapped);
         }

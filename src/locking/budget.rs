@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// A hold is handed off for this many turns and this long. Then the server is asked whether the
 /// hold is still there. While other processes wait, this is also the budget.
 const TURNS: u32 = 64;
-const TIME: Duration = Duration::from_millis(2);
+pub(crate) const TIME: Duration = Duration::from_millis(2);
 
 /// After this time the lock is free for [`GAP`] in any case, for processes that poll and do not
 /// subscribe.
@@ -83,12 +83,20 @@ pub(crate) enum Plan {
 impl Budget {
     pub(crate) fn plan(&self, now: Instant) -> Plan {
         let unbroken = self.begun.is_some_and(|begun| now < begun + UNBROKEN);
+        match self.plan_to_join(now) {
+            Plan::Ask if self.is_over(now) && !unbroken => Plan::Release,
+            plan => plan,
+        }
+    }
+
+    /// What to do with a hold in use that another caller wants to share. `Release`: that caller waits
+    /// until the hold is released.
+    pub(crate) fn plan_to_join(&self, now: Instant) -> Plan {
         let fresh = self.unasked < TURNS && self.confirmed.is_some_and(|at| now < at + TIME);
         match self.is_over(now) {
             false if fresh => Plan::Pass,
-            false => Plan::Ask,
-            true if self.others == 0 && unbroken => Plan::Ask,
-            true => Plan::Release,
+            true if self.others > 0 => Plan::Release,
+            _ => Plan::Ask,
         }
     }
 
@@ -118,7 +126,7 @@ impl Budget {
         self.vain = 0;
     }
 
-    /// The hold was handed off.
+    /// The hold was handed off, or one more caller shares it.
     pub(crate) fn passed(&mut self) {
         self.turns += 1;
         self.unasked += 1;
@@ -136,23 +144,26 @@ impl Budget {
         !self.is_over(now)
     }
 
-    /// The lock was released, and this many other clients got the message. `heard`: the messages on
-    /// its channel before that, if it is subscribed. `took`: how long the release took.
+    /// The lock was released, and this many other clients got the message. `None`: as many as waited
+    /// before, as far as known. `heard`: the messages on its channel with those of the release, if it
+    /// is subscribed. `took`: how long the release took.
     pub(crate) fn released(
         &mut self,
         now: Instant,
         took: Duration,
-        others: u64,
+        others: Option<u64>,
         heard: Option<u64>,
     ) {
-        self.others = others;
+        let counted = others.is_some();
+        let others = others.unwrap_or(self.others);
+        // What was known before this release is not known of the next.
+        self.others = if counted { others } else { 0 };
         let over = self.is_over(now);
         if others == 0 || over {
             self.since = None;
         }
         if over && (others > 0 || self.kept) {
-            // This client's own message comes first.
-            let before = heard.map_or(0, |heard| heard + 1);
+            let before = heard.unwrap_or(0);
             let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
             let courtesy = if others == 0 { GAP } else { far };
             let until = now + courtesy;
@@ -183,156 +194,4 @@ impl Budget {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    fn passed(budget: &mut Budget, times: u32) {
-        (0..times).for_each(|_| budget.passed());
-    }
-
-    #[test]
-    fn a_hold_is_passed_on_so_often_and_so_long_and_then_the_server_is_asked() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        budget.won(begun);
-        passed(&mut budget, TURNS - 1);
-        assert_eq!(budget.plan(begun), Plan::Pass);
-        passed(&mut budget, 1);
-        assert_eq!(budget.plan(begun), Plan::Ask);
-        assert!(budget.asked(begun, 0));
-        assert_eq!(budget.plan(begun), Plan::Pass);
-        assert_eq!(budget.plan(begun + TIME), Plan::Ask);
-    }
-
-    #[test]
-    fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        budget.won(begun);
-        passed(&mut budget, TURNS);
-        assert!(!budget.asked(begun, 2));
-        assert_eq!(budget.plan(begun), Plan::Release);
-        budget.released(begun, ms(1), 2, Some(10));
-        assert_eq!(budget.yields_until(begun, Some(11)), Some(begun + COURTESY), "our own message");
-        let later = begun + ms(3);
-        assert_eq!(
-            budget.yields_until(later, Some(12)),
-            Some(later + COURTESY),
-            "one had its turn"
-        );
-        assert_eq!(budget.yields_until(later, Some(12)), Some(later + COURTESY));
-        assert_eq!(budget.yields_until(later, Some(13)), None, "and the other");
-        budget.won(later);
-        assert_eq!(budget.plan(later), Plan::Pass, "a new budget");
-    }
-
-    #[test]
-    fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        budget.won(begun);
-        let late = begun + UNBROKEN;
-        passed(&mut budget, 1);
-        budget.asked(late - ms(3), 0);
-        assert_eq!(budget.plan(late), Plan::Release);
-        budget.released(late, ms(1), 0, Some(0));
-        assert_eq!(budget.yields_until(late, Some(1)), Some(late + GAP));
-        let meanwhile = late + GAP / 2;
-        assert_eq!(budget.yields_until(meanwhile, Some(9)), Some(late + GAP), "and no longer");
-        assert_eq!(budget.yields_until(late + GAP, Some(9)), None);
-        // One long hold without a waiter behind it is no reason.
-        budget.won(late);
-        budget.released(late + UNBROKEN, ms(1), 0, Some(2));
-        assert_eq!(budget.yields_until(late + UNBROKEN, Some(2)), None);
-    }
-
-    #[test]
-    fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        for vain in 0..2 * MOST_VAIN {
-            budget.won(begun);
-            passed(&mut budget, TURNS << vain.min(MOST_VAIN));
-            assert_ne!(budget.plan(begun), Plan::Pass);
-            assert!(!budget.asked(begun, 1), "{vain}");
-            budget.released(begun, ms(1), 1, Some(0));
-            assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
-        }
-        budget.won(begun);
-        passed(&mut budget, TURNS);
-        assert_eq!(budget.plan(begun), Plan::Ask, "the server is asked as often as ever");
-        assert!(budget.asked(begun, 1), "but goes on");
-        budget.lost();
-        budget.won(begun);
-        passed(&mut budget, TURNS);
-        assert_eq!(budget.plan(begun), Plan::Release);
-    }
-
-    #[test]
-    fn a_slow_release_is_no_reason_to_yield_for_long() {
-        let begun = Instant::now();
-        for (took, courtesy) in [(ms(10), ms(40)), (ms(3_000), MOST_COURTESY)] {
-            let mut budget = Budget::default();
-            budget.won(begun);
-            passed(&mut budget, TURNS);
-            budget.released(begun, took, 1, Some(0));
-            assert_eq!(budget.yields_until(begun, Some(1)), Some(begun + courtesy), "{took:?}");
-            assert_eq!(budget.yields_until(begun + courtesy, Some(1)), None, "{took:?}");
-        }
-    }
-
-    #[test]
-    fn a_release_before_the_time_is_over_is_no_reason_to_yield() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        budget.won(begun);
-        budget.released(begun, ms(1), 3, None);
-        assert_eq!(budget.yields_until(begun, None), None);
-        budget.won(begun + TIME);
-        budget.released(begun + TIME, ms(1), 3, None);
-        assert!(budget.yields_until(begun + TIME, None).is_some(), "both were one budget");
-    }
-
-    #[test]
-    fn a_budget_that_has_grown_lasts_longer_too() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        budget.won(begun);
-        passed(&mut budget, TURNS);
-        budget.released(begun, ms(1), 1, Some(0));
-        assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None, "nobody came");
-        budget.won(begun);
-        assert!(budget.asked(begun + TIME, 1));
-        assert!(!budget.asked(begun + 2 * TIME, 1));
-    }
-
-    #[test]
-    fn a_lock_that_is_left_to_others_is_theirs_until_the_very_end_of_that_time() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        assert!(!budget.is_yielding());
-        budget.won(begun);
-        passed(&mut budget, TURNS);
-        budget.released(begun, ms(1), 1, Some(0));
-        assert!(budget.is_yielding());
-        // As many messages as before: nobody came.
-        let late = begun + COURTESY - Duration::from_nanos(1);
-        assert_eq!(budget.yields_until(late, Some(1)), Some(begun + COURTESY));
-        assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
-        assert!(!budget.is_yielding());
-    }
-
-    #[test]
-    fn the_server_is_asked_only_while_the_lock_has_not_been_kept_too_long() {
-        let begun = Instant::now();
-        let mut budget = Budget::default();
-        budget.won(begun);
-        let last = begun + UNBROKEN - Duration::from_nanos(1);
-        assert_eq!(budget.plan(last), Plan::Ask);
-        assert_eq!(budget.plan(begun + UNBROKEN), Plan::Release);
-    }
-}
+mod tests;

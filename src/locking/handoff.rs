@@ -4,9 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::time::Instant;
 
-use crate::locking::{
-    budget::{Budget, Plan},
-    hold::Hold,
+use crate::{
+    locking::{
+        budget::{Budget, Plan, TIME},
+        hold::Hold,
+    },
+    protocol::Side,
 };
 
 /// A waiter that does not take over within this time is not being polled. Others then get the lock.
@@ -32,6 +35,8 @@ struct State<B> {
     /// Whether a waiter has taken the hold to swap it. It asks the server for that when it is
     /// polled.
     swapping: bool,
+    /// Whether a task asks the server about the hold that local readers share, or changes it.
+    asking: bool,
     budget: Budget,
 }
 
@@ -50,6 +55,7 @@ impl<B> Default for Handoff<B> {
                 minded: false,
                 current: None,
                 swapping: false,
+                asking: false,
                 budget: Budget::default(),
             }),
         }
@@ -59,6 +65,15 @@ impl<B> Default for Handoff<B> {
 impl<B> State<B> {
     fn is_current(&self, hold: &Hold) -> bool {
         self.current.as_ref().is_some_and(|current| current.number == hold.id().number())
+    }
+
+    fn current(&self) -> Option<Arc<Hold>> {
+        self.current.as_ref()?.hold.upgrade()
+    }
+
+    /// The current hold, if local readers share it.
+    fn read(&self) -> Option<Arc<Hold>> {
+        self.current().filter(|hold| hold.is_read() && hold.lease.is_trusted(Instant::now()))
     }
 }
 
@@ -76,6 +91,16 @@ pub(crate) enum Left<B> {
     Yes { unminded: bool },
     /// There is no waiter, or this is not the hold to hand off.
     No(B),
+}
+
+/// Whether one more reader shares a hold.
+#[derive(Debug)]
+pub(crate) enum Join {
+    Yes(Arc<Hold>),
+    /// The caller has to ask the server about the hold, of which it is one more reader until then. See
+    /// [`Handoff::answered`].
+    Ask(Arc<Hold>),
+    No,
 }
 
 /// The result of a check for a forgotten hold.
@@ -131,12 +156,12 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().slot.take()
     }
 
-    /// Takes a hold that a waiter did not take over. Call it every [`ADOPT_WITHIN`] until the
-    /// result is idle. With `closing` it is the last call in any case.
-    pub(crate) fn forgotten(&self, closing: bool) -> Forgotten<B> {
+    /// Takes a hold that a waiter did not take over. Call it every [`ADOPT_WITHIN`] at least, until the
+    /// result is idle. With `closing` it is the last call in any case, and with `again` it is not.
+    pub(crate) fn forgotten(&self, closing: bool, again: bool) -> Forgotten<B> {
         let mut state = self.state();
         let idle = state.at.is_none_or(|at| at.elapsed() >= ADOPT_WITHIN);
-        state.minded = !idle && !closing;
+        state.minded = again || !idle && !closing;
         let baton = if idle || closing { state.slot.take() } else { None };
         Forgotten { baton, idle: !state.minded }
     }
@@ -159,9 +184,14 @@ impl<B: AsRef<Hold>> Handoff<B> {
     fn won(&self, hold: &Arc<Hold>) {
         let stale = {
             let mut state = self.state();
+            state.budget.won(Instant::now());
+            let is_reader = |hold: &Hold| hold.target.kind.side() == Side::Read;
+            if is_reader(hold) && state.read().is_some_and(|current| is_reader(&current)) {
+                // Both are read holds. Local readers go on to share the older one.
+                return;
+            }
             state.current = Some(Current::of(hold));
             state.swapping = false;
-            state.budget.won(Instant::now());
             state.slot.take()
         };
         // One of the two is lost. If the news of the grant is late, that may be the new one. The
@@ -175,6 +205,76 @@ impl<B: AsRef<Hold>> Handoff<B> {
         // Otherwise the lock was found free since then, and this hold is gone.
         if state.current.is_none() {
             state.current = Some(Current::of(hold));
+        }
+    }
+
+    /// Lets one more reader share the current hold, if local readers do.
+    pub(crate) fn join(&self) -> Join {
+        let mut state = self.state();
+        let now = Instant::now();
+        let admits = |hold: &Arc<Hold>| hold.admits_readers(now);
+        let Some(hold) = state.read().filter(admits) else { return Join::No };
+        match state.budget.plan_to_join(now) {
+            Plan::Pass if hold.join() => {
+                state.budget.passed();
+                Join::Yes(hold)
+            }
+            // Under a write hold its readers come to an end first, or it becomes a read hold.
+            Plan::Ask if !hold.id().is_writer() && !state.asking && hold.join() => {
+                state.asking = true;
+                Join::Ask(hold)
+            }
+            _ => Join::No,
+        }
+    }
+
+    /// Whether one more reader may share the current hold at once.
+    pub(crate) fn is_joinable(&self) -> bool {
+        let (state, now) = (self.state(), Instant::now());
+        let is_fit = state.read().is_some_and(|hold| hold.admits_readers(now));
+        is_fit && state.budget.plan_to_join(now) == Plan::Pass
+    }
+
+    /// Whether this process has the lock, as far as it can be trusted: also while it is being released.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.current().is_some_and(|hold| hold.lease.is_trusted(Instant::now()))
+    }
+
+    /// Whether local readers share the current hold, and it is a write hold.
+    pub(crate) fn is_read_under_write(&self) -> bool {
+        self.state().read().is_some_and(|hold| hold.id().is_writer())
+    }
+
+    /// Whether local readers share the current hold.
+    pub(crate) fn is_read(&self) -> bool {
+        self.state().read().is_some()
+    }
+
+    /// Returns the write hold that readers have shared for longer than they may keep the readers of
+    /// other processes out. The caller is one more reader of it.
+    pub(crate) fn overstayed(&self) -> Option<Arc<Hold>> {
+        let mut state = self.state();
+        let hold = state.read().filter(|hold| hold.id().is_writer() && !state.asking)?;
+        let stays = hold.lease.taken_over()?.elapsed() >= TIME;
+        state.asking = stays && hold.join();
+        state.asking.then_some(hold)
+    }
+
+    /// The server has been asked about the hold that readers share. `others`: how many others wait, if
+    /// it is there.
+    pub(crate) fn answered(&self, others: Option<u64>) {
+        let mut state = self.state();
+        state.asking = false;
+        if let Some(others) = others {
+            state.budget.asked(Instant::now(), others);
+        }
+    }
+
+    /// A read hold has replaced a write hold under its readers.
+    pub(crate) fn downgraded(&self, from: &Hold, to: &Arc<Hold>) {
+        let mut state = self.state();
+        if state.is_current(from) {
+            state.current = Some(Current::of(to));
         }
     }
 
@@ -197,7 +297,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
     pub(crate) fn released(
         &self,
         hold: &Hold,
-        told: Option<(Instant, u64)>,
+        told: Option<(Instant, Option<u64>)>,
         heard: Option<u64>,
     ) -> bool {
         let mut state = self.state();
@@ -238,7 +338,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
     }
 
     fn current(&self) -> Option<Arc<Hold>> {
-        self.state().current.as_ref()?.hold.upgrade()
+        self.state().current()
     }
 
     /// Whether this process holds the lock. Its waiters are then told about the end of the hold.

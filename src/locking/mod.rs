@@ -23,26 +23,32 @@
 //! | [`attempt`] | one try: send, ask again, undo |
 //! | [`copies`] | the copies of one request, and how long each may take |
 //! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
-//! | [`share`], [`hold`] | what guards have; the hold itself: re-entry, release, clean-up |
+//! | [`share`], [`baton`], [`hold`] | what guards have; a hold between two callers; the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
+//! | [`pool`] | local readers share a hold |
 
 pub(crate) mod acquisition;
 pub(crate) mod attempt;
+pub(crate) mod baton;
 pub(crate) mod budget;
 pub(crate) mod copies;
 pub(crate) mod handoff;
 pub(crate) mod hold;
 pub(crate) mod line;
 pub(crate) mod owned;
+mod pool;
 pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod share;
 pub(crate) mod wait;
 
-use std::sync::Arc;
+use std::{future::pending, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    task::coop,
+    time::{Instant, sleep, timeout_at},
+};
 use tracing::Instrument;
 
 use self::{
@@ -50,15 +56,21 @@ use self::{
     share::Share,
 };
 use crate::{
+    determinism::select,
     engine::Lease,
     error::Error,
     observer::{HoldEnd, Outcome},
     owner::OwnerId,
-    protocol::{
-        AcquireReply::{Granted, Held},
-        Order,
-    },
+    protocol::{AcquireReply::Granted, Order},
+    sometimes::sometimes,
 };
+
+/// For so long a reader waits for a shared hold while local readers are inside. Then it asks the server
+/// for a hold of its own.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// While no reader is inside, it looks again after twice the time, and after this at most.
+const MOST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// As [`acquire_by`] or [`acquire_anew`], for an observer or a subscriber.
 pub(crate) async fn acquire_observed(
@@ -71,6 +83,7 @@ pub(crate) async fn acquire_observed(
     request.acquisition = Some(Box::new(acquisition));
     let acquired = match request.owner {
         Some(owner) => acquire_by(lock, owner, request).boxed(),
+        None if request.shares => acquire_shared(lock, request).boxed(),
         None => acquire_anew(lock, request, None, None).boxed(),
     };
     let acquired = acquired.instrument(span).await;
@@ -144,12 +157,65 @@ pub(crate) async fn acquire_anew(
     if passes_line || is_open(lock) {
         match attempt.ask(None, since).await? {
             Granted { .. } => return Ok(Some(attempt.take_share())),
-            Held(_) if one_answer => return Ok(None),
-            Held(_) => seen_held = true,
+            _ if one_answer => return Ok(None),
+            _ => seen_held = true,
         }
     }
+    let _stranger = lock.stranger();
     // Boxed, as what is rare above, to keep the future of every acquisition small.
     wait::wait(lock, request, &mut attempt, seen_held).boxed().await
+}
+
+/// As [`acquire_anew`], for a caller that may share its hold with other local callers.
+pub(crate) async fn acquire_shared(
+    lock: &Arc<LockState>,
+    request: &Request,
+) -> Result<Option<Share>, Box<Error>> {
+    let Some(pooled) = lock.pooled() else {
+        return acquire_anew(lock, request, None, None).await;
+    };
+    // Joining needs no I/O, and a task that does nothing else has to let others run.
+    coop::consume_budget().await;
+    if pooled.target.line.is_empty()
+        && let Some(share) = pooled.join()
+    {
+        request.granted(Outcome::Joined);
+        return Ok(Some(share));
+    }
+    if request.bounds.is_one_answer() {
+        return acquire_anew(lock, request, None, None).await;
+    }
+    let mut attempt = Attempt::new(pooled, request, None);
+    let acquired = select! {
+        biased;
+        acquired = wait::wait(pooled, request, &mut attempt, false).boxed() => Some(acquired?),
+        () = kept_out(pooled) => None,
+    };
+    // What is known of the lock may be what a writer was told, behind which this reader waited.
+    let unknown = pooled.is_of_readers() && !attempt.has_asked() && !pooled.is_written();
+    drop(attempt);
+    match acquired {
+        Some(None) if unknown => acquire_anew(lock, &request.once_more(), None, None).await,
+        Some(acquired) => Ok(acquired),
+        None => acquire_anew(lock, request, None, None).await,
+    }
+}
+
+/// Completes when a reader has waited for too long while local readers are inside. One of them may be
+/// its own caller, who would wait for itself.
+async fn kept_out(pooled: &LockState) {
+    if !pooled.is_of_readers() {
+        return pending().await;
+    }
+    let mut patience = PATIENCE;
+    loop {
+        sleep(patience).await;
+        if pooled.is_read() {
+            sometimes!("readers: one is kept out, and gets a hold of its own");
+            return;
+        }
+        patience = (2 * patience).min(MOST_PATIENCE);
+    }
 }
 
 /// Whether a new waiter may ask without standing in line: the line is empty, this process does not

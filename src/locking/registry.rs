@@ -1,22 +1,23 @@
 //! [`Registry`]: the locks of one client that are in use, and the holds of its owners.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+mod awaited;
+mod pooled;
 
-use tokio::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak, atomic::AtomicUsize};
 
 use crate::{
     determinism::{DashMap, HashMap},
-    engine::{Engine, Subscriptions},
+    engine::Engine,
     error::Error,
     locking::{
+        baton::Baton,
         handoff::Handoff,
         hold::{
             Hold,
             registration::{OwnedHolds, Register, Registration},
             target::Target,
         },
-        line::{Awaited, LocalLine, minder::Minder},
-        share::{Baton, Home},
+        line::LocalLine,
     },
     names,
     observer::LockKind,
@@ -29,8 +30,22 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct LockState {
     pub(crate) target: Arc<Target>,
-    pub(crate) handoff: Handoff<Baton>,
+    pub(crate) handoff: Arc<Handoff<Baton>>,
     owners: Arc<Owners>,
+    /// The same lock for callers that share holds: see [`LockState::pooled`].
+    pooled: OnceLock<Option<Arc<Self>>>,
+    /// The read side of a lock whose callers share holds.
+    reading: Option<Arc<Target>>,
+}
+
+/// What both sides of a read/write lock have in common, for local callers that share holds. They stand
+/// in one line.
+#[derive(Debug, Default)]
+struct Pool {
+    line: Arc<LocalLine>,
+    handoff: Arc<Handoff<Baton>>,
+    /// How many callers that do not share holds wait.
+    strangers: Arc<AtomicUsize>,
 }
 
 impl LockState {
@@ -67,69 +82,6 @@ impl LockState {
     }
 }
 
-impl Home for LockState {
-    fn target(&self) -> &Target {
-        &self.target
-    }
-
-    fn handoff(&self) -> &Handoff<Baton> {
-        &self.handoff
-    }
-}
-
-impl Awaited for Arc<LockState> {
-    type Offer = Baton;
-
-    fn line(&self) -> &LocalLine {
-        &self.target.line
-    }
-
-    fn name(&self) -> &str {
-        LockState::name(self)
-    }
-
-    fn holds_here(&self) -> usize {
-        self.target.holds_here()
-    }
-
-    fn subscriptions(&self) -> &Arc<Subscriptions> {
-        &self.target.engine.subscriptions
-    }
-
-    fn check_open(&self) -> Result<(), Error> {
-        self.target.engine.check_open()
-    }
-
-    async fn closing(&self) -> Error {
-        self.target.engine.closing().await
-    }
-
-    fn mind(&self) {
-        self.target.engine.janitor.spawn(Minder::new(self.clone()).run());
-    }
-
-    fn take_offer(&self) -> Option<Baton> {
-        self.handoff.take()
-    }
-
-    fn is_offered(&self) -> bool {
-        self.handoff.is_offered()
-    }
-
-    fn may_be_offered(&self) -> bool {
-        self.target.hands_off && self.handoff.is_here()
-    }
-
-    fn yields_until(&self, heard: Option<u64>) -> Option<Instant> {
-        self.handoff.yields_until(heard)
-    }
-
-    fn emptied(&self) {
-        self.target.line.answers.forget();
-        drop(self.handoff.take());
-    }
-}
-
 impl Drop for LockState {
     fn drop(&mut self) {
         // A newer one may have replaced it.
@@ -145,7 +97,14 @@ impl Drop for LockState {
 struct Owners {
     name: String,
     holds: Mutex<OwnedHolds<Hold>>,
+    pool: OnceLock<Pool>,
     registry: Arc<Registry>,
+}
+
+impl Owners {
+    fn pool(&self) -> &Pool {
+        self.pool.get_or_init(Pool::default)
+    }
 }
 
 impl Register<Hold> for Owners {
@@ -196,9 +155,17 @@ impl Registry {
         let name = &place.key().1;
         let protocol = kind.on(name, &engine.settings).into();
         let lock = Arc::new(LockState {
-            target: Arc::new(Target::new(engine.clone(), protocol, kind)),
-            handoff: Handoff::default(),
+            target: Arc::new(Target::new(
+                engine.clone(),
+                protocol,
+                kind,
+                Arc::default(),
+                Arc::default(),
+            )),
+            handoff: Arc::default(),
             owners: self.owners(name),
+            pooled: OnceLock::new(),
+            reading: None,
         });
         *place = Arc::downgrade(&lock);
         Ok(lock)
@@ -212,6 +179,7 @@ impl Registry {
         let owners = Arc::new(Owners {
             name: name.to_owned(),
             holds: Mutex::new(HashMap::default()),
+            pool: OnceLock::new(),
             registry: self.clone(),
         });
         *place = Arc::downgrade(&owners);

@@ -31,6 +31,8 @@ pub(crate) struct Request {
     /// Whether the hold must have a fencing token.
     pub(crate) needs_token: bool,
     pub(crate) bounds: Bounds,
+    /// Whether its hold may be shared with other callers of this client.
+    pub(crate) shares: bool,
     /// The pauses of a waiter that polls.
     pub(crate) pauses: Pauses,
     /// `None`: nobody observes it.
@@ -53,10 +55,21 @@ impl Request {
             watched: lease.is_none(),
             replicas: options.replicas.unwrap_or(settings.replicas),
             needs_token,
+            shares: false,
             bounds,
             pauses: checked_pauses(options.backoff)?,
             acquisition: None,
         })
+    }
+
+    /// Whether its hold is as good for any other caller without an owner.
+    pub(crate) fn is_ordinary(&self) -> bool {
+        self.owner.is_none() && self.watched && self.replicas == Replicas::None
+    }
+
+    /// The same, for one more answer at the end of its wait.
+    pub(crate) fn once_more(&self) -> Self {
+        Self { bounds: self.bounds.without_waiting(), acquisition: None, ..*self }
     }
 
     /// It begins to wait for others.

@@ -1,4 +1,4 @@
-//! [`Share`]: one entry of a hold. [`Baton`]: a hold between two callers.
+//! [`Share`]: one entry of a hold, or one of the local readers that share it: what a guard has.
 //!
 //! ```text
 //! share --unlock, drop--> baton --a local waiter exists--> slot --adopted--> share
@@ -7,66 +7,22 @@
 //! ```
 
 use std::{
-    fmt,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use futures::FutureExt;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::{
-    determinism::select,
     error::{Error, Loss},
     locking::{
-        budget::Plan,
-        handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
-        hold::{Hold, release::Released, target::Target},
+        baton::{Baton, Home, Stake},
+        hold::Hold,
         request::{Bounds, Request},
     },
     observer::HoldEnd,
-    sometimes::sometimes,
+    protocol::Side,
 };
-
-/// The lock in which a hold is handed off.
-pub(crate) trait Home: fmt::Debug + Send + Sync {
-    fn target(&self) -> &Target;
-    fn handoff(&self) -> &Handoff<Baton>;
-}
-
-/// A hold, with what its guards and batons need to know.
-#[derive(Debug)]
-struct Stake {
-    home: Arc<dyn Home>,
-    hold: Arc<Hold>,
-    /// Whether the watchdog renews the hold for this value.
-    watched: bool,
-}
-
-impl Stake {
-    /// Releases the hold on the server, or one entry of it. To be run to its end. `since`: when the
-    /// call began, if it has waited for something else.
-    ///
-    /// If another change of the hold count has no answer in time, the release goes on in the
-    /// background.
-    async fn release(self, since: Option<Instant>) -> Result<(), Error> {
-        let Self { home, hold, watched } = self;
-        if let Some(released) = hold.release(watched, since).await {
-            return home.settle(&hold, released);
-        }
-        sometimes!("release: waits for the hold count in the background");
-        let janitor = hold.target.engine.janitor.clone();
-        janitor.spawn(async move {
-            loop {
-                if let Some(released) = hold.release(watched, None).await {
-                    let _ = home.settle(&hold, released);
-                    return;
-                }
-            }
-        });
-        Err(Error::timed_out())
-    }
-}
 
 /// One entry of a hold: what a guard has. Dropping it releases it.
 ///
@@ -86,12 +42,20 @@ impl Share {
         Self(Some(Box::new(Stake { home, hold, watched })))
     }
 
-    /// Makes a share of a hold that was handed off. The baton comes back if the hold does not suit
-    /// the request. An owner never adopts one, because an owner's hold has an id of its own.
-    pub(crate) fn adopt(baton: Baton, request: &Request) -> Result<Self, Baton> {
+    /// The share of one more reader, who has joined the hold. The watchdog renews it already.
+    pub(crate) fn of_a_reader(home: Arc<dyn Home>, hold: Arc<Hold>) -> Self {
+        Self::new(home, hold, true)
+    }
+
+    /// Makes a share of a hold that was handed off, for a caller of this side of the lock. The baton
+    /// comes back if the hold does not suit the request. An owner never adopts one, because an owner's
+    /// hold has an id of its own.
+    pub(crate) fn adopt(baton: Baton, request: &Request, side: Side) -> Result<Self, Baton> {
         let Request { owner, lease, watched, replicas, .. } = *request;
         let hold = baton.hold();
-        if owner.is_some() || !hold.take_over(lease, watched, replicas) {
+        // A writer needs a write hold. It is more than a reader needs.
+        let suits = side != Side::Write || hold.id().is_writer();
+        if owner.is_some() || !suits || !hold.take_over(lease, watched, replicas) {
             return Err(baton);
         }
         hold.lease.shares.fetch_add(1, Ordering::Relaxed);
@@ -99,6 +63,9 @@ impl Share {
         if hold.target.engine.check_open().is_err() {
             hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
             return Err(baton);
+        }
+        if side == Side::Read {
+            hold.begin_reading();
         }
         hold.lease.turns.end(HoldEnd::HandedOn);
         let mut stake = baton.into_stake();
@@ -111,8 +78,32 @@ impl Share {
         Ok(Self(Some(stake)))
     }
 
+    /// The hold that the caller has now.
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.0.as_ref().expect("given back last").hold
+        self.0.as_ref().expect("given back last").hold.latest()
+    }
+
+    /// Completes when the hold is lost.
+    pub(crate) async fn lost(&self) -> Loss {
+        self.0.as_ref().expect("given back last").hold.lost().await
+    }
+
+    /// Asks the server whether the hold is there.
+    pub(crate) async fn check(&self) -> Result<(), Error> {
+        let stake = self.0.as_ref().expect("given back last");
+        stake.hold.check_shared().await
+    }
+
+    /// Releases the share. The hold is released, or handed off, if no other reader shares it.
+    pub(crate) async fn unlock(mut self) -> Result<(), Error> {
+        let hold = self.hold().clone();
+        match self.take() {
+            Some(baton) => {
+                drop(hold);
+                baton.pass_or_release().await
+            }
+            None => hold.lease.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why })),
+        }
     }
 
     /// The watchdog renews the hold for this share from now on. The first renewal is due at `due`.
@@ -136,205 +127,25 @@ impl Share {
         engine.janitor.run(self.hold().clone().prolong(lease, retry_until)).await
     }
 
-    /// Releases the share. The baton decides what becomes of the hold.
-    pub(crate) fn into_baton(mut self) -> Baton {
-        self.take().expect("taken once")
-    }
-
+    /// Releases the share. The baton decides what becomes of the hold. `None`: other readers share it.
     fn take(&mut self) -> Option<Baton> {
-        let stake = self.0.take()?;
-        stake.hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
-        Some(Baton(Some(stake)))
+        let mut stake = self.0.take()?;
+        loop {
+            stake.hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
+            if !stake.hold.leave() {
+                return None;
+            }
+            // Its readers together were one reader of its successor.
+            match stake.hold.successor() {
+                Some(successor) => stake.hold = successor,
+                None => return Some(Baton::new(stake)),
+            }
+        }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         drop(self.take());
-    }
-}
-
-/// A hold whose last guard is gone. Dropping it leaves the hold to the next local waiter, or
-/// releases it in the background.
-#[derive(Debug)]
-pub(crate) struct Baton(Option<Box<Stake>>);
-
-impl Baton {
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.stake().hold
-    }
-
-    /// Returns the hold. The caller takes care of its end.
-    fn into_stake(mut self) -> Box<Stake> {
-        self.0.take().expect("taken once")
-    }
-
-    fn stake(&self) -> &Stake {
-        self.0.as_ref().expect("taken last")
-    }
-
-    /// The hold is to be swapped for another one. It is not renewed for this value meanwhile.
-    pub(crate) fn swapping(&mut self) {
-        let Some(stake) = &mut self.0 else { return };
-        stake.hold.lease.leave();
-        if std::mem::take(&mut stake.watched) {
-            stake.hold.lease.unwatch();
-        }
-    }
-
-    /// Another hold has replaced it on the server. `by`: the server that was asked, see
-    /// [`Engine::serves`]. Returns whether it was the current local hold.
-    ///
-    /// [`Engine::serves`]: crate::engine::Engine::serves
-    pub(crate) fn replaced(self, by: Option<u64>) -> bool {
-        let Stake { home, hold, .. } = *self.into_stake();
-        hold.replaced(by);
-        home.released(&hold, None, None)
-    }
-
-    /// The server that was asked has said that the hold is gone.
-    pub(crate) fn gone(self, by: Option<u64>) {
-        let lease = &self.hold().lease;
-        lease.lose(lease.why_gone());
-        self.replaced(by);
-    }
-
-    /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
-    /// background if it is dropped.
-    pub(crate) async fn pass_or_release(self) -> Result<(), Error> {
-        let baton = match self.plan() {
-            Plan::Pass => match self.leave() {
-                Ok(()) => return Ok(()),
-                Err(baton) => baton,
-            },
-            Plan::Ask => {
-                let target = self.hold().target.clone();
-                // The hold is renewed until there is an answer, and the caller may not be polled.
-                return target.engine.janitor.run(self.ask_and_pass()).boxed().await;
-            }
-            Plan::Release => self,
-        };
-        let stake = *baton.into_stake();
-        let (target, is_owned) = (stake.hold.target.clone(), stake.hold.is_owned());
-        let release = stake.release(None);
-        let janitor = &target.engine.janitor;
-        match is_owned {
-            // Later releases of the hold wait for this one, and the caller may not be polled.
-            true => janitor.run(release).boxed().await,
-            false => janitor.finish(release).await,
-        }
-    }
-
-    /// Releases the hold on the server, whoever waits. To be run to its end.
-    pub(crate) async fn release(self) -> Result<(), Error> {
-        self.into_stake().release(None).await
-    }
-
-    fn plan(&self) -> Plan {
-        let Stake { home, hold, .. } = self.stake();
-        match hold.target.hands_off && !hold.target.line.is_empty() {
-            true => home.handoff().plan(hold),
-            false => Plan::Release,
-        }
-    }
-
-    /// Asks the server whether the hold is there and who else waits, and hands it off if that is
-    /// allowed. To be run to its end.
-    async fn ask_and_pass(self) -> Result<(), Error> {
-        sometimes!("baton: asks whether to pass");
-        let begun = Instant::now();
-        let Stake { home, hold, watched } = self.stake();
-        // If there is no answer, or the hold is gone, the release finds out.
-        let others = hold.extend(*watched).await;
-        let may_pass = others.is_some_and(|others| home.handoff().asked(others));
-        match if may_pass { self.leave() } else { Err(self) } {
-            Ok(()) => Ok(()),
-            Err(baton) => baton.into_stake().release(Some(begun)).await,
-        }
-    }
-
-    /// Leaves the hold to the next local waiter. Returns it when there is none.
-    fn leave(self) -> Result<(), Self> {
-        let home = self.stake().home.clone();
-        match home.handoff().leave(self) {
-            Left::Yes { unminded } => {
-                let target = home.target();
-                if unminded {
-                    target.engine.janitor.spawn(mind(home.clone()));
-                }
-                target.line.nudge();
-                Ok(())
-            }
-            Left::No(baton) => Err(baton),
-        }
-    }
-}
-
-impl AsRef<Hold> for Baton {
-    fn as_ref(&self) -> &Hold {
-        &self.stake().hold
-    }
-}
-
-impl Drop for Baton {
-    fn drop(&mut self) {
-        let Some(stake) = self.0.take() else { return };
-        let baton = Self(Some(stake));
-        let left = match baton.plan() {
-            Plan::Pass => baton.leave(),
-            Plan::Ask | Plan::Release => Err(baton),
-        };
-        let Err(baton) = left else { return };
-        // A job that never runs, because its runtime has ended, must not come back here.
-        let stake = baton.into_stake();
-        let target = stake.hold.target.clone();
-        target.clone().engine.janitor.spawn(async move {
-            match Self(Some(stake)).pass_or_release().await {
-                Ok(()) | Err(Error::Closed) => {}
-                Err(error) => {
-                    tracing::warn!(lock = target.name(), %error, "release of a dropped guard");
-                }
-            }
-        });
-    }
-}
-
-impl dyn Home {
-    /// Records the result of a release. Returns the result for the guard.
-    fn settle(&self, hold: &Hold, released: Released) -> Result<(), Error> {
-        if released.ended && hold.target.hands_off {
-            self.released(hold, released.told, released.heard);
-        }
-        if released.ended {
-            hold.over();
-        }
-        released.result
-    }
-
-    /// See [`Handoff::released`]. Also tells the local waiters.
-    fn released(&self, hold: &Hold, told: Option<(Instant, u64)>, heard: Option<u64>) -> bool {
-        let current = self.handoff().released(hold, told, heard);
-        if current {
-            hold.target.line.nudge();
-        }
-        current
-    }
-}
-
-/// Releases a hold that a waiter does not take over. Ends when the slot has been empty for a while.
-async fn mind(home: Arc<dyn Home>) {
-    let engine = &home.target().engine;
-    loop {
-        let closing = select! {
-            () = sleep(ADOPT_WITHIN) => false,
-            _ = engine.closing() => true,
-        };
-        let Forgotten { baton, idle } = home.handoff().forgotten(closing);
-        if let Some(baton) = baton {
-            let _ = baton.release().await;
-        }
-        if idle {
-            return;
-        }
     }
 }

@@ -20,9 +20,8 @@ use crate::{
         request::Request,
         share::Share,
     },
-    observer::Outcome,
     owner::HoldId,
-    protocol::AcquireReply::{Granted, Held},
+    protocol::AcquireReply::Granted,
     sometimes::sometimes,
 };
 
@@ -57,8 +56,8 @@ pub(crate) async fn wait(
             Entered::Head(head) => head,
             Entered::Opened => match attempt.ask(answers, None).boxed().await? {
                 Granted { .. } => return Ok(Some(attempt.take_share())),
-                Held(_) if waiter.is_over() => return Ok(None),
-                Held(_) => {
+                _ if waiter.is_over() => return Ok(None),
+                _ => {
                     waiter.seen_held = true;
                     continue;
                 }
@@ -71,11 +70,8 @@ pub(crate) async fn wait(
         loop {
             match head.next(&mut waiter).await? {
                 Next::Ask => {}
-                Next::Offered(baton) => match Share::adopt(baton, request) {
-                    Ok(share) => {
-                        request.granted(Outcome::HandedOn);
-                        return Ok(Some(share));
-                    }
+                Next::Offered(offer) => match offer.accept(lock, request) {
+                    Ok(share) => return Ok(Some(share)),
                     Err(baton) => attempt.swap_from(baton),
                 },
                 Next::Lost => break,
@@ -87,8 +83,8 @@ pub(crate) async fn wait(
                     head.granted(&mut waiter);
                     return Ok(Some(attempt.take_share()));
                 }
-                Ok(Held(ttl)) => {
-                    let of_the_lock = head.held(ttl, &mut waiter);
+                Ok(refused) => {
+                    let of_the_lock = head.held(refused.ttl(), &mut waiter);
                     // Another request would have a bound of its own.
                     if waiter.is_over() {
                         if of_the_lock {
@@ -110,7 +106,7 @@ pub(crate) async fn wait(
     }
     match timeout_at(end, attempt.ask(answers, None)).boxed().await {
         Ok(Ok(Granted { .. })) => Ok(Some(attempt.take_share())),
-        Ok(Ok(Held(_))) => Ok(None),
+        Ok(Ok(_)) => Ok(None),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Error::timed_out().into()),
     }

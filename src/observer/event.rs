@@ -85,6 +85,9 @@ pub enum Outcome {
     Granted,
     /// A local caller handed its hold on to it: see [`Config::pass_on`](crate::Config::pass_on).
     HandedOn,
+    /// A reader shares the hold of other local readers: see
+    /// [`Config::pass_on`](crate::Config::pass_on). No hold begins.
+    Joined,
     /// The owner had the lock already. No hold begins.
     Reentered,
     /// Others had the lock until the end of the wait.
@@ -96,13 +99,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Its stable name in metrics and spans: `granted`, `handed_on`, `reentered`, `busy`, `failed` or
-    /// `cancelled`.
+    /// Its stable name in metrics and spans: `granted`, `handed_on`, `joined`, `reentered`, `busy`, `failed`
+    /// or `cancelled`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
             Self::HandedOn => "handed_on",
+            Self::Joined => "joined",
             Self::Reentered => "reentered",
             Self::Busy => "busy",
             Self::Failed => "failed",

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{
     args::{ScriptArgs, Wish},
     hash,
-    replies::{AcquireReply, Timely, late},
+    replies::{AcquireReply, KEPT, Timely, late},
 };
 use crate::{
     owner::{HoldId, Identity},
@@ -45,19 +45,30 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     fn acquired(&self, reply: Reply) -> Result<Timely<AcquireReply>, WireError> {
         match reply {
             Reply::Nil => Ok(Timely::InTime(AcquireReply::Granted { token: None })),
+            Reply::Int(KEPT) => Ok(Timely::InTime(AcquireReply::Kept)),
             Reply::Int(pttl) => Ok(Timely::InTime(AcquireReply::held(pttl))),
             _ => late(&reply),
         }
     }
 
-    /// The script that moves a hold to another id without freeing the lock in between. `None`:
-    /// holds of this kind are not handed off.
+    /// The script that moves a hold to another id without freeing the lock in between, if there is
+    /// one.
     fn passing(&self) -> Option<&'static Script> {
         None
     }
 
-    /// Moves a hold to another id, for a kind that has `passing`. The reply is that of `acquire`.
-    /// If the hold is gone, the lock counts as another's.
+    /// Whether holds of this kind are handed off locally.
+    fn hands_off(&self) -> bool {
+        self.passing().is_some()
+    }
+
+    /// Whether `passing` can move this hold, which was handed off.
+    fn can_pass(&self, _from: &HoldId) -> bool {
+        self.passing().is_some()
+    }
+
+    /// Moves a hold to another id, if that can be done. The reply is that of `acquire`. If the hold
+    /// is gone, the lock counts as another's.
     fn pass(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Invocation {
         let script = self.passing().expect("a kind that is passed on");
         let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
@@ -70,6 +81,17 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     fn extend(&self, id: &HoldId, lease: u64) -> Invocation {
         let channel = self.channel(id).unwrap_or_default().into_owned();
         hash::extend(self.key(), id, lease, &channel.into())
+    }
+
+    /// Makes a read hold of a write hold of the same lock, for the readers of such a lock. See
+    /// [`downgraded`](super::downgraded).
+    fn downgrade(&self, _from: &HoldId, _to: &HoldId, _terms: ScriptArgs) -> Option<Invocation> {
+        None
+    }
+
+    /// How many messages the release of a hold sends.
+    fn messages(&self) -> u64 {
+        1
     }
 
     /// Raises the hold count to `count`.

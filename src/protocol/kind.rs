@@ -44,6 +44,15 @@ impl LockKind {
         }
     }
 
+    /// For local callers that share a hold, if the lock can be shared.
+    pub(crate) fn pooled_on(self, name: &str) -> Option<Box<dyn Protocol>> {
+        match self {
+            Self::Read => Some(Box::new(Read::pooled(name))),
+            Self::Write => Some(Box::new(Write::pooled(name))),
+            _ => None,
+        }
+    }
+
     pub(crate) fn side(self) -> Side {
         match self {
             Self::Read => Side::Read,

@@ -38,8 +38,8 @@ pub(crate) use self::{
     permitting::{Permitting, Taken, taken},
     renewals::{Renew, renew, renew_apart},
     replies::{
-        AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, extended, forced,
-        inspected, reentered, released, renewed, token,
+        AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, downgraded,
+        extended, forced, inspected, reentered, released, renewed, token,
     },
     request::{Countable, RequestArgs, cancelled, number_of},
 };

@@ -16,6 +16,8 @@ use crate::{
     wire::{Arg, Invocation, Script},
 };
 
+static UPGRADE: Script = script!("read/upgrade").or_with_one_key();
+static DOWNGRADE: Script = script!("write/downgrade").or_with_one_key();
 static READ: Script = script!("read/acquire").or_with_one_key();
 static REENTER_READ: Script = script!("read/reenter").or_with_one_key();
 static RELEASE_READ: Script = script!("read/release").or_with_one_key();
@@ -28,11 +30,20 @@ static FORCE_UNLOCK_WRITE: Script = script!("write/force_unlock");
 
 /// The side of the readers, who share the lock.
 #[derive(Debug)]
-pub(crate) struct Read(OneKey);
+pub(crate) struct Read {
+    lock: OneKey,
+    /// Whether local callers share a hold and hand it off.
+    pools: bool,
+}
 
 impl Read {
     pub(crate) fn new(name: &str) -> Self {
-        Self(OneKey::new(name, names::read_write_channel(name)))
+        Self { lock: OneKey::new(name, names::read_write_channel(name)), pools: false }
+    }
+
+    /// For local callers that share a hold.
+    pub(crate) fn pooled(name: &str) -> Self {
+        Self { pools: true, ..Self::new(name) }
     }
 
     fn call<const N: usize>(
@@ -41,10 +52,19 @@ impl Read {
         id: &HoldId,
         args: [Arg; N],
     ) -> Invocation {
-        let keys = [Arg::from(&self.0.key), Arg::Bytes(timeout(&self.0.key, id))];
-        let args = keys.into_iter().chain([id.as_bytes().into()]).chain(args).collect();
-        Invocation { script, keys: 2, args }
+        with_timeout(&self.lock, script, id, [id.as_bytes().into()].into_iter().chain(args))
     }
+}
+
+/// A call of a script with the lock and the timeout key of a read hold.
+fn with_timeout(
+    lock: &OneKey,
+    script: &'static Script,
+    reader: &HoldId,
+    args: impl IntoIterator<Item = Arg>,
+) -> Invocation {
+    let keys = [Arg::from(&lock.key), Arg::Bytes(timeout(&lock.key, reader))];
+    Invocation { script, keys: 2, args: keys.into_iter().chain(args).collect() }
 }
 
 /// Renews only the timeout key of a read hold.
@@ -60,15 +80,30 @@ pub(super) fn timeout(key: &Bytes, id: &HoldId) -> Bytes {
 
 impl Protocol for Read {
     fn key(&self) -> &Bytes {
-        &self.0.key
+        &self.lock.key
     }
 
     fn order(&self) -> Order {
-        Order::Shared
+        if self.pools { Order::Local } else { Order::Shared }
+    }
+
+    fn hands_off(&self) -> bool {
+        self.pools
+    }
+
+    fn downgrade(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Option<Invocation> {
+        let args = [
+            terms.lease.into(),
+            terms.not_after.into(),
+            from.as_bytes().into(),
+            (&self.lock.channel).into(),
+            Arg::Publish,
+        ];
+        Some(self.call(&DOWNGRADE, to, args))
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(self.0.channel().into())
+        Some(self.lock.channel().into())
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation {
@@ -89,7 +124,7 @@ impl Protocol for Read {
     }
 
     fn release(&self, id: &HoldId, count: u32) -> Invocation {
-        let args = [u64::from(count).into(), (&self.0.channel).into(), Arg::Publish];
+        let args = [u64::from(count).into(), (&self.lock.channel).into(), Arg::Publish];
         self.call(&RELEASE_READ, id, args)
     }
 
@@ -103,27 +138,36 @@ impl Protocol for Read {
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {
-        self.0.force_unlock(&FORCE_UNLOCK_READ, not_after)
+        self.lock.force_unlock(&FORCE_UNLOCK_READ, not_after)
     }
 }
 
 /// The side of the writer.
 #[derive(Debug)]
-pub(crate) struct Write(OneKey);
+pub(crate) struct Write {
+    lock: OneKey,
+    /// Whether local callers share a hold and hand it off.
+    pools: bool,
+}
 
 impl Write {
     pub(crate) fn new(name: &str) -> Self {
-        Self(OneKey::new(name, names::read_write_channel(name)))
+        Self { lock: OneKey::new(name, names::read_write_channel(name)), pools: false }
+    }
+
+    /// For local callers that share a hold.
+    pub(crate) fn pooled(name: &str) -> Self {
+        Self { pools: true, ..Self::new(name) }
     }
 }
 
 impl Protocol for Write {
     fn key(&self) -> &Bytes {
-        &self.0.key
+        &self.lock.key
     }
 
     fn channel(&self, _: &HoldId) -> Option<Cow<'_, str>> {
-        Some(self.0.channel().into())
+        Some(self.lock.channel().into())
     }
 
     fn id(&self, identity: &Identity) -> HoldId {
@@ -131,14 +175,38 @@ impl Protocol for Write {
     }
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
-        self.0.acquire(&WRITE, id, terms)
+        self.lock.acquire(&WRITE, id, terms)
+    }
+
+    fn passing(&self) -> Option<&'static Script> {
+        self.pools.then_some(&UPGRADE)
+    }
+
+    /// The only reader's hold. A write hold is adopted as it is, or released.
+    fn can_pass(&self, from: &HoldId) -> bool {
+        self.pools && !from.is_writer()
+    }
+
+    fn pass(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Invocation {
+        let args = [
+            to.as_bytes().into(),
+            terms.lease.into(),
+            terms.not_after.into(),
+            from.as_bytes().into(),
+        ];
+        with_timeout(&self.lock, &UPGRADE, from, args)
+    }
+
+    /// One for readers and writers, and one for a writer that misses it.
+    fn messages(&self) -> u64 {
+        2
     }
 
     fn release(&self, id: &HoldId, count: u32) -> Invocation {
-        self.0.release(&RELEASE_WRITE, id, count)
+        self.lock.release(&RELEASE_WRITE, id, count)
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {
-        self.0.force_unlock(&FORCE_UNLOCK_WRITE, not_after)
+        self.lock.force_unlock(&FORCE_UNLOCK_WRITE, not_after)
     }
 }

@@ -22,11 +22,24 @@ pub(crate) enum AcquireReply {
     Granted { token: Option<u64> },
     /// Another holder has the lock, for this long. `None`: without expiry.
     Held(Option<Duration>),
+    /// The hold that was to be moved stays, because others have the lock too.
+    Kept,
 }
+
+/// The reply that means [`AcquireReply::Kept`]. A TTL is never this number.
+pub(super) const KEPT: i64 = -3;
 
 impl AcquireReply {
     pub(super) fn held(pttl: i64) -> Self {
         Self::Held(u64::try_from(pttl).ok().map(Duration::from_millis))
+    }
+
+    /// For how long another holder has the lock, if known.
+    pub(crate) fn ttl(self) -> Option<Duration> {
+        match self {
+            Self::Held(ttl) => ttl,
+            Self::Granted { .. } | Self::Kept => None,
+        }
     }
 
     /// Whether replicas have something to confirm after this reply to an acquisition.
@@ -84,6 +97,15 @@ pub(crate) fn extended(reply: Reply) -> Result<Extended, WireError> {
         Reply::Int(-1) => Ok(Extended::Yes(None)),
         Reply::Int(answer @ 1..) => Ok(Extended::Yes(Some(answer as u64 - 1))),
         _ => Err(unexpected(&reply)),
+    }
+}
+
+/// Reads the reply to [`Protocol::downgrade`](super::Protocol::downgrade). `None`: there was no hold.
+/// Otherwise how many clients got the message.
+pub(crate) fn downgraded(reply: Reply) -> Result<Timely<Option<u64>>, WireError> {
+    match reply {
+        Reply::Int(_) => released(reply).map(Timely::InTime),
+        _ => late(&reply),
     }
 }
 

@@ -280,7 +280,9 @@ async fn an_owner_takes_by_another_kind_what_it_gave_back_by_one() {
 #[tokio::test(start_paused = true)]
 async fn readers_who_waited_for_a_writer_get_in_together() {
     let world = World::new();
-    let (writer, sim) = (Sim::new(&world).await, Sim::new(&world).await);
+    // Each has a hold of its own.
+    let sim = Sim::with(&world, |config| config.pass_on(false)).await;
+    let writer = Sim::new(&world).await;
     let writing = writer.client.read_write_lock(LOCK).write().await.unwrap();
     let lock = sim.client.read_write_lock(LOCK);
     let readers = futures::future::join_all((0..20).map(|_| async { lock.read().await.unwrap() }));

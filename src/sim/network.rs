@@ -153,7 +153,8 @@ impl Network {
         let not_after = match call.script.name {
             "plain/acquire" | "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass"
             | "write/acquire" | "fair/force_unlock" => Some(3),
-            "fenced/acquire" | "fenced/pass" | "read/acquire" | "read/reenter" => Some(4),
+            "fenced/acquire" | "fenced/pass" | "read/acquire" | "read/reenter" | "read/upgrade"
+            | "write/downgrade" => Some(4),
             "fair/acquire" => Some(5),
             "plain/force_unlock"
             | "reentrant/force_unlock"

@@ -221,7 +221,7 @@ async fn a_hold_that_is_handed_off_begins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn re_entries_share_one_announcement_and_readers_have_one_each() {
+async fn re_entries_share_one_announcement_and_owners_that_read_have_one_each() {
     let stage = Stage::new().await;
     let (client, far) = (client(&stage).await, stage.far_client().await);
     let mut me = client.owner();
@@ -237,7 +237,10 @@ async fn re_entries_share_one_announcement_and_readers_have_one_each() {
     let sides = client.read_write_lock("catalog");
     let mut readers = Vec::new();
     for n in 0..READERS {
-        readers.push(sides.read_lock().lock().note(format!("reader {n}")).await.unwrap());
+        // Without an owner they would share a hold.
+        let mut me = client.owner();
+        let read = sides.read_lock().lock().by(&mut me).note(format!("reader {n}"));
+        readers.push(read.await.unwrap());
     }
     holds_are(&stage, &client, READERS).await;
     let seen = far.read_write_lock("catalog").inspect().await.unwrap();

@@ -99,7 +99,10 @@ async fn a_reader_is_freed_and_the_others_stay() {
     let stage = Stage::new().await;
     let client = stage.client().await;
     let lock = client.read_write_lock(LOCK);
-    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    // Without owners they would share a hold.
+    let (mut me, mut you) = (client.owner(), client.owner());
+    let one = lock.read().by(&mut me).await.unwrap();
+    let other = lock.read().by(&mut you).await.unwrap();
     assert!(lock.read_lock().force_unlock_if(one.holder()).await.unwrap());
     assert!(!lock.read_lock().force_unlock_if(one.holder()).await.unwrap(), "it is gone");
     one.check().await.unwrap_err();

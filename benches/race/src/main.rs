@@ -33,6 +33,7 @@ use harness::RedisServer;
 use tokio::runtime::Runtime;
 
 use processes::Processes;
+use read_write::Work;
 use report::Section;
 
 const TABLES: [&str; 11] = [
@@ -114,8 +115,8 @@ async fn run(
         add(holds::watchdog().await);
     }
     if wanted("read_write") {
-        for hold in [Duration::ZERO, Duration::from_millis(1)] {
-            add(read_write::read_write(server, hold).await);
+        for (ms, work) in [(0, Work::Nothing), (0, Work::Counter), (1, Work::Counter)] {
+            add(read_write::read_write(server, Duration::from_millis(ms), work).await);
         }
     }
     if wanted("fair") {

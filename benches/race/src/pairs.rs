@@ -34,7 +34,7 @@ impl Pairs {
     }
 }
 
-async fn pair(lang: Lang, args: &PeerArgs) -> Result<[Peer; 2], PeerError> {
+pub(crate) async fn pair(lang: Lang, args: &PeerArgs) -> Result<[Peer; 2], PeerError> {
     Ok([Peer::spawn(lang, args).await?, Peer::spawn(lang, args).await?])
 }
 

@@ -1,14 +1,14 @@
 //! A read/write lock with nine reads in ten turns: two processes, in one language and in both.
 //!
-//! A writer adds to a counter by GET and SET. A reader GETs it at both ends of its hold. A hold therefore lasts that much longer
-//! than the table says.
+//! With a counter, a writer adds to it by GET and SET, and a reader GETs it at both ends of its hold. A hold therefore lasts that much
+//! longer than the table says.
 
 use std::{ops::Range, time::Duration};
 
-use harness::{Load, LoadReport, Peer, PeerArgs, RedisServer};
+use harness::{Lang, Load, LoadReport, Peer, PeerArgs, RedisServer};
 
 use crate::{
-    pairs::{Pairs, client_of, title},
+    pairs::{self, Pairs, client_of, title},
     report::Section,
     table::{Column, Line, Row, Table},
 };
@@ -34,27 +34,48 @@ const COLUMNS: &[Column] = &[
     Column::longest("longest write wait, ms", |s| Some(s.worst(|r| r.write_us.max)? / 1e3)),
 ];
 
+/// What a hold is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    Nothing,
+    Counter,
+}
+
 /// Each hold lasts so long, and what a reader and a writer do besides.
-pub(crate) async fn read_write(server: &RedisServer, hold: Duration) -> Section {
-    let pairs = Pairs::start(&PeerArgs::redis(server.url()).watchdog(WATCHDOG)).await;
+pub(crate) async fn read_write(server: &RedisServer, hold: Duration, work: Work) -> Section {
+    let args = PeerArgs::redis(server.url()).watchdog(WATCHDOG);
+    let pairs = Pairs::start(&args).await;
+    let alone = pairs::pair(Lang::Rust, &args.optimized().handing_nothing_on()).await;
+    let alone = alone.unwrap_or_else(|error| panic!("{error}"));
     let mut rows = Vec::new();
     for owners in OWNERS {
-        rows.extend(pairs.all().into_iter().map(|pair| row(pair, owners, hold)));
+        for (n, pair) in pairs.all().into_iter().enumerate() {
+            rows.push(row(&title(pair), pair, owners, hold, work));
+            if n == 0 {
+                rows.push(row("… not passing on", alone.each_ref(), owners, hold, work));
+            }
+        }
     }
-    let title =
-        format!("A read/write lock, held for {} ms, {WRITE_PERCENT} % writes", hold.as_millis());
+    let ms = hold.as_millis();
+    let title = match work {
+        Work::Nothing => format!("A read/write lock, held for {ms} ms, {WRITE_PERCENT} % writes"),
+        Work::Counter => {
+            format!(
+                "A read/write lock around a counter, for {ms} ms more, {WRITE_PERCENT} % writes"
+            )
+        }
+    };
     let note = format!(
         "Two processes, half of the owners in each; medians of {ROUNDS} rounds of {TIME:?}, times the mean of both processes; the longest wait is that of all rounds. Watchdogs of {WATCHDOG:?}."
     );
     Table { title, note, columns: COLUMNS, time: TIME, rounds: ROUNDS, rows }.run(server).await
 }
 
-fn row(pair: [&Peer; 2], owners: usize, hold: Duration) -> Row {
-    let name = format!("{}: {owners} owners", title(pair));
-    let lock = format!("read_write: {name}, {hold:?}");
+fn row(title: &str, pair: [&Peer; 2], owners: usize, hold: Duration, work: Work) -> Row {
+    let name = format!("{title}: {owners} owners");
+    let lock = format!("read_write: {name}, {hold:?}, {work:?}");
     let counter = format!("count of {lock}");
-    let load =
-        Load::new(owners / 2, TIME).hold(hold).counter(&counter).write_percent(WRITE_PERCENT);
+    let load = Load::new(owners / 2, TIME).hold(hold).write_percent(WRITE_PERCENT);
     let line = |name: String, share: Range<usize>| Line { name, share, contestant: None };
     let mut lines = vec![line(name, 0..2)];
     let [one, other] = pair.map(Peer::lang);
@@ -63,7 +84,10 @@ fn row(pair: [&Peer; 2], owners: usize, hold: Duration) -> Row {
         lines.push(line(format!("… its {}", client_of(other)), 1..2));
     }
     let parties = pair.map(|peer| peer.party("crowd", "read_write", &lock));
-    Row::new(parties.into(), load, lines).counting(counter)
+    match work {
+        Work::Nothing => Row::new(parties.into(), load, lines),
+        Work::Counter => Row::new(parties.into(), load.counter(&counter), lines).counting(counter),
+    }
 }
 
 fn count(reports: &[LoadReport], of: fn(&LoadReport) -> u64) -> f64 {

@@ -17,6 +17,23 @@ impl Lease {
         self.state().is_left = true;
     }
 
+    /// Whether the rest of this lease suits one more reader, whose hold the watchdog renews.
+    pub(crate) fn suits_a_reader(&self, now: Instant, watchdog: Duration) -> bool {
+        let state = self.state();
+        state.loss.is_none() && now + watchdog / 2 <= state.trusted_until
+    }
+
+    /// The hold is about to be replaced, and is not renewed meanwhile. `false`: a renewal is under
+    /// way.
+    pub(crate) fn pause(&self) -> bool {
+        let mut state = self.state();
+        let can_pause = !state.renewing && state.watched > 0;
+        if can_pause {
+            state.watched -= 1;
+        }
+        can_pause
+    }
+
     /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
     /// longer than requested. If it is not renewed, it must not be much shorter either. A caller that
     /// it suits holds it from now on.

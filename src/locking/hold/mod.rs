@@ -5,8 +5,10 @@
 
 mod asked;
 pub(crate) mod cleanup;
+mod downgrade;
 mod listener;
 mod pass;
+mod readers;
 mod reenter;
 pub(crate) mod registration;
 pub(crate) mod release;
@@ -51,7 +53,7 @@ pub(crate) struct Hold {
     shown: AtomicU32,
     /// How many prolongations are under way, or about to begin.
     prolongations: AtomicU32,
-    /// Closed when the hold is over for its owner: see [`Hold::until_over`].
+    /// Closed when the hold is over for its owner or its readers: see [`Hold::until_over`].
     open: Semaphore,
     /// The fencing token, for a kind that has one.
     token: Option<u64>,
@@ -60,6 +62,10 @@ pub(crate) struct Hold {
     acknowledged: Option<u32>,
     /// The latest not-after time of the attempt's copies that were never answered.
     unanswered: Option<u64>,
+    /// How many local readers share it. 0: none does.
+    readers: AtomicU32,
+    /// The read hold that has replaced this write hold under its readers.
+    successor: OnceLock<Arc<Self>>,
     /// Made when its caller first wants to know whether somebody asks for the lock.
     listener: OnceLock<Box<Listener>>,
 }
@@ -111,6 +117,8 @@ impl Hold {
             replicas,
             acknowledged,
             unanswered,
+            readers: AtomicU32::new(0),
+            successor: OnceLock::new(),
             listener: OnceLock::new(),
         });
         if let Some(registration) = &hold.registration {

@@ -9,7 +9,7 @@ use super::Hold;
 use crate::{
     observer::HoldEnd,
     options::Replicas,
-    protocol::{self, Extended},
+    protocol::{self, Extended, Side},
 };
 
 impl Hold {
@@ -50,11 +50,13 @@ impl Hold {
     /// it is not there, or there is no answer.
     pub(crate) async fn extend(&self, watched: bool) -> Option<u64> {
         let engine = &self.target.engine;
-        let lease = if watched { engine.settings.watchdog } else { Duration::ZERO };
+        // A read hold's TTL has a key of its own, which only the watchdog renews.
+        let extends = watched && self.target.kind.side() != Side::Read;
+        let lease = if extends { engine.settings.watchdog } else { Duration::ZERO };
         let call = self.target.protocol.extend(self.id(), lease.as_millis() as u64);
-        let ours = u64::from(self.target.heard(self.id()).is_some());
+        let listened = self.target.listens(self.id());
         let sent = Instant::now();
-        if watched {
+        if extends {
             self.lease.asked(sent, lease);
         }
         let answer = engine.transport.call(call).await.and_then(protocol::extended);
@@ -66,7 +68,10 @@ impl Hold {
             Ok(Extended::Yes(listening)) => {
                 self.lease.confirm(sent, lease);
                 // If the number is unknown, one is assumed to wait.
-                Some(listening.map_or(1, |listening| listening.saturating_sub(ours)))
+                Some(
+                    listening
+                        .map_or(1, |listening| self.target.others(self.id(), listening, listened)),
+                )
             }
             Ok(Extended::Gone) | Err(_) => None,
         }

@@ -14,7 +14,7 @@ use crate::{
     error::{Error, Loss},
     locking::copies::Copies,
     observer::HoldEnd,
-    protocol,
+    protocol::{self, Side},
     sometimes::sometimes,
     wire::WireError,
 };
@@ -27,10 +27,11 @@ pub(crate) struct Released {
     pub(crate) result: Result<(), Error>,
     /// Whether it was the last share.
     pub(crate) ended: bool,
-    /// When the copy was sent that freed the lock, and how many other clients got the message.
-    /// `None`: the server has not said so.
-    pub(crate) told: Option<(Instant, u64)>,
-    /// How many messages had come on the lock's channel before, if this client is subscribed to it.
+    /// When the copy was sent that freed the lock, and how many other clients got the message, if
+    /// this kind counts them. `None`: the server has not said so.
+    pub(crate) told: Option<(Instant, Option<u64>)>,
+    /// How many messages will have come on the lock's channel with those of the release, if this
+    /// client is subscribed to it.
     pub(crate) heard: Option<u64>,
 }
 
@@ -124,7 +125,14 @@ impl Hold {
         if ended && let Some(not_after) = self.unanswered {
             engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
         }
-        let told = released.as_ref().ok().copied();
+        let counts = target.kind.side() == Side::Whole;
+        let told = released.as_ref().ok().map(|(sent, told)| (*sent, counts.then_some(*told)));
+        let messages = target.protocol.messages();
+        let heard = match counts {
+            true => heard.map(|heard| heard + messages),
+            // A subscription that is under way may get them too.
+            false => Some(heard.unwrap_or(0) + messages),
+        };
         Some(Released { result: released.map(drop), ended, told, heard })
     }
 

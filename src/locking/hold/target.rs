@@ -26,7 +26,9 @@ pub(crate) struct Target {
     pub(crate) protocol: Arc<dyn Protocol>,
     pub(crate) kind: LockKind,
     /// The local waiters for the lock.
-    pub(crate) line: LocalLine,
+    pub(crate) line: Arc<LocalLine>,
+    /// Of a lock whose callers share holds: how many other callers wait for it in this client.
+    pub(crate) strangers: Arc<AtomicUsize>,
     /// Whether its holds may be handed off locally.
     pub(crate) hands_off: bool,
     /// How many holds on the lock this client has.
@@ -34,9 +36,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, kind: LockKind) -> Self {
-        let hands_off = engine.settings.pass_on && protocol.passing().is_some();
-        Self { engine, protocol, kind, line: LocalLine::default(), hands_off, held: Arc::default() }
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        protocol: Arc<dyn Protocol>,
+        kind: LockKind,
+        line: Arc<LocalLine>,
+        strangers: Arc<AtomicUsize>,
+    ) -> Self {
+        let hands_off = engine.settings.pass_on && protocol.hands_off();
+        Self { engine, protocol, kind, line, strangers, hands_off, held: Arc::default() }
     }
 
     /// The lock's key, as text.
@@ -78,6 +86,19 @@ impl Target {
         self.engine.check_open()?;
         let answer = self.engine.transport.call_by(call, by).await;
         answer.map_err(|error| error.into_error(self.name()))
+    }
+
+    /// Whether this client listens to the channel of holder `id`.
+    pub(crate) fn listens(&self, id: &HoldId) -> bool {
+        self.heard(id).is_some()
+    }
+
+    /// How many others wait for the lock, if this many connections listen to the channel of holder
+    /// `id`. `listened`: whether this client did when the server was asked. It counts as one of them
+    /// if it did all the time.
+    pub(crate) fn others(&self, id: &HoldId, listening: u64, listened: bool) -> u64 {
+        let ours = u64::from(listened && self.listens(id));
+        listening.saturating_sub(ours) + self.strangers.load(Ordering::Relaxed) as u64
     }
 
     /// How many messages have come on the channel of holder `id`, if the client is subscribed to

@@ -2,17 +2,12 @@
 //!
 //! It sleeps until a message, the end of the TTL, a hand-off or its deadline, or for [`ASK_AGAIN`].
 
-use std::{
-    future::poll_fn,
-    sync::atomic::{AtomicBool, Ordering},
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, task::Poll, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Awaited, HeadState, answers::Failure, fifo::Ticket, waiter::Waiter};
+use super::{Awaited, HeadState, answers::Failure, place::Place, waiter::Waiter};
 use crate::{
     determinism::select,
     engine::{ASK_AGAIN, POLL, Subscription},
@@ -35,8 +30,8 @@ pub(crate) struct Head<'a, A: Awaited> {
     place: Place<'a, A>,
     /// When it was last told to ask the server. `None`: it was offered a hold.
     told_to_ask: Option<Instant>,
-    /// The offered hold was of no use, so the server is to be asked at once.
-    offer_failed: bool,
+    /// The server is to be asked before anything else.
+    at_once: bool,
 }
 
 /// The result of standing in line.
@@ -71,7 +66,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         waiter: &Waiter<'_>,
     ) -> Result<Entered<'a, A>, Box<Error>> {
         let mut entered = None;
-        let mut place = Place { awaited, ticket: None, lost: AtomicBool::new(false) };
+        let mut place = Place::outside(awaited);
         if waiter.stands_on_server() {
             return Ok(Entered::Head(Self::new(None, place)));
         }
@@ -91,7 +86,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         });
         let Some(first) = waiter.within(first).await else { return Ok(Entered::TimedOut) };
         // From here on it leaves behind what was left to it.
-        let head = Self::new(first?, place);
+        let mut head = Self::new(first?, place);
         match head.state().failed.as_deref() {
             Some((failed, why)) if Some(*failed) >= entered && why.concerns(waiter.replicas) => {
                 sometimes!("line: fails with the one before");
@@ -105,13 +100,14 @@ impl<'a, A: Awaited> Head<'a, A> {
         }
         if head.state().subscription.is_none() {
             waiter.within(head.linger().boxed()).await;
+            head.at_once = awaited.is_untried() && head.state().ask_at.is_none();
         }
         Ok(Entered::Head(head))
     }
 
     fn new(legacy: Option<Box<HeadState>>, place: Place<'a, A>) -> Self {
         let state = Some(legacy.unwrap_or_default());
-        Self { state, place, told_to_ask: None, offer_failed: false }
+        Self { state, place, told_to_ask: None, at_once: false }
     }
 
     pub(super) fn state(&self) -> &HeadState {
@@ -140,21 +136,24 @@ impl<'a, A: Awaited> Head<'a, A> {
         waiter: &mut Waiter<'_>,
     ) -> Result<Next<A::Offer>, Box<Error>> {
         let awaited = self.place.awaited;
-        let mut at_once = std::mem::take(&mut self.offer_failed);
+        let mut at_once = std::mem::take(&mut self.at_once);
         loop {
             if !at_once {
                 if self.is_lost() {
                     sometimes!("head: found that it was put out");
                     return Ok(Next::Lost);
                 }
-                if self.state().subscription.is_none()
-                    && !awaited.is_offered()
+                let mut offer = awaited.take_offer();
+                if offer.is_none()
+                    && self.state().subscription.is_none()
                     && let Some(channel) = &waiter.channel
-                    && waiter.within(self.subscribe(channel).boxed()).await.is_none()
                 {
-                    return Ok(Next::TimedOut);
+                    if waiter.within(self.subscribe(channel).boxed()).await.is_none() {
+                        return Ok(Next::TimedOut);
+                    }
+                    offer = awaited.take_offer();
                 }
-                if let Some(offer) = awaited.take_offer() {
+                if let Some(offer) = offer {
                     self.told_to_ask = None;
                     return Ok(Next::Offered(offer));
                 }
@@ -208,7 +207,8 @@ impl<'a, A: Awaited> Head<'a, A> {
         waiter.held(ttl, of_the_lock);
         self.state_mut().failed = None;
         if !of_the_lock {
-            self.offer_failed = true;
+            // The offered hold was of no use.
+            self.at_once = true;
             self.state_mut().ask_at = None;
         } else if waiter.channel.is_none() {
             self.rest(waiter.pauses.next());
@@ -235,7 +235,7 @@ impl<'a, A: Awaited> Head<'a, A> {
 
     /// Whether it was found not to be the head any more, and must enter the line anew.
     fn is_lost(&self) -> bool {
-        self.place.lost.load(Ordering::Relaxed)
+        self.place.is_lost()
     }
 
     /// Subscribes the head. Completes when messages can be relied on, or cannot for now.
@@ -313,38 +313,5 @@ impl<A: Awaited> Drop for Head<'_, A> {
     fn drop(&mut self) {
         let state = self.state.take();
         self.place.leave(state);
-    }
-}
-
-#[derive(Debug)]
-struct Place<'a, A: Awaited> {
-    awaited: &'a A,
-    /// `None`: it is not in the local line.
-    ticket: Option<Ticket>,
-    /// Whether it was found that others were let past it.
-    lost: AtomicBool,
-}
-
-impl<A: Awaited> Place<'_, A> {
-    /// Completes when a local caller may have left something to the head, when the lock may be
-    /// free, or when it is not the head any more.
-    async fn nudged(&self) {
-        let Some(ticket) = self.ticket else { return std::future::pending().await };
-        let fifo = &self.awaited.line().fifo;
-        let first = poll_fn(|context| fifo.poll_nudged(ticket, context)).await;
-        self.lost.store(!first, Ordering::Relaxed);
-    }
-
-    fn leave(&mut self, state: Option<Box<HeadState>>) {
-        let Some(ticket) = self.ticket.take() else { return };
-        if self.awaited.line().fifo.leave(ticket, state.map(Some)).last {
-            self.awaited.emptied();
-        }
-    }
-}
-
-impl<A: Awaited> Drop for Place<'_, A> {
-    fn drop(&mut self) {
-        self.leave(None);
     }
 }

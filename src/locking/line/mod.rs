@@ -9,6 +9,7 @@ pub(crate) mod answers;
 mod fifo;
 pub(crate) mod head;
 pub(crate) mod minder;
+mod place;
 pub(crate) mod waiter;
 
 use std::sync::Arc;
@@ -89,7 +90,12 @@ pub(crate) trait Awaited: Send + Sync {
     /// Whether a local caller may soon leave something to the head. It then nudges the head.
     fn may_be_offered(&self) -> bool;
 
-    /// Until when the head leaves the lock to other processes. `heard`: how many messages have come
+    /// Whether the head asks the server before it subscribes, because nothing is known of the lock.
+    fn is_untried(&self) -> bool {
+        false
+    }
+
+    /// Until when the head leaves the lock to others. `heard`: how many messages have come
     /// on its channel.
     fn yields_until(&self, heard: Option<u64>) -> Option<Instant>;
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{
     bounds::Bounds,
-    history::{Answer, Call, Event, Fault, Held, History, Loss, Nanos, Place, Policy, Rule, What},
+    history::{
+        Answer, Call, Event, Fault, Held, History, Loss, Mode, Nanos, Place, Policy, Rule, What,
+    },
     spans::{Span, Spans},
 };
 
@@ -93,6 +95,13 @@ impl<'a> Guard<'a> {
 
     pub(crate) fn is_multi(&self) -> bool {
         self.rule != Rule::One
+    }
+
+    /// Whether its hold may be that of other readers of its process, too: it has no owner, and no lease
+    /// of its own.
+    pub(crate) fn shares_hold(&self) -> bool {
+        let reads = self.locks.iter().all(|place| place.kind.mode() == Mode::Read);
+        reads && self.rule == Rule::One && self.owner.is_none() && self.lease.is_none()
     }
 
     /// The one hold of a guard of one lock.

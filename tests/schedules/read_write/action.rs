@@ -11,6 +11,10 @@ use crate::model::Ms;
 pub(crate) enum Action {
     /// One side of an owner of ours.
     OwnerStep(Seat, OwnerStep),
+    /// An owner's hold goes to its other side.
+    Swap {
+        from: Seat,
+    },
     /// An owner's process does nothing for a while, or never again.
     Stall(Name),
     Wake(Name),
@@ -48,6 +52,7 @@ impl Action {
             Self::ThreadUnlocks { .. } => OwnerStep::CLASSES + 3,
             Self::Crash(_) => OwnerStep::CLASSES + 4,
             Self::PlainLock(_) | Self::PlainUnlock => OwnerStep::CLASSES + 5,
+            Self::Swap { .. } => OwnerStep::CLASSES + 6,
         }
     }
 }
@@ -56,6 +61,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OwnerStep(who, step) => write!(f, "{who} {step}"),
+            Self::Swap { from } => write!(f, "{from} changes sides"),
             Self::Stall(who) => write!(f, "{who} stalls"),
             Self::Wake(who) => write!(f, "{who} goes on"),
             Self::Crash(who) => write!(f, "{who} crashes"),

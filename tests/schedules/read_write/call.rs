@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use harness::redis::Value;
+
 use crate::clients::{self, Name, OwnVerb, Terms};
 use crate::model::{self, Ms, StepId};
 
@@ -35,17 +37,29 @@ pub(super) const SLOW: Name = 'B';
 /// The world in which these calls are made.
 pub(super) type World<'s> = model::World<'s, Call>;
 
-pub(super) type Call = clients::Call<Id, Under, Plain>;
-pub(super) type Verb = clients::Verb<Under, Plain>;
+pub(super) type Call = clients::Call<Id, Under, Own>;
+pub(super) type Verb = clients::Verb<Under, Own>;
 
 /// The write hold of the same owner.
 pub(super) type Under = Option<Id>;
 
-/// A plain lock of the same name.
+/// What only this kind of lock has.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Plain {
-    Lock { lease: Ms },
+pub(crate) enum Own {
+    /// A plain lock of the same name.
+    Lock {
+        lease: Ms,
+    },
     Unlock,
+    Swap(Swap),
+}
+
+/// A read hold becomes a write hold, or the other way round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Swap {
+    pub(super) to: Id,
+    pub(super) lease: Ms,
+    pub(super) not_after: Ms,
 }
 
 impl Terms for Under {
@@ -54,7 +68,31 @@ impl Terms for Under {
     }
 }
 
-impl OwnVerb for Plain {}
+impl Swap {
+    /// Whether the hold has gone to the other side.
+    pub(super) fn is_done(self, answer: &Value) -> bool {
+        match answer {
+            Value::Nil => self.to.write,
+            Value::Int(told) => !self.to.write && *told > 0,
+            _ => false,
+        }
+    }
+}
+
+impl OwnVerb for Own {
+    fn not_after(&mut self) -> Option<&mut Ms> {
+        match self {
+            Self::Swap(swap) => Some(&mut swap.not_after),
+            Self::Lock { .. } | Self::Unlock => None,
+        }
+    }
+
+    /// A reader has left when its hold is to become a write hold. Under a write hold that is to become a
+    /// read hold, readers are inside.
+    fn lets_go(self) -> bool {
+        matches!(self, Self::Swap(swap) if swap.to.write)
+    }
+}
 
 impl Id {
     /// The first id of a client's side, and the only one of a thread of Redisson's.
@@ -69,6 +107,13 @@ impl Id {
     /// Whether nobody else may hold beside it.
     pub(crate) fn is_exclusive(self) -> bool {
         self.write || self.owner == STRANGER
+    }
+}
+
+impl Seat {
+    /// The owner's other side.
+    pub(crate) fn other(self) -> Self {
+        Self { write: !self.write, ..self }
     }
 }
 
@@ -95,11 +140,12 @@ impl FromStr for Id {
     }
 }
 
-impl fmt::Display for Plain {
+impl fmt::Display for Own {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lock { lease } => write!(f, "a plain lock's acquire, lease {lease}, "),
             Self::Unlock => write!(f, "a plain lock's release"),
+            Self::Swap(Swap { to, lease, .. }) => write!(f, "change to {to}, lease {lease}, "),
         }
     }
 }

@@ -12,11 +12,12 @@ impl ReadWrite {
     /// Who believes to hold now, and for how long at least.
     pub(super) fn trusts(&self, world: &World<'_>) -> BTreeMap<Id, Ms> {
         let now = world.now();
-        let ours = self
-            .claims
-            .values()
-            .filter(|claim| claim.believes(now))
-            .map(|claim| (claim.id, claim.trusted_until));
+        let ours = self.claims.values().filter(|claim| claim.believes(now)).map(|claim| {
+            // Its readers have whichever there is.
+            let to = claim.downgrade().map(|swap| swap.to);
+            let to = to.filter(|to| self.truth.keeps(*to) || self.truth.was_lost(*to));
+            (to.unwrap_or(claim.id), claim.trusted_until)
+        });
         let theirs =
             self.threads.iter().filter_map(|thread| Some((thread.id, thread.believes(world)?)));
         let stranger = Id { owner: STRANGER, number: 0, write: false };

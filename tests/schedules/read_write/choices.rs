@@ -20,6 +20,7 @@ impl ReadWrite {
         for owner in OWNERS.into_iter().filter(|owner| self.lives.contains_key(owner)) {
             choices.extend([(3, Action::Stall(owner)), (8, Action::Wake(owner))]);
             for seat in [false, true].map(|write| Seat { owner, write }) {
+                choices.push((4, Action::Swap { from: seat }));
                 let step = |step| Action::OwnerStep(seat, step);
                 choices.extend(LEASES.map(|lease| (2, step(OwnerStep::Acquire { lease }))));
                 choices.extend(LEASES.map(|lease| (1, step(OwnerStep::Reenter { lease }))));

@@ -28,7 +28,7 @@ use crate::fuzz::Fuzzed;
 use crate::model::{Closing, Model, Ms, Server, StepId};
 use action::{Action, OwnerStep};
 use call::{
-    Call, Id, OUTSIDER, OWNERS, Plain, STRANGER, Seat, THREADS, Under, Verb, World, is_theirs,
+    Call, Id, OUTSIDER, OWNERS, Own, STRANGER, Seat, THREADS, Under, Verb, World, is_theirs,
 };
 use claim::Claim;
 use rules::{Rule, Rules};
@@ -105,6 +105,7 @@ impl ReadWrite {
     fn can(&self, action: &Action, now: Ms) -> bool {
         match action {
             Action::OwnerStep(seat, step) => self.can_do(*seat, *step, now),
+            Action::Swap { from } => self.can_swap(*from, now),
             Action::Stall(owner) => self.life(*owner) == Life::Up,
             Action::Crash(owner) => {
                 let waits = |thread: &Thread| thread.id.owner == *owner && thread.pending.is_some();
@@ -132,7 +133,7 @@ impl ReadWrite {
         let id = Id { owner: STRANGER, number: 0, write: false };
         let answer = self.run_at_once(&Call::new(id, verb, world.step()), world);
         self.stranger_until = match (verb, answer) {
-            (Verb::Own(Plain::Lock { lease }), Value::Nil) => Some(world.now() + lease),
+            (Verb::Own(Own::Lock { lease }), Value::Nil) => Some(world.now() + lease),
             _ => None,
         };
     }
@@ -141,8 +142,12 @@ impl ReadWrite {
     fn alarms(&self) -> impl Iterator<Item = (Seat, Ms)> {
         let holding = self.claims.iter().filter(|(_, claim)| claim.holds());
         holding.map(|(seat, claim)| {
-            let renews =
-                self.life(seat.owner) == Life::Up && claim.renewal(claim.own.renew_at).is_some();
+            let is_paused = claim.downgrade().is_some_and(|swap| {
+                self.rules.keep(Rule::DowngradePauses) || claim.own.renew_at > swap.not_after
+            });
+            let renews = self.life(seat.owner) == Life::Up
+                && claim.renewal(claim.own.renew_at).is_some()
+                && !is_paused;
             let renewal = if renews { claim.own.renew_at } else { Ms::MAX };
             (*seat, claim.trusted_until.min(renewal))
         })
@@ -152,7 +157,7 @@ impl ReadWrite {
 impl Clients for ReadWrite {
     type Id = Id;
     type Terms = Under;
-    type Own = Plain;
+    type Own = Own;
 
     fn call(&mut self, mut call: Call, world: &mut World<'_>) {
         if !self.rules.keep(Rule::NotAfter) {
@@ -203,6 +208,7 @@ impl Model for ReadWrite {
         let operation = world.step();
         match *action {
             Action::OwnerStep(seat, step) => self.do_step(seat, step, world),
+            Action::Swap { from } => self.swap(from, world),
             Action::Stall(owner) => drop(self.lives.insert(owner, Life::Stalled)),
             Action::Wake(owner) => {
                 self.lives.insert(owner, Life::Up);
@@ -226,8 +232,8 @@ impl Model for ReadWrite {
             Action::ThreadUnlocks { seat, twice } => {
                 return self.side_unlocks(seat, twice, world);
             }
-            Action::PlainLock(lease) => self.plain(Verb::Own(Plain::Lock { lease }), world),
-            Action::PlainUnlock => self.plain(Verb::Own(Plain::Unlock), world),
+            Action::PlainLock(lease) => self.plain(Verb::Own(Own::Lock { lease }), world),
+            Action::PlainUnlock => self.plain(Verb::Own(Own::Unlock), world),
         }
         true
     }
@@ -294,7 +300,11 @@ impl Model for ReadWrite {
                 return Some(Closing::Act(Action::Wake(*owner)));
             }
         }
-        for seat in self.claims.keys() {
+        for (seat, claim) in &self.claims {
+            // Until its readers know whether they have lost it.
+            if claim.downgrade().is_some() && self.life(seat.owner) == Life::Up {
+                return Some(Closing::Wait(claim.trusted_until.max(world.now() + 1)));
+            }
             let last =
                 OwnerStep::LAST.into_iter().find(|step| self.can_do(*seat, *step, world.now()));
             if let Some(step) = last {

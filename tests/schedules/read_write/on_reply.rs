@@ -2,7 +2,8 @@
 
 use harness::redis::Value;
 
-use super::call::{Call, SLOW, Seat, Verb, World};
+use super::action::OwnerStep;
+use super::call::{Call, Own, SLOW, Seat, Swap, Verb, World};
 use super::rules::Rule;
 use super::{Life, ReadWrite};
 use crate::clients::{Clients, WATCHDOG};
@@ -23,6 +24,9 @@ impl ReadWrite {
         if self.life(seat.owner) != Life::Up {
             return;
         }
+        if let Verb::Own(Own::Swap(swap)) = call.verb {
+            self.swap_answered(name, swap);
+        }
         let claim = self.claims.get_mut(&seat);
         let Some(claim) = claim.filter(|claim| claim.id == call.id) else { return };
         // A copy whose answer comes after the release was sent may have run after it: to the janitor it is unanswered.
@@ -41,6 +45,8 @@ impl ReadWrite {
             (Verb::Renew { lease }, Value::Int(1)) if claim.holds() => {
                 self.trust(seat, sent, lease, now)
             }
+            // The hold changes sides only when its renewals are answered, or given up.
+            (Verb::Renew { .. }, _) if claim.began_changing_after(call.operation) => {}
             (Verb::Renew { .. }, Value::Array(_)) if claim.holds() => self.lost(seat, call, world),
             _ if !current => {}
             (Verb::Acquire { .. }, _) => claim.operation = None,
@@ -59,7 +65,40 @@ impl ReadWrite {
             (Verb::Reenter { .. } | Verb::Release { .. }, Value::Int(0)) => {
                 self.lost(seat, call, world)
             }
+            (Verb::Own(Own::Swap(_)), Value::Array(_)) => {}
+            (Verb::Own(Own::Swap(swap)), answer) if swap.is_done(answer) => {
+                self.retire(seat, sent);
+                self.claim(swap.to.seat()).own.receives = false;
+                self.hold_from(swap.to.seat(), sent, swap.lease, now);
+            }
+            // Others read. The reader that has left releases its hold.
+            (Verb::Own(Own::Swap(swap)), Value::Int(-3)) if swap.to.write => {
+                claim.operation = None;
+                self.forget(swap.to.seat(), now);
+                self.do_step(seat, OwnerStep::Release, world);
+            }
+            (Verb::Own(Own::Swap(swap)), Value::Int(_)) => {
+                self.forget(swap.to.seat(), now);
+                self.lost(seat, call, world);
+            }
             (verb, answer) => panic!("{verb:?} is not answered with {answer:?}"),
+        }
+    }
+
+    /// A copy of a swap was answered. After another answer it may be nobody's.
+    fn swap_answered(&mut self, name: StepId, swap: Swap) {
+        let to = self.claims.get_mut(&swap.to.seat()).filter(|claim| claim.id == swap.to);
+        // What is answered when the hold was released again may have run after that.
+        if let Some(claim) = to.filter(|claim| !claim.lets_go() && claim.own.receives) {
+            claim.unanswered.answered(name);
+        }
+    }
+
+    /// A wish for a hold of the other side is over. A copy that was not answered may still fulfil it.
+    fn forget(&mut self, seat: Seat, now: Ms) {
+        match self.claim(seat).unanswered.is_empty() {
+            true => drop(self.claims.remove(&seat)),
+            false => self.abandon(seat, now),
         }
     }
 
@@ -135,7 +174,11 @@ impl ReadWrite {
     /// The server says that the hold is gone.
     fn lost(&mut self, seat: Seat, call: &Call, world: &mut World<'_>) {
         world.say(|| format!("        {seat} is told: lost"));
-        if !self.truth.was_lost(call.id) {
+        let to = match call.verb {
+            Verb::Own(Own::Swap(swap)) => Some(swap.to),
+            _ => None,
+        };
+        if ![Some(call.id), to].into_iter().flatten().any(|id| self.truth.was_lost(id)) {
             let what = format!("{seat} is told that {} was lost", call.id);
             world.violation(Kind::FalseAlarm, what);
         }

@@ -35,6 +35,18 @@ pub(crate) enum Rule {
     DowngradeRecomputes,
     /// (f) A plain lock of that name is refused. Left out: readers and writers come in beside it.
     KnowsItsKind,
+    /// A read hold becomes a write hold only if nobody else reads. Left out: whoever reads.
+    UpgradeIsAlone,
+    /// What was never answered may still make it a write hold. Left out: nobody cares.
+    UpgradeIsUnclear,
+    /// Who makes a read hold of a write hold wakes who waits to read. Left out: nobody is told.
+    DowngradeTells,
+    /// The read hold has a timeout key. Left out: it has none.
+    DowngradeHasKey,
+    /// A write hold that becomes a read hold is not renewed meanwhile. Left out: it is.
+    DowngradePauses,
+    /// While its readers trust the hold, nothing is undone. Left out: what is unclear is undone at once.
+    DowngradeIsKeptUp,
     /// A write re-entry lasts for one lease. Left out: it adds its lease to the TTL, as Redisson's does.
     NoPileUp,
 }

@@ -1,6 +1,6 @@
 //! The scripts: this crate's as shipped, Redisson's as captured, and those that leave a rule out.
 
-use super::call::{Call, Id, Plain, Verb};
+use super::call::{Call, Id, Own, Swap, Verb};
 use super::rules::{Rule, Rules};
 use crate::clients::CapturedScripts;
 use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
@@ -19,12 +19,27 @@ const READ_FORCE: &str = include_str!("../../../lua/read/force_unlock.lua");
 const WRITE_ACQUIRE: &str = include_str!("../../../lua/write/acquire.lua");
 const WRITE_RELEASE: &str = include_str!("../../../lua/write/release.lua");
 const WRITE_FORCE: &str = include_str!("../../../lua/write/force_unlock.lua");
+const UPGRADE: &str = include_str!("../../../lua/read/upgrade.lua");
+const DOWNGRADE: &str = include_str!("../../../lua/write/downgrade.lua");
 const PLAIN_ACQUIRE: &str = include_str!("../../../lua/reentrant/acquire.lua");
 const PLAIN_REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const PLAIN_RELEASE: &str = include_str!("../../../lua/reentrant/release.lua");
 const PLAIN_RENEW: &str = include_str!("../../../lua/reentrant/renew.lua");
 
-const CHANGES: [Change<Rule>; 10] = [
+const CHANGES: [Change<Rule>; 13] = [
+    (Rule::UpgradeIsAlone, "read/upgrade", "redis.call('hlen', KEYS[1]) > 2", "false"),
+    (
+        Rule::DowngradeTells,
+        "write/downgrade",
+        "return 1 + redis.call(ARGV[6], ARGV[5], '1')",
+        "return 1",
+    ),
+    (
+        Rule::DowngradeHasKey,
+        "write/downgrade",
+        "redis.call('set', KEYS[2], '1', 'px', ARGV[2])",
+        "",
+    ),
     (
         Rule::OnlyOwnReads,
         "read/acquire",
@@ -80,6 +95,8 @@ pub(crate) struct Scripts {
     release: [Script; 2],
     renew: [Script; 2],
     force: [Script; 2],
+    upgrade: Script,
+    downgrade: Script,
     plain_acquire: Script,
     plain_release: Script,
     /// Without them there are no Redisson threads.
@@ -97,6 +114,8 @@ impl Scripts {
             release: [load("read/release", READ_RELEASE), load("write/release", WRITE_RELEASE)],
             renew: [load("read/renew", READ_RENEW), load("reentrant/renew", PLAIN_RENEW)],
             force: [load("read/force_unlock", READ_FORCE), load("write/force_unlock", WRITE_FORCE)],
+            upgrade: load("read/upgrade", UPGRADE),
+            downgrade: load("write/downgrade", DOWNGRADE),
             plain_acquire: load("reentrant/acquire", PLAIN_ACQUIRE),
             plain_release: load("reentrant/release", PLAIN_RELEASE),
             theirs: None,
@@ -125,10 +144,18 @@ impl Scripts {
             Verb::Force { not_after } => {
                 (&self.force[side], vec![Arg::NotAfter(not_after), text(CHANNEL), text(PUBLISH)])
             }
-            Verb::Own(Plain::Lock { lease }) => {
+            Verb::Own(Own::Swap(Swap { to, lease, not_after })) => {
+                let words = vec![text(to), Arg::Lease(lease), Arg::NotAfter(not_after), text(id)];
+                let told = [text(CHANNEL), text(PUBLISH)];
+                match to.write {
+                    true => (&self.upgrade, words),
+                    false => (&self.downgrade, words.into_iter().chain(told).collect()),
+                }
+            }
+            Verb::Own(Own::Lock { lease }) => {
                 (&self.plain_acquire, vec![text(id), Arg::Lease(lease), Arg::NotAfter(Ms::MAX)])
             }
-            Verb::Own(Plain::Unlock) => (&self.plain_release, release(0)),
+            Verb::Own(Own::Unlock) => (&self.plain_release, release(0)),
             Verb::Redisson(theirs) => {
                 // Their holder is the thread; that it writes is part of their own words.
                 let (holder, operation) = (&Id { write: false, ..id }.to_string(), call.operation);
@@ -136,13 +163,17 @@ impl Scripts {
                 return self.theirs(side).invocation(theirs, filling);
             }
         };
+        let reader = match call.verb {
+            Verb::Own(Own::Swap(swap)) if !swap.to.write => swap.to,
+            _ => id,
+        };
         let takes_its_key = !matches!(
             call.verb,
-            Verb::Force { .. } | Verb::Own(Plain::Lock { .. }) | Verb::Own(Plain::Unlock)
+            Verb::Force { .. } | Verb::Own(Own::Lock { .. }) | Verb::Own(Own::Unlock)
         );
         let mut keys = vec![LOCK.into()];
-        if takes_its_key && !id.write {
-            keys.push(format!("{{{LOCK}}}:{id}:rwlock_timeout:1"));
+        if takes_its_key && !reader.write {
+            keys.push(format!("{{{LOCK}}}:{reader}:rwlock_timeout:1"));
         }
         Invocation { script: script.clone(), keys, args }
     }

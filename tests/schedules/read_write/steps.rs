@@ -1,7 +1,7 @@
 //! The actions of this crate's owners.
 
 use super::action::OwnerStep;
-use super::call::{Call, Id, Seat, Verb, World};
+use super::call::{Call, Id, Own, Seat, Swap, Verb, World};
 use super::claim::{Claim, Upkeep};
 use super::rules::Rule;
 use super::times::ATTEMPT;
@@ -20,7 +20,10 @@ impl ReadWrite {
             let free = other.is_none_or(|other| other.lets_go() || !seat.write && other.holds());
             return matches!(step, OwnerStep::Acquire { .. }) && free;
         };
-        claim.can_do(step, now)
+        // Until its readers know whether they have lost it.
+        let is_kept_up = claim.downgrade().is_some()
+            && (step != OwnerStep::GiveUp || self.rules.keep(Rule::DowngradeIsKeptUp));
+        claim.can_do(step, now) && (!is_kept_up || step == OwnerStep::Resend)
     }
 
     /// Does what an owner can do.
@@ -73,6 +76,24 @@ impl ReadWrite {
         self.begin(seat, Verb::Acquire { lease, not_after, terms: under }, world);
     }
 
+    /// Whether the hold can go to the owner's other side.
+    pub(super) fn can_swap(&self, from: Seat, now: Ms) -> bool {
+        let is_clear = |claim: &Claim| claim.unanswered.alive_until(now).is_none();
+        let can =
+            self.claims.get(&from).is_some_and(|claim| claim.can_swap(now) && is_clear(claim));
+        can && self.life(from.owner) == Life::Up && !self.claims.contains_key(&from.other())
+    }
+
+    /// Makes a write hold of a read hold, or the other way round.
+    pub(super) fn swap(&mut self, from: Seat, world: &mut World<'_>) {
+        let (lease, not_after) = (WATCHDOG, world.now() + ATTEMPT);
+        self.new_claim(from.other(), None, world);
+        let to = self.claim(from.other());
+        to.own.receives = true;
+        let swap = Swap { to: to.id, lease, not_after };
+        self.begin(from, Verb::Own(Own::Swap(swap)), world);
+    }
+
     fn begin(&mut self, seat: Seat, verb: Verb, world: &mut World<'_>) {
         let name = world.step();
         let id = self.claim(seat).id;
@@ -82,7 +103,13 @@ impl ReadWrite {
     }
 
     fn send(&mut self, seat: Seat, world: &mut World<'_>) {
-        let call = self.claim(seat).copy(world.step(), world.now());
+        let copy = world.step();
+        let call = self.claim(seat).copy(copy, world.now());
+        if let Verb::Own(Own::Swap(Swap { to, not_after, .. })) = call.verb
+            && self.rules.keep(Rule::UpgradeIsUnclear)
+        {
+            self.claim(to.seat()).unanswered.sent(copy, not_after);
+        }
         self.call(call, world);
     }
 
@@ -101,6 +128,10 @@ impl ReadWrite {
         let claim = self.claim(seat);
         match claim.operation.as_ref().map(|operation| operation.verb) {
             Some(Verb::Release { count }) if count > 0 => claim.must_restate(count),
+            Some(Verb::Own(Own::Swap(swap))) if !swap.to.write => {
+                claim.operation = None;
+                self.abandon(swap.to.seat(), world.now());
+            }
             _ => self.abandon(seat, world.now()),
         }
     }
@@ -116,12 +147,25 @@ impl ReadWrite {
     /// The claim is over for its owner, and the server may still keep it.
     pub(super) fn abandon(&mut self, seat: Seat, since: Ms) {
         let claim = self.claims.remove(&seat).expect("a claim to abandon");
-        self.take_on(claim.id, claim.unanswered.alive_until(since));
+        let mut after = claim.unanswered.alive_until(since);
+        let mut ids = vec![claim.id];
+        // No copy can change what is gone: the source first.
+        if let Some(Verb::Own(Own::Swap(swap))) = claim.operation.map(|operation| operation.verb)
+            && let Some(to) = self.claims.remove(&swap.to.seat())
+        {
+            after = after.max(to.unanswered.alive_until(since));
+            ids.push(to.id);
+        }
+        self.take_on_all(ids, after);
     }
 
     fn take_on(&mut self, id: Id, after: Option<Ms>) {
+        self.take_on_all(vec![id], after);
+    }
+
+    fn take_on_all(&mut self, ids: Vec<Id>, after: Option<Ms>) {
         if self.rules.keep(Rule::Janitor) {
-            self.janitor.take_on(vec![id], after);
+            self.janitor.take_on(ids, after);
         }
     }
 

@@ -24,6 +24,12 @@ schedules!(ReadWrite {
     read_write_e_a_write_release_that_leaves_reads_has_to_take_their_ttl: DowngradeRecomputes, TtlTooLong;
     read_write_f_a_plain_lock_of_that_name_is_not_shared: KnowsItsKind, TwoHolders;
     read_write_a_write_re_entry_that_adds_its_lease_piles_up: NoPileUp, TtlTooLong;
+    read_write_a_read_hold_becomes_a_write_hold_only_if_nobody_else_reads: UpgradeIsAlone, TwoHolders;
+    read_write_a_write_hold_that_may_still_be_made_of_a_read_hold_is_undone: UpgradeIsUnclear, Orphan;
+    read_write_who_makes_a_read_hold_of_a_write_hold_wakes_readers: DowngradeTells, NotWoken;
+    read_write_a_read_hold_that_was_a_write_hold_has_a_timeout_key: DowngradeHasKey, FalseAnswer;
+    read_write_a_write_hold_that_becomes_a_read_hold_is_not_renewed_meanwhile: DowngradePauses, FalseAlarm;
+    read_write_what_is_unclear_under_readers_is_not_undone_while_they_trust_it: DowngradeIsKeptUp, Vanished;
     read_write_c_a_fixed_read_that_is_not_upheld_falls_to_redissons_renewal: FixedReadsAreUpheld, TtlTooShort, with Redisson;
 });
 

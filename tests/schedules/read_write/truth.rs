@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use harness::redis::Value;
 
-use super::call::{Call, Id, Plain, Verb, World, is_theirs};
+use super::call::{Call, Id, Own, Swap, Verb, World, is_theirs};
 use super::kept::Kept;
 use super::scripts::CHANNEL;
 use crate::clients::{Name, Redisson, WATCHDOG};
@@ -150,12 +150,14 @@ impl Truth {
             Verb::Acquire { lease, .. } | Verb::Reenter { lease, .. } | Verb::Renew { lease } => {
                 Some(lease)
             }
+            Verb::Own(Own::Swap(swap)) => Some(swap.lease),
             Verb::Redisson(Redisson::Lock { lease, .. }) => Some(lease.unwrap_or(WATCHDOG)),
             Verb::Redisson(Redisson::Renewal) => Some(WATCHDOG),
             _ => None,
         };
-        if let Some(lease) = lease.filter(|_| self.keeps(call.id) && !call.is_late(now)) {
-            let bound = self.bounds.entry(call.id).or_default();
+        let id = taker(call);
+        if let Some(lease) = lease.filter(|_| self.keeps(id) && !call.is_late(now)) {
+            let bound = self.bounds.entry(id).or_default();
             *bound = (*bound).max(now + lease);
         }
     }
@@ -187,10 +189,12 @@ impl Truth {
         let lease = match (call.verb, answer) {
             (Verb::Acquire { lease, .. }, Value::Nil) => lease,
             (Verb::Reenter { lease, .. } | Verb::Renew { lease }, Value::Int(1)) => lease,
+            (Verb::Own(Own::Swap(swap)), answer) if swap.is_done(answer) => swap.lease,
             _ => return,
         };
-        let lasts = self.last.lasts.get(&call.id).copied().unwrap_or(0);
-        let ends = if call.id.write { self.last.until } else { self.last.until.min(lasts) };
+        let id = taker(call);
+        let lasts = self.last.lasts.get(&id).copied().unwrap_or(0);
+        let ends = if id.write { self.last.until } else { self.last.until.min(lasts) };
         if ends < world.now() + lease {
             let what = format!("{call} is answered {answer:?}, and the hold ends at {ends}");
             world.violation(Kind::FalseAnswer, what);
@@ -208,7 +212,9 @@ impl Truth {
         }
         let recomputes = call.verb.ends_hold() && before.holders != after.holders;
         let (was, is) = (before.until, after.until);
-        if is < was && !(recomputes && after.is_read()) {
+        // A swap may lower the TTL to the taker's lease.
+        let swaps = matches!(call.verb, Verb::Own(Own::Swap(_)));
+        if is < was && !swaps && !(recomputes && after.is_read()) {
             let what = format!("{call} lets the lock expire at {is}, no longer at {was}");
             world.violation(Kind::TtlFell, what);
         }
@@ -216,7 +222,7 @@ impl Truth {
             Verb::Acquire { lease, .. }
             | Verb::Reenter { lease, .. }
             | Verb::Renew { lease }
-            | Verb::Own(Plain::Lock { lease }) => lease,
+            | Verb::Own(Own::Lock { lease } | Own::Swap(Swap { lease, .. })) => lease,
             _ => 0,
         };
         let longest = if recomputes && after.is_read() {
@@ -228,6 +234,14 @@ impl Truth {
             let what = format!("after {call} the lock lasts until {is}, not until {longest}");
             world.violation(Kind::TtlTooLong, what);
         }
+    }
+}
+
+/// Whom the script may make a holder.
+fn taker(call: &Call) -> Id {
+    match call.verb {
+        Verb::Own(Own::Swap(swap)) => swap.to,
+        _ => call.id,
     }
 }
 
@@ -261,6 +275,9 @@ fn check_answer(call: &Call, answer: &Value, before: &Kept, after: &Kept, world:
         (Verb::Acquire { .. }, Value::ServerError(_)) => is_plain && before == after,
         (Verb::Acquire { .. }, answer) => {
             !is_plain && (*answer == Value::Nil) == after.holders.contains_key(&call.id)
+        }
+        (Verb::Own(Own::Swap(swap)), answer @ (Value::Nil | Value::Int(_))) => {
+            swap.is_done(answer) == after.holders.contains_key(&swap.to)
         }
         (Verb::Reenter { .. }, Value::Int(answer)) => {
             (*answer == 1) == after.holders.contains_key(&call.id)

@@ -32,6 +32,7 @@ pub struct PeerArgs {
     pub(super) launcher: Option<PathBuf>,
     pub(super) clock: Option<String>,
     pub(super) optimized: bool,
+    pub(super) hands_nothing_on: bool,
 }
 
 impl PeerArgs {
@@ -84,6 +85,12 @@ impl PeerArgs {
     /// A peer of this crate that is built with optimizations, or a JVM with all of its own: for what is measured.
     pub fn optimized(mut self) -> Self {
         self.optimized = true;
+        self
+    }
+
+    /// A peer of this crate whose local callers hand nothing on, and share nothing.
+    pub fn handing_nothing_on(mut self) -> Self {
+        self.hands_nothing_on = true;
         self
     }
 

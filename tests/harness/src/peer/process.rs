@@ -47,6 +47,7 @@ impl Process {
         let mut child = Command::new(launcher)
             .envs(args.clock.as_ref().map(|clock| ("PEER_CLOCK", clock)))
             .envs(args.optimized.then_some(("PEER_PROFILE", "release")))
+            .envs(args.hands_nothing_on.then_some(("PASS_ON", "off")))
             .arg(lang.to_string())
             .args(&args.arguments)
             .stdin(Stdio::piped())

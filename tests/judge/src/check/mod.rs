@@ -149,6 +149,7 @@ impl<'r, 'a> Court<'r, 'a> {
             // One that joined late may have begun late.
             let by = if guard.rule == Rule::Majority { guard.believed_until() } else { by };
             if let Some(tenure) = self.tenure_of(guard, lock, &hold.id, by) {
+                let tenure = Self::under_readers(guard, lock, tenure);
                 ends.push((tenure.span.to, tenure, place));
             }
         }
@@ -161,6 +162,23 @@ impl<'r, 'a> Court<'r, 'a> {
             }
             None => End { at: guard.granted, by: None },
         })
+    }
+
+    /// The read hold that a write hold has become under its readers, or else the hold itself.
+    fn under_readers(
+        guard: &Guard<'a>,
+        lock: &'r Lock<'a>,
+        tenure: &'r Tenure<'a>,
+    ) -> &'r Tenure<'a> {
+        let client = |id: &'a str| id.split(':').next();
+        let became = |other: &&Tenure<'a>| {
+            other.span.from == tenure.span.to
+                && client(other.id) == client(tenure.id)
+                && !other.id.ends_with(":write")
+        };
+        let changes = guard.shares_hold() && tenure.id.ends_with(":write");
+        let read = if changes { lock.tenures.iter().find(became) } else { None };
+        read.unwrap_or(tenure)
     }
 
     /// The last hold of the guard's id that began by then. An id of Redisson's has many: the last that began while the guard

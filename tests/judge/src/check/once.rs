@@ -28,7 +28,9 @@ impl<'r, 'a> Court<'r, 'a> {
                 let Some(place) = guard.locks.get(hold.place) else { continue };
                 let Some(lock) = servers.lock((&place.server, &place.name)) else { continue };
                 self.judged(Check::Once);
-                let by = if guard.is_multi() { guard.believed_until() } else { guard.granted };
+                // A write hold may become a read hold under its readers.
+                let late = guard.is_multi() || guard.shares_hold();
+                let by = if late { guard.believed_until() } else { guard.granted };
                 let tenure = self.tenure_of(guard, lock, &hold.id, by.saturating_add(error));
                 let Some(tenure) = tenure else {
                     let what = format!(
@@ -66,6 +68,8 @@ impl<'r, 'a> Court<'r, 'a> {
         let span = Span { from: at.saturating_sub(error), to: at.saturating_add(error) };
         // A server of a majority may answer when the others have been enough.
         let joins = guard.rule == Rule::Majority && span.to >= guard.invoked;
+        // A write hold has become a read hold under its readers.
+        let joins = joins || guard.shares_hold() && guard.id() != group.tenure.id;
         let asks = joins || self.run.tries(guard.process, (&place.server, &place.name), span);
         if !asks {
             let what =
@@ -104,6 +108,8 @@ impl<'r, 'a> Court<'r, 'a> {
         let left = since && (tries() || self.is_doubtful(group, over));
         let fine = match tenure.cause {
             _ if self.is_one_of_two(group, guard, during) => true,
+            // The hold goes on, or ends, for other readers.
+            Cause::Released if guard.shares_hold() => true,
             Cause::Released => since && by_then || left,
             Cause::GrantLost { .. } | Cause::RenewalLost => true,
             // To unlock a free fair lock is no error to Redisson.
@@ -216,6 +222,9 @@ impl<'r, 'a> Court<'r, 'a> {
             let alive =
                 group.guards.iter().filter(|guard| guard.granted <= before && lets_go(guard) >= at);
             let (alive, count) = (alive.count(), group.tenure.count(before) as usize);
+            // Readers of one process are one to the server.
+            let shared = group.guards.iter().all(|guard| guard.shares_hold());
+            let alive = if shared { alive.min(1) } else { alive };
             let exact = !self.is_doubtful(group, before);
             if count < alive || exact && count > alive {
                 let what =

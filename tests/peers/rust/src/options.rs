@@ -100,7 +100,8 @@ impl Options {
         }
         // For the tests that are to hold without it as well.
         let pass_on = std::env::var("PASS_ON").map_or(true, |word| word != "off");
-        Ok(config.pass_on(pass_on))
+        let share_reads = std::env::var("SHARE_READS").is_ok_and(|word| word == "on");
+        Ok(config.pass_on(pass_on).share_reads(share_reads))
     }
 
     /// How many threads the runtime has.
