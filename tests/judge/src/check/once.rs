@@ -45,7 +45,14 @@ impl<'r, 'a> Court<'r, 'a> {
                     );
                     continue;
                 };
-                let key = (place, tenure.id, tenure.span.from);
+                // Two masters may have it at once, of which each may be asked for it again.
+                let before =
+                    groups.range((place, tenure.id, 0)..(place, tenure.id, tenure.span.from));
+                let lasts = |group: &&Group<'r, 'a>| {
+                    group.tenure.last < tenure.first && guard.granted <= group.tenure.span.to
+                };
+                let from = before.map(|(_, group)| group).find(lasts).map(|it| it.tenure.span.from);
+                let key = (place, tenure.id, from.unwrap_or(tenure.span.from));
                 let group = groups.entry(key);
                 let group = group.or_insert_with(|| Group { place, tenure, guards: Vec::new() });
                 group.guards.push(guard);
@@ -111,6 +118,14 @@ impl<'r, 'a> Court<'r, 'a> {
         let fine = match tenure.cause {
             _ if self.is_one_of_two(group, guard, during) => true,
             _ if lock.is_some_and(|lock| lock.all_of(group.tenure.id).any(|it| is_let_go(it))) => {
+                true
+            }
+            // To unlock a free fair lock is no error to Redisson, whose ids are used again.
+            Cause::Released
+                if self.run.process(guard.process).redisson
+                    && group.place.kind.is_fair()
+                    && end < invoked =>
+            {
                 true
             }
             Cause::Released => since && by_then || left,
@@ -238,6 +253,14 @@ impl<'r, 'a> Court<'r, 'a> {
     /// Whether the count is that of the last master, which may not have known of all changes.
     fn is_inherited(&self, group: &Group<'r, 'a>, at: Nanos) -> bool {
         let (tenure, server) = (group.tenure, &group.place.server);
+        let place = (&*group.place.server, &*group.place.name);
+        let lock = self.servers.and_then(|servers| servers.lock(place));
+        // Of two masters each counts what it is asked for.
+        if lock.is_some_and(|lock| {
+            lock.all_of(tenure.id).any(|it| it.first > tenure.last && it.span.from <= at)
+        }) {
+            return true;
+        }
         let is_older = tenure.first != tenure.last || tenure.brought_back.is_some();
         let Some(servers) = self.servers.filter(|_| is_older) else {
             return false;

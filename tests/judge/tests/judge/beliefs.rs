@@ -466,6 +466,28 @@ fn of_two_masters_the_one_before_renews_what_the_next_one_grants_to_another() {
 }
 
 #[test]
+fn of_two_masters_the_one_before_counts_a_hold() {
+    let counted = |count: u32, heir: &str| {
+        let story = two_masters(&format!(
+            "62 a asks 2 shop by ann\n 63 server counts a:1 {count}\n 64 a has 2 id a:1\n 107 a unlocks 1
+             108 server counts a:1 1\n 109 a unlocked 1\n 110 a drops 2\n 110.5 server releases a:1\n {heir}"
+        ));
+        found(&story.replace("10 a asks 1 shop", "10 a asks 1 shop by ann"))
+    };
+    assert_eq!(counted(2, "110.7 heir releases a:1"), NOTHING);
+    // With one master only.
+    let story = |count: u32| {
+        format!(
+            "10 a asks 1 shop by ann\n 11 server grants a:1\n 12 a has 1\n 62 a asks 2 shop by ann
+             63 server counts a:1 {count}\n 64 a has 2 id a:1\n 107 a unlocks 1\n 108 server counts a:1 1
+             109 a unlocked 1\n 110 a drops 2\n 110.5 server releases a:1"
+        )
+    };
+    assert_eq!(found(&story(2)), NOTHING);
+    assert_eq!(found(&story(3)), ["C5 broken at 107 for 0"]);
+}
+
+#[test]
 fn of_two_masters_the_one_before_releases_a_hold() {
     let released = |at: &str| {
         two_masters(&format!(

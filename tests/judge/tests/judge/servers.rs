@@ -916,3 +916,16 @@ fn c5_a_late_copy_takes_a_lock_again() {
     assert_eq!(slept("42"), NOTHING);
     assert_eq!(slept("42.000001"), ["C5 broken at 42.000001 for 0"]);
 }
+
+#[test]
+fn c5_redisson_unlocks_a_free_fair_lock() {
+    let story = |kind: &str| {
+        found(&format!(
+            "0 a starts redisson\n 10 a asks 1 {kind} shop by t\n 11 server grants a:7\n 12 a has 1 id a:7
+             20 server removes a:7 by operator\n 30 a asks 2 {kind} shop by t\n 31 server grants a:7\n 32 a has 2 id a:7
+             40 a unlocks 2\n 41 server releases a:7\n 42 a unlocked 2\n 50 a unlocks 1\n 51 a unlocked 1"
+        ))
+    };
+    assert_eq!(story("fair"), NOTHING);
+    assert_eq!(story("spin"), ["C5 broken at 51 for 0"]);
+}

@@ -22,10 +22,12 @@ const SIGN: u64 = 10 * MS;
 pub(crate) async fn watch(recorder: Arc<Recorder>, path: &Path) -> io::Result<()> {
     let mut file = File::create(path)?;
     let mut signed = 0;
+    // From one beat to the next, so that no time is left out: it may be stopped while it writes, too.
+    let mut beat = now();
     loop {
-        let before = now();
         sleep(BEAT).await;
-        let after = now();
+        let (before, after) = (beat, now());
+        beat = after;
         if after - before > 2 * MS + USUAL {
             recorder.note_at(before + 2 * MS, What::Pause);
             recorder.note_at(after, What::Resume);
