@@ -77,7 +77,8 @@ pub(crate) fn outlived(
 ) -> Vec<(Nanos, Deed)> {
     let seen = |id: &String| {
         marks.let_go.contains(id)
-            || after.holders.contains_key(id) && after.ends(id) != before.ends(id)
+            || after.holders.contains_key(id)
+                && (after.ends(id) != before.ends(id) || after.holders[id] != before.holders[id])
     };
     let readers = before.holders.keys().filter(|id| before.mode(id) == Mode::Read && seen(id));
     readers

@@ -78,6 +78,34 @@ fn a_reader_whose_lease_is_over_when_a_replica_hears_of_it() {
 }
 
 #[test]
+fn a_reader_whose_leases_are_over_leaves_one_of_its_holds() {
+    let key = |number: u32| format!("{{shop}}:j:7:rwlock_timeout:{number}");
+    let enters = |number: u32, until: u32| {
+        format!("hincrby shop j:7 1; set {} 1 PXAT {until}; PEXPIREAT shop 500", key(number))
+    };
+    let leaves = format!("hincrby shop j:7 -1; del {}; PEXPIREAT shop 500", key(1));
+    let told = told(&[
+        (
+            10,
+            "hset shop mode read; hincrby shop k:1 1; set {shop}:k:1:rwlock_timeout:1 1 PXAT 500; PEXPIREAT shop 500",
+        ),
+        (20, &enters(1, 100)),
+        (30, &enters(2, 110)),
+        (130, &leaves),
+    ]);
+    let of_one: Vec<&str> =
+        told.iter().map(String::as_str).filter(|line| line.contains("j:7")).collect();
+    let all = [
+        "20 grants j:7 until 100",
+        "30 counts j:7 2",
+        "30 renews j:7 until 110",
+        "110 renews j:7 until 130",
+        "130 counts j:7 1",
+    ];
+    assert_eq!(of_one, all);
+}
+
+#[test]
 fn a_reader_outlives_its_own_key_beside_another() {
     let key = |id: &str, number: u32| format!("{{shop}}:{id}:rwlock_timeout:{number}");
     let reads = |id: &str, number: u32, until: u64| {
