@@ -54,8 +54,6 @@ mod tls_library;
 mod topology;
 mod transport;
 mod url;
-#[cfg(feature = "redis-rs")]
-mod writer;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire", "wire/answers", "wire/deployment", "wire/naming"],
     &["wire/url", "wire/connection", "wire/tls_library"],
     &["wire/named", "wire/queue", "wire/resp", "wire/socket"],
-    &["wire/session", "wire/fred/answers", "wire/redis_rs/answers", "wire/writer"],
+    &["wire/session", "wire/fred/answers", "wire/redis_rs/answers"],
     &["wire/link", "wire/fred/connection", "wire/redis_rs/task"],
     &["wire/replicas", "wire/eviction", "wire/fred/login", "wire/redis_rs/connection"],
     &["wire/node", "wire/fred", "wire/redis_rs/login"],

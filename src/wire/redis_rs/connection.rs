@@ -8,14 +8,13 @@ use futures::{
 };
 use tokio::{io::split, sync::oneshot, task::AbortHandle, time::timeout};
 
-use super::task::run;
+use super::{task::run, writer::Writer};
 use crate::wire::{
     answers::{Answer, Failure, FailureKind},
     connection::{Command, Connected, Connection, Done, OnBreak, Options},
     queue::{Expected, Queue},
     resp,
     socket::Socket,
-    writer::Writer,
 };
 
 struct RedisRsConnection {

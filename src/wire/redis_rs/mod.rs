@@ -25,6 +25,7 @@ mod answers;
 mod connection;
 mod login;
 mod task;
+mod writer;
 
 use futures::FutureExt;
 use tokio::time::timeout;

@@ -9,13 +9,15 @@ use combine::{
 use redis::{ErrorKind, Value, parse_redis_value_async};
 use tokio::{io::ReadHalf, time::sleep_until};
 
-use super::answers::{answer, unread};
+use super::{
+    answers::{answer, unread},
+    writer::Writer,
+};
 use crate::wire::{
     answers::Failure,
     connection::{Heard, Listener},
     queue::Queue,
     socket::{Socket, broken},
-    writer::Writer,
 };
 
 /// Runs a connection until it ends.

@@ -18,7 +18,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{queue::Queue, socket::Socket};
+use crate::wire::{queue::Queue, socket::Socket};
 
 /// A larger buffer is not kept.
 const KEPT: usize = 1 << 16;
