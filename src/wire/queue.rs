@@ -23,10 +23,6 @@ use super::{
 const MOST_COMMANDS: usize = 1 << 18;
 const MOST_BYTES: usize = 1 << 26;
 
-/// While fewer commands wait for their replies, a caller writes its command itself. When there are
-/// more, it pays to write several at a time.
-const FEW: usize = 4;
-
 /// Timeouts are looked for this many times in the time for one command, at most.
 const LOOKS: u32 = 64;
 
@@ -91,18 +87,6 @@ impl Queue {
         expected: [Expected; N],
         has_usual_time: bool,
     ) -> Result<[oneshot::Receiver<Answer>; N], Failure> {
-        self.push_and(bytes, expected, has_usual_time, || false)
-    }
-
-    /// The same. If few commands wait for replies, `write` may write them at once. It returns whether
-    /// it has.
-    pub(super) fn push_and<const N: usize>(
-        &self,
-        bytes: &[u8],
-        expected: [Expected; N],
-        has_usual_time: bool,
-        write: impl FnOnce() -> bool,
-    ) -> Result<[oneshot::Receiver<Answer>; N], Failure> {
         let mut state = self.state();
         if let Some(why) = &state.ended {
             return Err(Failure::not_sent(why.text.clone()));
@@ -113,7 +97,6 @@ impl Queue {
             return Err(Failure::new(FailureKind::Full, "too many commands wait for replies"));
         }
         let by = has_usual_time.then(|| Instant::now() + self.usual);
-        let are_few = state.waiting.len() < FEW;
         let answers = expected.map(|expected| {
             let (caller, answer) = oneshot::channel();
             state.waiting.push_back(Waiting { caller: Some(caller), expected, by });
@@ -124,7 +107,7 @@ impl Queue {
         state.bytes.extend_from_slice(bytes);
         let is_unwatched = by.is_some() && std::mem::take(&mut state.unwatched);
         drop(state);
-        if is_first && !(are_few && write()) {
+        if is_first {
             self.filled.notify_one();
         }
         if is_unwatched {

@@ -6,9 +6,9 @@ use futures::{
     FutureExt,
     future::{BoxFuture, try_join_all},
 };
-use tokio::{io::split, sync::oneshot, task::AbortHandle, time::timeout};
+use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 
-use super::{task::run, writer::Writer};
+use super::task::run;
 use crate::wire::{
     answers::{Answer, Failure, FailureKind},
     connection::{Command, Connected, Connection, Done, OnBreak, Options},
@@ -19,19 +19,16 @@ use crate::wire::{
 
 struct RedisRsConnection {
     queue: Arc<Queue>,
-    writer: Arc<Writer>,
     task: AbortHandle,
 }
 
-/// Starts the task that runs a connection. `is_plain`: without TLS.
-pub(super) fn start(socket: Socket, is_plain: bool, options: Options) -> Connected {
+/// Starts the task that runs a connection.
+pub(super) fn start(socket: Socket, options: Options) -> Connected {
     let Options { command_timeout, listener, subscribes, .. } = options;
     let queue = Arc::new(Queue::new(command_timeout, subscribes));
-    let (reader, writer) = split(socket);
-    let writer = Arc::new(Writer::new(writer, is_plain));
-    let running = tokio::spawn(run(reader, writer.clone(), queue.clone(), listener));
+    let running = tokio::spawn(run(socket, queue.clone(), listener));
     let task = running.abort_handle();
-    let connection = Box::new(RedisRsConnection { queue, writer, task: task.clone() });
+    let connection = Box::new(RedisRsConnection { queue, task: task.clone() });
     Connected { connection, task, end: running.map(drop).boxed(), on_break: OnBreak::End }
 }
 
@@ -48,9 +45,7 @@ impl Connection for RedisRsConnection {
             return self.ask(bytes, within).boxed();
         }
         async move {
-            let write = || self.writer.write_now(&self.queue);
-            let [answer] =
-                self.queue.push_and(&bytes, [Expected::Reply], within.is_none(), write)?;
+            let [answer] = self.queue.push(&bytes, [Expected::Reply], within.is_none())?;
             answered(answer, within).await
         }
         .boxed()

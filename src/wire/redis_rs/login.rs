@@ -15,10 +15,9 @@ pub(super) async fn connect(
     tls: Option<Connector>,
     options: Options,
 ) -> Result<Connected, Failure> {
-    let is_plain = tls.is_none();
     let socket = socket::open(&endpoint, tls).await?;
     // Dropping it closes the socket.
-    let connected = connection::start(socket, is_plain, options);
+    let connected = connection::start(socket, options);
     log_in(&*connected.connection, endpoint.credentials, endpoint.database).await?;
     Ok(connected)
 }

@@ -25,7 +25,6 @@ mod answers;
 mod connection;
 mod login;
 mod task;
-mod writer;
 
 use futures::FutureExt;
 use tokio::time::timeout;

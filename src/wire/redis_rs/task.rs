@@ -1,18 +1,18 @@
 //! The task that runs one connection: it writes, reads, and looks for timeouts.
 
-use std::sync::Arc;
+use std::{io, sync::Arc, time::Duration};
 
 use combine::{
     parser::combinator::AnySendSyncPartialState,
     stream::{PointerOffset, decoder::Decoder},
 };
 use redis::{ErrorKind, Value, parse_redis_value_async};
-use tokio::{io::ReadHalf, time::sleep_until};
-
-use super::{
-    answers::{answer, unread},
-    writer::Writer,
+use tokio::{
+    io::{AsyncWriteExt, ReadHalf, WriteHalf, split},
+    time::{sleep, sleep_until},
 };
+
+use super::answers::{answer, unread};
 use crate::wire::{
     answers::Failure,
     connection::{Heard, Listener},
@@ -20,19 +20,21 @@ use crate::wire::{
     socket::{Socket, broken},
 };
 
+/// A larger buffer is not kept.
+const KEPT: usize = 1 << 16;
+
+/// How long a server's last words are waited for when nothing can be written to it any more.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// Runs a connection until it ends.
-pub(super) async fn run(
-    reader: ReadHalf<Socket>,
-    writer: Arc<Writer>,
-    queue: Arc<Queue>,
-    mut listener: Option<Listener>,
-) {
+pub(super) async fn run(socket: Socket, queue: Arc<Queue>, mut listener: Option<Listener>) {
     // If this task is aborted.
-    let closing = Closing(queue.clone(), writer.clone());
+    let closing = Closing(queue.clone());
+    let (reader, writer) = split(socket);
     let why = tokio::select! {
         biased;
         why = read(reader, &queue, &mut listener) => why,
-        error = writer.run(&queue) => broken(&error),
+        error = write(writer, &queue) => broken(&error),
         never = expire(&queue) => never,
     };
     let is_wanted = queue.close(why);
@@ -44,12 +46,11 @@ pub(super) async fn run(
     }
 }
 
-struct Closing(Arc<Queue>, Arc<Writer>);
+struct Closing(Arc<Queue>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
         self.0.close(Failure::gone());
-        self.1.close();
     }
 }
 
@@ -78,6 +79,29 @@ async fn read(
     }
 }
 
+async fn write(mut socket: WriteHalf<Socket>, queue: &Queue) -> io::Error {
+    let mut buffer = Vec::new();
+    loop {
+        queue.take(&mut buffer);
+        if buffer.is_empty() {
+            queue.filled.notified().await;
+            continue;
+        }
+        let written = async {
+            socket.write_all(&buffer).await?;
+            socket.flush().await
+        };
+        if let Err(error) = written.await {
+            sleep(LAST_WORDS).await;
+            return error;
+        }
+        buffer.clear();
+        if buffer.capacity() > KEPT {
+            buffer = Vec::new();
+        }
+    }
+}
+
 async fn expire(queue: &Queue) -> Failure {
     loop {
         match queue.expire() {
@@ -89,8 +113,6 @@ async fn expire(queue: &Queue) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::wire::{queue::Expected, script::Reply};
 
@@ -100,16 +122,9 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(1024);
         let queue = Arc::new(Queue::new(Duration::from_secs(3), false));
         let [first, second] = queue.push(b"ab", [Expected::Reply, Expected::Reply], true).unwrap();
-        let (reader, writer) = tokio::io::split(Box::new(ours) as Socket);
-        let writer = Arc::new(Writer::new(writer, true));
-        let running = tokio::spawn(run(reader, writer, queue.clone(), None));
+        let running = tokio::spawn(run(Box::new(ours), queue.clone(), None));
         tokio::io::AsyncReadExt::read_exact(&mut theirs, &mut [0; 2]).await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(
-            &mut theirs,
-            b">2\r\n+invalidate\r\n*0\r\n:1\r\n:2\r\n",
-        )
-        .await
-        .unwrap();
+        theirs.write_all(b">2\r\n+invalidate\r\n*0\r\n:1\r\n:2\r\n").await.unwrap();
         assert!(first.await.unwrap().is_err());
         assert_ne!(second.await.unwrap(), Ok(Reply::Int(1)), "the reply to the first");
         running.abort();
