@@ -63,8 +63,9 @@ class Owner:
 
 
 class Peer:
-    def __init__(self, url):
+    def __init__(self, url, counters):
         self.redis = redis.Redis.from_url(url)
+        self.counters = redis.Redis.from_url(counters)
         self.owners = {}
         self.output = threading.Lock()
 
@@ -124,10 +125,10 @@ class Peer:
                     tally["refused"] += 1
                     continue
                 tally["acquired"] += 1
-                count = int(self.redis.get(counter) or 0) if counter else 0
+                count = int(self.counters.get(counter) or 0) if counter else 0
                 done = until is not None and count >= until
                 if counter and not done:
-                    self.redis.set(counter, count + 1)
+                    self.counters.set(counter, count + 1)
                     tally["counted"] += 1
                 time.sleep(request.get("hold_us", 0) / 1e6)
                 lock.release()
@@ -159,7 +160,9 @@ class Peer:
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--redis", required=True)
-    Peer(options.parse_args().redis).serve()
+    options.add_argument("--counters")
+    given = options.parse_args()
+    Peer(given.redis, given.counters or given.redis).serve()
 
 
 main()
