@@ -22,10 +22,12 @@ macro_rules! ours {
 ours! {
     "reentrant/acquire": "lock", "holder lease not_after";
     "reentrant/combine":
-        "lock", "publish holder lease not_after":
-        "lock", "publish holder count channel":
-        "lock other", "publish holder lease not_after holder count channel":
-        "other lock any", "publish holder lease not_after holder lease not_after holder 0 channel";
+        "lock", "publish 0 0 not_after holder lease":
+        "lock", "publish 1 1 not_after holder channel":
+        "lock", "publish 0 1 not_after holder count":
+        "lock other", "publish 1 1 not_after holder holder channel lease":
+        "lock other any", "publish 0 0 not_after holder holder holder lease lease lease":
+        "other lock any lock", "publish 1 2 not_after holder holder holder holder channel count lease";
     "reentrant/extend": "lock", "holder lease channel numsub";
     "reentrant/force_unlock": "lock", "not_after channel publish";
     "reentrant/inspect": "lock", "some": "lock", "some holder";
