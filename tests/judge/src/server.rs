@@ -53,7 +53,7 @@ impl Tenure<'_> {
     }
 
     /// When the lease would have ended that it had at a moment.
-    fn lease(&self, at: Nanos) -> Nanos {
+    pub(crate) fn lease(&self, at: Nanos) -> Nanos {
         let set = self.leases.partition_point(|(when, _)| *when <= at);
         set.checked_sub(1).map_or(0, |last| self.leases[last].1)
     }

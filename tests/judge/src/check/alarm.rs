@@ -117,7 +117,9 @@ impl<'r, 'a> Court<'r, 'a> {
             let place = guard.locks.get(hold.place);
             let lock = place.and_then(|place| servers.lock((&place.server, &place.name)));
             let tenure = lock.and_then(|lock| lock.tenure(&hold.id, at));
-            !is_gone(hold) && tenure.is_some_and(|tenure| tenure.until > at.saturating_add(margin))
+            // What is done to its lease later plays no role.
+            !is_gone(hold)
+                && tenure.is_some_and(|tenure| tenure.lease(at) > at.saturating_add(margin))
         };
         let trusted = guard.holds.iter().filter(is_trusted).count();
         let is_enough = trusted >= guard.rule.quorum(guard.locks.len());

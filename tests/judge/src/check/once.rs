@@ -117,9 +117,7 @@ impl<'r, 'a> Court<'r, 'a> {
         };
         let fine = match tenure.cause {
             _ if self.is_one_of_two(group, guard, during) => true,
-            _ if lock.is_some_and(|lock| lock.all_of(group.tenure.id).any(is_let_go)) => {
-                true
-            }
+            _ if lock.is_some_and(|lock| lock.all_of(group.tenure.id).any(is_let_go)) => true,
             // To unlock a free fair lock is no error to Redisson, whose ids are used again.
             Cause::Released
                 if self.run.process(guard.process).redisson

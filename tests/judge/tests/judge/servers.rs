@@ -155,6 +155,15 @@ fn c4_removed_of_a_majority() {
     assert_eq!(found(&late), ["C4 broken at 50 for 0"]);
     let one_of_all = story("40 s1 removes a:1 of m").replace("majority", "all");
     assert_eq!(found(&one_of_all), ["C3 within L4 at 40 for 10"]);
+    // The lease of another one was nearly over, until a clock that was set made it longer.
+    let set = |at: &str| {
+        let lease = "10.5 nemesis begins step clock\n 10.5 nemesis heals step";
+        let story =
+            story(&format!("40 s1 removes a:1 of m\n {lease}\n {at} s2 renews a:1 of m until 400"));
+        found(&story.replace("11 s2 grants a:1 of m", "11 s2 grants a:1 of m until 54"))
+    };
+    assert_eq!(set("51"), NOTHING);
+    assert_eq!(set("49"), ["C4 broken at 50 for 0"]);
 }
 
 #[test]
