@@ -3,7 +3,7 @@
 use super::{Court, story::line};
 use crate::{
     history::{Fault, Loss, Nanos},
-    run::{Guard, Process},
+    run::{Guard, Op, Process},
     server::Tenure,
     spans::Span,
     verdict::{Check, Line},
@@ -94,7 +94,10 @@ impl<'r, 'a> Court<'r, 'a> {
             Span { from: at.saturating_sub(on_its_way), to: at.saturating_add(bounds.clock_error) };
         // By a clock that was set it comes in time.
         let clocks = self.run.begins(Fault::Clock, Span { from: 0, to: at }).is_some();
-        if !clocks && !self.run.tries(maker, place, lately) {
+        // Of several locks some are asked for when the others have decided already.
+        let all = Span { from: 0, to: lately.to };
+        let several = self.run.attempts(maker, place, all).any(Op::is_multi);
+        if !clocks && !several && !self.run.tries(maker, place, lately) {
             let what = format!("{} is granted long after {maker} has asked", tenure.id);
             self.violation(Check::Orphan, place.1, at, 0, what, Vec::new());
         }

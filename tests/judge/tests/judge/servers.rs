@@ -448,6 +448,8 @@ fn c6_a_request_does_nothing_when_nobody_waits_for_its_answer_any_more() {
     // Another one asks.
     assert_eq!(late("51", "22 a asks 2 shop\n 40 a cuts 2"), NOTHING);
     assert_eq!(late("51", "0 a starts redisson"), NOTHING);
+    // One of several locks.
+    assert_eq!(late("51", "5 a asks 3 shop,barn all\n 6 a cuts 3"), NOTHING);
 }
 
 #[test]
