@@ -283,7 +283,9 @@ impl Caller {
             biased;
             why = held.lost() => {
                 self.world.trace.note(format_args!("c{} t{} lost {why:?}", self.client, self.task));
-                if operation.lease.is_none() && self.world.is_calm() {
+                // Who does not poll for long gets what nearly nothing is left of.
+                let renewed = operation.lease.is_none() && operation.unpolled.is_none();
+                if renewed && self.world.is_calm() {
                     self.find(&format!("alarm: {:?} lost, {why:?}", operation.kind));
                 }
             }
@@ -302,7 +304,8 @@ impl Caller {
                 let done = held.unlock().await;
                 self.note(number, format_args!("unlock {done:?}"));
                 let lost = matches!(done, Err(Error::NotHeld { .. }));
-                if lost && lease.is_none() && self.world.is_calm() {
+                let renewed = lease.is_none() && operation.unpolled.is_none();
+                if lost && renewed && self.world.is_calm() {
                     self.find(&format!("alarm: {done:?}"));
                 }
             }
