@@ -57,6 +57,11 @@ impl Failure {
         Self::new(FailureKind::NotSent, why)
     }
 
+    /// The same end of a connection, for a command that was not sent before it.
+    pub(super) fn unsent(&self) -> Self {
+        Self { kind: FailureKind::NotSent, ..self.clone() }
+    }
+
     /// What came is not the Redis protocol. `text`: what the driver says about it.
     pub(super) fn foreign(kind: FailureKind, text: &str) -> Self {
         let text = format!("the server does not speak the Redis protocol ({text})");
@@ -96,7 +101,7 @@ impl Failure {
     /// A failure of a session that could not be made.
     pub(super) fn while_connecting(self) -> Self {
         match self.kind {
-            FailureKind::Gone if self.because.is_none() => {
+            FailureKind::Gone | FailureKind::NotSent if self.because.is_none() => {
                 // So rustls says that a handshake failed.
                 let is_of_tls = self.text.starts_with("Custom { kind: InvalidData");
                 self.because(match is_of_tls {

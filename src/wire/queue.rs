@@ -89,7 +89,7 @@ impl Queue {
     ) -> Result<[oneshot::Receiver<Answer>; N], Failure> {
         let mut state = self.state();
         if let Some(why) = &state.ended {
-            return Err(Failure::not_sent(why.text.clone()));
+            return Err(why.unsent());
         }
         let is_full =
             state.waiting.len() + N > MOST_COMMANDS || state.bytes.len() + bytes.len() > MOST_BYTES;
@@ -224,7 +224,7 @@ impl Queue {
         drop(state);
         let sent = waiting.len() - unsent;
         for (n, Waiting { caller, .. }) in waiting.into_iter().enumerate() {
-            let why = if n < sent { why.clone() } else { Failure::not_sent(why.text.clone()) };
+            let why = if n < sent { why.clone() } else { why.unsent() };
             let _ = caller.map(|caller| caller.send(Err(why)));
         }
         leaving

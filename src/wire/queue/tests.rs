@@ -3,6 +3,7 @@
 use futures::FutureExt;
 
 use super::*;
+use crate::redis_error::RedisErrorKind;
 
 const USUAL: Duration = Duration::from_secs(3);
 
@@ -127,6 +128,19 @@ async fn what_was_not_written_when_the_connection_ends_was_not_sent() {
     buffer.clear();
     queue.take(&mut buffer);
     assert!(buffer.is_empty(), "what was not sent is not sent later");
+}
+
+/// A server that speaks first, and no Redis, is told as one that answers so.
+#[tokio::test]
+async fn why_a_connection_ended_is_told_for_what_was_not_sent_too() {
+    let queue = queue(false);
+    let mut unsent = push_unwritten(&queue, Expected::Reply);
+    queue.close(Failure::foreign(FailureKind::Gone, "HTTP"));
+    let later = queue.push(b"command", [Expected::Reply], true).unwrap_err();
+    for failure in [heard(&mut unsent).unwrap().unwrap_err(), later] {
+        assert_eq!(failure.kind, FailureKind::NotSent);
+        assert_eq!(failure.error_kind(), RedisErrorKind::Protocol);
+    }
 }
 
 #[tokio::test(start_paused = true)]
