@@ -32,6 +32,9 @@ const COURTESY: Duration = Duration::from_millis(5);
 /// ahead even over longer distances.
 const MOST_COURTESY: Duration = Duration::from_millis(100);
 
+/// A grant that is heard of so late says nothing about now.
+const MOST_DELAY: Duration = Duration::from_millis(100);
+
 /// If no other process comes while this one yields, its budget doubles, up to this many times.
 const MOST_VAIN: u32 = 5;
 
@@ -97,12 +100,14 @@ impl Budget {
         self.turns >= TURNS << self.vain || now >= since + TIME * (1 << self.vain)
     }
 
-    /// The lock was taken while it was free.
-    pub(crate) fn won(&mut self, now: Instant) {
+    /// The lock was taken while it was free, by a call sent then.
+    pub(crate) fn won(&mut self, now: Instant, sent: Instant) {
         self.yielding = None;
         self.begun = Some(now);
         self.kept = false;
-        (self.confirmed, self.unasked) = (Some(now), 0);
+        // Who hears of it so late may not have been polled.
+        let confirmed = if now < sent + MOST_DELAY { now } else { sent };
+        (self.confirmed, self.unasked) = (Some(confirmed), 0);
         if std::mem::take(&mut self.suspect) {
             self.vain = (self.vain + 1).min(MOST_VAIN);
         }
@@ -198,7 +203,7 @@ mod tests {
     fn a_hold_is_passed_on_so_often_and_so_long_and_then_the_server_is_asked() {
         let begun = Instant::now();
         let mut budget = Budget::default();
-        budget.won(begun);
+        budget.won(begun, begun);
         passed(&mut budget, TURNS - 1);
         assert_eq!(budget.plan(begun), Plan::Pass);
         passed(&mut budget, 1);
@@ -209,10 +214,20 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_that_is_heard_of_late_is_asked_about() {
+        let sent = Instant::now();
+        for (late, plan) in [(MOST_DELAY - ms(1), Plan::Pass), (MOST_DELAY, Plan::Ask)] {
+            let mut budget = Budget::default();
+            budget.won(sent + late, sent);
+            assert_eq!(budget.plan(sent + late), plan, "{late:?}");
+        }
+    }
+
+    #[test]
     fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns() {
         let begun = Instant::now();
         let mut budget = Budget::default();
-        budget.won(begun);
+        budget.won(begun, begun);
         passed(&mut budget, TURNS);
         assert!(!budget.asked(begun, 2));
         assert_eq!(budget.plan(begun), Plan::Release);
@@ -226,7 +241,7 @@ mod tests {
         );
         assert_eq!(budget.yields_until(later, Some(12)), Some(later + COURTESY));
         assert_eq!(budget.yields_until(later, Some(13)), None, "and the other");
-        budget.won(later);
+        budget.won(later, later);
         assert_eq!(budget.plan(later), Plan::Pass, "a new budget");
     }
 
@@ -234,7 +249,7 @@ mod tests {
     fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
         let begun = Instant::now();
         let mut budget = Budget::default();
-        budget.won(begun);
+        budget.won(begun, begun);
         let late = begun + UNBROKEN;
         passed(&mut budget, 1);
         budget.asked(late - ms(3), 0);
@@ -245,7 +260,7 @@ mod tests {
         assert_eq!(budget.yields_until(meanwhile, Some(9)), Some(late + GAP), "and no longer");
         assert_eq!(budget.yields_until(late + GAP, Some(9)), None);
         // One long hold without a waiter behind it is no reason.
-        budget.won(late);
+        budget.won(late, late);
         budget.released(late + UNBROKEN, ms(1), 0, Some(2));
         assert_eq!(budget.yields_until(late + UNBROKEN, Some(2)), None);
     }
@@ -255,19 +270,19 @@ mod tests {
         let begun = Instant::now();
         let mut budget = Budget::default();
         for vain in 0..2 * MOST_VAIN {
-            budget.won(begun);
+            budget.won(begun, begun);
             passed(&mut budget, TURNS << vain.min(MOST_VAIN));
             assert_ne!(budget.plan(begun), Plan::Pass);
             assert!(!budget.asked(begun, 1), "{vain}");
             budget.released(begun, ms(1), 1, Some(0));
             assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
         }
-        budget.won(begun);
+        budget.won(begun, begun);
         passed(&mut budget, TURNS);
         assert_eq!(budget.plan(begun), Plan::Ask, "the server is asked as often as ever");
         assert!(budget.asked(begun, 1), "but goes on");
         budget.lost();
-        budget.won(begun);
+        budget.won(begun, begun);
         passed(&mut budget, TURNS);
         assert_eq!(budget.plan(begun), Plan::Release);
     }
@@ -277,7 +292,7 @@ mod tests {
         let begun = Instant::now();
         for (took, courtesy) in [(ms(10), ms(40)), (ms(3_000), MOST_COURTESY)] {
             let mut budget = Budget::default();
-            budget.won(begun);
+            budget.won(begun, begun);
             passed(&mut budget, TURNS);
             budget.released(begun, took, 1, Some(0));
             assert_eq!(budget.yields_until(begun, Some(1)), Some(begun + courtesy), "{took:?}");
@@ -289,10 +304,10 @@ mod tests {
     fn a_release_before_the_time_is_over_is_no_reason_to_yield() {
         let begun = Instant::now();
         let mut budget = Budget::default();
-        budget.won(begun);
+        budget.won(begun, begun);
         budget.released(begun, ms(1), 3, None);
         assert_eq!(budget.yields_until(begun, None), None);
-        budget.won(begun + TIME);
+        budget.won(begun + TIME, begun + TIME);
         budget.released(begun + TIME, ms(1), 3, None);
         assert!(budget.yields_until(begun + TIME, None).is_some(), "both were one budget");
     }
@@ -301,11 +316,11 @@ mod tests {
     fn a_budget_that_has_grown_lasts_longer_too() {
         let begun = Instant::now();
         let mut budget = Budget::default();
-        budget.won(begun);
+        budget.won(begun, begun);
         passed(&mut budget, TURNS);
         budget.released(begun, ms(1), 1, Some(0));
         assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None, "nobody came");
-        budget.won(begun);
+        budget.won(begun, begun);
         assert!(budget.asked(begun + TIME, 1));
         assert!(!budget.asked(begun + 2 * TIME, 1));
     }
@@ -315,7 +330,7 @@ mod tests {
         let begun = Instant::now();
         let mut budget = Budget::default();
         assert!(!budget.is_yielding());
-        budget.won(begun);
+        budget.won(begun, begun);
         passed(&mut budget, TURNS);
         budget.released(begun, ms(1), 1, Some(0));
         assert!(budget.is_yielding());
@@ -330,7 +345,7 @@ mod tests {
     fn the_server_is_asked_only_while_the_lock_has_not_been_kept_too_long() {
         let begun = Instant::now();
         let mut budget = Budget::default();
-        budget.won(begun);
+        budget.won(begun, begun);
         let last = begun + UNBROKEN - Duration::from_nanos(1);
         assert_eq!(budget.plan(last), Plan::Ask);
         assert_eq!(budget.plan(begun + UNBROKEN), Plan::Release);

@@ -161,7 +161,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
             let mut state = self.state();
             state.current = Some(Current::of(hold));
             state.swapping = false;
-            state.budget.won(Instant::now());
+            state.budget.won(Instant::now(), hold.lease.confirmed());
             state.slot.take()
         };
         // One of the two is lost. If the news of the grant is late, that may be the new one. The

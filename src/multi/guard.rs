@@ -201,14 +201,23 @@ impl MultiGuard {
     /// - [`Error::Redis`] when too few servers answer within
     ///   [`Config::command_timeout`](crate::Config::command_timeout).
     ///
+    /// If that would fail while a late grant joins a majority, they are asked again.
+    ///
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
-        let holds = self.members.holds();
-        let checks = holds
-            .iter()
-            .map(async |hold| hold.check().await.map_err(hold.target.with_context("checking")));
-        enough(checks, self.members.need).await
+        loop {
+            let holds = self.members.holds();
+            let checks = holds
+                .iter()
+                .map(async |hold| hold.check().await.map_err(hold.target.with_context("checking")));
+            let done = enough(checks, self.members.need).await;
+            let has_grown = self.members.holds().len() > holds.len();
+            if done.is_ok() || !has_grown {
+                return done;
+            }
+            // A late grant may make up for a lock that is lost.
+        }
     }
 }
 

@@ -114,6 +114,28 @@ async fn swapped_late(world: &Arc<World>, taken: u64) -> bool {
     lost
 }
 
+/// Its caller is not polled when the grant comes, and the lock is then removed.
+#[tokio::test(start_paused = true)]
+async fn a_hold_whose_grant_is_seen_late_is_not_handed_off_without_asking() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let ms = |n| sleep(Duration::from_millis(n));
+    let mut first = pin!(lock.lock().lease(Duration::from_secs(5)).into_future());
+    assert!((&mut first).now_or_never().is_none());
+    ms(20).await;
+    world.forget(LOCK);
+    ms(300).await;
+    let guard = first.await.unwrap();
+    let second = async { lock.lock().await.unwrap().unlock().await.unwrap() };
+    let unlock = async {
+        let lost = guard.unlock().await;
+        assert!(matches!(lost, Err(Error::NotHeld { .. })), "{lost:?}");
+    };
+    tokio::join!(second, unlock);
+    assert!(sim.left().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_left_to_a_slow_waiter_is_given_back_when_a_late_grant_comes_between() {
     let world = World::new();

@@ -62,6 +62,23 @@ async fn who_answers_late_joins_a_majority_that_is_held_and_no_other() {
     }
 }
 
+/// One lock of the majority is gone, and a late grant makes up for it while the servers are asked.
+#[tokio::test(start_paused = true)]
+async fn a_check_counts_who_joins_meanwhile() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    sims[1].network.fail("acquire", [Fault::SlowReply(ms(30))]);
+    let guard = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+    worlds[0].forget(LOCK);
+    sleep(ms(27)).await;
+    assert_eq!(guard.held_members(), 2);
+    guard.check().await.unwrap();
+    assert_eq!(guard.held_members(), 2, "the gone one is known, and the late one has joined");
+    assert!(guard.is_held());
+    guard.unlock().await.unwrap();
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_majority_is_trusted_as_by_its_last_and_not_granted_when_that_is_over() {
     let worlds = worlds();

@@ -118,6 +118,11 @@ impl Lease {
         }
     }
 
+    /// When the last request was sent that the server granted.
+    pub(crate) fn confirmed(&self) -> Instant {
+        self.state().confirmed
+    }
+
     /// For this long from now the server may keep the key, if nobody asks for longer.
     pub(crate) fn outlives(&self) -> Duration {
         self.state().longest

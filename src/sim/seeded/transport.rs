@@ -135,7 +135,7 @@ impl Link {
         let run = move |link: &Self| link.server.run(&link.name, &call);
         // Its connection is one of its own, so calls that are sent later may overtake it.
         let behind = Self::takes(&mut self.state());
-        sleep(behind).await;
+        sleep(behind.min(self.command_timeout)).await;
         let reply = self.clone().ask(Some(by), run).await?;
         if !(confirm.is_due)(&reply) {
             return Ok(reply);
@@ -152,10 +152,10 @@ impl Link {
                 return Err(WireError::unanswered("ROLE has no answer"));
             }
         };
-        let by = u32::from(matches!(replica, Ok(Replica::Follows)));
-        if by < needed {
-            sleep(confirm.timeout).await;
+        let acknowledged = u32::from(matches!(replica, Ok(Replica::Follows)));
+        if acknowledged < needed {
+            sleep(confirm.timeout.min(by.saturating_duration_since(Instant::now()))).await;
         }
-        Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by, needed }))
+        Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by: acknowledged, needed }))
     }
 }
