@@ -145,7 +145,10 @@ fn operation(client: usize, options: &Options, rng: &mut Rng) -> Operation {
     // Where nothing else goes wrong, whatever expires should have been renewed.
     let lingering = if options.faults.is_empty() { 3 } else { 10 };
     let wait = maybe(rng, 2).then(|| if maybe(rng, 3) { ms(0) } else { spread(rng, 6_000) });
-    let lease = (options.leases && maybe(rng, 3)).then(|| ms(20) + spread(rng, longest_lease));
+    // Servers of a majority may take a quarter of it, also where replicas are asked.
+    let shortest = if kind == Kind::Majority { ms(100) } else { ms(20) };
+    let lease = (options.leases && maybe(rng, 3))
+        .then(|| (ms(20) + spread(rng, longest_lease)).max(shortest));
     let name = if options.apart { client } else { rng.usize(0..options.names) };
     let server = rng.usize(0..options.servers);
     Operation {
