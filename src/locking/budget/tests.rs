@@ -1,0 +1,159 @@
+//! How often and how long a hold is handed on, and for how long the lock is left to others.
+
+use super::*;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn passed(budget: &mut Budget, times: u32) {
+    (0..times).for_each(|_| budget.passed());
+}
+
+#[test]
+fn a_hold_is_passed_on_so_often_and_so_long_and_then_the_server_is_asked() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    budget.won(begun, begun);
+    passed(&mut budget, TURNS - 1);
+    assert_eq!(budget.plan(begun), Plan::Pass);
+    passed(&mut budget, 1);
+    assert_eq!(budget.plan(begun), Plan::Ask);
+    assert!(budget.asked(begun, 0));
+    assert_eq!(budget.plan(begun), Plan::Pass);
+    assert_eq!(budget.plan(begun + TIME), Plan::Ask);
+}
+
+#[test]
+fn a_grant_that_is_heard_of_late_is_asked_about() {
+    let sent = Instant::now();
+    for (late, plan) in [(MOST_DELAY - ms(1), Plan::Pass), (MOST_DELAY, Plan::Ask)] {
+        let mut budget = Budget::default();
+        budget.won(sent + late, sent);
+        assert_eq!(budget.plan(sent + late), plan, "{late:?}");
+    }
+}
+
+#[test]
+fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    budget.won(begun, begun);
+    passed(&mut budget, TURNS);
+    assert!(!budget.asked(begun, 2));
+    assert_eq!(budget.plan(begun), Plan::Release);
+    budget.released(begun, ms(1), 2, Some(10));
+    assert_eq!(budget.yields_until(begun, Some(11)), Some(begun + COURTESY), "our own message");
+    let later = begun + ms(3);
+    assert_eq!(budget.yields_until(later, Some(12)), Some(later + COURTESY), "one had its turn");
+    assert_eq!(budget.yields_until(later, Some(12)), Some(later + COURTESY));
+    assert_eq!(budget.yields_until(later, Some(13)), None, "and the other");
+    budget.won(later, later);
+    assert_eq!(budget.plan(later), Plan::Pass, "a new budget");
+}
+
+#[test]
+fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    budget.won(begun, begun);
+    let late = begun + UNBROKEN;
+    passed(&mut budget, 1);
+    budget.asked(late - ms(3), 0);
+    assert_eq!(budget.plan(late), Plan::Release);
+    budget.released(late, ms(1), 0, Some(0));
+    assert_eq!(budget.yields_until(late, Some(1)), Some(late + GAP));
+    let meanwhile = late + GAP / 2;
+    assert_eq!(budget.yields_until(meanwhile, Some(9)), Some(late + GAP), "and no longer");
+    assert_eq!(budget.yields_until(late + GAP, Some(9)), None);
+    // One long hold without a waiter behind it is no reason.
+    budget.won(late, late);
+    budget.released(late + UNBROKEN, ms(1), 0, Some(2));
+    assert_eq!(budget.yields_until(late + UNBROKEN, Some(2)), None);
+}
+
+#[test]
+fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    for vain in 0..2 * MOST_VAIN {
+        budget.won(begun, begun);
+        passed(&mut budget, TURNS << vain.min(MOST_VAIN));
+        assert_ne!(budget.plan(begun), Plan::Pass);
+        assert!(!budget.asked(begun, 1), "{vain}");
+        budget.released(begun, ms(1), 1, Some(0));
+        assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
+    }
+    budget.won(begun, begun);
+    passed(&mut budget, TURNS);
+    assert_eq!(budget.plan(begun), Plan::Ask, "the server is asked as often as ever");
+    assert!(budget.asked(begun, 1), "but goes on");
+    budget.lost();
+    budget.won(begun, begun);
+    passed(&mut budget, TURNS);
+    assert_eq!(budget.plan(begun), Plan::Release);
+}
+
+#[test]
+fn a_slow_release_is_no_reason_to_yield_for_long() {
+    let begun = Instant::now();
+    for (took, courtesy) in [(ms(10), ms(40)), (ms(3_000), MOST_COURTESY)] {
+        let mut budget = Budget::default();
+        budget.won(begun, begun);
+        passed(&mut budget, TURNS);
+        budget.released(begun, took, 1, Some(0));
+        assert_eq!(budget.yields_until(begun, Some(1)), Some(begun + courtesy), "{took:?}");
+        assert_eq!(budget.yields_until(begun + courtesy, Some(1)), None, "{took:?}");
+    }
+}
+
+#[test]
+fn a_release_before_the_time_is_over_is_no_reason_to_yield() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    budget.won(begun, begun);
+    budget.released(begun, ms(1), 3, None);
+    assert_eq!(budget.yields_until(begun, None), None);
+    budget.won(begun + TIME, begun + TIME);
+    budget.released(begun + TIME, ms(1), 3, None);
+    assert!(budget.yields_until(begun + TIME, None).is_some(), "both were one budget");
+}
+
+#[test]
+fn a_budget_that_has_grown_lasts_longer_too() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    budget.won(begun, begun);
+    passed(&mut budget, TURNS);
+    budget.released(begun, ms(1), 1, Some(0));
+    assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None, "nobody came");
+    budget.won(begun, begun);
+    assert!(budget.asked(begun + TIME, 1));
+    assert!(!budget.asked(begun + 2 * TIME, 1));
+}
+
+#[test]
+fn a_lock_that_is_left_to_others_is_theirs_until_the_very_end_of_that_time() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    assert!(!budget.is_yielding());
+    budget.won(begun, begun);
+    passed(&mut budget, TURNS);
+    budget.released(begun, ms(1), 1, Some(0));
+    assert!(budget.is_yielding());
+    // As many messages as before: nobody came.
+    let late = begun + COURTESY - Duration::from_nanos(1);
+    assert_eq!(budget.yields_until(late, Some(1)), Some(begun + COURTESY));
+    assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
+    assert!(!budget.is_yielding());
+}
+
+#[test]
+fn the_server_is_asked_only_while_the_lock_has_not_been_kept_too_long() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    budget.won(begun, begun);
+    let last = begun + UNBROKEN - Duration::from_nanos(1);
+    assert_eq!(budget.plan(last), Plan::Ask);
+    assert_eq!(budget.plan(begun + UNBROKEN), Plan::Release);
+}
