@@ -108,7 +108,7 @@ impl MultiGuard {
             let target = share.hold().target.clone();
             share.into_baton().pass_or_release().await.map_err(target.with_context("releasing"))
         });
-        enough(releases, self.members.need).await
+        enough(releases, || self.members.need).await
     }
 
     /// Waits until the guard is lost, and returns the reason of one of its lost locks. It does not
@@ -201,23 +201,18 @@ impl MultiGuard {
     /// - [`Error::Redis`] when too few servers answer within
     ///   [`Config::command_timeout`](crate::Config::command_timeout).
     ///
-    /// If that would fail while a late grant joins a majority, they are asked again.
+    /// A grant that joins a majority meanwhile counts.
     ///
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
-        loop {
-            let holds = self.members.holds();
-            let checks = holds
-                .iter()
-                .map(async |hold| hold.check().await.map_err(hold.target.with_context("checking")));
-            let done = enough(checks, self.members.need).await;
-            let has_grown = self.members.holds().len() > holds.len();
-            if done.is_ok() || !has_grown {
-                return done;
-            }
-            // A late grant may make up for a lock that is lost.
-        }
+        let holds = self.members.holds();
+        let checks = holds
+            .iter()
+            .map(async |hold| hold.check().await.map_err(hold.target.with_context("checking")));
+        // A late grant is as good as an answer that its lock is held.
+        let joined = || held(self.members.leases().iter().skip(holds.len()));
+        enough(checks, || self.members.need.saturating_sub(joined())).await
     }
 }
 
@@ -303,11 +298,11 @@ fn says(error: &Error) -> u8 {
     }
 }
 
-/// Completes when `need` parts have succeeded, and those that are about as fast. Fails when too few
-/// have, after all were tried.
+/// Completes when `need()` parts have succeeded, and those that are about as fast. Fails when too
+/// few have, after all were tried.
 async fn enough(
     parts: impl Iterator<Item = impl Future<Output = Result<(), Error>>>,
-    need: usize,
+    need: impl Fn() -> usize,
 ) -> Result<(), Error> {
     /// The longest wait for parts that are not needed.
     const SLOWEST: Duration = Duration::from_millis(20);
@@ -315,7 +310,7 @@ async fn enough(
     let begun = Instant::now();
     let mut parts: FuturesUnordered<_> = parts.collect();
     let (mut done, mut failed) = (0, None);
-    while done < need {
+    while done < need() {
         match parts.next().await {
             Some(Ok(())) => done += 1,
             Some(Err(error)) => {
