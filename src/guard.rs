@@ -65,8 +65,8 @@ impl LockGuard {
     ///
     /// # Errors
     /// - [`Error::NotHeld`] when the hold was lost: another holder may have had the lock since. A
-    ///   hold that is handed off within a few milliseconds after its client got the server's
-    ///   confirmation is not checked again, unless that took 100 ms or more.
+    ///   hold that is handed off within a few milliseconds after its caller saw the server's
+    ///   confirmation is not checked again, if that came within half a second of its request.
     /// - [`Error::NotHeld`] with [`Loss::Unknown`] when an answer was lost, and the repeated
     ///   release found no hold. Either the first request released the lock, or it was lost before.
     /// - [`Error::Redis`] when the server does not answer within

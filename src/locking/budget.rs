@@ -32,8 +32,9 @@ const COURTESY: Duration = Duration::from_millis(5);
 /// ahead even over longer distances.
 const MOST_COURTESY: Duration = Duration::from_millis(100);
 
-/// A grant that is heard of so late says nothing about now.
-const MOST_DELAY: Duration = Duration::from_millis(100);
+/// A confirmation that takes so long from its request on says nothing about now: its caller was not
+/// polled, or the server stood still. No network is that slow.
+const STALE: Duration = Duration::from_millis(500);
 
 /// If no other process comes while this one yields, its budget doubles, up to this many times.
 const MOST_VAIN: u32 = 5;
@@ -105,9 +106,7 @@ impl Budget {
         self.yielding = None;
         self.begun = Some(now);
         self.kept = false;
-        // Who hears of it so late may not have been polled.
-        let confirmed = if now < sent + MOST_DELAY { now } else { sent };
-        (self.confirmed, self.unasked) = (Some(confirmed), 0);
+        self.confirm(now, sent);
         if std::mem::take(&mut self.suspect) {
             self.vain = (self.vain + 1).min(MOST_VAIN);
         }
@@ -130,15 +129,22 @@ impl Budget {
         self.kept = true;
     }
 
-    /// The server has confirmed the hold, and this many others wait. Returns whether it may be
-    /// handed off.
-    pub(crate) fn asked(&mut self, now: Instant, others: u64) -> bool {
+    /// The server has confirmed the hold, asked at `sent`, and this many others wait. Returns whether
+    /// it may be handed off.
+    pub(crate) fn asked(&mut self, now: Instant, sent: Instant, others: u64) -> bool {
         self.others = others;
-        (self.confirmed, self.unasked) = (Some(now), 0);
+        let fresh = self.confirm(now, sent);
         if others == 0 {
             (self.since, self.turns) = (Some(now), 0);
         }
-        !self.is_over(now)
+        fresh && !self.is_over(now)
+    }
+
+    /// Notes a confirmation. Returns whether it says something about now.
+    fn confirm(&mut self, now: Instant, sent: Instant) -> bool {
+        let fresh = now < sent + STALE;
+        (self.confirmed, self.unasked) = (fresh.then_some(now), 0);
+        fresh
     }
 
     /// The lock was released, and this many other clients got the message. `heard`: the messages on

@@ -188,8 +188,8 @@ impl<B: AsRef<Hold>> Handoff<B> {
 
     /// The server has confirmed the hold, and said how many others wait. Returns whether it may be
     /// handed off.
-    pub(crate) fn asked(&self, others: u64) -> bool {
-        self.state().budget.asked(Instant::now(), others)
+    pub(crate) fn asked(&self, hold: &Hold, others: u64) -> bool {
+        self.state().budget.asked(Instant::now(), hold.lease.confirmed(), others)
     }
 
     /// The lock was released on the server by a call sent then, or is certainly no longer held. See

@@ -246,7 +246,7 @@ impl Baton {
         let Stake { home, hold, watched } = self.stake();
         // If there is no answer, or the hold is gone, the release finds out.
         let others = hold.extend(*watched).await;
-        let may_pass = others.is_some_and(|others| home.handoff().asked(others));
+        let may_pass = others.is_some_and(|others| home.handoff().asked(hold, others));
         match if may_pass { self.leave() } else { Err(self) } {
             Ok(()) => Ok(()),
             Err(baton) => baton.into_stake().release(Some(begun)).await,

@@ -16,9 +16,10 @@ use futures::{
 };
 use tokio::{
     sync::Notify,
-    time::{Instant, timeout},
+    time::{Instant, timeout, timeout_at},
 };
 
+use super::request::too_few_answers;
 use crate::{
     determinism::select,
     engine::Lease,
@@ -108,7 +109,7 @@ impl MultiGuard {
             let target = share.hold().target.clone();
             share.into_baton().pass_or_release().await.map_err(target.with_context("releasing"))
         });
-        enough(releases, || self.members.need).await
+        enough(releases, self.members.need).await
     }
 
     /// Waits until the guard is lost, and returns the reason of one of its lost locks. It does not
@@ -201,18 +202,26 @@ impl MultiGuard {
     /// - [`Error::Redis`] when too few servers answer within
     ///   [`Config::command_timeout`](crate::Config::command_timeout).
     ///
-    /// A grant that joins a majority meanwhile counts.
+    /// If that would fail while a late grant joins a majority, they are asked again, within that time.
     ///
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
-        let holds = self.members.holds();
-        let checks = holds
-            .iter()
-            .map(async |hold| hold.check().await.map_err(hold.target.with_context("checking")));
-        // A late grant is as good as an answer that its lock is held.
-        let joined = || held(self.members.leases().iter().skip(holds.len()));
-        enough(checks, || self.members.need.saturating_sub(joined())).await
+        let begun = Instant::now();
+        let (mut asked, mut done) = self.members.check().await;
+        while done.is_err()
+            && let holds = self.members.holds()
+            && holds.len() > asked
+        {
+            // A late grant may make up for a lock that is lost.
+            let timeouts = holds.iter().map(|hold| hold.target.engine.settings.command_timeout);
+            let by = begun + timeouts.max().unwrap_or_default();
+            let again = timeout_at(by, self.members.check()).await;
+            (asked, done) = again.unwrap_or_else(|_| (usize::MAX, Err(too_few_answers())));
+        }
+        // The answers need not be of one moment.
+        let loss = self.members.loss(&self.members.leases());
+        done.and_then(|()| loss.map_or(Ok(()), |why| Err(Error::NotHeld { why })))
     }
 }
 
@@ -267,6 +276,15 @@ impl Members {
         self.shares().iter().flatten().map(|share| share.hold().clone()).collect()
     }
 
+    /// Asks the servers about the locks of this moment: so many, and whether enough are held.
+    async fn check(&self) -> (usize, Result<(), Error>) {
+        let holds = self.holds();
+        let checks = holds
+            .iter()
+            .map(async |hold| hold.check().await.map_err(hold.target.with_context("checking")));
+        (holds.len(), enough(checks, self.need).await)
+    }
+
     /// Why the guard is lost, if it is. Lost locks stay lost, so a lost guard does too.
     fn loss(&self, leases: &[Arc<Lease>]) -> Option<Loss> {
         let lost = leases.iter().find_map(|lease| lease.loss());
@@ -298,11 +316,11 @@ fn says(error: &Error) -> u8 {
     }
 }
 
-/// Completes when `need()` parts have succeeded, and those that are about as fast. Fails when too
-/// few have, after all were tried.
+/// Completes when `need` parts have succeeded, and those that are about as fast. Fails when too few
+/// have, after all were tried.
 async fn enough(
     parts: impl Iterator<Item = impl Future<Output = Result<(), Error>>>,
-    need: impl Fn() -> usize,
+    need: usize,
 ) -> Result<(), Error> {
     /// The longest wait for parts that are not needed.
     const SLOWEST: Duration = Duration::from_millis(20);
@@ -310,7 +328,7 @@ async fn enough(
     let begun = Instant::now();
     let mut parts: FuturesUnordered<_> = parts.collect();
     let (mut done, mut failed) = (0, None);
-    while done < need() {
+    while done < need {
         match parts.next().await {
             Some(Ok(())) => done += 1,
             Some(Err(error)) => {

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
     guard::{Members, MultiGuard},
-    request::{GIVE_BACK, MultiRequest},
+    request::{GIVE_BACK, MultiRequest, too_few_answers},
 };
 use crate::{
     engine::{Backoff, Engine},
@@ -153,9 +153,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
     if left_out > 0 {
         return Outcome::Short;
     }
-    Outcome::Failed(error.unwrap_or_else(|| {
-        crate::wire::WireError::unanswered("too few servers answered in time").into_error("")
-    }))
+    Outcome::Failed(error.unwrap_or_else(too_few_answers))
 }
 
 /// A runtime on which late answers are awaited. The caller's own may end.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{locking::request::Bounds, owner::OwnerId};
+use crate::{error::Error, locking::request::Bounds, owner::OwnerId, wire::WireError};
 
 /// How long a caller waits for the release of locks that it acquired in vain. After that the
 /// release goes on in the background.
@@ -14,4 +14,8 @@ pub(super) struct MultiRequest {
     pub(super) owner: Option<OwnerId>,
     pub(super) lease: Option<Duration>,
     pub(super) bounds: Bounds,
+}
+
+pub(super) fn too_few_answers() -> Error {
+    WireError::unanswered("too few servers answered in time").into_error("")
 }

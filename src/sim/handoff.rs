@@ -125,7 +125,7 @@ async fn a_hold_whose_grant_is_seen_late_is_not_handed_off_without_asking() {
     assert!((&mut first).now_or_never().is_none());
     ms(20).await;
     world.forget(LOCK);
-    ms(300).await;
+    ms(600).await;
     let guard = first.await.unwrap();
     let second = async { lock.lock().await.unwrap().unlock().await.unwrap() };
     let unlock = async {
@@ -134,6 +134,48 @@ async fn a_hold_whose_grant_is_seen_late_is_not_handed_off_without_asking() {
     };
     tokio::join!(second, unlock);
     assert!(sim.left().await.is_empty());
+}
+
+/// The server answers that the hold is there, and the answer takes so long that another has the lock meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_that_took_long_is_not_enough_for_a_hand_off() {
+    let ms = Duration::from_millis;
+    for slow in [500, 2_000] {
+        let world = World::new();
+        let (sim, elsewhere) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.lock(LOCK);
+        let guard = lock.lock().await.unwrap();
+        let mut waits = pin!(lock.try_lock().wait(ms(3_500)).into_future());
+        assert!(timeout(ms(18), &mut waits).await.is_err());
+        sim.network.fail("extend", [Fault::SlowReply(ms(slow))]);
+        let removed = async {
+            sleep(ms(20)).await;
+            world.forget(LOCK);
+            elsewhere.client.lock(LOCK).try_lock().await.unwrap().expect("a free lock")
+        };
+        let (unlocked, other, second) = tokio::join!(guard.unlock(), removed, waits);
+        assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{slow}: {unlocked:?}");
+        assert!(second.unwrap().is_none() && other.is_held(), "{slow}: one holds it");
+    }
+}
+
+/// How far the server is costs a hand-off nothing.
+#[tokio::test(start_paused = true)]
+async fn a_hold_of_a_far_server_is_handed_off_without_asking() {
+    let ms = Duration::from_millis;
+    for far in [80, 300] {
+        let world = World::new();
+        let sim = Sim::new(&world).await;
+        sim.network.fail("", (0..1_000).map(|_| Fault::SlowReply(ms(far))));
+        let lock = sim.client.lock(LOCK);
+        let first = lock.lock().await.unwrap();
+        let mut waits = pin!(lock.lock().into_future());
+        assert!((&mut waits).now_or_never().is_none());
+        let calls = sim.network.calls();
+        first.unlock().await.unwrap();
+        assert_eq!(sim.network.calls(), calls, "{far}");
+        waits.await.unwrap().unlock().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,6 +79,39 @@ async fn a_check_counts_who_joins_meanwhile() {
     assert_eq!(left(&sims).await, [""; 0]);
 }
 
+/// A late grant was sent before the check, and does not say that its lock is held now.
+#[tokio::test(start_paused = true)]
+async fn a_check_asks_who_joins_meanwhile() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    sims[1].network.fail("acquire", [Fault::SlowReply(ms(100))]);
+    let guard = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+    worlds[0].forget(LOCK);
+    worlds[1].forget(LOCK);
+    let others = self::sims(&worlds).await;
+    let other = MultiLock::majority(locks(&others)).try_lock().await.unwrap();
+    sims[0].network.fail("", [Fault::SlowReply(ms(120))]);
+    let checked = guard.check().await;
+    assert!(other.is_some() && matches!(checked, Err(Error::NotHeld { .. })), "{checked:?}");
+}
+
+/// One is lost that had said yes, while a slower one is asked.
+#[tokio::test(start_paused = true)]
+async fn a_check_of_a_guard_that_is_lost_meanwhile_says_so() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    let guard = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+    sleep(ms(5)).await;
+    worlds[1].forget(LOCK);
+    sims[2].network.fail("", [Fault::SlowReply(ms(200))]);
+    let close = async {
+        sleep(ms(20)).await;
+        sims[0].client.close().await.unwrap();
+    };
+    let (checked, ()) = tokio::join!(guard.check(), close);
+    assert!(matches!(checked, Err(Error::NotHeld { .. })) && !guard.is_held(), "{checked:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_majority_is_trusted_as_by_its_last_and_not_granted_when_that_is_over() {
     let worlds = worlds();

@@ -57,7 +57,15 @@ impl Failure {
         Self::new(FailureKind::NotSent, why)
     }
 
+    /// A server that answers what nobody asked.
+    #[cfg(feature = "redis-rs")]
+    pub(super) fn unasked() -> Self {
+        let text = "the server answers what nobody asked";
+        Self::new(FailureKind::Gone, text).because(RedisErrorKind::Protocol)
+    }
+
     /// The same end of a connection, for a command that was not sent before it.
+    #[cfg(feature = "redis-rs")]
     pub(super) fn unsent(&self) -> Self {
         Self { kind: FailureKind::NotSent, ..self.clone() }
     }

@@ -153,10 +153,10 @@ impl Queue {
         }
         // A server may refuse the connection before it reads a command. It cannot answer one.
         if answer.is_ok() && state.waiting.len() == state.unsent {
-            return Err(Failure::new(FailureKind::Gone, "the server answers what nobody asked"));
+            return Err(Failure::unasked());
         }
         let Some(waiting) = state.pop() else {
-            return Err(Failure::new(FailureKind::Gone, "the server answers what nobody asked"));
+            return Err(Failure::unasked());
         };
         drop(state);
         if let Some(caller) = waiting.caller {

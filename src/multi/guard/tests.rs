@@ -17,7 +17,7 @@ async fn end_of<const N: usize>(
         sleep(ms(after)).await;
         error.map_or(Ok(()), Err)
     });
-    (enough(parts.into_iter(), || need).await, begun.elapsed())
+    (enough(parts.into_iter(), need).await, begun.elapsed())
 }
 
 fn lost() -> Option<Error> {

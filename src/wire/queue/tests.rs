@@ -130,16 +130,19 @@ async fn what_was_not_written_when_the_connection_ends_was_not_sent() {
     assert!(buffer.is_empty(), "what was not sent is not sent later");
 }
 
-/// A server that speaks first, and no Redis, is told as one that answers so.
+/// A server that speaks first, and no Redis, is told as one that answers so. Its words may be valid, as `+OK` is.
 #[tokio::test]
 async fn why_a_connection_ended_is_told_for_what_was_not_sent_too() {
-    let queue = queue(false);
-    let mut unsent = push_unwritten(&queue, Expected::Reply);
-    queue.close(Failure::foreign(FailureKind::Gone, "HTTP"));
-    let later = queue.push(b"command", [Expected::Reply], true).unwrap_err();
-    for failure in [heard(&mut unsent).unwrap().unwrap_err(), later] {
-        assert_eq!(failure.kind, FailureKind::NotSent);
-        assert_eq!(failure.error_kind(), RedisErrorKind::Protocol);
+    let greeted = || queue(false).deliver(Ok(Reply::Int(1))).err().expect("nobody asked");
+    for why in [Failure::foreign(FailureKind::Gone, "HTTP"), greeted()] {
+        let queue = queue(false);
+        let mut unsent = push_unwritten(&queue, Expected::Reply);
+        queue.close(why);
+        let later = queue.push(b"command", [Expected::Reply], true).unwrap_err();
+        for failure in [heard(&mut unsent).unwrap().unwrap_err(), later] {
+            assert_eq!(failure.kind, FailureKind::NotSent);
+            assert_eq!(failure.error_kind(), RedisErrorKind::Protocol);
+        }
     }
 }
 
