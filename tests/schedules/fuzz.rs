@@ -199,16 +199,25 @@ macro_rules! schedules {
     ($of:ty {
         all kept: $kept:ident;
         all kept, with Redisson: $beside:ident;
+        $($left_out:tt)*
+    }) => {
+        #[test]
+        fn $beside() {
+            $crate::fuzz::run_all::<$of>(stringify!($beside), true);
+        }
+
+        $crate::fuzz::schedules!($of {
+            all kept: $kept;
+            $($left_out)*
+        });
+    };
+    ($of:ty {
+        all kept: $kept:ident;
         $($test:ident: $rule:ident, $violation:ident $(, from $seed:literal)? $(, with $who:ident)?;)*
     }) => {
         #[test]
         fn $kept() {
             $crate::fuzz::run_all::<$of>(stringify!($kept), false);
-        }
-
-        #[test]
-        fn $beside() {
-            $crate::fuzz::run_all::<$of>(stringify!($beside), true);
         }
 
         $(#[test]

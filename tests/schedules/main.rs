@@ -6,6 +6,7 @@
 //! - `FUZZ_SCHEDULES=100000 cargo test --release --test schedules no_schedule` runs longer than the default.
 //! - `FUZZ_SEED=…` begins with that seed. A failure prints the command that repeats its schedule.
 
+mod asking;
 mod calls;
 mod capture;
 mod clients;

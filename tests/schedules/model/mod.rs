@@ -24,7 +24,7 @@ pub(crate) use invocation::{Arg, EPOCH_MS, Invocation, REAL_MS_PER_MS, Script, t
 pub(crate) use network::Progress;
 pub(crate) use rules::{Change, Rules};
 pub(crate) use schedule::Simulation;
-pub(crate) use seen::{Seen, virtual_ms};
+pub(crate) use seen::{Message, Seen, virtual_ms};
 pub(crate) use server::Server;
 pub(crate) use shrink::shrink;
 pub(crate) use step::{Closing, Model, Step};

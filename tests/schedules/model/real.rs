@@ -15,11 +15,11 @@ use super::Ms;
 use super::invocation::{Arg, Invocation, REAL_MS_PER_MS, Script, server_ms};
 use super::seen::{Message, Outcome, Seen, saw};
 
-/// What stands before a script of ours: TIME is what the last argument says, in ms.
+/// What stands before a script of ours: TIME is what the last argument says, in ms, which the script does not see.
 const VIRTUAL_TIME: &str = "
     local redis = setmetatable({}, {__index = redis})
     do
-        local call, ms = redis.call, tonumber(ARGV[#ARGV])
+        local call, ms = redis.call, tonumber(table.remove(ARGV))
         redis.call = function(command, ...)
             if command ~= 'time' then return call(command, ...) end
             return {string.format('%d', ms / 1000), string.format('%d', ms % 1000 * 1000)}

@@ -7,6 +7,7 @@ use std::sync::{Mutex, Once};
 
 use harness::RedisServer;
 
+use crate::asking::Asking;
 use crate::calls;
 use crate::fair::Fair;
 use crate::fuzz::{Fuzz, Fuzzed, number};
@@ -108,6 +109,7 @@ pub(super) fn all(test: &str, only_examples: bool) -> Vec<Judge> {
         Judge::schedules::<Semaphore>(None, test),
         Judge::schedules::<Latch>(None, test),
         Judge::schedules::<Leased>(None, test),
+        Judge::schedules::<Asking>(None, test),
     ];
     let redis = RedisServer::builder().unix_socket().start();
     let beside = [
