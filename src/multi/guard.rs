@@ -9,17 +9,13 @@ use std::{
     time::Duration,
 };
 
-use futures::{
-    FutureExt,
-    future::select_all,
-    stream::{FuturesUnordered, StreamExt},
-};
+use futures::{FutureExt, future::select_all};
 use tokio::{
     sync::Notify,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout_at},
 };
 
-use super::request::too_few_answers;
+use super::{enough::enough, request::too_few_answers};
 use crate::{
     determinism::select,
     engine::Lease,
@@ -93,7 +89,7 @@ impl MultiGuard {
     ///
     /// # Errors
     /// All locks are tried first.
-    /// - [`Error::NotHeld`] when the guard was lost.
+    /// - [`Error::NotHeld`] when the guard was lost. A lock whose server does not answer may be held.
     /// - [`Error::Redis`] when too few servers answered within
     ///   [`Config::retry_timeout`](crate::Config::retry_timeout).
     /// - [`Error::Closed`] when a client is closed. Its locks stay held until their leases end.
@@ -198,7 +194,7 @@ impl MultiGuard {
     /// Asks the servers whether the locks are still held.
     ///
     /// # Errors
-    /// - [`Error::NotHeld`] when too few are.
+    /// - [`Error::NotHeld`] when too few can be. A lock whose server does not answer may be held.
     /// - [`Error::Redis`] when too few servers answer within
     ///   [`Config::command_timeout`](crate::Config::command_timeout).
     ///
@@ -207,8 +203,19 @@ impl MultiGuard {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn check(&self) -> Result<(), Error> {
+        let asked = select! {
+            biased;
+            why = self.lost() => return Err(Error::NotHeld { why }),
+            asked = self.ask() => asked,
+        };
+        // The answers need not be of one moment.
+        let loss = self.members.loss(&self.members.leases());
+        loss.map_or(asked, |why| Err(Error::NotHeld { why }))
+    }
+
+    async fn ask(&self) -> Result<(), Error> {
         let begun = Instant::now();
-        let (mut asked, mut done) = self.members.check().await;
+        let (mut asked, mut done) = self.members.ask().await;
         while done.is_err()
             && let holds = self.members.holds()
             && holds.len() > asked
@@ -216,12 +223,10 @@ impl MultiGuard {
             // A late grant may make up for a lock that is lost.
             let timeouts = holds.iter().map(|hold| hold.target.engine.settings.command_timeout);
             let by = begun + timeouts.max().unwrap_or_default();
-            let again = timeout_at(by, self.members.check()).await;
+            let again = timeout_at(by, self.members.ask()).await;
             (asked, done) = again.unwrap_or_else(|_| (usize::MAX, Err(too_few_answers())));
         }
-        // The answers need not be of one moment.
-        let loss = self.members.loss(&self.members.leases());
-        done.and_then(|()| loss.map_or(Ok(()), |why| Err(Error::NotHeld { why })))
+        done
     }
 }
 
@@ -277,7 +282,7 @@ impl Members {
     }
 
     /// Asks the servers about the locks of this moment: so many, and whether enough are held.
-    async fn check(&self) -> (usize, Result<(), Error>) {
+    async fn ask(&self) -> (usize, Result<(), Error>) {
         let holds = self.holds();
         let checks = holds
             .iter()
@@ -306,43 +311,3 @@ impl Members {
 fn held<'a>(leases: impl IntoIterator<Item = &'a Arc<Lease>>) -> usize {
     leases.into_iter().filter(|lease| lease.loss().is_none()).count()
 }
-
-/// How much an error says. A loss says more than a missing answer, and most if it is certain.
-fn says(error: &Error) -> u8 {
-    match error {
-        Error::NotHeld { why: Loss::Unknown } => 1,
-        Error::NotHeld { .. } => 2,
-        _ => 0,
-    }
-}
-
-/// Completes when `need` parts have succeeded, and those that are about as fast. Fails when too few
-/// have, after all were tried.
-async fn enough(
-    parts: impl Iterator<Item = impl Future<Output = Result<(), Error>>>,
-    need: usize,
-) -> Result<(), Error> {
-    /// The longest wait for parts that are not needed.
-    const SLOWEST: Duration = Duration::from_millis(20);
-
-    let begun = Instant::now();
-    let mut parts: FuturesUnordered<_> = parts.collect();
-    let (mut done, mut failed) = (0, None);
-    while done < need {
-        match parts.next().await {
-            Some(Ok(())) => done += 1,
-            Some(Err(error)) => {
-                if failed.as_ref().is_none_or(|before| says(before) < says(&error)) {
-                    failed = Some(error);
-                }
-            }
-            None => return failed.map_or(Ok(()), Err),
-        }
-    }
-    let grace = begun.elapsed().clamp(Duration::from_millis(1), SLOWEST);
-    let _ = timeout(grace, async { while parts.next().await.is_some() {} }).await;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;

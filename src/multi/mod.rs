@@ -2,6 +2,7 @@
 
 mod all;
 mod asking;
+mod enough;
 mod guard;
 mod majority;
 mod request;

@@ -156,3 +156,50 @@ async fn a_minority_that_hangs_costs_nothing_and_is_left_alone_for_a_while() {
     assert!((1..=60).contains(&calls), "{calls}");
     assert_eq!(left(&sims).await, [""; 0]);
 }
+
+/// One server has come back empty, another is silent, and the third confirms: two may hold it.
+#[tokio::test(start_paused = true)]
+async fn a_check_does_not_say_lost_where_a_silent_server_may_make_the_majority() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    let guard = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+    sleep(ms(100)).await;
+    assert_eq!(guard.held_members(), 3);
+    worlds[0].forget(LOCK);
+    sims[1].network.fail("inspect", [Fault::SlowReply(ms(60_000))]);
+    let first = guard.check().await;
+    assert!(matches!(first, Err(Error::Redis(_))), "{first:?}");
+    assert!(guard.is_held());
+    guard.check().await.unwrap();
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_does_not_say_lost_where_a_silent_server_may_make_the_majority() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    let guard = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+    sleep(ms(100)).await;
+    worlds[0].forget(LOCK);
+    sims[1].network.fail("release", (0..200).map(|_| Fault::LoseRequest));
+    let done = guard.run(async { Ok::<_, ()>(1) }).await;
+    assert!(matches!(done, Err(crate::RunError::NotReleased { .. })), "{done:?}");
+}
+
+/// Two of three are lost, and the third is silent: the guard is lost, and that need not be waited for.
+#[tokio::test(start_paused = true)]
+async fn a_check_of_a_guard_that_is_lost_waits_for_no_silent_server() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    sims[1].network.fail("acquire", [Fault::SlowReply(ms(100))]);
+    let guard = MultiLock::majority(locks(&sims)).lock().await.unwrap();
+    worlds[0].forget(LOCK);
+    worlds[1].forget(LOCK);
+    sims[0].network.fail("inspect", [Fault::SlowReply(ms(120))]);
+    sims[2].network.fail("inspect", [Fault::LoseReply, Fault::SlowReply(ms(60_000))]);
+    let begun = Instant::now();
+    let checked = guard.check().await;
+    assert!(matches!(checked, Err(Error::NotHeld { .. })), "{checked:?}");
+    assert!(begun.elapsed() < ms(2_000), "{:?}", begun.elapsed());
+    assert_eq!(guard.lost().now_or_never(), Some(Loss::Removed));
+}

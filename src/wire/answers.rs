@@ -64,6 +64,13 @@ impl Failure {
         Self::new(FailureKind::Gone, text).because(RedisErrorKind::Protocol)
     }
 
+    /// The end of a connection by a server that refuses it in these words.
+    #[cfg(feature = "redis-rs")]
+    pub(super) fn refuses_connection(self) -> Self {
+        let kind = self.error_kind();
+        Self { kind: FailureKind::Gone, ..self }.because(kind)
+    }
+
     /// The same end of a connection, for a command that was not sent before it.
     #[cfg(feature = "redis-rs")]
     pub(super) fn unsent(&self) -> Self {

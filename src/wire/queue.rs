@@ -151,12 +151,11 @@ impl Queue {
             }
             _ => {}
         }
-        // A server may refuse the connection before it reads a command. It cannot answer one.
-        if answer.is_ok() && state.waiting.len() == state.unsent {
-            return Err(Failure::unasked());
-        }
-        let Some(waiting) = state.pop() else {
-            return Err(Failure::unasked());
+        // A server may refuse the connection before it reads a command. It cannot answer one: that
+        // would be written all the same, and its reply be taken for the next one's.
+        let is_written = state.waiting.len() > state.unsent;
+        let Some(waiting) = is_written.then(|| state.waiting.pop_front()).flatten() else {
+            return Err(answer.map_or_else(Failure::refuses_connection, |_| Failure::unasked()));
         };
         drop(state);
         if let Some(caller) = waiting.caller {
@@ -174,7 +173,7 @@ impl Queue {
                 Expected::Confirmation(a, b) => a.as_bytes() == kind && b.as_bytes() == channel,
                 Expected::Reply => false,
             });
-        let confirmed = if is_expected { state.pop() } else { None };
+        let confirmed = if is_expected { state.waiting.pop_front() } else { None };
         drop(state);
         match confirmed {
             Some(waiting) => {
@@ -228,14 +227,6 @@ impl Queue {
             let _ = caller.map(|caller| caller.send(Err(why)));
         }
         leaving
-    }
-}
-
-impl State {
-    fn pop(&mut self) -> Option<Waiting> {
-        let first = self.waiting.pop_front();
-        self.unsent = self.unsent.min(self.waiting.len());
-        first
     }
 }
 

@@ -181,13 +181,15 @@ async fn a_full_queue_takes_no_more_and_keeps_nobody_waiting() {
 
 /// A server that has too many clients says so before it reads a command.
 #[tokio::test]
-async fn what_a_server_says_before_a_command_is_written_does_not_spoil_the_count() {
+async fn what_a_server_says_before_a_command_is_written_ends_the_connection() {
     let queue = queue(false);
-    let mut refused = push_unwritten(&queue, Expected::Reply);
-    let full = || Err(Failure::refused("ERR max number of clients reached"));
-    assert!(queue.deliver(full()).unwrap().is_none());
-    assert_eq!(heard(&mut refused), Some(full()));
-    assert!(!queue.close(Failure::gone()));
+    let mut unsent = push_unwritten(&queue, Expected::Reply);
+    let why = queue.deliver(Err(Failure::refused("ERR max number of clients reached")));
+    queue.close(why.err().unwrap());
+    let told = heard(&mut unsent).unwrap().unwrap_err();
+    assert_eq!(told.kind, FailureKind::NotSent);
+    assert_eq!(told.error_kind(), RedisErrorKind::TooManyClients);
+    assert_eq!(told.text, "ERR max number of clients reached");
 }
 
 #[tokio::test]

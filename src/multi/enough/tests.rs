@@ -39,17 +39,28 @@ async fn those_who_are_not_needed_have_about_as_long_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_few_are_an_error_and_a_loss_says_more_than_a_missing_answer() {
+async fn too_few_are_an_error_after_all_were_tried() {
     let (end, took) = end_of([(1, silent("first")), (2, None), (3, silent("last"))], 2).await;
     assert!(matches!(&end, Err(Error::Redis(error)) if error.to_string().contains("first")));
     assert!(took >= ms(3), "all were tried");
-    let (end, _) = end_of([(1, silent("first")), (2, lost()), (3, silent("last"))], 1).await;
-    assert!(matches!(end, Err(Error::NotHeld { why: Loss::Removed })));
+    let (end, _) = end_of([(1, lost()), (2, None)], 1).await;
+    assert!(end.is_ok());
     let expired = Some(Error::NotHeld { why: Loss::Expired });
     let (end, _) = end_of([(1, lost()), (2, expired)], 1).await;
     assert!(matches!(end, Err(Error::NotHeld { why: Loss::Removed })), "the first");
-    let (end, _) = end_of([(1, lost()), (2, None)], 1).await;
-    assert!(end.is_ok());
+}
+
+/// With two of three lost, the third cannot make up for them. With one lost, it can.
+#[tokio::test(start_paused = true)]
+async fn a_loss_decides_only_where_silent_servers_cannot_make_up_for_it() {
+    let (end, _) = end_of([(1, silent("")), (2, lost()), (3, lost())], 2).await;
+    assert!(matches!(end, Err(Error::NotHeld { why: Loss::Removed })), "{end:?}");
+    let (end, _) = end_of([(1, lost()), (2, silent("")), (3, None)], 2).await;
+    assert!(matches!(end, Err(Error::Redis(_))), "{end:?}");
+    let (end, _) = end_of([(1, silent("")), (2, lost()), (3, silent(""))], 1).await;
+    assert!(matches!(end, Err(Error::Redis(_))), "{end:?}");
+    let (end, _) = end_of([(1, silent("")), (2, lost())], 2).await;
+    assert!(matches!(end, Err(Error::NotHeld { why: Loss::Removed })), "all are needed: {end:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,4 +72,6 @@ async fn a_certain_loss_says_more_than_an_uncertain_one() {
     }
     let (end, _) = end_of([(1, silent("first")), (2, unknown())], 2).await;
     assert!(matches!(end, Err(Error::NotHeld { why: Loss::Unknown })), "{end:?}");
+    let (end, _) = end_of([(1, lost()), (2, unknown()), (3, None)], 2).await;
+    assert!(matches!(end, Err(Error::NotHeld { why: Loss::Unknown })), "one loss does not decide");
 }
