@@ -1,10 +1,12 @@
-//! Semaphores and plain locks: two processes, in one language and in both.
+//! Semaphores and plain locks: two processes, in one language and in both. Beside them one process with tokio's semaphore.
 
 use std::time::Duration;
 
 use harness::{Load, Peer, PeerArgs, RedisServer};
 
 use crate::{
+    client::{HOLD, LOCAL_SEMAPHORE, PERMITS},
+    contestant::start_client,
     pairs::{Pairs, title},
     report::Section,
     table::{Column, Line, Row, Table, evenness},
@@ -14,9 +16,6 @@ const ROUNDS: usize = 5;
 const TIME: Duration = Duration::from_millis(1_000);
 /// Of both processes.
 const OWNERS: [usize; 2] = [2, 64];
-const PERMITS: i64 = 4;
-/// A permit or a lock is kept for so long, so that there is somebody to wait for.
-const HOLD: Duration = Duration::from_micros(200);
 
 const COLUMNS: &[Column] = &[
     Column::new("turns/s", |s| s.per_second()),
@@ -42,11 +41,13 @@ pub(crate) async fn expirable_semaphores(server: &RedisServer) -> Section {
 
 async fn permits(server: &RedisServer, kind: &'static str, title: String, what: &str) -> Section {
     let pairs = Pairs::start(&PeerArgs::redis(server.url())).await;
+    let tokio = start_client(&server.url(), LOCAL_SEMAPHORE).await;
     let mut rows = Vec::new();
     for owners in OWNERS {
+        rows.push(local_row(&tokio, owners));
         for pair in pairs.all() {
             let row = row(kind, pair, owners);
-            assert_eq!(row.parties[0].with("set", PERMITS).await, true, "a new semaphore");
+            assert_eq!(row.parties[0].with("set", PERMITS.into()).await, true, "a new semaphore");
             rows.push(row);
         }
     }
@@ -64,6 +65,13 @@ pub(crate) async fn plain_locks(server: &RedisServer) -> Section {
     table(title, rows, "the lock").run(server).await
 }
 
+/// All owners in one process, without a server.
+fn local_row(tokio: &Peer, owners: usize) -> Row {
+    let name = format!("tokio's Semaphore, one process: {owners} owners");
+    let line = Line { name, share: 0..1, contestant: None };
+    Row::new(vec![tokio.party("crowd", "lock", "local")], Load::new(owners, TIME), vec![line])
+}
+
 fn row(kind: &'static str, pair: [&Peer; 2], owners: usize) -> Row {
     let name = format!("{}: {owners} owners", title(pair));
     let parties = pair.map(|peer| peer.party("crowd", kind, format!("{kind}: {name}")));
@@ -73,7 +81,7 @@ fn row(kind: &'static str, pair: [&Peer; 2], owners: usize) -> Row {
 
 fn table(title: String, rows: Vec<Row>, what: &str) -> Table {
     let note = format!(
-        "Two processes, half of the owners in each. An owner takes {what}, keeps it for {HOLD:?}, and returns it; medians of {ROUNDS} rounds of {TIME:?}, the longest wait is that of all rounds. Waits are those of the slower process."
+        "Two processes, half of the owners in each, if nothing else is said. An owner takes {what}, keeps it for {HOLD:?}, and returns it; medians of {ROUNDS} rounds of {TIME:?}, the longest wait is that of all rounds. Waits are those of the slower process."
     );
     Table { title, note, columns: COLUMNS, time: TIME, rounds: ROUNDS, rows }
 }

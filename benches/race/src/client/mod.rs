@@ -4,6 +4,7 @@ mod bare;
 #[cfg(feature = "crates")]
 mod crates;
 mod job;
+mod local;
 mod lock_client;
 mod many_holds;
 mod many_waiters;
@@ -25,23 +26,26 @@ use tokio::runtime::{Builder, Runtime};
 use crate::contestant::Contestant;
 use bare::{Bare, Wakeups};
 use job::{Job, Request, micros};
+use local::LocalSemaphore;
 use lock_client::LockClient;
 use many_holds::ManyHolds;
 use many_waiters::ManyWaiters;
 use ours::{OurWakeups, Ours, OursAlone, OursOverRedisRs};
 use owners::Owners;
 
+pub(crate) use local::{HOLD, PERMITS};
 pub(crate) use many_holds::{HOLDS, HoldCosts};
 pub(crate) use many_waiters::{Cpu, LOCKS, WaiterCosts};
 
 /// Jobs that are no contestants: what a wake-up costs at least, by PUBLISH alone and by the scripts; holding very many locks,
-/// and waiting for them.
+/// and waiting for them; a semaphore without Redis.
 pub(crate) const WAKEUPS: &str = "wakeups";
 pub(crate) const WAKEUPS_BY_SCRIPT: &str = "wakeups by script";
 pub(crate) const OUR_WAKEUPS: &str = "our wakeups";
 pub(crate) const OUR_WAKEUPS_OVER_REDIS_RS: &str = "our wakeups over redis-rs";
 pub(crate) const MANY_HOLDS: &str = "many holds";
 pub(crate) const MANY_WAITERS: &str = "many waiters";
+pub(crate) const LOCAL_SEMAPHORE: &str = "local semaphore";
 
 /// More than any table has owners: those that block need a thread each.
 const BLOCKING_THREADS: usize = 2_000;
@@ -67,6 +71,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ! {
         OUR_WAKEUPS_OVER_REDIS_RS => {
             serve(runtime.block_on(OurWakeups::connect(&url, Driver::RedisRs)))
         }
+        LOCAL_SEMAPHORE => race::<LocalSemaphore>(&runtime, &url),
         WAKEUPS_BY_SCRIPT => serve(runtime.block_on(Wakeups::connect(&url, true))),
         _ => {}
     }
