@@ -12,13 +12,13 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     config::Config,
+    counters::waiting::counter::Counters,
     engine::{Engine, Subscriptions},
     error::Error,
     locking::registry::Registry,
     owner::{Identity, Owner},
     protocol,
     runtime::ClientRuntime,
-    waiting::counter::Counters,
     wire::{ConnectOptions, LazyTransport, RedisTransport, Transport},
 };
 

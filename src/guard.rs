@@ -97,7 +97,11 @@ impl LockGuard {
     /// ```
     pub async fn unlock(self) -> Result<(), Error> {
         let target = self.share.hold().target.clone();
-        self.share.into_baton().pass_or_release().await.map_err(target.with_context("releasing"))
+        self.share
+            .into_baton()
+            .hand_off_or_release()
+            .await
+            .map_err(target.with_context("releasing"))
     }
 
     /// Says what the lock is held for, to operators who ask who holds it:

@@ -193,19 +193,18 @@ pub mod blocking;
 mod broken;
 mod client;
 mod config;
+mod counters;
 mod determinism;
 #[cfg(doctest)]
 mod doctests;
 mod engine;
 mod error;
-mod expirable;
 mod fenced_guard;
 mod guard;
 pub mod how_it_works;
 #[cfg(any(test, feature = "test-util"))]
 mod in_process;
 mod inspection;
-mod latch;
 mod lock;
 mod locking;
 #[cfg(feature = "metrics")]
@@ -215,7 +214,6 @@ mod names;
 pub mod observer;
 mod options;
 mod owner;
-mod permit;
 mod permit_id;
 mod protocol;
 mod read_write;
@@ -223,7 +221,6 @@ mod redis_error;
 mod run;
 mod runtime;
 mod segmented;
-mod semaphore;
 #[cfg(feature = "_servers")]
 #[doc(hidden)]
 pub mod servers;
@@ -232,31 +229,32 @@ mod sim;
 mod sometimes;
 #[cfg(feature = "test-util")]
 pub mod test_util;
-mod waiting;
 mod wire;
 
 pub use crate::{
     acquire::{Acquire, TryAcquire},
     client::Client,
     config::Config,
-    error::{Error, Loss},
-    expirable::{
-        AcquireExpirable, ExpirablePermit, ExpirableSemaphore, PermitId, PermitOut,
-        SemaphoreInspection, TryAcquireExpirable,
+    counters::{
+        expirable::{
+            AcquireExpirable, ExpirablePermit, ExpirableSemaphore, PermitId, PermitOut,
+            SemaphoreInspection, TryAcquireExpirable,
+        },
+        latch::CountDownLatch,
+        permit::Permit,
+        semaphore::{AcquirePermits, Semaphore, TryAcquirePermits},
     },
+    error::{Error, Loss},
     fenced_guard::{FencedGuard, FencingToken},
     guard::{LockGuard, SingleGuard},
     inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},
-    latch::CountDownLatch,
     lock::{Asked, FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
     options::{Driver, Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
-    permit::Permit,
     read_write::ReadWriteLock,
     redis_error::{RedisError, RedisErrorKind},
     run::{Guard, RunError},
     segmented::{AnyAcquire, AnySegment, AnyTryAcquire, SegmentGuard, SegmentedLock},
-    semaphore::{AcquirePermits, Semaphore, TryAcquirePermits},
     wire::Tls,
 };

@@ -29,7 +29,7 @@ mod counters {
         "undo: it had been granted",
         "a hold is swapped",
         "swap: the hold was gone",
-        "baton: asks whether to pass",
+        "baton: asks whether to hand off",
         "a head that is not polled is put out",
         "head: found that it was put out",
         "line: fails with the one before",

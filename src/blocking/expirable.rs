@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::guard::while_held;
 use crate::{
     blocking::background::Background,
+    counters::expirable,
     error::{Error, Loss},
-    expirable,
     inspection::{Remaining, SemaphoreInspection},
     permit_id::PermitId,
     run::sealed::Held,

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{blocking::background::Background, error::Error, latch};
+use crate::{blocking::background::Background, counters::latch, error::Error};
 
 /// A handle to one count-down latch.
 /// [`Client::count_down_latch`](crate::blocking::Client::count_down_latch) makes it, without any I/O.

@@ -2,7 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{blocking::background::Background, error::Error, permit, semaphore};
+use crate::{
+    blocking::background::Background,
+    counters::{permit, semaphore},
+    error::Error,
+};
 
 /// A handle to one semaphore. [`Client::semaphore`](crate::blocking::Client::semaphore) makes it,
 /// without any I/O. Cheap to clone. Its methods are those of the async

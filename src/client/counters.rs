@@ -1,7 +1,7 @@
 //! The handles to semaphores and latches that a [`Client`] makes.
 
 use super::Client;
-use crate::{expirable::ExpirableSemaphore, latch::CountDownLatch, semaphore::Semaphore};
+use crate::counters::{expirable::ExpirableSemaphore, latch::CountDownLatch, semaphore::Semaphore};
 
 impl Client {
     /// Returns the semaphore of this name, Redisson's `getSemaphore`. Does no I/O.

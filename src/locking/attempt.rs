@@ -200,7 +200,7 @@ impl<'a> Attempt<'a> {
         let call = match &self.source {
             Some(source) => {
                 self.place = engine.server_for_release(&*target.protocol);
-                target.protocol.pass(source.hold().id(), &self.id, terms)
+                target.protocol.swap(source.hold().id(), &self.id, terms)
             }
             None => target.protocol.acquire(&self.id, terms, &wish),
         };

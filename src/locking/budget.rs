@@ -77,7 +77,7 @@ struct Yielding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Hand it off without asking.
-    Pass,
+    HandOff,
     /// Hand it off if the server says that it is there and that no other process waits.
     Ask,
     /// Release it.
@@ -89,7 +89,7 @@ impl Budget {
         let unbroken = self.begun.is_some_and(|begun| now < begun + UNBROKEN);
         let fresh = self.unasked < TURNS && self.confirmed.is_some_and(|at| now < at + TIME);
         match self.is_over(now) {
-            false if fresh => Plan::Pass,
+            false if fresh => Plan::HandOff,
             false => Plan::Ask,
             true if self.others == 0 && unbroken => Plan::Ask,
             true => Plan::Release,
@@ -123,7 +123,7 @@ impl Budget {
     }
 
     /// The hold was handed off.
-    pub(crate) fn passed(&mut self) {
+    pub(crate) fn handed_off(&mut self) {
         self.turns += 1;
         self.unasked += 1;
         self.kept = true;

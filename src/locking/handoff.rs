@@ -93,8 +93,10 @@ impl<B: AsRef<Hold>> Handoff<B> {
 
     /// What to do with a hold that is being released while a local waiter exists.
     pub(crate) fn plan(&self, hold: &Hold) -> Plan {
+        // Before the state is locked: this may tell an observer of a loss, who may release a guard.
+        let may_be_handed_off = hold.may_be_handed_off();
         let state = self.state();
-        match hold.may_pass() && state.is_current(hold) {
+        match may_be_handed_off && state.is_current(hold) {
             true => state.budget.plan(Instant::now()),
             false => Plan::Release,
         }
@@ -115,7 +117,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
             let old = state.slot.replace(baton);
             state.swapping = false;
             state.at = Some(Instant::now());
-            state.budget.passed();
+            state.budget.handed_off();
             (!std::mem::replace(&mut state.minded, true), old)
         };
         drop(old);

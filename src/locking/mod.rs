@@ -13,6 +13,9 @@
 //! | hold | an outermost hold on the server, from its grant to its release |
 //! | share | one entry of a hold: what a guard has; a re-entry adds one |
 //! | baton | a hold whose last share was released, on its way to the next caller or to the server |
+//! | hand off | a released hold goes to the next local caller, in one of two ways: |
+//! | adopt | the next caller has the hold as it is, and no server is asked |
+//! | swap | the server replaces the hold by one of the next caller: for an owner, another lease or a token |
 //! | local | of this client, in this process |
 //!
 //! | file | content |
@@ -107,7 +110,8 @@ pub(crate) async fn acquire_by(
     }
 }
 
-/// The same as [`acquire_anew`], for a call that began at `begun` and has waited for the server since.
+/// The same as [`acquire_anew`], for a call that began at `begun` and has waited for the server
+/// since.
 async fn acquire_late(
     lock: &Arc<LockState>,
     request: &Request,

@@ -91,7 +91,7 @@ impl Share {
     pub(crate) fn adopt(baton: Baton, request: &Request) -> Result<Self, Baton> {
         let Request { owner, lease, watched, replicas, .. } = *request;
         let hold = baton.hold();
-        if owner.is_some() || !hold.take_over(lease, watched, replicas) {
+        if owner.is_some() || !hold.adopt(lease, watched, replicas) {
             return Err(baton);
         }
         hold.lease.shares.fetch_add(1, Ordering::Relaxed);
@@ -201,16 +201,16 @@ impl Baton {
 
     /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
     /// background if it is dropped.
-    pub(crate) async fn pass_or_release(self) -> Result<(), Error> {
+    pub(crate) async fn hand_off_or_release(self) -> Result<(), Error> {
         let baton = match self.plan() {
-            Plan::Pass => match self.leave() {
+            Plan::HandOff => match self.leave() {
                 Ok(()) => return Ok(()),
                 Err(baton) => baton,
             },
             Plan::Ask => {
                 let target = self.hold().target.clone();
                 // The hold is renewed until there is an answer, and the caller may not be polled.
-                return target.engine.janitor.run_apart(self.ask_and_pass()).boxed().await;
+                return target.engine.janitor.run_apart(self.ask_and_hand_off()).boxed().await;
             }
             Plan::Release => self,
         };
@@ -240,14 +240,14 @@ impl Baton {
 
     /// Asks the server whether the hold is there and who else waits, and hands it off if that is
     /// allowed. To be run to its end.
-    async fn ask_and_pass(self) -> Result<(), Error> {
-        sometimes!("baton: asks whether to pass");
+    async fn ask_and_hand_off(self) -> Result<(), Error> {
+        sometimes!("baton: asks whether to hand off");
         let begun = Instant::now();
         let Stake { home, hold, watched } = self.stake();
         // If there is no answer, or the hold is gone, the release finds out.
         let others = hold.extend(*watched).await;
-        let may_pass = others.is_some_and(|others| home.handoff().asked(hold, others));
-        match if may_pass { self.leave() } else { Err(self) } {
+        let may_be_handed_off = others.is_some_and(|others| home.handoff().asked(hold, others));
+        match if may_be_handed_off { self.leave() } else { Err(self) } {
             Ok(()) => Ok(()),
             Err(baton) => baton.into_stake().release(Some(begun)).await,
         }
@@ -281,7 +281,7 @@ impl Drop for Baton {
         let Some(stake) = self.0.take() else { return };
         let baton = Self(Some(stake));
         let left = match baton.plan() {
-            Plan::Pass => baton.leave(),
+            Plan::HandOff => baton.leave(),
             Plan::Ask | Plan::Release => Err(baton),
         };
         let Err(baton) = left else { return };
@@ -289,7 +289,7 @@ impl Drop for Baton {
         let stake = baton.into_stake();
         let target = stake.hold.target.clone();
         target.clone().engine.janitor.spawn(async move {
-            match Self(Some(stake)).pass_or_release().await {
+            match Self(Some(stake)).hand_off_or_release().await {
                 Ok(()) | Err(Error::Closed) => {}
                 Err(error) => {
                     tracing::warn!(lock = target.name(), %error, "release of a dropped guard");

@@ -1,5 +1,5 @@
 //! The one wait loop for locks: ask, subscribe, ask again, wait. Permits and latches are waited for in
-//! `waiting`.
+//! `counters/waiting`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -204,7 +204,7 @@ impl Taking<'_> {
     async fn give_back(&mut self) {
         sometimes!("all: gives back");
         let held = self.held.iter_mut().filter_map(Option::take);
-        let given_back = held.map(|share| share.into_baton().pass_or_release());
+        let given_back = held.map(|share| share.into_baton().hand_off_or_release());
         let _ = timeout(GIVE_BACK, join_all(given_back)).await;
     }
 }

@@ -103,7 +103,7 @@ impl MultiGuard {
         let shares = self.members.shares().take().unwrap_or_default();
         let releases = shares.into_iter().map(async |share| {
             let target = share.hold().target.clone();
-            share.into_baton().pass_or_release().await.map_err(target.with_context("releasing"))
+            share.into_baton().hand_off_or_release().await.map_err(target.with_context("releasing"))
         });
         enough(releases, self.members.need).await
     }

@@ -145,7 +145,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
     asked.open_breakers();
     failed += asked.open();
     drop(asked);
-    let given_back = shares.into_iter().map(|share| share.into_baton().pass_or_release());
+    let given_back = shares.into_iter().map(|share| share.into_baton().hand_off_or_release());
     let _ = timeout(GIVE_BACK, join_all(given_back)).await;
     if all - failed >= quorum {
         return Outcome::Refused;

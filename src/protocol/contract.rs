@@ -52,14 +52,14 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// The script that moves a hold to another id without freeing the lock in between. `None`:
     /// holds of this kind are not handed off.
-    fn passing(&self) -> Option<&'static Script> {
+    fn swap_script(&self) -> Option<&'static Script> {
         None
     }
 
-    /// Moves a hold to another id, for a kind that has `passing`. The reply is that of `acquire`.
+    /// Moves a hold to another id, for a kind that has `swap_script`. The reply is that of `acquire`.
     /// If the hold is gone, the lock counts as another's.
-    fn pass(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Invocation {
-        let script = self.passing().expect("a kind that is passed on");
+    fn swap(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Invocation {
+        let script = self.swap_script().expect("a kind whose holds are swapped");
         let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
         args.push(from.as_bytes().into());
         Invocation { script, keys, args }

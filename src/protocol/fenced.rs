@@ -17,7 +17,7 @@ use crate::{
 };
 
 static ACQUIRE: Script = script!("fenced/acquire");
-static PASS: Script = script!("fenced/pass");
+static SWAP: Script = script!("fenced/swap");
 static TOKEN: Script = script!("fenced/token");
 
 #[derive(Debug)]
@@ -64,8 +64,8 @@ impl Protocol for Fenced {
         }
     }
 
-    fn passing(&self) -> Option<&'static Script> {
-        Some(&PASS)
+    fn swap_script(&self) -> Option<&'static Script> {
+        Some(&SWAP)
     }
 
     fn release(&self, id: &HoldId, count: u32) -> Invocation {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(super) static ACQUIRE: Script = script!("reentrant/acquire");
-static PASS: Script = script!("reentrant/pass");
+static SWAP: Script = script!("reentrant/swap");
 pub(super) static RELEASE: Script = script!("reentrant/release");
 static FORCE_UNLOCK: Script = script!("reentrant/force_unlock");
 
@@ -53,8 +53,8 @@ impl Protocol for Reentrant {
         self.lock.acquire(&ACQUIRE, id, terms)
     }
 
-    fn passing(&self) -> Option<&'static Script> {
-        self.listens.then_some(&PASS)
+    fn swap_script(&self) -> Option<&'static Script> {
+        self.listens.then_some(&SWAP)
     }
 
     fn release(&self, id: &HoldId, count: u32) -> Invocation {

@@ -214,7 +214,7 @@ async fn one_whose_offer_was_gone_asks_within_the_time_that_is_left() {
     let asking = lock.try_lock().wait(wait).by(&mut me).into_future();
     let leaves = async {
         sleep(wait - ms(10)).await;
-        sim.network.fail("pass", [Fault::SlowRequest(COMMAND - ms(20))]);
+        sim.network.fail("swap", [Fault::SlowRequest(COMMAND - ms(20))]);
         sim.network.fail("acquire", [Fault::SlowReply(COMMAND - ms(20))]);
         held.unlock().await.unwrap();
         sleep(ms(20)).await;

@@ -202,7 +202,7 @@ impl Run<'_> {
 const FAMILIES: [Family; 6] =
     [Family::Plain, Family::Token, Family::Fenced, Family::ReadWrite, Family::Fair, Family::Mixed];
 
-const SCRIPTS: [&str; 7] = ["acquire", "release", "pass", "extend", "reenter", "renew", "combine"];
+const SCRIPTS: [&str; 7] = ["acquire", "release", "swap", "extend", "reenter", "renew", "combine"];
 
 async fn one(world: &Arc<World>, seed: u64) {
     let mut rng = Rng::with_seed(seed);

@@ -85,7 +85,7 @@ async fn swapped_late(world: &Arc<World>, taken: u64) -> bool {
     let lock = sim.client.lock(LOCK);
     let ms = |n| sleep(Duration::from_millis(n));
     let first = lock.lock().await.unwrap();
-    sim.network.fail("pass", [Fault::SlowReply(Duration::from_millis(100))]);
+    sim.network.fail("swap", [Fault::SlowReply(Duration::from_millis(100))]);
     let swapper = async {
         let mut me = sim.client.owner();
         let guard = lock.lock().by(&mut me).await.unwrap();

@@ -151,9 +151,9 @@ impl Network {
     pub(super) fn run(&self, call: &Invocation) -> Result<Reply, WireError> {
         let combined = call.script.name == "reentrant/combine";
         let not_after = match call.script.name {
-            "plain/acquire" | "reentrant/acquire" | "reentrant/reenter" | "reentrant/pass"
+            "plain/acquire" | "reentrant/acquire" | "reentrant/reenter" | "reentrant/swap"
             | "write/acquire" | "fair/force_unlock" => Some(3),
-            "fenced/acquire" | "fenced/pass" | "read/acquire" | "read/reenter" => Some(4),
+            "fenced/acquire" | "fenced/swap" | "read/acquire" | "read/reenter" => Some(4),
             "fair/acquire" => Some(5),
             "plain/force_unlock"
             | "reentrant/force_unlock"

@@ -48,7 +48,7 @@ async fn left_alone_with_a_hold<'a>(sim: &Sim, lock: &'a Lock, me: &'a mut Owner
     let mut waiting: Waiting = lock.lock().by(me).into_future();
     assert!(timeout(ms(20), &mut waiting).await.is_err());
     // The swap never gets there.
-    sim.network.fail("pass", [Fault::LoseRequest]);
+    sim.network.fail("swap", [Fault::LoseRequest]);
     held.unlock().await.unwrap();
     assert!((&mut waiting).now_or_never().is_none());
     waiting

@@ -294,7 +294,7 @@ async fn a_request_of_the_head_that_came_too_late_does_not_say_that_the_lock_is_
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_gone_when_it_is_handed_off_is_not_a_lock_that_is_held() {
     let world = World::new();
-    for script in ["extend", "pass"] {
+    for script in ["extend", "swap"] {
         let sim = Sim::new(&world).await;
         let lock = sim.client.lock(LOCK);
         let held = lock.lock().await.unwrap();
@@ -306,7 +306,7 @@ async fn a_hold_that_is_gone_when_it_is_handed_off_is_not_a_lock_that_is_held() 
             sleep(ms(20)).await;
             sim.network.fail(script, [Fault::SlowRequest(ms(200))]);
             drop(held);
-            if script == "pass" {
+            if script == "swap" {
                 sleep(ms(20)).await;
             }
             world.forget(LOCK);

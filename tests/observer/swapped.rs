@@ -17,7 +17,7 @@ async fn a_release_that_went_well_is_no_loss() {
     let config = Config::from_url(proxy.url()).unwrap().command_timeout(Duration::from_secs(1));
     let client = Client::connect(config.observer(tally.clone())).await.unwrap();
     let lock = client.lock("swapped");
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua/reentrant/pass.lua");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua/reentrant/swap.lua");
     let pass: String = sha1_smol::Sha1::from(std::fs::read(file).unwrap()).digest().to_string();
     for round in 0..20 {
         let first = lock.lock().await.unwrap();

@@ -31,7 +31,7 @@ ours! {
     "reentrant/extend": "lock", "holder lease channel numsub";
     "reentrant/force_unlock": "lock", "not_after channel publish";
     "reentrant/inspect": "lock", "some": "lock", "some holder";
-    "reentrant/pass": "lock", "holder lease not_after holder";
+    "reentrant/swap": "lock", "holder lease not_after holder";
     "reentrant/reenter": "lock", "holder lease not_after count";
     "reentrant/release": "lock", "holder count channel publish";
     "reentrant/renew":
@@ -39,7 +39,7 @@ ours! {
         "lock other any", "holder holder holder lease":
         "lock other any", "holder holder holder lease lease lease";
     "fenced/acquire": "lock token", "holder lease not_after";
-    "fenced/pass": "lock token", "holder lease not_after holder";
+    "fenced/swap": "lock token", "holder lease not_after holder";
     "fenced/token": "token", "";
     "read/acquire":
         "lock timeout", "holder lease not_after under":

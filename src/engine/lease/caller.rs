@@ -20,7 +20,7 @@ impl Lease {
     /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
     /// longer than requested. If it is not renewed, it must not be much shorter either. A caller that
     /// it suits holds it from now on.
-    pub(crate) fn take_over(&self, lease: Duration, watched: bool) -> bool {
+    pub(crate) fn adopt(&self, lease: Duration, watched: bool) -> bool {
         let mut state = self.state();
         let now = Instant::now();
         let left = state.trusted_until.saturating_duration_since(now);
@@ -91,7 +91,7 @@ mod tests {
             lease.turns = Turns::of(Some(&observed), key, LockKind::Reentrant, id);
             lease.turns.begin();
             lease.leave();
-            assert!(!again || lease.take_over(LEASE, true));
+            assert!(!again || lease.adopt(LEASE, true));
             tokio::time::advance(LEASE).await;
             assert_eq!(lease.loss(), Some(Loss::Expired));
             assert_eq!(*ends.0.lock().unwrap(), [end]);
@@ -107,9 +107,9 @@ mod tests {
         let (held, _) = lease.long_held(Instant::now(), LEASE / 10).unwrap();
         assert_eq!((held.since, held.note.as_deref()), (begun, Some("one note")));
         assert!(lease.long_held(Instant::now(), LEASE / 9).is_none());
-        assert!(!lease.take_over(LEASE / 100, true));
+        assert!(!lease.adopt(LEASE / 100, true));
         assert!(lease.long_held(Instant::now(), LEASE / 10).is_some());
-        assert!(lease.take_over(LEASE, true));
+        assert!(lease.adopt(LEASE, true));
         assert!(lease.long_held(Instant::now(), Duration::from_millis(1)).is_none());
         let (held, _) = lease.long_held(Instant::now(), Duration::ZERO).unwrap();
         assert_eq!((held.since, held.note), (Instant::now(), None));

@@ -208,24 +208,24 @@ async fn an_answer_says_how_a_hold_is_lost() {
 async fn a_lease_suits_who_wants_about_what_is_left_of_it() {
     let lease = lease();
     let fixed = trust(LEASE).mul_f64(0.9);
-    assert!(lease.take_over(LEASE, true) && lease.take_over(LEASE, false));
-    assert!(!lease.take_over(LEASE - NS, true), "it is longer");
+    assert!(lease.adopt(LEASE, true) && lease.adopt(LEASE, false));
+    assert!(!lease.adopt(LEASE - NS, true), "it is longer");
     tokio::time::advance(trust(LEASE) - fixed - Duration::from_millis(1)).await;
-    assert!(lease.take_over(LEASE, false));
+    assert!(lease.adopt(LEASE, false));
     tokio::time::advance(Duration::from_millis(2)).await;
-    assert!(!lease.take_over(LEASE, false) && lease.take_over(LEASE, true));
+    assert!(!lease.adopt(LEASE, false) && lease.adopt(LEASE, true));
     tokio::time::advance(lease.trusted_for() - LEASE / 2).await;
-    assert!(lease.take_over(LEASE, true));
+    assert!(lease.adopt(LEASE, true));
     tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(!lease.take_over(LEASE, true));
+    assert!(!lease.adopt(LEASE, true));
     lease.requested(Instant::now(), LEASE);
     lease.confirm(Instant::now(), LEASE);
-    assert!(lease.take_over(LEASE, true));
+    assert!(lease.adopt(LEASE, true));
     lease.requested(Instant::now(), 2 * LEASE);
-    assert!(!lease.take_over(LEASE, true), "the server may keep it longer");
-    assert!(!lease.take_over(2 * LEASE, true), "too little is trusted");
+    assert!(!lease.adopt(LEASE, true), "the server may keep it longer");
+    assert!(!lease.adopt(2 * LEASE, true), "too little is trusted");
     lease.lose(Loss::Removed);
-    assert!(!lease.take_over(2 * LEASE, true));
+    assert!(!lease.adopt(2 * LEASE, true));
 }
 
 #[tokio::test(start_paused = true)]

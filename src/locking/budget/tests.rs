@@ -6,8 +6,8 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn passed(budget: &mut Budget, times: u32) {
-    (0..times).for_each(|_| budget.passed());
+fn handed_off(budget: &mut Budget, times: u32) {
+    (0..times).for_each(|_| budget.handed_off());
 }
 
 #[test]
@@ -15,23 +15,23 @@ fn a_hold_is_passed_on_so_often_and_so_long_and_then_the_server_is_asked() {
     let begun = Instant::now();
     let mut budget = Budget::default();
     budget.won(begun, begun);
-    passed(&mut budget, TURNS - 1);
-    assert_eq!(budget.plan(begun), Plan::Pass);
-    passed(&mut budget, 1);
+    handed_off(&mut budget, TURNS - 1);
+    assert_eq!(budget.plan(begun), Plan::HandOff);
+    handed_off(&mut budget, 1);
     assert_eq!(budget.plan(begun), Plan::Ask);
     assert!(budget.asked(begun, begun, 0));
-    assert_eq!(budget.plan(begun), Plan::Pass);
+    assert_eq!(budget.plan(begun), Plan::HandOff);
     assert_eq!(budget.plan(begun + TIME), Plan::Ask);
 }
 
 #[test]
 fn a_confirmation_that_took_long_says_nothing_about_now() {
     let sent = Instant::now();
-    for (late, plan) in [(STALE - ms(1), Plan::Pass), (STALE, Plan::Ask)] {
+    for (late, plan) in [(STALE - ms(1), Plan::HandOff), (STALE, Plan::Ask)] {
         let mut budget = Budget::default();
         budget.won(sent + late, sent);
         assert_eq!(budget.plan(sent + late), plan, "{late:?}");
-        assert_eq!(budget.asked(sent + late, sent, 0), plan == Plan::Pass, "{late:?}");
+        assert_eq!(budget.asked(sent + late, sent, 0), plan == Plan::HandOff, "{late:?}");
         assert_eq!(budget.plan(sent + late), plan, "{late:?}");
     }
 }
@@ -41,7 +41,7 @@ fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns(
     let begun = Instant::now();
     let mut budget = Budget::default();
     budget.won(begun, begun);
-    passed(&mut budget, TURNS);
+    handed_off(&mut budget, TURNS);
     assert!(!budget.asked(begun, begun, 2));
     assert_eq!(budget.plan(begun), Plan::Release);
     budget.released(begun, ms(1), 2, Some(10));
@@ -51,7 +51,7 @@ fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns(
     assert_eq!(budget.yields_until(later, Some(12)), Some(later + COURTESY));
     assert_eq!(budget.yields_until(later, Some(13)), None, "and the other");
     budget.won(later, later);
-    assert_eq!(budget.plan(later), Plan::Pass, "a new budget");
+    assert_eq!(budget.plan(later), Plan::HandOff, "a new budget");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
     let mut budget = Budget::default();
     budget.won(begun, begun);
     let late = begun + UNBROKEN;
-    passed(&mut budget, 1);
+    handed_off(&mut budget, 1);
     budget.asked(late - ms(3), late - ms(3), 0);
     assert_eq!(budget.plan(late), Plan::Release);
     budget.released(late, ms(1), 0, Some(0));
@@ -80,19 +80,19 @@ fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
     let mut budget = Budget::default();
     for vain in 0..2 * MOST_VAIN {
         budget.won(begun, begun);
-        passed(&mut budget, TURNS << vain.min(MOST_VAIN));
-        assert_ne!(budget.plan(begun), Plan::Pass);
+        handed_off(&mut budget, TURNS << vain.min(MOST_VAIN));
+        assert_ne!(budget.plan(begun), Plan::HandOff);
         assert!(!budget.asked(begun, begun, 1), "{vain}");
         budget.released(begun, ms(1), 1, Some(0));
         assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
     }
     budget.won(begun, begun);
-    passed(&mut budget, TURNS);
+    handed_off(&mut budget, TURNS);
     assert_eq!(budget.plan(begun), Plan::Ask, "the server is asked as often as ever");
     assert!(budget.asked(begun, begun, 1), "but goes on");
     budget.lost();
     budget.won(begun, begun);
-    passed(&mut budget, TURNS);
+    handed_off(&mut budget, TURNS);
     assert_eq!(budget.plan(begun), Plan::Release);
 }
 
@@ -102,7 +102,7 @@ fn a_slow_release_is_no_reason_to_yield_for_long() {
     for (took, courtesy) in [(ms(10), ms(40)), (ms(3_000), MOST_COURTESY)] {
         let mut budget = Budget::default();
         budget.won(begun, begun);
-        passed(&mut budget, TURNS);
+        handed_off(&mut budget, TURNS);
         budget.released(begun, took, 1, Some(0));
         assert_eq!(budget.yields_until(begun, Some(1)), Some(begun + courtesy), "{took:?}");
         assert_eq!(budget.yields_until(begun + courtesy, Some(1)), None, "{took:?}");
@@ -126,7 +126,7 @@ fn a_budget_that_has_grown_lasts_longer_too() {
     let begun = Instant::now();
     let mut budget = Budget::default();
     budget.won(begun, begun);
-    passed(&mut budget, TURNS);
+    handed_off(&mut budget, TURNS);
     budget.released(begun, ms(1), 1, Some(0));
     assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None, "nobody came");
     budget.won(begun, begun);
@@ -140,7 +140,7 @@ fn a_lock_that_is_left_to_others_is_theirs_until_the_very_end_of_that_time() {
     let mut budget = Budget::default();
     assert!(!budget.is_yielding());
     budget.won(begun, begun);
-    passed(&mut budget, TURNS);
+    handed_off(&mut budget, TURNS);
     budget.released(begun, ms(1), 1, Some(0));
     assert!(budget.is_yielding());
     // As many messages as before: nobody came.

@@ -5,8 +5,8 @@
 
 mod asked;
 pub(crate) mod cleanup;
+mod hand_off;
 mod listener;
-mod pass;
 mod reenter;
 pub(crate) mod registration;
 pub(crate) mod release;

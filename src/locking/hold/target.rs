@@ -36,7 +36,7 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, kind: LockKind) -> Self {
-        let hands_off = engine.settings.pass_on && protocol.passing().is_some();
+        let hands_off = engine.settings.pass_on && protocol.swap_script().is_some();
         Self { engine, protocol, kind, line: LocalLine::default(), hands_off, held: Arc::default() }
     }
 

@@ -45,7 +45,7 @@ impl Cause<'_> {
                 Deed::Removed { id: id_of, by: Taker::Force }
             }
             Self::Script { name, .. } => {
-                let gives_back = ["release", "withdraw", "pass", "combine"];
+                let gives_back = ["release", "withdraw", "swap", "combine"];
                 match gives_back.iter().any(|script| name.contains(script)) && self.names(id) {
                     true => Deed::Released { id: id_of },
                     // A script that ends the hold of somebody else.

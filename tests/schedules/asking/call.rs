@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::Hold;
-use crate::clients::Name;
+use crate::clients::{Id, Name};
+
+/// A hold: its client, and the step in which it began.
+pub(super) type Hold = Id;
 
 /// What somebody may do next.
 #[derive(Debug, Clone, Copy)]

@@ -13,18 +13,13 @@ use std::collections::BTreeMap;
 use harness::RedisServer;
 use harness::redis::Value;
 
-use crate::clients::{Id, Name};
+use crate::clients::Name;
 use crate::fuzz::Fuzzed;
 use crate::model::{self, Closing, Kind, Model, Ms, REAL_MS_PER_MS, Server, StepId};
-use call::{Action, Call};
+use call::{Action, Call, Hold};
 use rules::{Rule, Rules};
-use scripts::{CHANNEL, QUESTIONS, Scripts};
+use scripts::{CHANNEL, KEPT, QUESTIONS, Scripts};
 
-/// How long the server keeps a question.
-const KEPT: Ms = 60;
-
-/// A hold: its client, and the step in which it began.
-type Hold = Id;
 type World<'s> = model::World<'s, Call>;
 
 /// The model.

@@ -1,11 +1,12 @@
 //! The scripts: as shipped, and those that leave a rule out.
 
-use super::KEPT;
-use super::call::Call;
+use super::call::{Call, Hold};
 use super::rules::{Rule, Rules};
 use crate::PUBLISH;
-use crate::model::{Arg, Change, Invocation, Script, Server, text};
+use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
 
+/// How long the server keeps a question.
+pub(super) const KEPT: Ms = 60;
 /// The questions.
 pub(super) const QUESTIONS: &str = "redisson_lock_asked:{lock}";
 /// Their channel.
@@ -39,7 +40,7 @@ impl Scripts {
 
     /// What goes to the server for this call.
     pub(super) fn invocation(&self, call: &Call) -> Invocation {
-        let id = |hold: &super::Hold| match self.one_id {
+        let id = |hold: &Hold| match self.one_id {
             true => text(hold.owner),
             false => text(hold),
         };

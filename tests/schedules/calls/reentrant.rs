@@ -12,7 +12,7 @@ examples! {
         a_strangers_release_does_nothing;
     "reentrant/force_unlock": a_force_unlock_frees_the_lock, a_force_unlock_of_a_free_lock_tells_nobody,
         a_force_unlock_that_comes_too_late_does_nothing, a_force_unlock_refuses_what_is_no_lock;
-    "reentrant/pass": a_hold_is_handed_off, a_repeated_hand_off_raises_the_ttl_alone,
+    "reentrant/swap": a_hold_is_handed_off, a_repeated_hand_off_raises_the_ttl_alone,
         a_hold_that_is_gone_is_not_handed_off, a_hand_off_that_comes_too_late_does_nothing;
     "reentrant/extend": a_hold_is_extended_and_the_listeners_are_counted, a_hold_that_is_gone_is_not_extended,
         listeners_that_may_not_be_counted_are_unknown;
@@ -146,24 +146,24 @@ fn a_force_unlock_refuses_what_is_no_lock(scene: &mut Scene) {
 fn a_hold_is_handed_off(scene: &mut Scene) {
     scene.command("hset lock A 2");
     scene.command("pexpire lock 90");
-    assert_eq!(scene.call("reentrant/pass", "lock", "B 40 @0 A"), "nil");
+    assert_eq!(scene.call("reentrant/swap", "lock", "B 40 @0 A"), "nil");
     assert_eq!(scene.see("lock"), "B=1 for 40");
 }
 
 fn a_repeated_hand_off_raises_the_ttl_alone(scene: &mut Scene) {
     scene.command("hset lock B 2");
     for (lease, ttl) in [(40, 40), (39, 40), (41, 41)] {
-        assert_eq!(scene.call("reentrant/pass", "lock", &format!("B {lease} @9 A")), "nil");
+        assert_eq!(scene.call("reentrant/swap", "lock", &format!("B {lease} @9 A")), "nil");
         assert_eq!(scene.see("lock"), format!("B=2 for {ttl}"));
     }
 }
 
 fn a_hold_that_is_gone_is_not_handed_off(scene: &mut Scene) {
-    assert_eq!(scene.call("reentrant/pass", "lock", "B 40 @9 A"), "-2");
+    assert_eq!(scene.call("reentrant/swap", "lock", "B 40 @9 A"), "-2");
     assert_eq!(scene.see("lock"), "none");
     scene.command("hset lock C 1");
     scene.command("pexpire lock 30");
-    assert_eq!(scene.call("reentrant/pass", "lock", "B 40 @9 A"), "30");
+    assert_eq!(scene.call("reentrant/swap", "lock", "B 40 @9 A"), "30");
     assert_eq!(scene.see("lock"), "C=1 for 30");
 }
 
@@ -172,7 +172,7 @@ fn a_hand_off_that_comes_too_late_does_nothing(scene: &mut Scene) {
     for holder in ["A", "B"] {
         scene.command("del lock");
         scene.command(&format!("hset lock {holder} 1"));
-        assert_eq!(scene.call("reentrant/pass", "lock", "B 40 @1233 A"), "{@1234}");
+        assert_eq!(scene.call("reentrant/swap", "lock", "B 40 @1233 A"), "{@1234}");
         assert_eq!(scene.see("lock"), format!("{holder}=1"));
     }
 }

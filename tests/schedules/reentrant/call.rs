@@ -41,6 +41,6 @@ impl Call {
 
 impl fmt::Display for Swap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pass to {}, lease {}, ", self.to, self.lease)
+        write!(f, "swap for {}, lease {}, ", self.to, self.lease)
     }
 }

@@ -14,8 +14,8 @@ pub(super) const TOKEN: &str = "redisson_lock_token:{lock}";
 const CHANNEL: &str = "redisson_lock__channel:{lock}";
 
 const ACQUIRE: &str = include_str!("../../../lua/reentrant/acquire.lua");
-const PASS: &str = include_str!("../../../lua/reentrant/pass.lua");
-const FENCED_PASS: &str = include_str!("../../../lua/fenced/pass.lua");
+const SWAP: &str = include_str!("../../../lua/reentrant/swap.lua");
+const FENCED_SWAP: &str = include_str!("../../../lua/fenced/swap.lua");
 const FENCED_ACQUIRE: &str = include_str!("../../../lua/fenced/acquire.lua");
 const REENTER: &str = include_str!("../../../lua/reentrant/reenter.lua");
 const RELEASE: &str = include_str!("../../../lua/reentrant/release.lua");
@@ -35,8 +35,8 @@ const CHANGES: [Change<Rule>; 4] = [
         "redis.call('persist', KEYS[2])",
         "redis.call('pexpire', KEYS[2], ARGV[2])",
     ),
-    (Rule::TheirsInFirst, "reentrant/pass", THEIRS_IN_FIRST, MINE_OUT_FIRST),
-    (Rule::TheirsInFirst, "fenced/pass", THEIRS_IN_FIRST, MINE_OUT_FIRST),
+    (Rule::TheirsInFirst, "reentrant/swap", THEIRS_IN_FIRST, MINE_OUT_FIRST),
+    (Rule::TheirsInFirst, "fenced/swap", THEIRS_IN_FIRST, MINE_OUT_FIRST),
 ];
 
 const THEIRS_IN_FIRST: &str = "
@@ -107,8 +107,8 @@ impl Scripts {
         };
         let fenced_acquire = &rules.apply(&CHANGES, "fenced/acquire", FENCED_ACQUIRE);
         let swap = match fenced {
-            false => rules.apply(&CHANGES, "reentrant/pass", PASS),
-            true => rules.apply(&CHANGES, "fenced/pass", FENCED_PASS),
+            false => rules.apply(&CHANGES, "reentrant/swap", SWAP),
+            true => rules.apply(&CHANGES, "fenced/swap", FENCED_SWAP),
         };
         Self {
             acquire: server.load(if fenced { fenced_acquire } else { acquire }),

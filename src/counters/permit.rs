@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{error::Error, waiting::permits::Permits};
+use crate::{counters::waiting::permits::Permits, error::Error};
 
 /// One or more permits of a [`Semaphore`](crate::Semaphore), acquired together. Dropping it returns
 /// them, in the background.

@@ -4,10 +4,12 @@ use std::{fmt, time::Duration};
 
 use crate::{
     acquire::Acquiring,
+    counters::{
+        permit::Permit,
+        waiting::permits::{self, Pool},
+    },
     error::Error,
     locking::request::Bounds,
-    permit::Permit,
-    waiting::permits::{self, Pool},
 };
 
 /// Redisson counts permits by Java's `int`.

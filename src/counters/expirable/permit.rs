@@ -3,9 +3,9 @@
 use std::{fmt, time::Duration};
 
 use crate::{
+    counters::waiting::leased::LeasedPermits,
     error::{Error, Loss},
     run::{self, Guard, RunError},
-    waiting::leased::LeasedPermits,
 };
 pub use crate::{
     inspection::{PermitOut, SemaphoreInspection},

@@ -16,11 +16,11 @@ pub use self::{
     permit::{ExpirablePermit, PermitId, PermitOut, SemaphoreInspection},
 };
 use crate::{
+    counters::waiting::leased::{self, LeasedPool},
     error::Error,
     inspection::Remaining,
     locking::request::checked_lease,
     protocol::expirable::{Change, Left, Return},
-    waiting::leased::{self, LeasedPool},
 };
 
 /// Redisson counts permits by Java's `int`.

@@ -1,17 +1,17 @@
--- Hand a hold off to another holder.
+-- Swap a hold for one of another holder.
 --
 -- KEYS[1]  lock
--- ARGV[1]  holder id that takes it over, used for this one hold and never again
+-- ARGV[1]  holder id of the new hold, used for this one hold and never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
--- ARGV[4]  holder id that hands the hold off
+-- ARGV[4]  holder id of the old hold
 --
--- Returns  nil: handed off
+-- Returns  nil: swapped
 --          integer: the hold is gone; the lock is another's for so many ms
 --          (-1: without expiry) or free (-2)
 --          {now}: this copy came too late; the server's time in ms
 --
--- Repeat   safe: a holder that has taken over gets the same answer
+-- Repeat   safe: a holder that is there already gets the same answer
 local taken = redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if not taken and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then
   return redis.call('pttl', KEYS[1])

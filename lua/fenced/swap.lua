@@ -1,18 +1,18 @@
--- Hand a hold off to another holder, with a token greater than all before it.
+-- Swap a hold for one of another holder, with a token greater than all before it.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  token counter
--- ARGV[1]  holder id that takes it over, used for this one hold and never again
+-- ARGV[1]  holder id of the new hold, used for this one hold and never again
 -- ARGV[2]  lease, ms
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
--- ARGV[4]  holder id that hands the hold off
+-- ARGV[4]  holder id of the old hold
 --
--- Returns  {1, token}: handed off
+-- Returns  {1, token}: swapped
 --          integer: the hold is gone; the lock is another's for so many ms
 --          (-1: without expiry) or free (-2)
 --          {now}: this copy came too late; the server's time in ms
 --
--- Repeat   safe: a holder that has taken over gets the same answer and token;
+-- Repeat   safe: a holder that is there already gets the same answer and token;
 --          while it holds, no other copy counts the token up
 local taken = redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if not taken and redis.call('hexists', KEYS[1], ARGV[4]) == 0 then

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::permit::ExpirablePermit;
 use crate::{
     acquire::Acquiring,
+    counters::waiting::leased::{self, LeasedPool},
     error::Error,
     locking::request::{Bounds, checked_lease},
     protocol::expirable::MOST_AT_ONCE,
-    waiting::leased::{self, LeasedPool},
 };
 
 /// Refuses too many permits for one request, and none.

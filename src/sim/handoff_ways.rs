@@ -1,4 +1,4 @@
-//! Local hand-off from one caller to the next within a client.
+//! The ways of a local hand-off: a hold is adopted by the next caller, or swapped for one of that caller.
 
 use std::{cell::Cell, pin::pin, time::Duration};
 
@@ -108,10 +108,10 @@ async fn a_caller_cut_at_any_ms_leaves_nothing_and_the_one_behind_it_gets_the_lo
     let world = World::new();
     let faults: &[(&str, &[Fault])] = &[
         ("", &[]),
-        ("pass", &[Fault::LoseReply]),
-        ("pass", &[Fault::LoseReply, Fault::LoseReply]),
-        ("pass", &[Fault::LoseRequest]),
-        ("pass", &[Fault::Linger(Duration::from_millis(40))]),
+        ("swap", &[Fault::LoseReply]),
+        ("swap", &[Fault::LoseReply, Fault::LoseReply]),
+        ("swap", &[Fault::LoseRequest]),
+        ("swap", &[Fault::Linger(Duration::from_millis(40))]),
         ("extend", &[Fault::LoseReply]),
         ("extend", &[Fault::Linger(Duration::from_millis(40))]),
         ("release", &[Fault::LoseReply]),
@@ -175,7 +175,7 @@ async fn a_hold_left_to_a_future_that_nobody_polls_is_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_hold_is_not_passed_on() {
+async fn a_lost_hold_is_not_handed_off() {
     let world = World::new();
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
     let lock = sim.client.lock(LOCK);
@@ -224,7 +224,7 @@ async fn callers_elsewhere_have_their_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_whose_passing_on_the_server_refuses_is_released() {
+async fn a_hold_whose_swap_the_server_refuses_is_released() {
     let world = World::new();
     for cut in 0..12 {
         let sim = Sim::new(&world).await;
@@ -272,7 +272,7 @@ async fn closed_at_any_ms_nothing_is_left_with_those_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn told_not_to_it_passes_nothing_on() {
+async fn told_not_to_it_hands_nothing_off() {
     let sim = Sim::with(&World::new(), |config| config.pass_on(false)).await;
     let before = sim.network.calls();
     let turns = (0..4).map(|_| Way::Free.turn(&sim.client, Duration::from_millis(1)));

@@ -3,9 +3,9 @@
 use std::{fmt, time::Duration};
 
 use crate::{
+    counters::waiting::latch::{self, LatchCounter},
     error::Error,
     locking::request::Bounds,
-    waiting::latch::{self, LatchCounter},
 };
 
 /// Redisson counts by Java's `long`.

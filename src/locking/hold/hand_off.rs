@@ -1,4 +1,4 @@
-//! What a hand-off asks of a hold: whether it is fit for another caller, and the server call that
+//! What a hand-off asks of a hold: whether another caller may have it, and the server call that
 //! extends it for that caller.
 
 use std::{sync::atomic::Ordering, time::Duration};
@@ -16,7 +16,7 @@ impl Hold {
     /// Whether the released hold may go to another caller. A prolongation that is under way would
     /// extend it beyond the lease that this caller asked for. A caller that listens to questions
     /// releases for the sake of those that ask, who may be in other processes.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn may_be_handed_off(&self) -> bool {
         !self.is_wanted()
             && self.unanswered.is_none()
             && self.listener.get().is_none()
@@ -39,11 +39,11 @@ impl Hold {
 
     /// Whether a caller without an owner that asked for such a hold may have this one unchanged. If
     /// so, it holds it from now on.
-    pub(crate) fn take_over(&self, lease: Duration, watched: bool, replicas: Replicas) -> bool {
+    pub(crate) fn adopt(&self, lease: Duration, watched: bool, replicas: Replicas) -> bool {
         !self.is_owned()
             && self.token.is_none()
             && self.replicas == replicas
-            && self.lease.take_over(lease, watched)
+            && self.lease.adopt(lease, watched)
     }
 
     /// Asks the server whether the hold is there, and how many other clients wait for it. `None`:
