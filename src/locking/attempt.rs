@@ -49,7 +49,7 @@ pub(crate) struct Attempt<'a> {
     /// Whether it may enter the server's line.
     stands: bool,
     state: State,
-    /// The hold that it is to take over.
+    /// The hold that it is to replace by a swap.
     source: Option<Baton>,
     /// The server that was last asked to swap that hold.
     place: Option<u64>,

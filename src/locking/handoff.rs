@@ -9,7 +9,7 @@ use crate::locking::{
     hold::Hold,
 };
 
-/// A waiter that does not take over within this time is not being polled. Others then get the lock.
+/// A waiter that takes nothing from the slot within this time is not being polled. Others then get the lock.
 pub(crate) const ADOPT_WITHIN: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The hand-off state of one lock. `B` is what goes from one caller to the next.
@@ -20,7 +20,7 @@ pub(crate) struct Handoff<B> {
 
 #[derive(Debug)]
 struct State<B> {
-    /// What was left here and not yet taken over. Its drop may lock the state, so it is dropped
+    /// What was left here and not yet taken. Its drop may lock the state, so it is dropped
     /// after the state is unlocked.
     slot: Option<B>,
     /// When a hold was last left in the slot.
@@ -133,7 +133,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().slot.take()
     }
 
-    /// Takes a hold that a waiter did not take over. Call it every [`ADOPT_WITHIN`] until the
+    /// Takes a hold that a waiter did not take. Call it every [`ADOPT_WITHIN`] until the
     /// result is idle. With `closing` it is the last call in any case.
     pub(crate) fn forgotten(&self, closing: bool) -> Forgotten<B> {
         let mut state = self.state();

@@ -14,8 +14,8 @@
 //! | share | one entry of a hold: what a guard has; a re-entry adds one |
 //! | baton | a hold whose last share was released, on its way to the next caller or to the server |
 //! | hand off | a released hold goes to the next local caller, in one of two ways: |
-//! | adopt | the next caller has the hold as it is, and no server is asked |
-//! | swap | the server replaces the hold by one of the next caller: for an owner, another lease or a token |
+//! | adopt | the next caller has the hold as it is; mostly the server is not asked |
+//! | swap | the server replaces the hold by one of the next caller: for an owner, a token or other options |
 //! | local | of this client, in this process |
 //!
 //! | file | content |

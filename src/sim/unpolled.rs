@@ -42,7 +42,7 @@ async fn left_alone_behind<'a>(other: &Sim, lock: &'a Lock, after: Duration) -> 
     waiting
 }
 
-/// Waits for the lock, is passed a hold that it never takes over, and is left alone then.
+/// Waits for the lock, is left a hold that it never adopts, and is left alone then.
 async fn left_alone_with_a_hold<'a>(sim: &Sim, lock: &'a Lock, me: &'a mut Owner) -> Waiting<'a> {
     let held = lock.lock().await.unwrap();
     let mut waiting: Waiting = lock.lock().by(me).into_future();
@@ -296,7 +296,7 @@ async fn a_release_that_nobody_polls_keeps_nobody_waiting() {
         let held = lock.lock().await.unwrap();
         let waiting = if elsewhere { other.client.lock(LOCK) } else { lock.clone() };
         let mut behind = left_alone(&waiting, ms(12)).await;
-        // One waits here, so that the server is asked whether the hold may be passed on.
+        // One waits here, so that the server is asked whether the hold may be handed off.
         let mut here = left_alone(&lock, ms(5)).await;
         let mut release = pin!(held.unlock());
         let released = timeout(ms(after) + Duration::from_micros(500), &mut release).await;

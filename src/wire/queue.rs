@@ -46,6 +46,8 @@ struct State {
     waiting: VecDeque<Waiting>,
     /// How many of `waiting`, from the end, are still in `bytes`.
     unsent: usize,
+    /// Whether anything may have been written. What the server says before cannot repeat it.
+    wrote: bool,
     /// Whether nobody looks for timeouts, because no command waits.
     unwatched: bool,
     /// Whether the end of the connection is wanted.
@@ -121,6 +123,7 @@ impl Queue {
         let mut state = self.state();
         std::mem::swap(&mut state.bytes, buffer);
         state.unsent = 0;
+        state.wrote |= !buffer.is_empty();
     }
 
     /// Gives what the server sent to whom it is for. Fails when it is for nobody.
@@ -140,22 +143,26 @@ impl Queue {
             }
         }
         let mut state = self.state();
-        match state.waiting.front().map(|waiting| &waiting.expected) {
-            Some(Expected::Confirmation(..)) if answer.is_ok() => {
-                return Err(Failure::new(FailureKind::Gone, "the server confirms nothing"));
-            }
-            // Late: the server had ended the subscription itself, as the slot moved. What it sent
-            // then was taken for the reply to SUNSUBSCRIBE.
-            None | Some(Expected::Reply) if self.subscribes && is_redirection(&answer) => {
-                return Ok(None);
-            }
-            _ => {}
-        }
-        // A server may refuse the connection before it reads a command. It cannot answer one: that
-        // would be written all the same, and its reply be taken for the next one's.
         let is_written = state.waiting.len() > state.unsent;
+        let expected = state.waiting.front().map(|waiting| &waiting.expected);
+        let confirms = matches!(expected, Some(Expected::Confirmation(..)));
+        if confirms && answer.is_ok() {
+            return Err(Failure::new(FailureKind::Gone, "the server confirms nothing"));
+        }
+        // Late: the server had ended the subscription itself, as the slot moved. What it sent then
+        // was taken for the reply to SUNSUBSCRIBE.
+        if self.subscribes && is_redirection(&answer) && !(confirms && is_written) {
+            return Ok(None);
+        }
         let Some(waiting) = is_written.then(|| state.waiting.pop_front()).flatten() else {
-            return Err(answer.map_or_else(Failure::refuses_connection, |_| Failure::unasked()));
+            return Err(match answer {
+                // A server may refuse the connection before it reads a command. It cannot answer
+                // one: that would be written all the same, and its reply be taken for the next
+                // one's.
+                Err(refusal) if !state.wrote => refusal.refuses_connection(),
+                // Its words may repeat a password.
+                _ => Failure::unasked(),
+            });
         };
         drop(state);
         if let Some(caller) = waiting.caller {

@@ -21,7 +21,7 @@ impl Drop for Attempt<'_> {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         let unanswered = self.unanswered.take();
         if matches!(state, State::Nothing) && unanswered.is_none() && !self.stands {
-            // The hold that it was to take over goes to the next caller.
+            // The hold that it was to replace goes to the next caller.
             return;
         }
         let source = self.source.take().map(|source| (source, self.place));
@@ -67,7 +67,7 @@ async fn undo(
         }
     };
     // The source first: no copy can then replace it.
-    let passed = source.is_some();
+    let swapped = source.is_some();
     match source {
         Some((source, place)) if granted => {
             // No caller has what it was swapped for.
@@ -84,7 +84,7 @@ async fn undo(
         }
         None => {}
     }
-    if holds || stands || passed {
+    if holds || stands || swapped {
         take_back(target, &id, lease).await;
     }
     if let Some(not_after) = unanswered {

@@ -1,4 +1,4 @@
-//! How often and how long a hold is handed on, and for how long the lock is left to others.
+//! How often and how long a hold is handed off, and for how long the lock is left to others.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn handed_off(budget: &mut Budget, times: u32) {
 }
 
 #[test]
-fn a_hold_is_passed_on_so_often_and_so_long_and_then_the_server_is_asked() {
+fn a_hold_is_handed_off_so_often_and_so_long_and_then_the_server_is_asked() {
     let begun = Instant::now();
     let mut budget = Budget::default();
     budget.won(begun, begun);

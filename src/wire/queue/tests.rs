@@ -192,6 +192,32 @@ async fn what_a_server_says_before_a_command_is_written_ends_the_connection() {
     assert_eq!(told.text, "ERR max number of clients reached");
 }
 
+/// A second answer to AUTH may repeat the password.
+#[tokio::test]
+async fn what_a_server_says_unasked_after_a_command_is_not_told() {
+    let queue = queue(false);
+    let mut answered = push(&queue, Expected::Reply);
+    assert!(queue.deliver(Ok(Reply::Nil)).unwrap().is_none());
+    assert_eq!(heard(&mut answered), Some(Ok(Reply::Nil)));
+    let mut unsent = push_unwritten(&queue, Expected::Reply);
+    let why = queue.deliver(Err(Failure::refused("ERR unknown command, with args: 'secret'")));
+    queue.close(why.err().unwrap());
+    let told = heard(&mut unsent).unwrap().unwrap_err();
+    assert_eq!(told.error_kind(), RedisErrorKind::Protocol);
+    assert_eq!(told.text, Failure::unasked().text);
+}
+
+/// The next subscription has not been written yet.
+#[tokio::test]
+async fn the_late_answer_to_a_sunsubscribe_is_not_for_a_subscription_that_was_not_written() {
+    let queue = queue(true);
+    let _ended = push(&queue, confirmation("sunsubscribe", "c"));
+    assert!(queue.deliver(told("sunsubscribe", "c")).unwrap().is_none());
+    let mut unsent = push_unwritten(&queue, confirmation("ssubscribe", "d"));
+    assert!(queue.deliver(moved()).unwrap().is_none());
+    assert_eq!(heard(&mut unsent), None);
+}
+
 #[tokio::test]
 async fn a_reply_does_not_go_to_a_command_that_was_not_written() {
     let queue = queue(false);

@@ -63,7 +63,7 @@ fn in_our_words(answer: Answer) -> Answer {
         Ok(Reply::Bytes(text)) if text == "OK" => Ok(Reply::Nil),
         Ok(_) => Err(Failure::refused(refusal_of_login(""))),
         Err(error) => match error.kind {
-            // These contain no words of the server.
+            // These contain no words that the server said after a command.
             FailureKind::NotSent
             | FailureKind::Full
             | FailureKind::TimedOut
