@@ -9,7 +9,8 @@ use crate::locking::{
     hold::Hold,
 };
 
-/// A waiter that takes nothing from the slot within this time is not being polled. Others then get the lock.
+/// A waiter that takes nothing from the slot within this time is not being polled. Others then get
+/// the lock.
 pub(crate) const ADOPT_WITHIN: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The hand-off state of one lock. `B` is what goes from one caller to the next.
@@ -20,8 +21,8 @@ pub(crate) struct Handoff<B> {
 
 #[derive(Debug)]
 struct State<B> {
-    /// What was left here and not yet taken. Its drop may lock the state, so it is dropped
-    /// after the state is unlocked.
+    /// What was left here and not yet taken. Its drop may lock the state, so it is dropped after the
+    /// state is unlocked.
     slot: Option<B>,
     /// When a hold was last left in the slot.
     at: Option<Instant>,

@@ -143,7 +143,7 @@ impl Queue {
             }
         }
         let mut state = self.state();
-        let is_written = state.waiting.len() > state.unsent;
+        let is_written = state.is_first_written();
         let expected = state.waiting.front().map(|waiting| &waiting.expected);
         let confirms = matches!(expected, Some(Expected::Confirmation(..)));
         if confirms && answer.is_ok() {
@@ -154,7 +154,8 @@ impl Queue {
         if self.subscribes && is_redirection(&answer) && !(confirms && is_written) {
             return Ok(None);
         }
-        let Some(waiting) = is_written.then(|| state.waiting.pop_front()).flatten() else {
+        let first = if is_written { state.waiting.pop_front() } else { None };
+        let Some(waiting) = first else {
             return Err(match answer {
                 // A server may refuse the connection before it reads a command. It cannot answer
                 // one: that would be written all the same, and its reply be taken for the next
@@ -174,8 +175,7 @@ impl Queue {
     /// A subscription began or ended. If nobody asked for that, it is reported.
     fn confirm(&self, kind: &[u8], channel: &[u8]) -> Option<Heard> {
         let mut state = self.state();
-        let is_written = state.waiting.len() > state.unsent;
-        let is_expected = is_written
+        let is_expected = state.is_first_written()
             && state.waiting.front().is_some_and(|first| match &first.expected {
                 Expected::Confirmation(a, b) => a.as_bytes() == kind && b.as_bytes() == channel,
                 Expected::Reply => false,
@@ -234,6 +234,13 @@ impl Queue {
             let _ = caller.map(|caller| caller.send(Err(why)));
         }
         leaving
+    }
+}
+
+impl State {
+    /// Whether a command waits that may have been written.
+    fn is_first_written(&self) -> bool {
+        self.waiting.len() > self.unsent
     }
 }
 

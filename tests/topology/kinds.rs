@@ -1,6 +1,6 @@
 //! Every kind of lock in a slot that stops moving halfway, with each choice of its keys on the other side.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
 use harness::{PATIENCE, Servers, eventually, redis::cmd};
@@ -196,12 +196,9 @@ impl<'a> Case<'a> {
             // While the keys of a slot are on their way back, the waiter may find none of them, and be granted. The place that it
             // had then comes back with the line, and goes when the next caller passes it over.
             let next = moving.clients[2].fair_lock(&self.name);
-            let guard = next.try_lock().wait(PATIENCE).await.unwrap();
-            guard
-                .unwrap_or_else(|| panic!("{what}: a place without a waiter stays"))
-                .unlock()
-                .await
-                .unwrap();
+            let granted = next.try_lock().wait(PATIENCE).await.unwrap();
+            let guard = granted.unwrap_or_else(|| panic!("{what}: a place without a waiter stays"));
+            guard.unlock().await.unwrap();
         }
     }
 
@@ -282,15 +279,8 @@ async fn in_each_order(end: End, slot: Slot) {
         let () = inspector.query(cmd("DEL").arg(key));
     }
     // At the latest with the lease: what was freed by force while a key of it was on the other side.
-    let begun = Instant::now();
-    while !inspector.keys().is_empty() {
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "after {PATIENCE:?} there still is {:?}",
-            inspector.keys()
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let gone = || inspector.keys().is_empty().then_some(());
+    eventually(PATIENCE, "nothing to be left", gone).await;
     moving.end().await;
 }
 

@@ -18,7 +18,7 @@ use crate::fuzz::Fuzzed;
 use crate::model::{self, Closing, Kind, Model, Ms, REAL_MS_PER_MS, Server, StepId};
 use call::{Action, Call, Hold};
 use rules::{Rule, Rules};
-use scripts::{CHANNEL, KEPT, QUESTIONS, Scripts};
+use scripts::{KEPT, QUESTIONS, Scripts};
 
 type World<'s> = model::World<'s, Call>;
 
@@ -60,7 +60,8 @@ impl Asking {
     fn has_asked(&mut self, holds: &[Hold], world: &mut World<'_>) {
         let now = world.now();
         self.asked.extend(holds.iter().map(|hold| (*hold, now)));
-        let is_told = |message: &model::Message| message.channel == CHANNEL && message.text == "1";
+        let is_told =
+            |message: &model::Message| message.channel == QUESTIONS && message.text == "1";
         if !matches!(world.server.messages(), [message] if is_told(message)) {
             let what = format!("the question is told by {:?}", world.server.messages());
             world.violation(Kind::NotWoken, what);

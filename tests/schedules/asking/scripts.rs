@@ -7,10 +7,8 @@ use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
 
 /// How long the server keeps a question.
 pub(super) const KEPT: Ms = 60;
-/// The questions.
+/// The questions, and their channel.
 pub(super) const QUESTIONS: &str = "redisson_lock_asked:{lock}";
-/// Their channel.
-pub(super) const CHANNEL: &str = "redisson_lock_asked:{lock}";
 
 const CHANGES: [Change<Rule>; 4] = [
     (Rule::AsksEach, "ask", "for n = 4,", "for n = 5,"),
@@ -46,7 +44,7 @@ impl Scripts {
         };
         let (script, args) = match call {
             Call::Ask(holds) => {
-                let head = [Arg::Lease(KEPT), text(CHANNEL), text(PUBLISH)];
+                let head = [Arg::Lease(KEPT), text(QUESTIONS), text(PUBLISH)];
                 (&self.ask, head.into_iter().chain(holds.iter().map(id)).collect())
             }
             Call::Read(hold) => (&self.asked, vec![id(hold)]),
