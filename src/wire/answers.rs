@@ -151,6 +151,11 @@ impl Failure {
         self.text.contains("READONLY")
     }
 
+    /// Whether it is the answer to PING of a server that cannot save, and still serves.
+    pub(super) fn cannot_save(&self) -> bool {
+        self.kind == FailureKind::Refused && self.text.starts_with("MISCONF")
+    }
+
     /// Whether the connection is gone or may be, so that no reply will come over it.
     pub(super) fn is_of_connection(&self) -> bool {
         matches!(self.kind, FailureKind::NotSent | FailureKind::TimedOut | FailureKind::Gone)

@@ -230,9 +230,7 @@ impl Session {
     /// Asks for a sign of life.
     pub(super) async fn ping(&self) -> Result<(), Failure> {
         match self.command("PING", &[]).await {
-            // A server that cannot save answers every PING with this error, and still serves
-            // subscribers.
-            Err(error) if error.text.starts_with("MISCONF") => Ok(()),
+            Err(error) if error.cannot_save() => Ok(()),
             answer => answer.map(drop),
         }
     }

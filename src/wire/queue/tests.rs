@@ -192,6 +192,19 @@ async fn what_a_server_says_before_a_command_is_written_ends_the_connection() {
     assert_eq!(told.text, "ERR max number of clients reached");
 }
 
+#[tokio::test]
+async fn a_server_that_refuses_the_connection_with_misconf_does_not_serve() {
+    let queue = queue(false);
+    let mut ping = push(&queue, Expected::Reply);
+    let misconf = || Err(Failure::refused("MISCONF no more writes"));
+    assert!(queue.deliver(misconf()).unwrap().is_none());
+    assert!(heard(&mut ping).unwrap().unwrap_err().cannot_save());
+    let queue = self::queue(false);
+    let mut ping = push_unwritten(&queue, Expected::Reply);
+    queue.close(queue.deliver(misconf()).err().unwrap());
+    assert!(!heard(&mut ping).unwrap().unwrap_err().cannot_save());
+}
+
 /// A second answer to AUTH may repeat the password.
 #[tokio::test]
 async fn what_a_server_says_unasked_after_a_command_is_not_told() {

@@ -45,8 +45,7 @@ async fn log_in(
         }
     } else {
         match send("PING", Vec::new()).await {
-            // A server that cannot save answers every PING with this error, and still serves.
-            Err(error) if error.text.starts_with("MISCONF") => {}
+            Err(error) if error.cannot_save() => {}
             answer => drop(answer?),
         }
     }
