@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     guard::{LockGuard, SingleGuard},
     locking::{
-        acquire_anew, acquire_by, acquire_observed,
+        acquire_anew, acquire_by, acquire_observed, acquire_whole,
         registry::LockState,
         request::{Bounds, Request},
         share::Share,
@@ -16,6 +16,7 @@ use crate::{
     observer::is_observed,
     options::LockOptions,
     owner::{Owner, OwnerId},
+    protocol::Side,
 };
 
 /// The future of an acquisition.
@@ -67,7 +68,10 @@ impl<G: SingleGuard> Wanted<G> {
         match (is_observed(state.target.observed()), owner) {
             (true, _) => acquire_observed(state, &mut request).boxed().await,
             (false, Some(owner)) => acquire_by(state, owner, &request).boxed().await,
-            (false, None) => acquire_anew(state, &request, None, None).await,
+            (false, None) if state.target.kind.side() == Side::Whole => {
+                acquire_whole(state, &request, None, None).await
+            }
+            (false, None) => acquire_anew(state, &request, None, None).boxed().await,
         }
     }
 

@@ -323,8 +323,11 @@ impl Config {
     /// yields until they had their turns. If they do not come, the next budget is larger, up to
     /// 32-fold.
     ///
-    /// Reentrant, non-reentrant and fenced locks are handed off. Fair, read/write, spin and plain
-    /// locks never are.
+    /// Reentrant, non-reentrant and fenced locks are handed off, and write holds without an owner.
+    /// Fair, spin and plain locks never are.
+    ///
+    /// Readers without an owner and without a lease of their own share one hold of their client: see
+    /// [`ReadWriteLock`](crate::ReadWriteLock). Without this, each has a hold of its own.
     pub fn pass_on(mut self, pass_on: bool) -> Self {
         self.pass_on = pass_on;
         self

@@ -66,7 +66,9 @@ impl LockGuard {
     /// # Errors
     /// - [`Error::NotHeld`] when the hold was lost: another holder may have had the lock since. A
     ///   hold that is handed off within a few milliseconds after its caller saw the server's
-    ///   confirmation is not checked again, if that came within half a second of its request.
+    ///   confirmation is not checked again, if that came within half a second of its request. The
+    ///   same is true of a read hold that [other readers](crate::ReadWriteLock) of the client have
+    ///   still.
     /// - [`Error::NotHeld`] with [`Loss::Unknown`] when an answer was lost, and the repeated
     ///   release found no hold. Either the first request released the lock, or it was lost before.
     /// - [`Error::Redis`] when the server does not answer within
@@ -112,7 +114,7 @@ impl LockGuard {
     /// [announces](crate::Config::announce) itself. Otherwise this does nothing. Does no I/O.
     ///
     /// The first 200 characters count, and control characters become spaces. A later note replaces
-    /// an earlier one; all guards of one owner's hold share one. A hold that is [handed
+    /// an earlier one; all guards of one hold share one. A hold that is [handed
     /// off](crate::Config::pass_on) loses it.
     ///
     /// # Examples
@@ -263,8 +265,8 @@ impl LockGuard {
         self.share.hold().acknowledged()
     }
 
-    /// Returns how many guards this hold has. It is more than one when an owner has re-entered the
-    /// lock.
+    /// Returns the hold count on the server. It is more than one when an owner has re-entered the
+    /// lock. [Readers](crate::ReadWriteLock) that share a hold count once.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
         self.share.hold().count()

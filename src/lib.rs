@@ -34,6 +34,8 @@
 //!   them to [`Config::watchdog`] (30 s by default) every third of that time, while a guard lives.
 //! - **Loss**: the end of a hold that was not released. [`Loss`] lists the reasons.
 //! - **Waiter**: an acquisition that waits for a lock. The waiters of one client form a local line.
+//! - **Shared hold**: readers of one client have one hold on a read/write lock together. See
+//!   [`ReadWriteLock`].
 //! - **Hand-off**: an unlock that gives the hold to the next local waiter without a round trip. See
 //!   [`Config::pass_on`].
 //!

@@ -7,7 +7,7 @@
 -- ARGV[3]  unlock channel
 -- ARGV[4]  publish command: publish or spublish
 --
--- Returns  1: released
+-- Returns  1 + n: released; n connections got the message
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
@@ -57,7 +57,8 @@ else
 end
 -- 1: all sleeping waiters may try. A writer of Redisson that is about to sleep
 -- misses it, so a 0 follows, which waits for it.
-if redis.call(ARGV[4], ARGV[3], '1') > 0 and not read then
+local listening = redis.call(ARGV[4], ARGV[3], '1')
+if listening > 0 and not read then
   redis.call(ARGV[4], ARGV[3], '0')
 end
-return 1
+return 1 + listening

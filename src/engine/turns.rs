@@ -5,7 +5,10 @@
 
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -32,10 +35,13 @@ struct Seen {
     key: Bytes,
     kind: LockKind,
     id: HoldId,
-    current: Mutex<Option<Turn>>,
+    /// More than one while readers share the hold.
+    current: Mutex<Vec<Turn>>,
+    begun: AtomicU64,
 }
 
 struct Turn {
+    number: u64,
     begun: Instant,
     span: Span,
 }
@@ -56,7 +62,8 @@ impl Turns {
     ) -> Self {
         Self(is_observed(observed).then(|| {
             let (observed, key, id) = (observed.cloned(), key.clone(), id.clone());
-            Box::new(Seen { observed, key, kind, id, current: Mutex::default() })
+            let (current, begun) = Default::default();
+            Box::new(Seen { observed, key, kind, id, current, begun })
         }))
     }
 
@@ -64,18 +71,32 @@ impl Turns {
         self.0.is_some()
     }
 
-    /// A caller has the hold from now on. If it was lost before, the turn has to be ended.
-    pub(crate) fn begin(&self) {
-        let Some(seen) = &self.0 else { return };
+    /// A caller has the hold from now on. Returns the number of its turn. If the hold was lost before,
+    /// the turn has to be ended.
+    pub(crate) fn begin(&self) -> u64 {
+        let Some(seen) = &self.0 else { return 0 };
         let (lock, kind, holder) = seen.names();
         let span = debug_span!(target: "redisson_lock", "hold", lock, kind = kind.as_str(), holder, end = field::Empty);
         let begun = Instant::now();
         // Told before there is a turn to be ended, so that no end is told first.
         seen.tell(|observer| observer.hold_begun(&HoldBegun { lock, kind, holder }));
-        *seen.current() = Some(Turn { begun, span });
+        let number = seen.begun.fetch_add(1, Ordering::Relaxed);
+        seen.current().push(Turn { number, begun, span });
+        number
     }
 
-    /// The turn ends, if it has not ended before.
+    /// One reader of several has released the hold.
+    pub(crate) fn end_one(&self, number: u64) {
+        let Some(seen) = &self.0 else { return };
+        let ended = {
+            let mut turns = seen.current();
+            let at = turns.iter().position(|turn| turn.number == number);
+            at.map(|at| turns.swap_remove(at))
+        };
+        seen.ended(ended, HoldEnd::Released);
+    }
+
+    /// The turns that have not ended before end.
     pub(crate) fn end(&self, end: HoldEnd) {
         if let Some(seen) = &self.0 {
             seen.end(end);
@@ -106,7 +127,7 @@ impl Turns {
     /// The hold is lost. `log` says so in the log: within the span of the turn.
     pub(crate) fn lost(&self, why: Loss, log: impl FnOnce()) {
         let Some(seen) = &self.0 else { return log() };
-        let span = seen.current().as_ref().map_or_else(Span::none, |turn| turn.span.clone());
+        let span = seen.current().first().map_or_else(Span::none, |turn| turn.span.clone());
         span.in_scope(log);
         seen.end(HoldEnd::Lost(why));
     }
@@ -114,7 +135,7 @@ impl Turns {
     /// The server has confirmed a renewal, when the hold would have been trusted for so long.
     pub(crate) fn renewed(&self, margin: Option<Duration>) {
         if let (Some(seen), Some(margin)) = (&self.0, margin)
-            && seen.current().is_some()
+            && !seen.current().is_empty()
         {
             let (lock, kind, holder) = seen.names();
             seen.tell(|observer| observer.renewed(&Renewal { lock, kind, holder, margin }));
@@ -123,7 +144,7 @@ impl Turns {
 }
 
 impl Seen {
-    fn current(&self) -> MutexGuard<'_, Option<Turn>> {
+    fn current(&self) -> MutexGuard<'_, Vec<Turn>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,12 +159,18 @@ impl Seen {
     }
 
     fn end(&self, end: HoldEnd) {
-        let Some(Turn { begun, span }) = self.current().take() else { return };
-        span.record("end", end.as_str());
-        let (lock, kind, holder) = self.names();
-        let duration = begun.elapsed();
-        let ended = HoldEnded { lock, kind, holder, end, duration };
-        self.tell(|observer| observer.hold_ended(&ended));
+        let turns = std::mem::take(&mut *self.current());
+        self.ended(turns, end);
+    }
+
+    fn ended(&self, turns: impl IntoIterator<Item = Turn>, end: HoldEnd) {
+        for Turn { begun, span, .. } in turns {
+            span.record("end", end.as_str());
+            let (lock, kind, holder) = self.names();
+            let duration = begun.elapsed();
+            let ended = HoldEnded { lock, kind, holder, end, duration };
+            self.tell(|observer| observer.hold_ended(&ended));
+        }
     }
 
     fn release_failed(&self, error: &Error, given_up: bool) {

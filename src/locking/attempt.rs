@@ -290,6 +290,9 @@ impl<'a> Attempt<'a> {
         if target.hands_off {
             self.lock.handoff.granted(share.hold(), self.swapped);
         }
+        if target.shares {
+            self.lock.sharing().granted(self.lock, self.request, share.hold());
+        }
         share
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// A hold is handed off for this many turns and this long. Then the server is asked whether the
 /// hold is still there. While other processes wait, this is also the budget.
 const TURNS: u32 = 64;
-const TIME: Duration = Duration::from_millis(2);
+pub(crate) const TIME: Duration = Duration::from_millis(2);
 
 /// After this time the lock is free for [`GAP`] in any case, for processes that poll and do not
 /// subscribe.
@@ -34,7 +34,7 @@ const MOST_COURTESY: Duration = Duration::from_millis(100);
 
 /// A confirmation that takes so long from its request on says nothing about now: its caller was not
 /// polled, or the server stood still. No network is that slow.
-const STALE: Duration = Duration::from_millis(500);
+pub(crate) const STALE: Duration = Duration::from_millis(500);
 
 /// If no other process comes while this one yields, its budget doubles, up to this many times.
 const MOST_VAIN: u32 = 5;
@@ -62,7 +62,7 @@ pub(crate) struct Budget {
 
 /// The lock is left to other processes.
 #[derive(Debug)]
-struct Yielding {
+pub(crate) struct Yielding {
     /// Until then, if no message comes.
     until: Instant,
     courtesy: Duration,
@@ -162,12 +162,7 @@ impl Budget {
             self.since = None;
         }
         if over && (others > 0 || self.kept) {
-            // This client's own message comes first.
-            let before = heard.map_or(0, |heard| heard + 1);
-            let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
-            let courtesy = if others == 0 { GAP } else { far };
-            let until = now + courtesy;
-            self.yielding = Some(Yielding { until, courtesy, heard: 0, before, enough: others });
+            self.yielding = Some(Yielding::new(now, took, others, heard));
         }
     }
 
@@ -178,18 +173,41 @@ impl Budget {
     /// Until when to leave the lock to others, as far as known now.
     pub(crate) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
         let yielding = self.yielding.as_mut()?;
-        let heard = heard.map_or(0, |heard| heard.saturating_sub(yielding.before));
-        if heard > yielding.heard && yielding.enough > 0 {
-            yielding.heard = heard;
-            yielding.until = now + yielding.courtesy;
+        let until = yielding.until(now, heard);
+        if until.is_none() {
+            self.suspect = yielding.is_in_vain();
+            self.yielding = None;
         }
-        let in_vain = yielding.heard < yielding.enough;
-        if now < yielding.until && (in_vain || yielding.enough == 0) {
-            return Some(yielding.until);
+        until
+    }
+}
+
+impl Yielding {
+    /// The lock was released, which took so long, and this many other clients listen. `heard`: as for
+    /// [`Budget::released`].
+    pub(crate) fn new(now: Instant, took: Duration, others: u64, heard: Option<u64>) -> Self {
+        // This client's own message comes first.
+        let before = heard.map_or(0, |heard| heard + 1);
+        let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
+        let courtesy = if others == 0 { GAP } else { far };
+        Self { until: now + courtesy, courtesy, heard: 0, before, enough: others }
+    }
+
+    /// Until when to leave the lock to others, as far as known now. `None`: they had their turns, or
+    /// did not come.
+    pub(crate) fn until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
+        let heard = heard.map_or(0, |heard| heard.saturating_sub(self.before));
+        if heard > self.heard && self.enough > 0 {
+            self.heard = heard;
+            self.until = now + self.courtesy;
         }
-        self.suspect = in_vain;
-        self.yielding = None;
-        None
+        let goes_on = now < self.until && (self.is_in_vain() || self.enough == 0);
+        goes_on.then_some(self.until)
+    }
+
+    /// Whether not all of the others have come yet.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.heard < self.enough
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! acquire --re-enter--> share        the owner holds the lock already
 //!    |  `---attempt---> share        the server grants it
+//!    |------join------> share        a local reader shares its hold
 //!    `------wait--+---> share        the server grants it later
 //!                 `---> share        a local caller hands its hold off (baton)
 //! share --unlock--> baton --> the next local waiter, or the server
@@ -28,6 +29,7 @@
 //! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
 //! | [`share`], [`hold`] | what guards have; the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
+//! | [`sharing`] | local readers have one hold together |
 
 pub(crate) mod acquisition;
 pub(crate) mod attempt;
@@ -40,6 +42,7 @@ pub(crate) mod owned;
 pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod share;
+pub(crate) mod sharing;
 pub(crate) mod wait;
 
 use std::sync::Arc;
@@ -50,7 +53,7 @@ use tracing::Instrument;
 
 use self::{
     acquisition::Acquisition, attempt::Attempt, owned::Way, registry::LockState, request::Request,
-    share::Share,
+    share::Share, sharing::Joining,
 };
 use crate::{
     engine::Lease,
@@ -59,7 +62,7 @@ use crate::{
     owner::OwnerId,
     protocol::{
         AcquireReply::{Granted, Held},
-        Order,
+        Order, Side,
     },
 };
 
@@ -76,16 +79,17 @@ pub(crate) async fn acquire_observed(
         Some(owner) => acquire_by(lock, owner, request).boxed(),
         None => acquire_anew(lock, request, None, None).boxed(),
     };
-    let acquired = acquired.instrument(span).await;
+    let mut acquired = acquired.instrument(span).await;
     let acquisition = request.acquisition.take().expect("set above");
     let granted = acquired.as_ref().map(Option::as_ref).map_err(|error| &**error);
     let hold = granted.map(|share| share.map(Share::hold));
     let begins = acquisition.end(hold.map(|hold| hold.map(|hold| hold.id().as_str())));
-    if let (true, Ok(Some(hold))) = (begins, hold) {
-        hold.lease.turns.begin();
+    if let (true, Ok(Some(share))) = (begins, &mut acquired) {
+        share.begin_turn();
         // It may have been lost before.
-        if let Some(why) = hold.lease.loss() {
-            hold.lease.turns.end(HoldEnd::Lost(why));
+        let lease = &share.hold().lease;
+        if let Some(why) = lease.loss() {
+            lease.turns.end(HoldEnd::Lost(why));
         }
     }
     acquired
@@ -132,6 +136,50 @@ async fn acquire_late(
 ///
 /// The error is boxed here and in the wait loop: results go through several callers, and are small.
 pub(crate) async fn acquire_anew(
+    lock: &Arc<LockState>,
+    request: &Request,
+    under: Option<Arc<Lease>>,
+    since: Option<&Instant>,
+) -> Result<Option<Share>, Box<Error>> {
+    match lock.target.kind.side() {
+        Side::Whole => acquire_whole(lock, request, under, since).await,
+        Side::Read => read(lock, request, under, since).await,
+        Side::Write => write(lock, request, since).await,
+    }
+}
+
+async fn read(
+    lock: &Arc<LockState>,
+    request: &Request,
+    under: Option<Arc<Lease>>,
+    since: Option<&Instant>,
+) -> Result<Option<Share>, Box<Error>> {
+    match sharing::join(lock, request, false).await {
+        Joining::Joined(share) => Ok(Some(share)),
+        Joining::Alone => acquire_whole(lock, request, under, since).await,
+        Joining::Wait => {
+            let mut attempt = Attempt::new(lock, request, under);
+            wait::wait(lock, request, &mut attempt, false).await
+        }
+    }
+}
+
+async fn write(
+    lock: &Arc<LockState>,
+    request: &Request,
+    since: Option<&Instant>,
+) -> Result<Option<Share>, Box<Error>> {
+    let waits = !request.bounds.is_one_answer();
+    let writer = waits.then(|| lock.sharing().writer(lock));
+    let share = acquire_whole(lock, request, None, since).await?;
+    if let (Some(_), Some(writer)) = (&share, writer) {
+        writer.granted();
+    }
+    Ok(share)
+}
+
+/// The same for a lock without sides.
+pub(crate) async fn acquire_whole(
     lock: &Arc<LockState>,
     request: &Request,
     under: Option<Arc<Lease>>,

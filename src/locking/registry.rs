@@ -17,6 +17,7 @@ use crate::{
         },
         line::{Awaited, LocalLine, minder::Minder},
         share::{Baton, Home},
+        sharing::Sharing,
     },
     names,
     observer::LockKind,
@@ -61,6 +62,22 @@ impl LockState {
         LockKind::ALL.into_iter().filter_map(of_kind).find(grants).unwrap_or_else(|| self.clone())
     }
 
+    /// What the two sides of this lock know of each other.
+    pub(crate) fn sharing(&self) -> &Sharing {
+        &self.owners.sharing
+    }
+
+    /// There may be news for the readers of this name.
+    pub(crate) fn nudge_readers(&self) {
+        if let Some(readers) = self.readers() {
+            readers.target.line.nudge();
+        }
+    }
+
+    fn readers(&self) -> Option<Arc<Self>> {
+        self.owners.registry.locks.get(&(LockKind::Read, self.name().to_owned()))?.upgrade()
+    }
+
     /// Where this owner will find the hold that it is granted.
     pub(crate) fn registration(&self, owner: OwnerId) -> Registration<Hold> {
         Registration::new(self.owners.clone(), owner, self.target.kind.side())
@@ -74,6 +91,21 @@ impl Home for LockState {
 
     fn handoff(&self) -> &Handoff<Baton> {
         &self.handoff
+    }
+
+    fn sharing(&self) -> &Sharing {
+        LockState::sharing(self)
+    }
+
+    fn has_waiting_readers(&self) -> bool {
+        let readers = (self.target.kind.side() == Side::Write).then(|| self.readers()).flatten();
+        readers.is_some_and(|readers| !readers.target.line.is_empty())
+    }
+
+    fn nudge_readers(&self) {
+        if self.target.kind.side() == Side::Write {
+            LockState::nudge_readers(self);
+        }
     }
 }
 
@@ -118,10 +150,14 @@ impl Awaited for Arc<LockState> {
 
     fn may_be_offered(&self) -> bool {
         self.target.hands_off && self.handoff.is_here()
+            || self.target.shares && self.sharing().is_closed()
     }
 
     fn yields_until(&self, heard: Option<u64>) -> Option<Instant> {
-        self.handoff.yields_until(heard)
+        match self.target.shares {
+            true => self.sharing().yields_until(heard),
+            false => self.handoff.yields_until(heard),
+        }
     }
 
     fn emptied(&self) {
@@ -140,11 +176,12 @@ impl Drop for LockState {
     }
 }
 
-/// The holds of one client's owners under one name, by any kind of lock.
+/// The holds of one client's owners under one name, by any kind of lock, and what its readers share.
 #[derive(Debug)]
 struct Owners {
     name: String,
     holds: Mutex<OwnedHolds<Hold>>,
+    sharing: Sharing,
     registry: Arc<Registry>,
 }
 
@@ -212,6 +249,7 @@ impl Registry {
         let owners = Arc::new(Owners {
             name: name.to_owned(),
             holds: Mutex::new(HashMap::default()),
+            sharing: Sharing::default(),
             registry: self.clone(),
         });
         *place = Arc::downgrade(&owners);

@@ -23,6 +23,7 @@ use crate::{
         handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
         hold::{Hold, release::Released, target::Target},
         request::{Bounds, Request},
+        sharing::Sharing,
     },
     observer::HoldEnd,
     sometimes::sometimes,
@@ -32,6 +33,11 @@ use crate::{
 pub(crate) trait Home: fmt::Debug + Send + Sync {
     fn target(&self) -> &Target;
     fn handoff(&self) -> &Handoff<Baton>;
+    fn sharing(&self) -> &Sharing;
+    /// Whether readers of this client wait for a writer's lock.
+    fn has_waiting_readers(&self) -> bool;
+    /// A writer has released the lock.
+    fn nudge_readers(&self);
 }
 
 /// A hold, with what its guards and batons need to know.
@@ -41,16 +47,39 @@ struct Stake {
     hold: Arc<Hold>,
     /// Whether the watchdog renews the hold for this value.
     watched: bool,
+    /// Its turn, if somebody sees it.
+    turn: u64,
+    /// Whether it counts among the shares of the hold.
+    counts: bool,
 }
 
 impl Stake {
+    /// One reader leaves the hold. `None`: other readers have it still.
+    fn leave(mut self: Box<Self>) -> Option<Box<Self>> {
+        if !std::mem::take(&mut self.counts) || self.home.sharing().leave(&self.hold) {
+            return Some(self);
+        }
+        self.hold.lease.turns.end_one(self.turn);
+        None
+    }
+
+    /// Asks the server about a hold that is shared, and leaves it. To be run to its end.
+    async fn check_and_leave(self: Box<Self>) -> Result<Option<Baton>, Error> {
+        let (home, hold) = (self.home.clone(), self.hold.clone());
+        let checked = home.sharing().check(&hold).await;
+        match self.leave() {
+            Some(stake) => Ok(Some(Baton(Some(stake)))),
+            None => checked.map(|()| None),
+        }
+    }
+
     /// Releases the hold on the server, or one entry of it. To be run to its end. `since`: when the
     /// call began, if it has waited for something else.
     ///
     /// If another change of the hold count has no answer in time, the release goes on in the
     /// background.
     async fn release(self, since: Option<Instant>) -> Result<(), Error> {
-        let Self { home, hold, watched } = self;
+        let Self { home, hold, watched, .. } = self;
         if let Some(released) = hold.release(watched, since).await {
             return home.settle(&hold, released);
         }
@@ -78,12 +107,17 @@ impl Share {
     /// One more share of the hold.
     pub(crate) fn new(home: Arc<dyn Home>, hold: Arc<Hold>, watched: bool) -> Self {
         hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+        Self::counted(home, hold, watched)
+    }
+
+    /// The same for a share that is counted already.
+    pub(crate) fn counted(home: Arc<dyn Home>, hold: Arc<Hold>, watched: bool) -> Self {
         // The call that closes the client sees this share, or this call sees that the client is
         // closed.
         if hold.target.engine.check_open().is_err() {
             hold.lease.lose(Loss::Closed);
         }
-        Self(Some(Box::new(Stake { home, hold, watched })))
+        Self(Some(Box::new(Stake { home, hold, watched, turn: 0, counts: true })))
     }
 
     /// Makes a share of a hold that was handed off. The baton comes back if the hold does not suit
@@ -107,12 +141,18 @@ impl Share {
             (false, true) => stake.hold.lease.watch(Instant::now()),
             (true, true) | (false, false) => {}
         }
-        stake.watched = watched;
+        (stake.watched, stake.counts) = (watched, true);
         Ok(Self(Some(stake)))
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.0.as_ref().expect("given back last").hold
+    }
+
+    /// A turn of the hold begins.
+    pub(crate) fn begin_turn(&mut self) {
+        let stake = self.0.as_mut().expect("given back last");
+        stake.turn = stake.hold.lease.turns.begin();
     }
 
     /// The watchdog renews the hold for this share from now on. The first renewal is due at `due`.
@@ -142,8 +182,12 @@ impl Share {
     }
 
     fn take(&mut self) -> Option<Baton> {
-        let stake = self.0.take()?;
-        stake.hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
+        let mut stake = self.0.take()?;
+        // The shares of a hold that others may join are counted where they join it.
+        if !stake.hold.is_shareable() {
+            stake.hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
+            stake.counts = false;
+        }
         Some(Baton(Some(stake)))
     }
 }
@@ -202,17 +246,18 @@ impl Baton {
     /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
     /// background if it is dropped.
     pub(crate) async fn hand_off_or_release(self) -> Result<(), Error> {
-        let baton = match self.plan() {
-            Plan::HandOff => match self.leave() {
+        let Some(baton) = self.leave_to_readers().await? else { return Ok(()) };
+        let baton = match baton.plan() {
+            Plan::HandOff => match baton.leave() {
                 Ok(()) => return Ok(()),
                 Err(baton) => baton,
             },
             Plan::Ask => {
-                let target = self.hold().target.clone();
+                let target = baton.hold().target.clone();
                 // The hold is renewed until there is an answer, and the caller may not be polled.
-                return target.engine.janitor.run_apart(self.ask_and_hand_off()).boxed().await;
+                return target.engine.janitor.run_apart(baton.ask_and_hand_off()).boxed().await;
             }
-            Plan::Release => self,
+            Plan::Release => baton,
         };
         let stake = *baton.into_stake();
         let (target, is_owned) = (stake.hold.target.clone(), stake.hold.is_owned());
@@ -222,6 +267,26 @@ impl Baton {
             // Later releases of the hold wait for this one, and the caller may not be polled.
             true => janitor.run_apart(release).boxed().await,
             false => janitor.finish_if_dropped(release).await,
+        }
+    }
+
+    /// A reader leaves a hold that others share. `None`: they have it still. To them the server is asked
+    /// now and then, as for a hand-off.
+    async fn leave_to_readers(mut self) -> Result<Option<Self>, Error> {
+        let stake = self.0.take().expect("taken once");
+        if !stake.counts {
+            return Ok(Some(Self(Some(stake))));
+        }
+        let hold = stake.hold.clone();
+        if stake.home.sharing().must_check(&hold) {
+            let janitor = hold.target.engine.janitor.clone();
+            // It has the hold until there is an answer, and the caller may not be polled.
+            return janitor.run_apart(stake.check_and_leave()).boxed().await;
+        }
+        let left = stake.leave();
+        match hold.lease.loss() {
+            Some(why) if left.is_none() => Err(Error::NotHeld { why }),
+            _ => Ok(left.map(|stake| Self(Some(stake)))),
         }
     }
 
@@ -243,9 +308,10 @@ impl Baton {
     async fn ask_and_hand_off(self) -> Result<(), Error> {
         sometimes!("baton: asks whether to hand off");
         let begun = Instant::now();
-        let Stake { home, hold, watched } = self.stake();
+        let Stake { home, hold, watched, .. } = self.stake();
         // If there is no answer, or the hold is gone, the release finds out.
         let others = hold.extend(*watched).await;
+        let others = others.map(|others| others + u64::from(home.has_waiting_readers()));
         let may_be_handed_off = others.is_some_and(|others| home.handoff().asked(hold, others));
         match if may_be_handed_off { self.leave() } else { Err(self) } {
             Ok(()) => Ok(()),
@@ -278,7 +344,7 @@ impl AsRef<Hold> for Baton {
 
 impl Drop for Baton {
     fn drop(&mut self) {
-        let Some(stake) = self.0.take() else { return };
+        let Some(stake) = self.0.take().and_then(Stake::leave) else { return };
         let baton = Self(Some(stake));
         let left = match baton.plan() {
             Plan::HandOff => baton.leave(),
@@ -304,6 +370,10 @@ impl dyn Home {
     fn settle(&self, hold: &Hold, released: Released) -> Result<(), Error> {
         if released.ended && hold.target.hands_off {
             self.released(hold, released.told, released.heard);
+            self.nudge_readers();
+        }
+        if let (true, Some((sent, _))) = (hold.target.shares && released.ended, released.told) {
+            self.sharing().released(sent, released.heard);
         }
         if released.ended {
             hold.over();

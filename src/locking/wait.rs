@@ -13,13 +13,14 @@ use crate::{
         attempt::Attempt,
         hold::target::Target,
         line::{
-            answers::{Answer, Known},
+            answers::{Answer, Answers, Known},
             head::{Entered, Head, Next},
             waiter::{Waiter, Worry},
         },
         registry::LockState,
         request::Request,
         share::Share,
+        sharing::{Joining, join},
     },
     observer::Outcome,
     owner::HoldId,
@@ -56,13 +57,14 @@ pub(crate) async fn wait(
         }
         let mut head = match Head::enter(lock, &waiter).await? {
             Entered::Head(head) => head,
-            Entered::Opened => match attempt.ask(answers, None).boxed().await? {
-                Granted { .. } => return Ok(Some(attempt.take_share())),
-                Held(_) if waiter.is_over() => return Ok(None),
-                Held(_) => {
+            Entered::Opened => match ask(lock, request, attempt, answers, true).boxed().await? {
+                Asked::Granted(share) => return Ok(Some(share)),
+                Asked::Held(_) if waiter.is_over() => return Ok(None),
+                Asked::Held(_) => {
                     waiter.seen_held = true;
                     continue;
                 }
+                Asked::KeptOut => continue,
             },
             Entered::TimedOut => {
                 sometimes!("line: timed out before its turn");
@@ -83,12 +85,13 @@ pub(crate) async fn wait(
                 Next::TimedOut => break 'waiting false,
             }
             // Boxed, as what else is rare in this loop: most waiters are offered a hold.
-            match head.showing(attempt.ask(answers, None).boxed()).await {
-                Ok(Granted { .. }) => {
+            match head.showing(ask(lock, request, attempt, answers, false).boxed()).await {
+                Ok(Asked::Granted(share)) => {
                     head.granted(&mut waiter);
-                    return Ok(Some(attempt.take_share()));
+                    return Ok(Some(share));
                 }
-                Ok(Held(ttl)) => {
+                Ok(Asked::KeptOut) => {}
+                Ok(Asked::Held(ttl)) => {
                     let of_the_lock = head.held(ttl, &mut waiter);
                     // Another request would have a bound of its own.
                     if waiter.is_over() {
@@ -115,6 +118,37 @@ pub(crate) async fn wait(
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Error::timed_out().into()),
     }
+}
+
+/// What a waiter has got.
+enum Asked {
+    Granted(Share),
+    /// Nothing: another holder has the lock, for so long if known.
+    Held(Option<Duration>),
+    /// Nothing: it is a reader, and a local writer waits again.
+    KeptOut,
+}
+
+/// Asks for the lock. A reader may join others instead. `behind`: the one before it in line was granted
+/// just now.
+async fn ask(
+    lock: &Arc<LockState>,
+    request: &Request,
+    attempt: &mut Attempt<'_>,
+    answers: Option<&Answers>,
+    behind: bool,
+) -> Result<Asked, Error> {
+    if lock.target.shares {
+        match join(lock, request, behind).await {
+            Joining::Joined(share) => return Ok(Asked::Granted(share)),
+            Joining::Wait => return Ok(Asked::KeptOut),
+            Joining::Alone => {}
+        }
+    }
+    Ok(match attempt.ask(answers, None).await? {
+        Granted { .. } => Asked::Granted(attempt.take_share()),
+        Held(ttl) => Asked::Held(ttl),
+    })
 }
 
 /// By when a waiter whose wait is over has its answer.

@@ -85,6 +85,8 @@ pub enum Outcome {
     Granted,
     /// A local caller handed its hold on to it: see [`Config::pass_on`](crate::Config::pass_on).
     HandedOn,
+    /// It shares the hold of other local readers: see [`Config::pass_on`](crate::Config::pass_on).
+    Joined,
     /// The owner had the lock already. No hold begins.
     Reentered,
     /// Others had the lock until the end of the wait.
@@ -96,13 +98,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Its stable name in metrics and spans: `granted`, `handed_on`, `reentered`, `busy`, `failed` or
-    /// `cancelled`.
+    /// Its stable name in metrics and spans: `granted`, `handed_on`, `joined`, `reentered`, `busy`,
+    /// `failed` or `cancelled`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
             Self::HandedOn => "handed_on",
+            Self::Joined => "joined",
             Self::Reentered => "reentered",
             Self::Busy => "busy",
             Self::Failed => "failed",

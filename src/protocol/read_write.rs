@@ -9,6 +9,7 @@ use super::{
     args::{ScriptArgs, Wish},
     contract::{Order, Protocol},
     one_key::OneKey,
+    reentrant::SWAP,
 };
 use crate::{
     names,
@@ -132,6 +133,10 @@ impl Protocol for Write {
 
     fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
         self.0.acquire(&WRITE, id, terms)
+    }
+
+    fn swap_script(&self) -> Option<&'static Script> {
+        Some(&SWAP)
     }
 
     fn release(&self, id: &HoldId, count: u32) -> Invocation {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(super) static ACQUIRE: Script = script!("reentrant/acquire");
-static SWAP: Script = script!("reentrant/swap");
+pub(super) static SWAP: Script = script!("reentrant/swap");
 pub(super) static RELEASE: Script = script!("reentrant/release");
 static FORCE_UNLOCK: Script = script!("reentrant/force_unlock");
 

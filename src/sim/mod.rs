@@ -19,6 +19,7 @@ mod network;
 mod renewals;
 mod seeded;
 mod segmented;
+mod sharing;
 mod unpolled;
 mod unpolled_moments;
 mod unpolled_owners;

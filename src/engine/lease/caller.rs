@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Lease, held::Held, trust};
+use super::{Lease, State, held::Held, trust};
 
 impl Lease {
     /// Whether a guard of the hold is left.
@@ -23,16 +23,18 @@ impl Lease {
     pub(crate) fn adopt(&self, lease: Duration, watched: bool) -> bool {
         let mut state = self.state();
         let now = Instant::now();
-        let left = state.trusted_until.saturating_duration_since(now);
-        let longest_left = (state.requested + state.longest).saturating_duration_since(now);
-        let least = if watched { lease / 2 } else { trust(lease).mul_f64(0.9) };
-        let suits = state.loss.is_none() && left >= least && longest_left <= lease;
+        let suits = state.suits(now, lease, watched);
         if suits {
             state.held = Held::since(now);
             state.taken_over = Some(now);
             state.is_left = false;
         }
         suits
+    }
+
+    /// The same for one more caller of a hold that is renewed. Changes nothing.
+    pub(crate) fn suits(&self, lease: Duration) -> bool {
+        self.state().suits(Instant::now(), lease, true)
     }
 
     /// When its present caller took it over. `None`: it has had no other.
@@ -53,6 +55,15 @@ impl Lease {
         let over = state.ended || state.loss.is_some() || now >= state.trusted_until;
         let is_long = now.saturating_duration_since(state.held.since) >= time;
         (wanted && !over && is_long).then(|| (state.held.clone(), state.leased_until))
+    }
+}
+
+impl State {
+    fn suits(&self, now: Instant, lease: Duration, watched: bool) -> bool {
+        let left = self.trusted_until.saturating_duration_since(now);
+        let longest_left = (self.requested + self.longest).saturating_duration_since(now);
+        let least = if watched { lease / 2 } else { trust(lease).mul_f64(0.9) };
+        self.loss.is_none() && left >= least && longest_left <= lease
     }
 }
 

@@ -9,7 +9,7 @@ use super::Hold;
 use crate::{
     observer::HoldEnd,
     options::Replicas,
-    protocol::{self, Extended},
+    protocol::{self, Extended, Side},
 };
 
 impl Hold {
@@ -22,6 +22,19 @@ impl Hold {
             && self.listener.get().is_none()
             && self.prolongations.load(Ordering::Relaxed) == 0
             && self.lease.loss().is_none()
+            // An owner may read under its write.
+            && !(self.is_owned() && self.target.kind.side() == Side::Write)
+    }
+
+    /// Whether other readers without an owner may join it, as far as it does not change.
+    pub(crate) fn is_shareable(&self) -> bool {
+        self.target.shares && !self.is_owned() && self.unanswered.is_none()
+    }
+
+    /// Whether a reader that asks for such a hold may join this one. A caller that listens to questions
+    /// releases for the sake of those that ask.
+    pub(crate) fn suits_another(&self, lease: Duration, replicas: Replicas) -> bool {
+        self.replicas == replicas && self.listener.get().is_none() && self.lease.suits(lease)
     }
 
     /// Detaches it from its owner, if it has one. `false`: the owner still uses it.
@@ -60,6 +73,8 @@ impl Hold {
         let answer = engine.transport.call(call).await.and_then(protocol::extended);
         match &answer {
             Ok(Extended::Gone) => self.target.say_freed(),
+            // Those who wait may share it.
+            Ok(Extended::Yes(_)) if self.target.shares => self.target.say_freed(),
             answer => self.target.say(answer.as_ref().err()),
         }
         match answer {

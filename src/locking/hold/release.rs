@@ -71,7 +71,8 @@ impl Hold {
         }
         self.set_count(&mut count, to);
         let outlives = self.lease.outlives();
-        let heard = if ended && target.hands_off { target.heard(self.id()) } else { None };
+        let counts = ended && (target.hands_off || target.shares);
+        let heard = if counts { target.heard(self.id()) } else { None };
         let ours = u64::from(heard.is_some());
         let mut may_be_done = false;
         let released = loop {

@@ -16,7 +16,7 @@ use crate::{
     observer::{LockKind, Observed},
     options::Replicas,
     owner::HoldId,
-    protocol::{Protocol, Timely},
+    protocol::{Order, Protocol, Timely},
     wire::{Invocation, Reply, WireError},
 };
 
@@ -30,6 +30,8 @@ pub(crate) struct Target {
     pub(crate) line: LocalLine,
     /// Whether its holds may be handed off locally.
     pub(crate) hands_off: bool,
+    /// Whether local readers may share its holds.
+    pub(crate) shares: bool,
     /// How many holds on the lock this client has.
     pub(crate) held: Arc<AtomicUsize>,
 }
@@ -37,7 +39,9 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, kind: LockKind) -> Self {
         let hands_off = engine.settings.pass_on && protocol.swap_script().is_some();
-        Self { engine, protocol, kind, line: LocalLine::default(), hands_off, held: Arc::default() }
+        let shares = engine.settings.pass_on && protocol.order() == Order::Shared;
+        let (line, held) = Default::default();
+        Self { engine, protocol, kind, line, hands_off, shares, held }
     }
 
     /// The lock's key, as text.

@@ -18,6 +18,13 @@ struct Group<'r, 'a> {
     guards: Vec<&'r Guard<'a>>,
 }
 
+impl Group<'_, '_> {
+    /// Whether it is a hold that readers without an owner may have together.
+    fn is_shared(&self) -> bool {
+        self.place.kind == Kind::Read && self.guards.iter().all(|guard| guard.owner.is_none())
+    }
+}
+
 impl<'r, 'a> Court<'r, 'a> {
     pub(super) fn once(&mut self) {
         let Some(servers) = self.servers else { return };
@@ -83,7 +90,14 @@ impl<'r, 'a> Court<'r, 'a> {
 
     /// A release that succeeded was one.
     fn released(&mut self, group: &Group<'r, 'a>) {
-        let given_back = |guard: &Guard<'_>| guard.given_back.map_or(Nanos::MAX, |(at, _)| at);
+        let is_shared = group.is_shared();
+        let given_back = |guard: &Guard<'_>| {
+            let (at, op) = guard.given_back.unwrap_or((Nanos::MAX, None));
+            // Of readers that leave at the same time, the last one asks the server.
+            let over =
+                op.filter(|_| is_shared).map(|op| self.run.ops[op].over.unwrap_or(Nanos::MAX));
+            over.unwrap_or(at)
+        };
         let Some(guard) =
             group.guards.iter().max_by_key(|guard| (given_back(guard), guard.granted))
         else {
@@ -239,6 +253,8 @@ impl<'r, 'a> Court<'r, 'a> {
                 group.guards.iter().filter(|guard| guard.granted <= before && lets_go(guard) >= at);
             let (alive, count) = (alive.count(), group.tenure.count(before) as usize);
             let exact = !self.is_doubtful(group, before);
+            // Readers that share a hold count once.
+            let alive = if group.is_shared() { alive.min(1) } else { alive };
             if count < alive || exact && count > alive {
                 let what =
                     format!("{} has {alive} guards, and a hold count of {count}", group.tenure.id);

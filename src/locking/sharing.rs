@@ -1,0 +1,383 @@
+//! [`Sharing`]: readers of one client share one hold. The server sees a reader that stays.
+//!
+//! ```text
+//! (none) --granted--> open --a writer waits--> closed --it had its turn, or the time is over--> open
+//!                      |  `--the last one leaves--> (none)
+//!                      `---joined, and the server asked from time to time---'
+//! ```
+//!
+//! The first reader takes the hold, others join it without a request, and the last one releases it.
+//! While a writer waits nobody joins: newcomers stand in the local line, until the writer had its turn
+//! or for [`CLOSED`] at most. After a closure of which no writer made use, readers join for
+//! [`OPEN_AGAIN`] in any case.
+//!
+//! Readers with an owner or a lease of their own have holds of their own.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    error::Error,
+    locking::{
+        budget::{STALE, TIME, Yielding},
+        hold::Hold,
+        registry::LockState,
+        request::Request,
+        share::Share,
+    },
+    observer::Outcome,
+    sometimes::sometimes,
+};
+
+/// While the server is asked about the hold, others join it if it was confirmed so lately.
+const ASKED_ABOUT: Duration = Duration::from_millis(10);
+
+/// For this long newcomers wait for a writer. A reader that waits for itself, by a second read under its
+/// first, waits no longer.
+const CLOSED: Duration = Duration::from_millis(100);
+
+/// For this long readers join after a closure in vain, whoever waits.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+
+/// How an acquisition goes on.
+#[derive(Debug)]
+pub(crate) enum Joining {
+    /// With a hold that others have too.
+    Joined(Share),
+    /// In line: a writer waits.
+    Wait,
+    /// With a hold of its own.
+    Alone,
+}
+
+/// Joins a hold that local readers share, if there is one. `behind`: the one before it in line was
+/// granted just now.
+pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool) -> Joining {
+    let mut asked = false;
+    loop {
+        match lock.sharing().enter(lock, request, behind) {
+            Entry::Joined(share) => {
+                request.granted(Outcome::Joined);
+                return Joining::Joined(share);
+            }
+            Entry::Wait => return Joining::Wait,
+            Entry::Ask(question) if !asked => {
+                asked = true;
+                question.ask().await;
+            }
+            Entry::Ask(_) | Entry::Alone => return Joining::Alone,
+        }
+    }
+}
+
+/// What the readers and the writers of one lock of one client know of each other.
+#[derive(Debug, Default)]
+pub(crate) struct Sharing {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The hold that readers may join.
+    open: Option<Open>,
+    /// How many local callers wait to write.
+    writers: usize,
+    closed: Option<Closed>,
+    /// Until then readers join, whoever waits.
+    open_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Open {
+    hold: Arc<Hold>,
+    /// When the server's last confirmation came.
+    confirmed: Instant,
+    /// Whether a reader asks about it now.
+    asked: bool,
+}
+
+impl Open {
+    /// For how long after a confirmation the hold is joined and left without a request.
+    fn fresh_for(&self) -> Duration {
+        if self.asked { ASKED_ABOUT } else { TIME }
+    }
+}
+
+/// No newcomer joins.
+#[derive(Debug)]
+struct Closed {
+    since: Instant,
+    /// How many other clients listened, when the server was last asked.
+    others: u64,
+    /// Since the last local reader has left: for how long the lock is left to others.
+    left: Option<Yielding>,
+}
+
+/// What an anonymous reader is to do.
+#[derive(Debug)]
+enum Entry<'a> {
+    Joined(Share),
+    /// Ask the server about the hold, and who else waits.
+    Ask(Question<'a>),
+    /// Stand in line: a writer waits.
+    Wait,
+    /// Take a hold of its own.
+    Alone,
+}
+
+impl Sharing {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this request is to do. `behind`: the one before it in line was granted just now.
+    fn enter<'a>(&'a self, lock: &Arc<LockState>, request: &Request, behind: bool) -> Entry<'a> {
+        if !may_share(lock, request) {
+            return Entry::Alone;
+        }
+        let now = Instant::now();
+        let mut state = self.state();
+        if !behind && state.is_closed(now) {
+            return if request.bounds.is_one_answer() { Entry::Alone } else { Entry::Wait };
+        }
+        let Some(open) = &mut state.open else { return Entry::Alone };
+        let (hold, age) = (&open.hold, now - open.confirmed);
+        if !hold.suits_another(request.lease, request.replicas) {
+            return Entry::Alone;
+        }
+        if age < open.fresh_for() {
+            sometimes!("readers share a hold");
+            let hold = hold.clone();
+            hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+            drop(state);
+            return Entry::Joined(Share::counted(lock.clone(), hold, true));
+        }
+        if open.asked {
+            return Entry::Alone;
+        }
+        open.asked = true;
+        Entry::Ask(Question { sharing: self, hold: hold.clone() })
+    }
+
+    /// A hold was granted just now, which others may join from now on.
+    pub(crate) fn granted(&self, lock: &Arc<LockState>, request: &Request, hold: &Arc<Hold>) {
+        if !may_share(lock, request) || !hold.is_shareable() {
+            return;
+        }
+        let now = Instant::now();
+        // Dropped when nothing is locked: that may tell an observer.
+        let _old = {
+            let mut state = self.state();
+            // It was not kept out. Those that are kept out go on waiting.
+            if state.is_closed(now) {
+                return;
+            }
+            let open = Open { hold: hold.clone(), confirmed: now, asked: false };
+            let old = state.open.replace(open);
+            state.close_for_writers(now);
+            old
+        };
+    }
+
+    /// One reader leaves the hold. Returns whether it was the last.
+    pub(crate) fn leave(&self, hold: &Arc<Hold>) -> bool {
+        let (last, _old) = {
+            let mut state = self.state();
+            let last = hold.lease.shares.fetch_sub(1, Ordering::Relaxed) == 1;
+            let is_open = state.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.hold, hold));
+            (last, if last && is_open { state.open.take() } else { None })
+        };
+        last
+    }
+
+    /// Whether a reader that leaves the hold to others has to ask the server whether it is still there.
+    pub(crate) fn must_check(&self, hold: &Arc<Hold>) -> bool {
+        if hold.lease.shares.load(Ordering::Relaxed) < 2 {
+            return false;
+        }
+        let state = self.state();
+        let open = state.open.as_ref().filter(|open| Arc::ptr_eq(&open.hold, hold));
+        open.is_none_or(|open| open.confirmed.elapsed() >= open.fresh_for())
+    }
+
+    /// Asks the server whether the hold is still there, unless another reader does.
+    pub(crate) async fn check(&self, hold: &Arc<Hold>) -> Result<(), Error> {
+        let question = {
+            let mut state = self.state();
+            let open = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, hold));
+            open.map(|open| open.asked = true)
+                .map(|()| Question { sharing: self, hold: hold.clone() })
+        };
+        match question {
+            Some(question) => match question.ask().await {
+                true => Ok(()),
+                false => hold.check().await,
+            },
+            None => hold.check().await,
+        }
+    }
+
+    /// A release was answered that the last reader of a hold had sent then.
+    pub(crate) fn released(&self, sent: Instant, heard: Option<u64>) {
+        let mut state = self.state();
+        if state.open.is_some() {
+            return;
+        }
+        if let Some(closed) = &mut state.closed {
+            let now = Instant::now();
+            closed.left = Some(Yielding::new(now, now - sent, closed.others, heard));
+        }
+    }
+
+    /// Until when newcomers wait for a writer, as far as known now. See [`Yielding::until`].
+    pub(crate) fn yields_until(&self, heard: Option<u64>) -> Option<Instant> {
+        self.state().yields_until(Instant::now(), heard)
+    }
+
+    /// Whether newcomers wait for a writer.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().is_closed(Instant::now())
+    }
+
+    /// A local caller waits to write, as long as this lives.
+    pub(crate) fn writer<'a>(&self, lock: &'a Arc<LockState>) -> Writer<'a> {
+        let mut state = self.state();
+        state.writers += 1;
+        state.close_for_writers(Instant::now());
+        Writer { lock }
+    }
+}
+
+impl State {
+    fn close_for_writers(&mut self, now: Instant) {
+        if self.writers > 0 {
+            self.close(now, 0);
+        }
+    }
+
+    /// Closes the door, unless it is closed, or has to be open.
+    fn close(&mut self, now: Instant, others: u64) {
+        if !self.is_closed(now) && self.open_until.is_none_or(|until| until <= now) {
+            self.closed = Some(Closed { since: now, others, left: None });
+        }
+    }
+
+    fn is_closed(&mut self, now: Instant) -> bool {
+        let Some(closed) = &self.closed else { return false };
+        let over = closed.since + CLOSED;
+        if now < over {
+            return true;
+        }
+        sometimes!("readers waited for a writer in vain");
+        self.closed = None;
+        self.open_until = Some(over + OPEN_AGAIN);
+        false
+    }
+
+    fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
+        if !self.is_closed(now) {
+            return None;
+        }
+        let closed = self.closed.as_mut()?;
+        let over = closed.since + CLOSED;
+        match &mut closed.left {
+            None => Some(over),
+            // A local writer needs no message to know that it is its turn.
+            Some(_) if self.writers > 0 => Some(over),
+            Some(left) => match left.until(now, heard) {
+                Some(until) => Some(until.min(over)),
+                None => {
+                    if left.is_in_vain() {
+                        self.open_until = Some(now + OPEN_AGAIN);
+                    }
+                    self.closed = None;
+                    None
+                }
+            },
+        }
+    }
+}
+
+/// Whether readers may share holds that are asked for in this way.
+fn may_share(lock: &LockState, request: &Request) -> bool {
+    lock.target.shares && request.owner.is_none() && request.watched
+}
+
+/// A question about the open hold. Dropping it ends it.
+#[derive(Debug)]
+struct Question<'a> {
+    sharing: &'a Sharing,
+    hold: Arc<Hold>,
+}
+
+impl Question<'_> {
+    /// Asks the server whether the hold is there, and who else waits. Returns whether it is there.
+    async fn ask(self) -> bool {
+        let sent = Instant::now();
+        let others = self.hold.extend(false).await;
+        let now = Instant::now();
+        let _old = {
+            let mut state = self.sharing.state();
+            let open = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, &self.hold));
+            match (open, others) {
+                (None, _) => None,
+                (Some(open), Some(others)) if now < sent + STALE => {
+                    open.confirmed = now;
+                    if others > 0 {
+                        sometimes!("readers: a writer may wait elsewhere");
+                        state.close(now, others);
+                    }
+                    None
+                }
+                // It is gone, or the server does not say. Newcomers have to ask for themselves.
+                (Some(_), _) => state.open.take(),
+            }
+        };
+        others.is_some()
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut state = self.sharing.state();
+        let open = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, &self.hold));
+        if let Some(open) = open {
+            open.asked = false;
+        }
+    }
+}
+
+/// A local caller that waits to write.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    lock: &'a Arc<LockState>,
+}
+
+impl Writer<'_> {
+    /// It was granted: readers wait for the server from now on.
+    pub(crate) fn granted(self) {
+        let _old = {
+            let mut state = self.lock.sharing().state();
+            state.closed = None;
+            state.open.take()
+        };
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        {
+            let mut state = self.lock.sharing().state();
+            state.writers -= 1;
+            if state.writers == 0 && state.closed.as_ref().is_some_and(|closed| closed.others == 0)
+            {
+                state.closed = None;
+            }
+        }
+        self.lock.nudge_readers();
+    }
+}

@@ -1,0 +1,357 @@
+//! Readers of one client share a hold, and its writers hand theirs off.
+
+use std::{
+    pin::pin,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{FutureExt, future::join_all};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{LOCK, ONE_WAY, Sim, World};
+use crate::{
+    Error, Loss,
+    observer::{HoldBegun, HoldEnd, HoldEnded, Observer},
+};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Longer than newcomers wait for a writer that does not come.
+const CLOSED: Duration = Duration::from_millis(150);
+
+#[tokio::test(start_paused = true)]
+async fn the_first_reader_takes_the_hold_and_the_last_one_releases_it() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let mut reads = vec![lock.read().await.unwrap()];
+    let calls = sim.network.calls();
+    for _ in 1..20 {
+        reads.push(lock.read().into_future().now_or_never().expect("at once").unwrap());
+    }
+    assert_eq!(sim.network.calls(), calls);
+    assert!(reads.iter().all(|read| read.holder() == reads[0].holder() && read.hold_count() == 1));
+    assert_eq!(sim.holders(LOCK).len(), 1);
+    let last = reads.pop().unwrap();
+    for (n, read) in reads.into_iter().enumerate() {
+        match n % 2 {
+            0 => read.unlock().now_or_never().expect("at once").unwrap(),
+            _ => drop(read),
+        }
+    }
+    assert_eq!(sim.network.calls(), calls);
+    last.check().await.unwrap();
+    last.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_is_asked_from_time_to_time_by_who_comes_or_leaves() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let first = lock.read().await.unwrap();
+    for _ in 0..5 {
+        sleep(ms(50)).await;
+        let calls = sim.network.calls();
+        let second = lock.read().await.unwrap();
+        assert_eq!(second.holder(), first.holder());
+        assert_eq!(sim.network.calls() - calls, 1);
+        sleep(ms(50)).await;
+        second.unlock().await.unwrap();
+        assert_eq!(sim.network.calls() - calls, 2);
+    }
+    first.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_leases_of_their_own_and_clients_that_hand_nothing_off_have_holds_of_their_own() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let (mut one, mut other) = (sim.client.owner(), sim.client.owner());
+    let reads = [
+        lock.read().await.unwrap(),
+        lock.read().by(&mut one).await.unwrap(),
+        lock.read().by(&mut other).await.unwrap(),
+        lock.read().lease(Duration::from_secs(9)).await.unwrap(),
+        lock.read().lease(Duration::from_secs(9)).await.unwrap(),
+    ];
+    assert_eq!(sim.holders(LOCK).len(), reads.len());
+    drop(reads);
+    assert!(sim.left().await.is_empty());
+    let sim = Sim::with(&world, |config| config.pass_on(false)).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let reads = [lock.read().await.unwrap(), lock.read().await.unwrap()];
+    assert_eq!(sim.holders(LOCK).len(), reads.len());
+    drop(reads);
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_joins_while_a_local_writer_waits() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let first = lock.read().await.unwrap();
+    let second = lock.read().await.unwrap();
+    let mut writes = pin!(lock.write().into_future());
+    assert!((&mut writes).now_or_never().is_none());
+    let mut third = pin!(lock.read().into_future());
+    assert!((&mut third).now_or_never().is_none());
+    let release = async {
+        sleep(4 * ONE_WAY).await;
+        first.unlock().await.unwrap();
+        second.unlock().await.unwrap();
+    };
+    let written = async {
+        let guard = writes.await.unwrap();
+        assert_eq!(sim.holders(LOCK).len(), 1);
+        sleep(ms(20)).await;
+        guard.unlock().await.unwrap();
+        Instant::now()
+    };
+    let read = async { (third.await.unwrap(), Instant::now()) };
+    let ((), written, (third, read)) = tokio::join!(release, written, read);
+    assert!(written <= read + ONE_WAY, "the reader came first");
+    third.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// It waits for itself, but not for long.
+#[tokio::test(start_paused = true)]
+async fn a_second_read_under_the_first_is_kept_out_for_a_moment_only() {
+    for elsewhere in [false, true] {
+        let world = World::new();
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let lock = sim.client.read_write_lock(LOCK);
+        let outer = lock.read().await.unwrap();
+        let writer = if elsewhere { &other } else { &sim };
+        let writes = writer.client.read_write_lock(LOCK).write().into_future();
+        let writes = tokio::spawn(writes);
+        sleep(ms(50)).await;
+        let begun = Instant::now();
+        let inner = lock.read().await.unwrap();
+        assert!(begun.elapsed() <= CLOSED, "{:?}", begun.elapsed());
+        // For a while after that nobody is.
+        let begun = Instant::now();
+        let innermost = lock.read().await.unwrap();
+        assert!(begun.elapsed() <= 4 * ONE_WAY, "{:?}", begun.elapsed());
+        for read in [innermost, inner, outer] {
+            read.unlock().await.unwrap();
+        }
+        writes.await.unwrap().unwrap().unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_cut_off_lets_readers_in_again() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let first = lock.read().await.unwrap();
+    let writes = timeout(ms(20), lock.write().into_future());
+    let second = async {
+        sleep(ms(10)).await;
+        let begun = Instant::now();
+        let second = lock.read().await.unwrap();
+        assert!(begun.elapsed() <= ms(10) + 6 * ONE_WAY, "{:?}", begun.elapsed());
+        second
+    };
+    let (writes, second) = tokio::join!(writes, second);
+    assert!(writes.is_err());
+    for read in [first, second] {
+        read.unlock().await.unwrap();
+    }
+    assert!(sim.left().await.is_empty());
+}
+
+/// Without a gap: the next one comes before the last one leaves.
+async fn read_without_a_gap(sim: &Sim, until: Instant) -> u32 {
+    let lock = sim.client.read_write_lock(LOCK);
+    let reader = async |offset| {
+        let mut turns = 0;
+        sleep(ms(offset)).await;
+        while Instant::now() < until {
+            let guard = lock.read().await.unwrap();
+            sleep(ms(4)).await;
+            guard.unlock().await.unwrap();
+            turns += 1;
+        }
+        turns
+    };
+    join_all((0..4).map(reader)).await.into_iter().sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_elsewhere_gets_its_turn_among_readers_who_come_without_a_gap() {
+    let world = World::new();
+    let (one, two, other) =
+        (Sim::new(&world).await, Sim::new(&world).await, Sim::new(&world).await);
+    let until = Instant::now() + Duration::from_secs(10);
+    let write = async {
+        let lock = other.client.read_write_lock(LOCK);
+        let mut longest = Duration::ZERO;
+        while Instant::now() < until {
+            sleep(ms(100)).await;
+            let begun = Instant::now();
+            let guard = lock.write().await.unwrap();
+            longest = longest.max(begun.elapsed());
+            guard.unlock().await.unwrap();
+        }
+        longest
+    };
+    let (read, again, longest) =
+        tokio::join!(read_without_a_gap(&one, until), read_without_a_gap(&two, until), write);
+    assert!(longest < ms(500), "a writer waited for {longest:?}");
+    assert!(read > 1_000 && again > 1_000, "{read} and {again} reads");
+    assert!(one.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_share_a_lost_hold_are_told_and_nobody_joins_it() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let reads = [lock.read().await.unwrap(), lock.read().await.unwrap()];
+    let [left, stays] = reads;
+    world.forget(LOCK);
+    sleep(ms(50)).await;
+    let next = lock.read().await.unwrap();
+    assert_ne!(next.holder(), stays.holder());
+    let left = left.unlock().await;
+    assert!(matches!(left, Err(Error::NotHeld { .. })), "{left:?}");
+    let told = timeout(ms(1), stays.lost()).await;
+    assert!(matches!(told, Ok(Loss::Removed | Loss::Taken)), "{told:?}");
+    let stays = stays.unlock().await;
+    assert!(matches!(stays, Err(Error::NotHeld { .. })), "{stays:?}");
+    next.check().await.unwrap();
+    next.unlock().await.unwrap();
+    world.forget(&format!("{{{LOCK}}}"));
+    drop(sim.left().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_cut_at_any_ms_leave_nothing_and_the_others_keep_the_hold() {
+    let world = World::new();
+    for cut in 0..40 {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.read_write_lock(LOCK);
+        let turn = async |pause: u64, hold: u64| {
+            sleep(ms(pause)).await;
+            let guard = lock.read().await.unwrap();
+            sleep(ms(hold)).await;
+            guard.check().await.unwrap();
+            guard.unlock().await.unwrap();
+        };
+        let cut_off = async |pause, hold| drop(timeout(ms(cut), turn(pause, hold)).await);
+        tokio::join!(turn(0, 12), cut_off(7, 20), cut_off(9, 1), turn(20, 5), async {
+            sleep(ms(8)).await;
+            drop(timeout(ms(cut / 2), lock.write().into_future()).await);
+        });
+        let left = sim.left().await;
+        assert!(left.is_empty(), "cut after {cut} ms, left {left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_hand_their_holds_off_and_an_owner_who_may_read_under_it_does_not() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let first = lock.write().await.unwrap();
+    let mut second = pin!(lock.write().into_future());
+    assert!((&mut second).now_or_never().is_none());
+    let calls = sim.network.calls();
+    first.unlock().await.unwrap();
+    let second = second.now_or_never().expect("at once").unwrap();
+    assert_eq!(sim.network.calls(), calls);
+    second.unlock().await.unwrap();
+
+    let [mut me, mut you, mut they] = std::array::from_fn(|_| sim.client.owner());
+    let writes = lock.write().by(&mut me).await.unwrap();
+    let mut next = pin!(lock.write().by(&mut you).into_future());
+    assert!((&mut next).now_or_never().is_none());
+    let reads = lock.read().by(&mut me).await.unwrap();
+    writes.unlock().await.unwrap();
+    assert!(timeout(ms(500), &mut next).await.is_err(), "a writer beside a reader");
+    reads.check().await.unwrap();
+    reads.unlock().await.unwrap();
+    // From one without an owner to one with an owner.
+    let owned = next.await.unwrap();
+    owned.unlock().await.unwrap();
+    let anonymous = lock.write().await.unwrap();
+    let mut owned = pin!(lock.write().by(&mut they).into_future());
+    assert!((&mut owned).now_or_never().is_none());
+    anonymous.unlock().await.unwrap();
+    let owned = owned.await.unwrap();
+    owned.check().await.unwrap();
+    assert_eq!(sim.holders(LOCK).len(), 1);
+    owned.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// They do not come to an end.
+#[tokio::test(start_paused = true)]
+async fn local_readers_get_their_turn_among_writers_who_hand_off() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let until = Instant::now() + Duration::from_secs(2);
+    let write = async || {
+        while Instant::now() < until {
+            let guard = lock.write().await.unwrap();
+            sleep(Duration::from_micros(100)).await;
+            guard.unlock().await.unwrap();
+        }
+    };
+    let read = async {
+        let mut longest = Duration::ZERO;
+        while Instant::now() < until {
+            let begun = Instant::now();
+            let guard = lock.read().await.unwrap();
+            longest = longest.max(begun.elapsed());
+            guard.unlock().await.unwrap();
+            sleep(ms(10)).await;
+        }
+        longest
+    };
+    let (longest, _, _) = tokio::join!(read, write(), write());
+    assert!(longest < ms(500), "a reader waited for {longest:?}");
+    assert!(sim.left().await.is_empty());
+}
+
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+static ENDED: Mutex<Vec<HoldEnd>> = Mutex::new(Vec::new());
+
+struct Tally;
+
+impl Observer for Tally {
+    fn hold_begun(&self, _: &HoldBegun<'_>) {
+        BEGUN.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn hold_ended(&self, hold: &HoldEnded<'_>) {
+        ENDED.lock().unwrap().push(hold.end);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_each_reader_of_a_shared_hold() {
+    let sim = Sim::with(&World::new(), |config| config.observer(Tally)).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let mut reads = Vec::new();
+    for _ in 0..3 {
+        reads.push(lock.read().await.unwrap());
+    }
+    assert_eq!(sim.holders(LOCK).len(), 1);
+    assert_eq!(BEGUN.load(Ordering::Relaxed), 3);
+    assert_eq!(*ENDED.lock().unwrap(), []);
+    reads.pop().unwrap().unlock().await.unwrap();
+    assert_eq!(*ENDED.lock().unwrap(), [HoldEnd::Released]);
+    sim.client.close().await.unwrap();
+    assert_eq!(ENDED.lock().unwrap()[1..], [HoldEnd::Lost(Loss::Closed); 2]);
+    assert!(reads.iter().all(|read| !read.is_held()));
+}
