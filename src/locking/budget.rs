@@ -1,4 +1,4 @@
-//! [`Budget`]: how long one process may hand a lock on locally, and when it yields to other processes.
+//! [`Budget`]: how long one process may hand a lock off locally, and when it yields to other processes.
 //!
 //! ```text
 //! won --turns--> used up --no other process waits--> goes on, with a gap of 1 ms each 32 ms

@@ -391,7 +391,7 @@ impl dyn Home {
     }
 }
 
-/// Releases a hold that a waiter does not take over. Ends when the slot has been empty for a while.
+/// Releases a hold that no waiter adopts or swaps. Ends when the slot has been empty for a while.
 async fn mind(home: Arc<dyn Home>) {
     let engine = &home.target().engine;
     loop {

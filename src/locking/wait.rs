@@ -28,7 +28,7 @@ use crate::{
     sometimes::sometimes,
 };
 
-/// How often to check whether a local caller has taken over a hold that is being released.
+/// How often to check whether a local caller has adopted or swapped a hold that is being released.
 const GLIMPSE: Duration = Duration::from_millis(20);
 
 /// Waits for the lock. `seen_held`: the server has said that another holder has it. `None`: it was

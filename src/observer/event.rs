@@ -83,7 +83,7 @@ pub struct AcquireEnded<'a> {
 pub enum Outcome {
     /// The server granted it.
     Granted,
-    /// A local caller handed its hold on to it: see [`Config::pass_on`](crate::Config::pass_on).
+    /// A local caller handed its hold off to it: see [`Config::pass_on`](crate::Config::pass_on).
     HandedOn,
     /// It shares the hold of other local readers: see [`Config::pass_on`](crate::Config::pass_on).
     Joined,
@@ -122,7 +122,7 @@ pub struct HoldBegun<'a> {
     pub lock: &'a str,
     /// The kind of the lock.
     pub kind: LockKind,
-    /// The id of the hold on the server. A hold that is handed on may keep its id.
+    /// The id of the hold on the server. A hold that is handed off may keep its id.
     pub holder: &'a str,
 }
 

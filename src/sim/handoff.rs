@@ -208,7 +208,7 @@ async fn a_hold_that_is_left_to_a_slow_waiter_is_given_back_when_a_late_grant_co
     assert!(sim.left().await.is_empty());
 }
 
-/// Whoever is to take over a hold has its answer, and does not look at it before another server is master that has
+/// Whoever swaps a hold has its answer, and does not look at it before another server is master that has
 /// not heard of that.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_was_swapped_is_released_once_more_where_a_new_master_has_not_heard_of_the_swap()

@@ -76,7 +76,7 @@ async fn owners_and_tokens_change_with_one_call() {
             first.unlock().await.unwrap();
         };
         tokio::join!(turn, release);
-        // One takes over, the last one releases.
+        // One adopts or swaps, the last one releases.
         let expected = if matches!(way, Way::Free) { 1 } else { 2 };
         assert_eq!(sim.network.calls() - before, expected, "{way:?}");
         assert!(sim.left().await.is_empty(), "{way:?}");

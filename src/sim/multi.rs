@@ -316,7 +316,7 @@ async fn what_cannot_be_meant_is_refused_and_nothing_is_sent() {
 async fn a_hold_that_is_still_being_prolonged_goes_to_no_other_caller() {
     const LEASE: u64 = 5_000;
     let world = World::new();
-    let mut handed_on = 0;
+    let mut handed_off = 0;
     for (begin, after) in (6..18).step_by(2).flat_map(|begin| (0..26).map(move |cut| (begin, cut)))
     {
         let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
@@ -333,7 +333,7 @@ async fn a_hold_that_is_still_being_prolonged_goes_to_no_other_caller() {
         drop(acquiring);
         let guard = timeout(ms(2 * LEASE), waiter).await.expect("a turn in time").unwrap();
         let begun = Instant::now();
-        handed_on += 1;
+        handed_off += 1;
         unlocked.await.unwrap().unwrap();
         sleep(ms(LEASE - 1_000)).await;
         let held = begun.elapsed() + guard.remaining();
@@ -341,5 +341,5 @@ async fn a_hold_that_is_still_being_prolonged_goes_to_no_other_caller() {
         guard.unlock().await.unwrap();
         assert!(sim.left().await.is_empty());
     }
-    assert!(handed_on > 100, "{handed_on}");
+    assert!(handed_off > 100, "{handed_off}");
 }

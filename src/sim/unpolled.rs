@@ -206,7 +206,7 @@ async fn a_hold_that_a_waiter_swaps_is_not_lost_when_nobody_polls_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_one_has_taken_over_and_nobody_polls_is_reported_as_held() {
+async fn a_hold_that_one_is_to_swap_and_nobody_polls_is_reported_as_held() {
     let sim = Sim::new(&World::new()).await;
     let lock = sim.client.lock(LOCK);
     let mut me = sim.client.owner();

@@ -37,7 +37,7 @@ impl Own {
         self.0.borrow().counts.get(what).copied().unwrap_or_default()
     }
 
-    /// A guard of a new hold, or of one that was handed on: a holder that was seen before.
+    /// A guard of a new hold, or of one that was handed off: a holder that was seen before.
     fn got(&self, guard: LockGuard) -> LockGuard {
         let new = self.0.borrow_mut().holders.insert(guard.holder().to_owned());
         self.count(if new { "acquire granted" } else { "acquire handed_on" });

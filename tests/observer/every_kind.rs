@@ -82,7 +82,7 @@ async fn a_wait_and_a_hold_of_every_kind_begin_and_end() {
 
 /// A caller with an owner is handed a hold under a new id. Unless the server says that others listen: so tried again.
 #[tokio::test]
-async fn a_hold_that_is_swapped_is_handed_on() {
+async fn a_hold_that_is_swapped_is_handed_off() {
     let server = RedisServer::start();
     let tally = Tally::default();
     let client = client(&server, &tally).await;
@@ -90,7 +90,7 @@ async fn a_hold_that_is_swapped_is_handed_on() {
     let mut rounds = 0;
     while tally.of("handed_on") == 0 {
         rounds += 1;
-        assert!(rounds <= 100, "never handed on");
+        assert!(rounds <= 100, "never handed off");
         let first = lock.lock().await.unwrap();
         let (waits, mut me) = (lock.clone(), client.owner());
         let waiter = tokio::spawn(async move { waits.lock().by(&mut me).await });

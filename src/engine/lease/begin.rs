@@ -73,7 +73,7 @@ impl Lease {
                 renewing: false,
                 scheduled: None,
                 held: Held::since(sent),
-                taken_over: None,
+                adopted_at: None,
             }),
             changed: Notify::new(),
         }

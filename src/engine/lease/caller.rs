@@ -1,4 +1,4 @@
-//! What a [`Lease`] knows of the caller that has the hold: its take-over at a hand-off, and its note.
+//! What a [`Lease`] knows of the caller that has the hold: when it adopted the hold, and its note.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -26,7 +26,7 @@ impl Lease {
         let suits = state.suits(now, lease, watched);
         if suits {
             state.held = Held::since(now);
-            state.taken_over = Some(now);
+            state.adopted_at = Some(now);
             state.is_left = false;
         }
         suits
@@ -37,9 +37,9 @@ impl Lease {
         self.state().suits(Instant::now(), lease, true)
     }
 
-    /// When its present caller took it over. `None`: it has had no other.
-    pub(crate) fn taken_over(&self) -> Option<Instant> {
-        self.state().taken_over
+    /// When its present caller adopted it. `None`: it has had no other.
+    pub(crate) fn adopted_at(&self) -> Option<Instant> {
+        self.state().adopted_at
     }
 
     /// Notes what the caller says about its hold.
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_hold_that_is_taken_over_begins_anew() {
+    async fn a_hold_that_is_adopted_begins_anew() {
         let (lease, begun) = (lease(), Instant::now());
         lease.shares.fetch_add(1, Ordering::Relaxed);
         lease.note(" one\nnote ");

@@ -10,7 +10,7 @@ pub(super) const LONGEST_NOTE: usize = 200;
 /// A hold in the hands of one caller. A hold that is handed off begins anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// When the request was sent that was granted, or when the hold was taken over.
+    /// When the request was sent that was granted, or when the hold was adopted.
     pub(crate) since: Instant,
     pub(crate) note: Option<Arc<str>>,
 }

@@ -79,8 +79,8 @@ struct State {
     /// When the watchdog checks it next. `None`: the watchdog does not know it yet.
     scheduled: Option<Instant>,
     held: Held,
-    /// When its present caller took it over, unless that is the first.
-    taken_over: Option<Instant>,
+    /// When its present caller adopted it, unless that is the first.
+    adopted_at: Option<Instant>,
 }
 
 impl State {

@@ -105,7 +105,7 @@ async fn listen(target: &Target, lease: &Lease) {
 /// If the clocks do not tell, it is.
 fn is_for(lease: &Lease, ago: Duration) -> bool {
     // The id belongs to its first caller alone.
-    let Some(taken_over) = lease.taken_over() else { return true };
+    let Some(adopted_at) = lease.adopted_at() else { return true };
     let asked = (Instant::now() + ROUNDED).checked_sub(ago);
-    asked.is_some_and(|asked| asked >= taken_over)
+    asked.is_some_and(|asked| asked >= adopted_at)
 }

@@ -54,7 +54,7 @@ pub(crate) enum Entered<'a, A: Awaited> {
 pub(crate) enum Next<O> {
     /// Ask the server. [`Head::granted`], [`Head::held`] or [`Head::failed`] must follow.
     Ask,
-    /// Take over a hold that a local caller has left. If the server is asked for that, the same
+    /// Adopt or swap a hold that a local caller has left. If the server is asked for that, the same
     /// must follow.
     Offered(O),
     /// Nothing: the wait is over.

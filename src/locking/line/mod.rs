@@ -93,7 +93,7 @@ pub(crate) trait Awaited: Send + Sync {
     /// on its channel.
     fn yields_until(&self, heard: Option<u64>) -> Option<Instant>;
 
-    /// The line is empty, so what was left cannot be taken over.
+    /// The line is empty, so nobody will adopt or swap what was left.
     fn emptied(&self);
 }
 

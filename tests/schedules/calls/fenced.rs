@@ -9,7 +9,7 @@ examples! {
         a_counter_that_is_gone_begins_again_for_who_holds, a_token_is_exact;
     "fenced/swap": a_hand_off_counts_one_token_more, a_repeated_hand_off_has_the_same_token,
         a_hand_off_of_what_is_gone_counts_no_token, a_late_hand_off_counts_no_token,
-        a_hand_off_with_a_counter_that_is_no_number_changes_nothing, a_counter_that_is_gone_begins_again_for_who_took_over;
+        a_hand_off_with_a_counter_that_is_no_number_changes_nothing, a_counter_that_is_gone_begins_again_with_a_swap;
     "fenced/token": the_last_token_is_read;
 }
 
@@ -122,7 +122,7 @@ fn a_hand_off_with_a_counter_that_is_no_number_changes_nothing(scene: &mut Scene
     assert_eq!(scene.see("lock"), "A=1");
 }
 
-fn a_counter_that_is_gone_begins_again_for_who_took_over(scene: &mut Scene) {
+fn a_counter_that_is_gone_begins_again_with_a_swap(scene: &mut Scene) {
     scene.command("hset lock B 1");
     assert_eq!(scene.call("fenced/swap", "lock count", "B 40 @9 A"), "{1, 1}");
     assert_eq!(scene.see("count"), "1");

@@ -273,7 +273,7 @@ fn c5_a_release_that_was_one() {
 fn c5_a_release_left_to_another_waiter() {
     let story =
         |then: &str| format!("{}\n {then}", turn("11 server grants a:1\n 35 server releases a:1"));
-    // Handed on within the process: the server sees one hold.
+    // Handed off within the process: the server sees one hold.
     assert_eq!(
         found(&story("15 a asks 2 shop\n 31 a has 2 id a:1\n 34 a unlocks 2\n 36 a unlocked 2")),
         NOTHING
