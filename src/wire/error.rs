@@ -84,7 +84,7 @@ impl WireError {
             | Kind::CannotSave
             | Kind::OutOfMemory
             | Kind::TooManyClients => Self::NotNow(error()),
-            _ if code(text) == "WRONGTYPE" || text.starts_with(NO_INTEGER) => Self::WrongType,
+            _ if code(text) == "WRONGTYPE" || said(text).starts_with(NO_INTEGER) => Self::WrongType,
             _ => Self::Refused(error()),
         }
     }
@@ -187,8 +187,13 @@ pub(super) fn kind_of(text: &str) -> RedisErrorKind {
     }
 }
 
-/// The code of an error: its first word. Redis 6 puts the number of a line before it, perhaps
-/// twice, and other words before that:
+/// The code of an error: its first word.
+fn code(text: &str) -> &str {
+    said(text).split_whitespace().next().unwrap_or_default()
+}
+
+/// An error without what Redis 6 puts before it: the number of a line, perhaps twice, and other
+/// words before that:
 ///
 /// ```text
 /// WRONGTYPE Operation against a key ...
@@ -197,16 +202,14 @@ pub(super) fn kind_of(text: &str) -> RedisErrorKind {
 /// ERR Error running script (call to f_d47ed46b): @user_script:1: @user_script: 1: -OOM command ...
 /// =[C]: -1: -OOM command not allowed ...
 /// ```
-fn code(text: &str) -> &str {
+fn said(text: &str) -> &str {
     let words = ["ERR Error running script", "@user_script", "=[C]"];
-    let met = match words.iter().any(|words| text.starts_with(words)) {
-        true => text.rsplit_once("@user_script").map_or(text, |(_, met)| met),
+    let said = match words.iter().any(|words| text.starts_with(words)) {
+        true => text.rsplit_once("@user_script").map_or(text, |(_, said)| said),
         false => text,
     };
-    let met = met
-        .trim_start_matches("=[C]")
-        .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ':' | ' ' | '-'));
-    met.split_whitespace().next().unwrap_or_default()
+    said.trim_start_matches("=[C]")
+        .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ':' | ' ' | '-'))
 }
 
 impl fmt::Display for WireError {

@@ -21,6 +21,16 @@ fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
         assert!(matches!(error, WireError::NotNow(_)) && error.is_of_keys_apart(), "{text}");
         assert!(!error.did_nothing(), "{text}");
     }
+    let number = "value is not an integer or out of range";
+    for text in [
+        format!("ERR {number}"),
+        format!("ERR {number} script: 3b64a469, on @user_script:1."),
+        format!("{words}:1: ERR {number}"),
+        format!("{words}:1: @user_script: 1: -ERR {number}"),
+        format!("@user_script: 1: -ERR {number}"),
+    ] {
+        assert!(matches!(WireError::said(&text), WireError::WrongType), "{text}");
+    }
     let refused = WireError::said(&format!("{words}:1: ERR unknown"));
     assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
 }
