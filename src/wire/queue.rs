@@ -16,6 +16,7 @@ use super::{
     answers::{Answer, Failure, FailureKind},
     connection::Heard,
     script::Reply,
+    topology::slot_of,
 };
 
 /// How many commands may wait for their replies, and how many bytes may wait to be written. Further
@@ -151,7 +152,11 @@ impl Queue {
         }
         // Late: the server had ended the subscription itself, as the slot moved. What it sent then
         // was taken for the reply to SUNSUBSCRIBE.
-        if self.subscribes && is_redirection(&answer) && !(confirms && is_written) {
+        if self.subscribes
+            && let Err(why) = &answer
+            && (why.text.starts_with("MOVED ") || why.text.starts_with("ASK "))
+            && !state.may_redirect_first(why)
+        {
             return Ok(None);
         }
         let first = if is_written { state.waiting.pop_front() } else { None };
@@ -242,10 +247,23 @@ impl State {
     fn is_first_written(&self) -> bool {
         self.waiting.len() > self.unsent
     }
+
+    /// Whether this may be the answer to the first command. Of the commands of a connection for
+    /// messages, only those about a channel are redirected.
+    fn may_redirect_first(&self, why: &Failure) -> bool {
+        let first = self.waiting.front().filter(|_| self.is_first_written());
+        match first.map(|first| &first.expected) {
+            Some(Expected::Confirmation(_, channel)) => {
+                slot_in(&why.text).is_none_or(|slot| slot == slot_of(channel.as_bytes()))
+            }
+            Some(Expected::Reply) | None => false,
+        }
+    }
 }
 
-fn is_redirection(answer: &Answer) -> bool {
-    matches!(answer, Err(why) if why.text.starts_with("MOVED ") || why.text.starts_with("ASK "))
+/// The slot in `MOVED <slot> <address>`.
+fn slot_in(redirection: &str) -> Option<u16> {
+    redirection.split(' ').nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const LAYERS: &[&[&str]] = &[
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/deployment", "wire/naming"],
-    &["wire/url", "wire/connection", "wire/tls_library"],
+    &["wire/url", "wire/connection", "wire/tls_library", "wire/topology/slots"],
     &["wire/named", "wire/queue", "wire/resp", "wire/socket"],
     &["wire/session", "wire/fred/answers", "wire/redis_rs/answers"],
     &["wire/link", "wire/fred/connection", "wire/redis_rs/task"],
@@ -34,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/node", "wire/fred", "wire/redis_rs/login"],
     &["wire/redis_rs"],
     &["wire/drivers"],
-    &["wire/topology/slots", "wire/topology/channels"],
+    &["wire/topology/channels"],
     &["wire/topology/news"],
     &["wire/topology/discover"],
     &["wire/topology/router"],

@@ -36,8 +36,22 @@ fn told(kind: &'static str, channel: &'static str) -> Answer {
     ]))
 }
 
+fn redirected(text: &'static str) -> Answer {
+    Err(Failure::new(FailureKind::Redirected, text))
+}
+
+/// For another slot than those of the channels here.
 fn moved() -> Answer {
-    Err(Failure::new(FailureKind::Redirected, "MOVED 1 h:1"))
+    redirected("MOVED 1 h:1")
+}
+
+/// A connection whose server has ended a subscription itself, just before it was to be ended.
+fn queue_with_a_late_answer() -> Queue {
+    let queue = queue(true);
+    let mut ended = push(&queue, confirmation("sunsubscribe", "c"));
+    assert!(queue.deliver(told("sunsubscribe", "c")).unwrap().is_none());
+    assert_eq!(heard(&mut ended), Some(Ok(Reply::Nil)));
+    queue
 }
 
 /// What the caller has been told so far.
@@ -247,4 +261,19 @@ async fn the_late_answer_to_a_sunsubscribe_does_not_end_the_connection() {
     let _ended = push(&queue, confirmation("sunsubscribe", "c"));
     assert!(queue.deliver(told("sunsubscribe", "c")).unwrap().is_none());
     assert!(queue.deliver(moved()).unwrap().is_none());
+}
+
+/// The slot of `d` is 11298.
+#[tokio::test]
+async fn the_late_answer_to_a_sunsubscribe_is_not_for_a_subscription_of_another_slot() {
+    let queue = queue_with_a_late_answer();
+    let mut refused = push(&queue, confirmation("ssubscribe", "d"));
+    let mut ping = push(&queue, Expected::Reply);
+    assert!(queue.deliver(moved()).unwrap().is_none());
+    assert_eq!(heard(&mut refused), None);
+    let own = || redirected("MOVED 11298 h:1");
+    assert!(queue.deliver(own()).unwrap().is_none());
+    assert_eq!(heard(&mut refused), Some(own()));
+    assert!(queue.deliver(Ok(Reply::Bytes("PONG".into()))).unwrap().is_none());
+    assert_eq!(heard(&mut ping), Some(Ok(Reply::Bytes("PONG".into()))));
 }
