@@ -153,8 +153,9 @@ impl Queue {
         // Late: the server had ended the subscription itself, as the slot moved. What it sent then
         // was taken for the reply to SUNSUBSCRIBE.
         if self.subscribes
+            && state.wrote
             && let Err(why) = &answer
-            && (why.text.starts_with("MOVED ") || why.text.starts_with("ASK "))
+            && why.kind == FailureKind::Redirected
             && !state.may_redirect_first(why)
         {
             return Ok(None);
@@ -261,7 +262,7 @@ impl State {
     }
 }
 
-/// The slot in `MOVED <slot> <address>`.
+/// The slot in `MOVED <slot> <address>`. `CLUSTERDOWN` names none.
 fn slot_in(redirection: &str) -> Option<u16> {
     redirection.split(' ').nth(1)?.parse().ok()
 }

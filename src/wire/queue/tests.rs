@@ -277,3 +277,21 @@ async fn the_late_answer_to_a_sunsubscribe_is_not_for_a_subscription_of_another_
     assert!(queue.deliver(Ok(Reply::Bytes("PONG".into()))).unwrap().is_none());
     assert_eq!(heard(&mut ping), Some(Ok(Reply::Bytes("PONG".into()))));
 }
+
+/// It names no slot.
+#[tokio::test]
+async fn a_late_clusterdown_shifts_no_reply_and_does_not_end_the_connection() {
+    let down = || redirected("CLUSTERDOWN Hash slot not served");
+    let queue = queue_with_a_late_answer();
+    assert!(queue.deliver(down()).unwrap().is_none(), "nothing else waits");
+    let mut ping = push(&queue, Expected::Reply);
+    assert!(queue.deliver(down()).unwrap().is_none());
+    assert_eq!(heard(&mut ping), None);
+    assert!(queue.deliver(Ok(Reply::Bytes("PONG".into()))).unwrap().is_none());
+    assert_eq!(heard(&mut ping), Some(Ok(Reply::Bytes("PONG".into()))));
+    let mut refused = push(&queue, confirmation("ssubscribe", "d"));
+    assert!(queue.deliver(down()).unwrap().is_none());
+    assert_eq!(heard(&mut refused), Some(down()), "that of a written one is its own");
+    assert!(self::queue(false).deliver(down()).is_err(), "nothing was subscribed");
+    assert!(self::queue(true).deliver(down()).is_err(), "nothing was written");
+}
