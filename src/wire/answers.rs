@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    redis_error::{RedisError, RedisErrorKind},
+    redis_error::{RedisError, RedisErrorKind, without_arguments},
 };
 
 /// The result of one command.
@@ -196,7 +196,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(without_arguments(&self.text))
     }
 }
 
@@ -235,5 +235,18 @@ pub(super) fn refusal_of_login(said: &str) -> &'static str {
         _ => {
             "the server refuses the connection (its words may repeat the password, and are not shown)"
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of AUTH they are secret.
+    #[test]
+    fn a_failure_does_not_show_the_arguments_that_a_server_repeats() {
+        let words = "ERR unknown command 'AUTH'";
+        let failure = Failure::refused(format!("{words}, with args beginning with: 'secret' "));
+        assert_eq!(failure.to_string(), words);
     }
 }

@@ -49,7 +49,8 @@ impl Naming {
         match answer {
             Ok(_) => self.closed.store(0, Ordering::Relaxed),
             Err(error) if is_final(error) => {
-                tracing::debug!(%error, "connections have no name");
+                // Not in the server's words. After AUTH, they may repeat a password.
+                tracing::debug!(why = ?error.error_kind(), "connections have no name");
                 self.closed.store(u32::MAX, Ordering::Relaxed);
             }
             Err(error) if error.kind == FailureKind::Gone => {
@@ -69,8 +70,50 @@ fn is_final(error: &Failure) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fmt::{Debug, Write},
+        sync::Mutex,
+    };
+
+    use tracing::{Event, Metadata, Subscriber, field::Field, span};
+
     use super::*;
     use crate::wire::script::Reply;
+
+    /// Keeps what is logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<String>>);
+
+    impl Subscriber for Log {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut |field: &Field, value: &dyn Debug| {
+                let _ = writeln!(self.0.lock().unwrap(), "{field}: {value:?}");
+            });
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    /// The command follows AUTH. A second answer to AUTH may repeat the password.
+    #[test]
+    fn the_words_of_a_refusal_are_not_logged() {
+        let log = Log::default();
+        let _here = tracing::subscriber::set_default(log.clone());
+        Naming::new("n").note(&Err(Failure::refused("ERR syntax error near 'secret'")));
+        let logged = log.0.lock().unwrap();
+        assert!(logged.contains("have no name") && !logged.contains("secret"), "{logged}");
+    }
 
     #[test]
     fn a_name_has_no_character_that_redis_refuses() {
