@@ -117,10 +117,10 @@ impl MultiGuard {
         loop {
             let mut joined = pin!(self.members.joined.notified());
             joined.as_mut().enable();
-            let leases = self.members.leases();
-            if let Some(why) = self.members.loss(&leases) {
+            if let Some(why) = self.members.loss() {
                 return why;
             }
+            let leases = self.members.leases();
             let held = leases.iter().filter(|lease| lease.loss().is_none());
             let lost: Vec<_> = held.map(|lease| lease.lost().boxed()).collect();
             if lost.is_empty() {
@@ -209,7 +209,7 @@ impl MultiGuard {
             asked = self.ask() => asked,
         };
         // The answers need not be of one moment.
-        let loss = self.members.loss(&self.members.leases());
+        let loss = self.members.loss();
         loss.map_or(asked, |why| Err(Error::NotHeld { why }))
     }
 
@@ -232,7 +232,7 @@ impl MultiGuard {
 
 impl run::sealed::Held for MultiGuard {
     fn known_loss(&self) -> Option<Loss> {
-        self.members.loss(&self.members.leases())
+        self.members.loss()
     }
 }
 
@@ -290,10 +290,19 @@ impl Members {
         (holds.len(), enough(checks, self.need).await)
     }
 
-    /// Why the guard is lost, if it is. Lost locks stay lost, so a lost guard does too.
-    fn loss(&self, leases: &[Arc<Lease>]) -> Option<Loss> {
-        let lost = leases.iter().find_map(|lease| lease.loss());
-        lost.filter(|_| held(leases) < self.need)
+    /// Why the guard is lost, if it is. Lost locks stay lost, and then nobody joins: a lost guard
+    /// stays lost.
+    fn loss(&self) -> Option<Loss> {
+        loop {
+            // Not under the lock: an observer that is told of a loss may ask this guard.
+            let leases = self.leases();
+            let lost = leases.iter().find_map(|lease| lease.loss());
+            let why = lost.filter(|_| held(&leases) < self.need)?;
+            // One may have joined before the last of the losses was noted.
+            if self.shares().as_ref().is_none_or(|shares| shares.len() <= leases.len()) {
+                return Some(why);
+            }
+        }
     }
 
     /// Adds a late grant. If the guard is gone or lost, the grant is released.
@@ -313,3 +322,6 @@ impl Members {
 fn held<'a>(leases: impl IntoIterator<Item = &'a Arc<Lease>>) -> usize {
     leases.into_iter().filter(|lease| lease.loss().is_none()).count()
 }
+
+#[cfg(test)]
+mod tests;

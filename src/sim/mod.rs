@@ -30,8 +30,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use self::network::{Fault, Link, Network};
-use self::world::{ONE_WAY, World};
+pub(crate) use self::world::World;
+use self::{
+    network::{Fault, Link, Network},
+    world::ONE_WAY,
+};
 use crate::{
     Client, Lock,
     config::Config,

@@ -35,7 +35,7 @@ pub(super) struct Listener {
 }
 
 impl World {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let server = RedisServer::start();
         let inspector = server.inspector();
         let time: (u64, u64) = inspector.query(&redis::cmd("TIME"));
