@@ -123,7 +123,8 @@ impl MultiGuard {
             let leases = self.members.leases();
             let held = leases.iter().filter(|lease| lease.loss().is_none());
             let lost: Vec<_> = held.map(|lease| lease.lost().boxed()).collect();
-            if lost.is_empty() {
+            // One was lost since.
+            if lost.len() < self.members.need {
                 continue;
             }
             select! {

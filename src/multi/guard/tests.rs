@@ -97,3 +97,17 @@ async fn no_late_grant_joins_a_guard_that_was_said_to_be_lost() {
     guard.members.join(later);
     assert_eq!((guard.known_loss(), guard.held_members()), (Some(Loss::Expired), 2));
 }
+
+/// One of five was lost before. Two more are, the second as the loss of the first is noted.
+#[tokio::test(start_paused = true)]
+async fn a_loss_at_the_very_moment_at_which_a_guard_begins_to_wait_for_one_is_told() {
+    let sim = sim().await;
+    let locks = [("a", LONG), ("b", LONG), ("c", LONG), ("d", LONG), ("e", SHORT)];
+    let shares = shares(&sim, locks).await;
+    shares[0].hold().lease.lose(Loss::Removed);
+    let second = shares[1].hold().lease.clone();
+    let guard = MultiGuard::new(shares, 3);
+    MEANWHILE.set(Some(Box::new(move || second.lose(Loss::Removed))));
+    let_short_leases_end();
+    assert_eq!(guard.lost().now_or_never(), Some(Loss::Removed));
+}
