@@ -11,7 +11,7 @@ pub(crate) struct Pairs {
 impl Pairs {
     pub(crate) async fn start(args: &PeerArgs) -> Self {
         let args = &args.clone().optimized();
-        let rust = pair(Lang::Rust, args).await.unwrap_or_else(|error| panic!("{error}"));
+        let rust = of_rust(args).await;
         let java = match pair(Lang::Java, args).await {
             Ok(java) => Some(java),
             Err(PeerError::Unavailable(why)) => {
@@ -32,6 +32,12 @@ impl Pairs {
         }
         pairs
     }
+}
+
+/// Two of Rust.
+pub(crate) async fn of_rust(args: &PeerArgs) -> [Peer; 2] {
+    let args = &args.clone().optimized();
+    pair(Lang::Rust, args).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 async fn pair(lang: Lang, args: &PeerArgs) -> Result<[Peer; 2], PeerError> {

@@ -8,7 +8,7 @@ use std::{ops::Range, time::Duration};
 use harness::{Load, LoadReport, Peer, PeerArgs, RedisServer};
 
 use crate::{
-    pairs::{Pairs, client_of, title},
+    pairs::{self, Pairs, client_of, title},
     report::Section,
     table::{Column, Line, Row, Table},
 };
@@ -36,10 +36,15 @@ const COLUMNS: &[Column] = &[
 
 /// Each hold lasts so long, and what a reader and a writer do besides.
 pub(crate) async fn read_write(server: &RedisServer, hold: Duration) -> Section {
-    let pairs = Pairs::start(&PeerArgs::redis(server.url()).watchdog(WATCHDOG)).await;
+    let args = PeerArgs::redis(server.url()).watchdog(WATCHDOG);
+    let pairs = Pairs::start(&args).await;
+    let alone = pairs::of_rust(&args.option("--pass-on", "off")).await;
     let mut rows = Vec::new();
     for owners in OWNERS {
-        rows.extend(pairs.all().into_iter().map(|pair| row(pair, owners, hold)));
+        let alone =
+            row([&alone[0], &alone[1]], "redisson-lock without sharing, twice", owners, hold);
+        let all = pairs.all().into_iter().map(|pair| row(pair, &title(pair), owners, hold));
+        rows.extend(all.chain([alone]));
     }
     let title =
         format!("A read/write lock, held for {} ms, {WRITE_PERCENT} % writes", hold.as_millis());
@@ -49,8 +54,8 @@ pub(crate) async fn read_write(server: &RedisServer, hold: Duration) -> Section 
     Table { title, note, columns: COLUMNS, time: TIME, rounds: ROUNDS, rows }.run(server).await
 }
 
-fn row(pair: [&Peer; 2], owners: usize, hold: Duration) -> Row {
-    let name = format!("{}: {owners} owners", title(pair));
+fn row(pair: [&Peer; 2], title: &str, owners: usize, hold: Duration) -> Row {
+    let name = format!("{title}: {owners} owners");
     let lock = format!("read_write: {name}, {hold:?}");
     let counter = format!("count of {lock}");
     let load =
