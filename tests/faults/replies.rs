@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::{join_all, join3};
+use futures::future::{join, join_all, join3};
 use harness::redis::cmd;
 use redisson_lock::{Client, Loss};
 
@@ -60,6 +60,27 @@ async fn a_release_whose_answer_is_lost_has_released() {
     }))
     .await;
     stage.end(clients).await;
+}
+
+/// Over fred the error ends the connection, and with it the calls under way. They may have run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clusterdown_to_one_call_is_no_answer_to_another() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    warm_up(&client).await;
+    let other = client.lock("other");
+    other.is_locked().await.unwrap();
+    for _ in 0..5 {
+        let guard = client.lock(LOCK).lock().await.unwrap();
+        stage.proxy.delay_replies(Duration::from_millis(200));
+        let down = stage.proxy.answer_next("other", "-CLUSTERDOWN Hash slot not served");
+        let (_, unlocked) = soon("to unlock", join(other.is_locked(), guard.unlock())).await;
+        assert_eq!(down.count(), 1);
+        assert!(unlocked.is_ok(), "{unlocked:?}");
+        stage.proxy.heal();
+        assert_eq!(stage.hold_count(LOCK), 0);
+    }
+    stage.end([client]).await;
 }
 
 /// It was the only word its holder would have had of it: nobody renews a lease.

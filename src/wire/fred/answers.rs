@@ -5,9 +5,12 @@ use fred::{
     types::Value,
 };
 
-use crate::wire::{
-    answers::{Answer, DEEPEST_REPLY, Failure, FailureKind},
-    script::Reply,
+use crate::{
+    redis_error::RedisErrorKind,
+    wire::{
+        answers::{Answer, DEEPEST_REPLY, Failure, FailureKind},
+        script::Reply,
+    },
 };
 
 pub(super) fn answer(answer: Result<Value, Error>) -> Answer {
@@ -44,9 +47,13 @@ pub(super) fn failure(error: Error) -> Failure {
     let text = error.details();
     let kind = match error.kind() {
         ErrorKind::Timeout => return Failure::timed_out(),
-        ErrorKind::Protocol | ErrorKind::Parse => {
-            return Failure::foreign(FailureKind::Refused, text);
+        // fred ends the connection and gives the error to all commands under way. They may have run.
+        ErrorKind::Protocol => return Failure::foreign(FailureKind::Gone, text),
+        ErrorKind::Cluster if text.trim_start().starts_with("CLUSTERDOWN") => {
+            return Failure::new(FailureKind::Gone, text.to_owned())
+                .because(RedisErrorKind::ClusterDown);
         }
+        ErrorKind::Parse => return Failure::unreadable(text.to_owned()),
         #[cfg(feature = "_tls")]
         ErrorKind::Tls => return Failure::of_tls(text.to_owned()),
         // It never left fred's queue.
@@ -68,6 +75,26 @@ pub(super) fn failure(error: Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::error::WireError;
+
+    /// The error may be the reply to another command.
+    #[test]
+    fn what_ends_the_connection_says_nothing_of_the_commands_under_way() {
+        let down = Error::new(ErrorKind::Cluster, "CLUSTERDOWN Hash slot not served");
+        let unreadable = Error::new(ErrorKind::Protocol, "Invalid frame type prefix.");
+        for (error, told) in
+            [(down, RedisErrorKind::ClusterDown), (unreadable, RedisErrorKind::Protocol)]
+        {
+            let failure = failure(error);
+            assert_eq!(failure.kind, FailureKind::Gone);
+            assert_eq!(failure.error_kind(), told);
+            let error = WireError::from(failure);
+            assert!(error.is_unclear() && !error.did_nothing(), "{error:?}");
+        }
+        let moved = failure(Error::new(ErrorKind::Cluster, "MOVED 3999 127.0.0.1:6381"));
+        assert_eq!(moved.kind, FailureKind::Redirected);
+        assert!(WireError::from(moved).did_nothing());
+    }
 
     #[test]
     fn a_reply_has_a_bounded_number_of_levels() {

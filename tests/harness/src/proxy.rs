@@ -191,6 +191,11 @@ impl Proxy {
         self.shared.faults().lose(Loss::Reply, needle.into(), count)
     }
 
+    /// The next request with this in it is carried out, and the client gets this line instead of its reply.
+    pub fn answer_next(&self, needle: impl Into<Needle>, line: &'static str) -> Fired {
+        self.shared.faults().lose(Loss::ReplyFor(line), needle.into(), 1)
+    }
+
     /// The next `count` requests with this in them never arrive, and their connections are lost.
     pub fn lose_requests(&self, needle: impl Into<Needle>, count: usize) -> Fired {
         self.shared.faults().lose(Loss::Request, needle.into(), count)

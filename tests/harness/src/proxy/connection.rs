@@ -17,7 +17,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::faults::{Fate, Faults, Needle};
+use super::faults::{Fate, Faults, LostReply, Needle};
 use crate::resp::{frame_len, is_push, is_subscribe, request_len};
 
 /// How much of what a client has sent is remembered for [`Link::has_sent`].
@@ -56,8 +56,8 @@ pub(super) struct Link {
     torn: AtomicBool,
     dead: AtomicBool,
     sent: Mutex<Vec<u8>>,
-    /// One for each request the server has not answered: who is to be told when its reply is lost, if it is to be.
-    unanswered: Mutex<VecDeque<Option<watch::Sender<usize>>>>,
+    /// One for each request the server has not answered: how its reply is lost, if it is to be.
+    unanswered: Mutex<VecDeque<Option<LostReply>>>,
 }
 
 impl Link {
@@ -111,7 +111,7 @@ impl Link {
 /// A request on its way to the server.
 struct Forwarded {
     bytes: Vec<u8>,
-    lose_reply: Option<watch::Sender<usize>>,
+    lose_reply: Option<LostReply>,
 }
 
 /// What is next on the way to the client.
@@ -183,7 +183,7 @@ async fn read_requests(
             let fate = shared.faults().judge(&bytes);
             let lose_reply = match fate {
                 Fate::Forwarded => None,
-                Fate::ReplyLost(fired) => Some(fired),
+                Fate::ReplyLost(lost) => Some(lost),
                 Fate::Swallowed => {
                     link.torn.store(true, Ordering::Relaxed);
                     continue;
@@ -234,17 +234,24 @@ async fn read_replies(
     let mut buffer = Vec::new();
     while server.read_buf(&mut buffer).await? > 0 {
         while let Some(len) = frame_len(&buffer)? {
-            let bytes: Vec<u8> = buffer.drain(..len).collect();
+            let mut bytes: Vec<u8> = buffer.drain(..len).collect();
             let answers_a_request = !is_push(&bytes) && !link.subscribed.load(Ordering::Relaxed);
             if answers_a_request {
                 let answered = link.unanswered.lock().expect("the requests").pop_front();
-                if let Some(Some(fired)) = answered {
-                    if let Err(mpsc::error::SendError(Outgoing::Lost(fired))) =
-                        replies.send(Outgoing::Lost(fired))
-                    {
+                match answered.flatten() {
+                    Some(LostReply { fired, instead: Some(line) }) => {
+                        bytes = format!("{line}\r\n").into_bytes();
                         happened(&fired);
                     }
-                    continue;
+                    Some(LostReply { fired, instead: None }) => {
+                        if let Err(mpsc::error::SendError(Outgoing::Lost(fired))) =
+                            replies.send(Outgoing::Lost(fired))
+                        {
+                            happened(&fired);
+                        }
+                        continue;
+                    }
+                    None => {}
                 }
             }
             if link.is_dead() {

@@ -66,6 +66,8 @@ impl Fired {
 pub(super) enum Loss {
     Request,
     Reply,
+    /// The client gets this line instead of the reply.
+    ReplyFor(&'static str),
 }
 
 /// What becomes of one request.
@@ -74,10 +76,18 @@ pub(super) enum Fate {
     Forwarded,
     /// It vanishes and nobody is told.
     Swallowed,
-    /// It is carried out; then its reply and the connection are lost.
-    ReplyLost(watch::Sender<usize>),
+    /// It is carried out; then its reply is lost.
+    ReplyLost(LostReply),
     /// It and the connection are lost.
     RequestLost(watch::Sender<usize>),
+}
+
+/// A reply that is lost.
+#[derive(Debug)]
+pub(super) struct LostReply {
+    pub(super) fired: watch::Sender<usize>,
+    /// The line that comes in its place, else the connection ends.
+    pub(super) instead: Option<&'static str>,
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +134,8 @@ impl Faults {
         let fired = planned.fired.clone();
         match planned.loss {
             Loss::Request => Fate::RequestLost(fired),
-            Loss::Reply => Fate::ReplyLost(fired),
+            Loss::Reply => Fate::ReplyLost(LostReply { fired, instead: None }),
+            Loss::ReplyFor(line) => Fate::ReplyLost(LostReply { fired, instead: Some(line) }),
         }
     }
 

@@ -86,6 +86,17 @@ async fn a_lost_reply_in_a_pipeline_spares_those_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_reply_that_is_replaced_is_of_a_request_carried_out() {
+    let stage = Stage::new().await;
+    let replaced = stage.proxy.answer_next("order", "-BUSY as the test wants");
+    let mut client = stage.connect();
+    assert_eq!(incr(&mut client, "other").unwrap(), 1);
+    assert_eq!(incr(&mut client, "order").unwrap_err().code(), Some("BUSY"));
+    assert_eq!(replaced.count(), 1);
+    assert_eq!(incr(&mut client, "order").unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn lost_requests_never_arrive_and_are_counted() {
     let stage = Stage::new().await;
     let lost = stage.proxy.lose_requests("order", 2);
