@@ -32,6 +32,8 @@ pub(crate) struct Scripted {
     pub(crate) refused: Vec<&'static str>,
     /// How many channels each call was to subscribe.
     pub(crate) subscribed: Mutex<Vec<usize>>,
+    /// The answers to unsubscriptions, one after another. Then there is none.
+    pub(crate) unsubscribed: Mutex<VecDeque<Result<(), WireError>>>,
 }
 
 impl Scripted {
@@ -105,7 +107,10 @@ impl Transport for Scripted {
     }
 
     fn unsubscribe(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
-        pending().boxed()
+        match self.unsubscribed.lock().unwrap().pop_front() {
+            Some(answer) => ready(answer).boxed(),
+            None => pending().boxed(),
+        }
     }
 
     fn probe(&self, _: u64) -> BoxFuture<'static, Result<(), WireError>> {

@@ -174,6 +174,24 @@ async fn a_long_pause(pause: Pause) {
     held::end(&stage, [client, waiting, impatient]).await;
 }
 
+/// What could not be said while the script ran is said afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_gives_up_while_a_script_runs_does_not_listen_for_ever() {
+    let stage = Stage::new().await;
+    let (holder, client) = (stage.far_client().await, stage.client().await);
+    let guard = holder.lock(LOCK).lock().await.unwrap();
+    let lock = client.lock(LOCK);
+    let waiter = tokio::spawn(async move { lock.try_lock().wait(BACK).await });
+    stage.listening(LOCK, 1).await;
+    let end = Pause::Script.begin(&stage, 3 * BACK);
+    let waited = soon("to give up", waiter).await.unwrap();
+    assert!(!matches!(waited, Ok(Some(_))), "{waited:?}");
+    end.await.unwrap();
+    stage.listening(LOCK, 0).await;
+    guard.unlock().await.unwrap();
+    held::end(&stage, [holder, client]).await;
+}
+
 async fn gets_a_lock_at_once(client: &Client) {
     let guard = soon("a lock", client.lock("afterwards").lock()).await.unwrap();
     guard.unlock().await.unwrap();

@@ -58,7 +58,7 @@ async fn work(
         match settle(&subscriptions, &transport, touched, me).await {
             Ok(()) => backoff = Backoff::new(),
             Err(error) => {
-                tracing::warn!(%error, "could not subscribe, waiters poll meanwhile");
+                tracing::warn!(%error, "could not subscribe or unsubscribe, waiters poll meanwhile");
                 sleep(backoff.next()).await;
                 // A connection that swallows everything is noticed only here while waiters wait.
                 if matches!(error, WireError::Unanswered(_)) {
@@ -89,14 +89,16 @@ async fn settle(
         .into_iter()
         .filter(|name| subscribed.contains_key(name) || transport.may_be_subscribed(name))
         .collect();
-    if let Err(error) = unsubscribe_stale(subscriptions, transport, stale).await {
-        subscriptions.check_again(new);
-        return Err(error);
+    match unsubscribe_stale(subscriptions, transport, stale).await {
+        Err(error @ WireError::Unanswered(_)) => {
+            subscriptions.check_again(new);
+            Err(error)
+        }
+        unsubscribed => subscribe_new(subscriptions, transport, new, me).await.and(unsubscribed),
     }
-    subscribe_new(subscriptions, transport, new, me).await
 }
 
-/// Fails if the server does not answer.
+/// Fails if the server does not answer, or cannot do it now. The channels are then queued again.
 async fn unsubscribe_stale(
     subscriptions: &Subscriptions,
     transport: &Arc<dyn Transport>,
@@ -107,12 +109,16 @@ async fn unsubscribe_stale(
     }
     // Until it is done, because it may be cut short.
     subscriptions.doubt(&stale);
-    if let Err(error @ WireError::Unanswered(_)) = transport.unsubscribe(stale.clone()).await {
-        subscriptions.check_again(stale);
-        return Err(error);
+    match transport.unsubscribe(stale.clone()).await {
+        Err(error @ (WireError::Unanswered(_) | WireError::NotNow(_))) => {
+            subscriptions.check_again(stale);
+            Err(error)
+        }
+        _ => {
+            subscriptions.forget(&stale);
+            Ok(())
+        }
     }
-    subscriptions.forget(&stale);
-    Ok(())
 }
 
 /// Fails if the server does not answer, or refuses a channel.

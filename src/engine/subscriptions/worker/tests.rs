@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use super::*;
 use crate::engine::scripted::Scripted;
 
@@ -21,4 +23,27 @@ async fn the_refusal_of_one_channel_does_not_affect_the_others() {
     assert!(again.is_ok() && transport.subscribed.lock().unwrap().len() == 7, "it is subscribed");
     let by_another = settle(&subscriptions, &as_transport, vec!["a".to_owned()], 2).await;
     assert!(by_another.is_ok() && transport.subscribed.lock().unwrap().len() == 8);
+}
+
+#[tokio::test]
+async fn an_unsubscription_is_repeated_after_an_error_that_passes() {
+    let answers = ["BUSY Redis is busy", "NOPERM"].map(|text| Err(WireError::said(text)));
+    let transport =
+        Arc::new(Scripted { unsubscribed: Mutex::new(answers.into()), ..Scripted::default() });
+    let subscriptions = Subscriptions::new();
+    let mut queue = subscriptions.take_queue().unwrap();
+    let wanted = subscriptions.subscribe("wanted");
+    subscriptions.subscribed.insert("stale".to_owned(), 1);
+    let names = || ["stale", "wanted"].map(str::to_owned).to_vec();
+    let as_transport: Arc<dyn Transport> = transport.clone();
+    let busy = settle(&subscriptions, &as_transport, names(), 1).await;
+    assert!(matches!(busy, Err(WireError::NotNow(_))), "{busy:?}");
+    assert!(wanted.is_confirmed(), "it waits for no other channel");
+    assert!(subscriptions.subscribed.contains_key("stale"));
+    let mut again = Vec::new();
+    queue.recv_many(&mut again, 10).await;
+    assert_eq!(again, ["wanted", "stale"], "the first by its waiter");
+    // What is refused for good is not.
+    assert!(settle(&subscriptions, &as_transport, names(), 1).await.is_ok());
+    assert!(!subscriptions.subscribed.contains_key("stale"));
 }
