@@ -158,14 +158,24 @@ impl Node {
         Ok(session.subscribe(channels, sharded).await?)
     }
 
-    /// Ends subscriptions. Completes when the server has confirmed it.
+    /// Ends subscriptions. Completes when the server has confirmed it, or has none: they end with their
+    /// connection, and when the server gives their slot away.
     pub(super) async fn unsubscribe(
         &self,
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), WireError> {
-        let session = self.subscriber.session_or_wait().await?;
-        Ok(session.unsubscribe(channels, sharded).await?)
+        let Some(session) = self.subscriber.session() else { return Ok(()) };
+        match session.unsubscribe(channels, sharded).await {
+            Err(error) if matches!(error.kind, FailureKind::NotSent | FailureKind::Gone) => Ok(()),
+            Err(error) if sharded && error.text.starts_with("MOVED") => Ok(()),
+            ended => Ok(ended?),
+        }
+    }
+
+    /// Whether there may be subscriptions.
+    pub(super) fn has_subscriber(&self) -> bool {
+        self.subscriber.session().is_some()
     }
 
     /// Asks for a sign of life on the subscriber connection. Replaces the connection if there is

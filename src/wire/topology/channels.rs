@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::join_all;
 
-use crate::wire::node::Node;
+use crate::wire::{error::WireError, node::Node};
 
 /// Groups channels by their servers.
 pub(in crate::wire) fn group_by_node(
@@ -23,53 +23,110 @@ pub(in crate::wire) fn group_by_node(
     groups
 }
 
-/// Where each channel of a cluster is subscribed. Its slot may have moved since.
+/// Where each channel of a cluster is, or may be, subscribed. Its slot may have moved since.
 #[derive(Debug, Default)]
-pub(in crate::wire) struct SubscriptionMap(Mutex<HashMap<String, Weak<Node>>>);
+pub(in crate::wire) struct SubscriptionMap(Mutex<HashMap<String, Vec<Weak<Node>>>>);
 
 impl SubscriptionMap {
-    fn nodes(&self) -> MutexGuard<'_, HashMap<String, Weak<Node>>> {
+    fn nodes(&self) -> MutexGuard<'_, HashMap<String, Vec<Weak<Node>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that the channels are, or may be, subscribed on this server.
     pub(in crate::wire) fn record(&self, channels: &[String], node: &Arc<Node>) {
-        let node = Arc::downgrade(node);
-        self.nodes().extend(channels.iter().map(|channel| (channel.clone(), node.clone())));
+        let mut map = self.nodes();
+        for channel in channels {
+            let nodes = map.entry(channel.clone()).or_default();
+            if !nodes.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(node))) {
+                nodes.push(Arc::downgrade(node));
+            }
+        }
     }
 
     pub(in crate::wire) fn has(&self, channel: &str) -> bool {
         self.nodes().contains_key(channel)
     }
 
-    /// Ends subscriptions.
-    pub(in crate::wire) async fn unsubscribe(&self, channels: &[String], sharded: bool) {
-        let subscribed = channels.iter().filter_map(|channel| {
-            let node = self.nodes().remove(channel)?.upgrade()?;
-            Some((node, channel.clone()))
-        });
-        unsubscribe(group_by_node(subscribed), sharded).await;
+    /// Ends subscriptions. Those that a server did not end are still known.
+    pub(in crate::wire) async fn unsubscribe(
+        &self,
+        channels: &[String],
+        sharded: bool,
+    ) -> Result<(), WireError> {
+        self.unsubscribe_where(channels, sharded, |_| true).await
     }
 
-    /// Ends subscriptions that remain on servers other than this one.
+    /// Ends subscriptions that remain on servers other than this one. Those that a server did not end
+    /// are still known.
     pub(in crate::wire) async fn unsubscribe_elsewhere(
         &self,
         channels: &[String],
         now_on: &Arc<Node>,
         sharded: bool,
-    ) {
-        let elsewhere = channels.iter().filter_map(|channel| {
-            let node = self.nodes().get(channel)?.upgrade()?;
-            (!Arc::ptr_eq(&node, now_on)).then(|| (node, channel.clone()))
+    ) -> Result<(), WireError> {
+        self.unsubscribe_where(channels, sharded, |node| !Arc::ptr_eq(node, now_on)).await
+    }
+
+    async fn unsubscribe_where(
+        &self,
+        channels: &[String],
+        sharded: bool,
+        meant: impl Fn(&Arc<Node>) -> bool,
+    ) -> Result<(), WireError> {
+        let taken = channels.iter().flat_map(|channel| {
+            let nodes = self.take(channel, &meant).into_iter();
+            nodes.map(|node| (node, channel.clone()))
         });
-        unsubscribe(group_by_node(elsewhere), sharded).await;
+        let groups = group_by_node(taken).into_iter();
+        // Made before the first of them is polled.
+        let endings: Vec<_> =
+            groups.map(|(node, channels)| Ending { map: self, node, channels }).collect();
+        let ended = join_all(endings.into_iter().map(|ending| ending.run(sharded))).await;
+        ended.into_iter().collect()
+    }
+
+    /// Takes the servers that are meant, and forgets those that are gone: they have no subscriptions.
+    fn take(&self, channel: &str, meant: impl Fn(&Arc<Node>) -> bool) -> Vec<Arc<Node>> {
+        let mut map = self.nodes();
+        let Some(nodes) = map.get_mut(channel) else { return Vec::new() };
+        let known = nodes.drain(..).filter_map(|node| node.upgrade());
+        let (taken, rest): (Vec<_>, Vec<_>) = known.partition(meant);
+        nodes.extend(rest.iter().map(Arc::downgrade));
+        if nodes.is_empty() {
+            map.remove(channel);
+        }
+        taken
     }
 }
 
-/// Ends the subscriptions. A server that is gone has none.
-async fn unsubscribe(groups: Vec<(Arc<Node>, Vec<String>)>, sharded: bool) {
-    join_all(groups.into_iter().map(async |(node, channels)| {
-        let _ = node.unsubscribe(channels, sharded).await;
-    }))
-    .await;
+/// Subscriptions on one server that are being ended. Those that were not go back into the map, also
+/// when the future is dropped.
+struct Ending<'a> {
+    map: &'a SubscriptionMap,
+    node: Arc<Node>,
+    channels: Vec<String>,
+}
+
+impl Ending<'_> {
+    async fn run(mut self, sharded: bool) -> Result<(), WireError> {
+        let mut ended = self.node.unsubscribe(self.channels.clone(), sharded).await;
+        if matches!(ended, Err(WireError::Unanswered(_))) {
+            // Nobody else looks after a server that serves no more of these slots.
+            let _ = self.node.probe().await;
+            if !self.node.has_subscriber() {
+                ended = Ok(());
+            }
+        }
+        // What was refused for good is not repeated.
+        if matches!(ended, Ok(()) | Err(WireError::Refused(_))) {
+            self.channels.clear();
+        }
+        ended
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.map.record(&self.channels, &self.node);
+    }
 }
