@@ -31,8 +31,12 @@ impl ServerClock {
         (self.offset.load(Ordering::Relaxed) + self.since_base(moment)).max(0) as u64
     }
 
+    /// Negative for a moment before `base`.
     fn since_base(&self, moment: Instant) -> i64 {
-        moment.saturating_duration_since(self.base).as_millis() as i64
+        match moment.checked_duration_since(self.base) {
+            Some(after) => after.as_millis() as i64,
+            None => -((self.base - moment).as_millis() as i64),
+        }
     }
 }
 
@@ -50,5 +54,15 @@ mod tests {
         clock.observe(500_000);
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(clock.at(Instant::now()), 500_001);
+    }
+
+    /// As when the server is newer to the client than a hold.
+    #[tokio::test(start_paused = true)]
+    async fn it_reaches_back_to_before_the_clock_was_made() {
+        let before = Instant::now();
+        tokio::time::advance(Duration::from_millis(250)).await;
+        let clock = ServerClock::new(1_000_000);
+        assert_eq!(clock.at(before), 999_750);
+        assert_eq!(ServerClock::new(200).at(before), 0);
     }
 }

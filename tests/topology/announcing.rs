@@ -132,14 +132,20 @@ async fn it_is_written_again_when_sentinels_replace_the_master() {
     let client = announced(&url).await;
     let lock = client.lock(LOCK);
     let guard = lock.lock().lease(4 * PATIENCE).note("before").await.unwrap();
-    noted(&lock, "before").await;
+    let before = noted(&lock, "before").await;
     // Its sentinels know no name.
     let mut sentinel = servers.sentinel(0).client();
     let list: String = cmd("CLIENT").arg("LIST").query(&mut sentinel).unwrap();
     assert!(!list.contains("redisson-lock:"), "{list}");
     servers.kill(servers.master());
     guard.note("after");
-    noted(&lock, "after").await;
+    let after = noted(&lock, "after").await;
+    // The new master is known for a shorter time than the hold.
+    let moments = |seen: &Announced| [Some(seen.since), seen.held_since].map(Option::unwrap);
+    for (before, after) in moments(&before).into_iter().zip(moments(&after)) {
+        let moved = after.duration_since(before).unwrap_or_else(|earlier| earlier.duration());
+        assert!(moved < Duration::from_secs(1), "it is said to have begun {moved:?} apart");
+    }
     let master = servers.node(servers.master());
     eventually(PATIENCE, "connections with a name", || {
         (connections(master, &client) == 2).then_some(())
