@@ -191,8 +191,15 @@ impl MetricsObserver {
             let (label, kinds) = labels.get_key_value(&*label)?;
             Some((label.clone().into(), kinds.is_new(kind)))
         };
-        if let Some(known) = known(&self.labels.read().unwrap_or_else(PoisonError::into_inner)) {
-            return known;
+        {
+            let labels = self.labels.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = known(&labels) {
+                return known;
+            }
+            // No label is ever removed.
+            if labels.len() >= self.max_labels {
+                return (OTHER.into(), self.other.is_new(kind));
+            }
         }
         let mut labels = self.labels.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known(&labels) {

@@ -1,5 +1,7 @@
 //! Labels and counters of the [`MetricsObserver`].
 
+use std::{sync::mpsc, thread, time::Duration};
+
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use super::*;
@@ -31,6 +33,21 @@ fn names_beyond_the_most_have_one_label_and_known_ones_keep_theirs() {
         assert_eq!(&*label_of(&observer, &format!("lock {n}")), OTHER);
     }
     assert_eq!(&*label_of(&observer, "b"), "b");
+}
+
+/// Callers of as many threads look there at the same time.
+#[test]
+fn a_name_beyond_the_most_waits_for_no_reader() {
+    let observer = MetricsObserver::new().label(str::to_owned).max_labels(1);
+    assert_eq!(&*label_of(&observer, "a"), "a");
+    let reading = observer.labels.read().unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| tell.send(label_of(&observer, "b")));
+        let label = told.recv_timeout(Duration::from_secs(10));
+        drop(reading);
+        assert_eq!(label.as_deref(), Ok(OTHER));
+    });
 }
 
 /// The counters that a recorder knows: their labels but the first, and their values.
