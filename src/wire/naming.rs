@@ -62,10 +62,13 @@ impl Naming {
     }
 }
 
-/// Whether it is refused for ever. A server that is busy or loads its data takes it later.
+/// Whether it is refused for ever. A server that is busy or loads its data takes it later. So does one
+/// that was asked after a SUBSCRIBE: on the next connection.
 fn is_final(error: &Failure) -> bool {
     let kinds = [RedisErrorKind::NoPermission, RedisErrorKind::Refused];
-    error.kind == FailureKind::Refused && kinds.contains(&error.error_kind())
+    error.kind == FailureKind::Refused
+        && kinds.contains(&error.error_kind())
+        && !error.text.contains(" allowed in this context")
 }
 
 #[cfg(test)]
@@ -131,6 +134,13 @@ mod tests {
         let naming = Naming::new("n");
         naming.note(&Err(Failure::refused("BUSY Redis is busy running a script")));
         naming.note(&Err(Failure::refused("LOADING Redis is loading the dataset in memory")));
+        // The words of Redis 5, 6.2 and 7.
+        for words in
+            ["only", "Can't execute 'client': only", "Can't execute 'client|setname': only"]
+        {
+            let words = format!("ERR {words} (P|S)SUBSCRIBE / PING are allowed in this context");
+            naming.note(&Err(Failure::refused(words)));
+        }
         assert!(naming.is_wanted());
         naming.note(&Err(Failure::refused("NOPERM this user has no permissions")));
         assert!(!naming.is_wanted());
