@@ -2,7 +2,7 @@
 //! undone, and releases that are repeated.
 
 use std::{
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, resume_unwind},
     pin::Pin,
     sync::{
         Arc,
@@ -92,12 +92,17 @@ impl Janitor {
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let (tell, told) = oneshot::channel();
-        self.spawn(async move { drop(tell.send(future.await)) });
+        self.spawn(async move {
+            let result = AssertUnwindSafe(future).catch_unwind().await;
+            if let Err(Err(panic)) = tell.send(result) {
+                resume_unwind(panic);
+            }
+        });
         match told.await {
-            Ok(result) => result,
-            Err(_) if self.0.runtime.has_ended() => Err(RuntimeEnded.into()),
-            // The job panicked, and the task of the jobs lives on.
-            Err(_) => panic!("a call that goes on in the background panicked"),
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => panic!("a call that goes on in the background panicked"),
+            // A runtime that ends drops the job, perhaps before it says that it has ended.
+            Err(_) => Err(RuntimeEnded.into()),
         }
     }
 

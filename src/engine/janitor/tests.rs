@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 use futures::FutureExt;
 
 use super::*;
-use crate::engine::scripted::Scripted;
+use crate::{engine::scripted::Scripted, redis_error::RedisErrorKind};
 
 fn janitor() -> Janitor {
     Janitor::start(Arc::new(Scripted::default()), ClientRuntime::current())
@@ -28,6 +28,18 @@ fn a_job_on_a_runtime_that_has_ended_is_an_error() {
     let janitor = there.block_on(async { janitor() });
     drop(there);
     assert!(matches!(here.block_on(janitor.run_apart(async { Ok(7) })), Err(Error::Redis(_))));
+}
+
+/// A runtime that ends drops its tasks one after another, and other threads run on meanwhile.
+#[tokio::test]
+async fn a_job_that_the_end_of_the_runtime_drops_did_not_panic() {
+    let (jobs, queue) = mpsc::unbounded_channel();
+    let runtime = ClientRuntime::current();
+    let janitor = Janitor(Arc::new(Desk { runtime, jobs, pending: Arc::default() }));
+    drop(queue);
+    let answer = janitor.run_apart(async { Ok(7) }).await;
+    let Err(Error::Redis(error)) = answer else { panic!("{answer:?}") };
+    assert_eq!(error.kind(), RedisErrorKind::RuntimeEnded);
 }
 
 #[tokio::test(start_paused = true)]
