@@ -58,7 +58,8 @@ impl Client {
     ///
     /// # Errors
     /// - [`Error::Config`] when a setting is out of its range or settings contradict each other.
-    /// - [`Error::Redis`] when the server cannot be reached, or refuses the connection. Not with
+    /// - [`Error::Redis`] when the server cannot be reached, or refuses the connection. In a cluster:
+    ///   when no master can be reached, or one refuses the connection. Not with
     ///   [`Config::lazy_connect`].
     ///
     /// # Panics

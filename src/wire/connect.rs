@@ -21,6 +21,7 @@ use super::{
 use crate::{
     error::Error,
     options::{Driver, ShardedPubsub},
+    redis_error::RedisErrorKind,
     runtime::ClientRuntime,
 };
 
@@ -70,7 +71,12 @@ impl RedisTransport {
         }
         let known = Routes::default();
         let (routes, errors) = connect_all(&map, &known, discovery.deployment(), &settings).await;
-        if let Some(error) = errors.into_iter().next() {
+        if !errors.is_empty() {
+            // The other servers of a cluster serve their slots meanwhile.
+            settings.refresh_requested.notify_one();
+        }
+        let is_final = |error: &Error| routes.slots.is_empty() || !may_come_back(error);
+        if let Some(error) = errors.into_iter().find(is_final) {
             return Err(error);
         }
         let (is_cluster, found_by) = (discovery.is_cluster(), discovery.deployment().clone());
@@ -94,6 +100,13 @@ impl ConnectOptions {
 /// Checks a user's TLS options.
 pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
     tls_library::connector(tls).map(drop).map_err(Error::Config)
+}
+
+/// Whether it is the error of a server that is down, starts, or cannot be reached.
+fn may_come_back(error: &Error) -> bool {
+    use RedisErrorKind::{Disconnected, Loading, Timeout, Unreachable};
+    let kinds = [Disconnected, Loading, Timeout, Unreachable];
+    matches!(error, Error::Redis(error) if kinds.contains(&error.kind()))
 }
 
 /// Finds the servers for the first time, and whether they have sharded channels.

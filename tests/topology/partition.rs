@@ -26,10 +26,8 @@ async fn p99(lock: &Lock) -> Duration {
     took[took.len() * 99 / 100]
 }
 
-/// Locks of other nodes are not slower, and are renewed. Those of the lost node are told in time, and all is well when it is back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alone() {
-    let servers = RedisCluster::start();
+/// A proxy before each master, by which the nodes call it from now on. A name of a lock on each, and the URL.
+async fn behind_proxies(servers: &RedisCluster) -> (Vec<String>, Vec<Proxy>, String) {
     // A name on each master.
     let masters = servers.masters();
     let name_on = |master: usize| {
@@ -58,6 +56,14 @@ async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alo
     let nodes: String =
         proxies.iter().map(|proxy| format!("&node=127.0.0.1:{}", proxy.port())).collect();
     let url = format!("redis-cluster://127.0.0.1:{}?{}", proxies[0].port(), &nodes[1..]);
+    (names, proxies, url)
+}
+
+/// Locks of other nodes are not slower, and are renewed. Those of the lost node are told in time, and all is well when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alone() {
+    let servers = RedisCluster::start();
+    let (names, proxies, url) = behind_proxies(&servers).await;
     let timeout = Duration::from_millis(500);
     let config = Config::from_url(url).unwrap().watchdog(WATCHDOG);
     let client =
@@ -111,6 +117,39 @@ async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alo
         assert_eq!(unlocked.is_ok(), n > 0, "{unlocked:?}");
     }
     within(BOUND, "to close", client.close()).await.unwrap();
+}
+
+/// Of a node that is down, or that a firewall hides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_connects_without_a_node_that_it_does_not_reach() {
+    let servers = RedisCluster::start();
+    let (names, proxies, url) = behind_proxies(&servers).await;
+    for lazy in [false, true] {
+        proxies[1].refuse(true);
+        proxies[1].cut_all();
+        let config = Config::from_url(&url).unwrap().retry_timeout(SLACK).lazy_connect(lazy);
+        let client = within(BOUND, "to connect", Client::connect(config)).await.unwrap();
+        for n in [0, 2] {
+            client.lock(&names[n]).lock().await.unwrap().unlock().await.unwrap();
+        }
+        let hidden = client.lock(&names[1]);
+        let refused = within(BOUND, "for an answer", hidden.lock()).await;
+        assert!(matches!(refused, Err(Error::Redis(_))), "{refused:?}");
+        proxies[1].refuse(false);
+        let back = async {
+            loop {
+                if let Ok(guard) = hidden.lock().await {
+                    return guard;
+                }
+            }
+        };
+        within(BOUND, "for the node", back).await.unlock().await.unwrap();
+        within(BOUND, "to close", client.close()).await.unwrap();
+    }
+    proxies.iter().for_each(|proxy| proxy.refuse(true));
+    let config = Config::from_url(&url).unwrap();
+    let refused = within(BOUND, "for an answer", Client::connect(config)).await;
+    assert!(matches!(refused, Err(Error::Redis(_))), "{refused:?}");
 }
 
 /// The link between master and replica is cut, and the replica is made master. On each side there are clients.
