@@ -50,7 +50,8 @@
 //! | The server evicts a lock's key, or its clock is set forward. | As when it restarts empty. Until the holder is told, another may hold the lock. |
 //! | Scripts are flushed. | They are sent again. |
 //! | This process is killed. | Its locks end with their TTL. |
-//! | This process sleeps past its lease. | It is told when it wakes. Writes before it looks are not protected. |
+//! | This process is stopped past its lease, and the machine runs on. | It is told when it runs again. Writes before it looks are not protected. |
+//! | The machine is suspended past the lease, or its hypervisor stops it and its clock. | [The monotonic clock may have stood still](crate#what-this-does-not-promise). A hold is told by its first renewal after the wake-up: up to a third of [`Config::watchdog`] later. A hold with a lease is told when it asks the server, or when the lease has passed on that clock. Writes until then are not protected. |
 //!
 //! # What a crash costs the other callers
 //! - **All locks but fair and read/write locks**: the rest of the holder's lease.

@@ -148,8 +148,11 @@
 //!   [`Config::watchdog`] or lease limits the delay.
 //! - **There is no order between processes**, except with fair locks. There is no upper bound on a
 //!   wait, except the one you set.
-//! - **A monotonic clock may stand still while the machine is suspended**, as on Linux. After a suspend
-//!   a hold may be trusted too long, until its next renewal.
+//! - **A monotonic clock may stand still while the machine is suspended**, as on Linux: a laptop that
+//!   sleeps, a virtual machine that is paused or moved. After the wake-up a hold may be trusted although
+//!   another has the lock. It is told by its next renewal, up to a third of [`Config::watchdog`] later. A
+//!   hold with a lease is not renewed: it is told when the lease has passed on that clock.
+//!   [`LockGuard::check`] asks the server. Only a storage that compares tokens refuses all late writes.
 //!
 //! # Observing
 //! An [`Observer`](observer::Observer) is told of waits, grants, hand-offs, releases, losses, renewals and
