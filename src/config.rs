@@ -324,10 +324,7 @@ impl Config {
     /// 32-fold.
     ///
     /// Reentrant, non-reentrant and fenced locks are handed off, and write holds without an owner.
-    /// Fair, spin and plain locks never are.
-    ///
-    /// Readers without an owner and without a lease of their own share one hold of their client: see
-    /// [`ReadWriteLock`](crate::ReadWriteLock). Without this, each has a hold of its own.
+    /// Readers [share](crate::ReadWriteLock) a hold. Fair, spin and plain locks are never handed off.
     pub fn pass_on(mut self, pass_on: bool) -> Self {
         self.pass_on = pass_on;
         self

@@ -291,7 +291,7 @@ impl<'a> Attempt<'a> {
             self.lock.handoff.granted(share.hold(), self.swapped);
         }
         if target.shares {
-            self.lock.sharing().granted(self.lock, self.request, share.hold());
+            self.lock.sharing().granted(self.request, share.hold());
         }
         share
     }

@@ -29,10 +29,11 @@
 //! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
 //! | [`share`], [`hold`] | what guards have; the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
-//! | [`sharing`] | local readers have one hold together |
+//! | [`sharing`], [`beside`] | local readers have one hold together; how they join it, and writers keep them out |
 
 pub(crate) mod acquisition;
 pub(crate) mod attempt;
+pub(crate) mod beside;
 pub(crate) mod budget;
 pub(crate) mod copies;
 pub(crate) mod handoff;
@@ -52,8 +53,13 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use self::{
-    acquisition::Acquisition, attempt::Attempt, owned::Way, registry::LockState, request::Request,
-    share::Share, sharing::Joining,
+    acquisition::Acquisition,
+    attempt::Attempt,
+    beside::{Joining, Writer},
+    owned::Way,
+    registry::LockState,
+    request::Request,
+    share::Share,
 };
 use crate::{
     engine::Lease,
@@ -154,7 +160,7 @@ async fn read(
     under: Option<Arc<Lease>>,
     since: Option<&Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
-    match sharing::join(lock, request, false).await {
+    match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
         Joining::Alone => acquire_whole(lock, request, under, since).await,
         Joining::Wait => {
@@ -170,7 +176,7 @@ async fn write(
     since: Option<&Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
     let waits = !request.bounds.is_one_answer();
-    let writer = waits.then(|| lock.sharing().writer(lock));
+    let writer = waits.then(|| Writer::waits(lock));
     let share = acquire_whole(lock, request, None, since).await?;
     if let (Some(_), Some(writer)) = (&share, writer) {
         writer.granted();

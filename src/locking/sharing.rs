@@ -25,11 +25,8 @@ use crate::{
     locking::{
         budget::{STALE, TIME, Yielding},
         hold::Hold,
-        registry::LockState,
         request::Request,
-        share::Share,
     },
-    observer::Outcome,
     sometimes::sometimes,
 };
 
@@ -42,37 +39,6 @@ const CLOSED: Duration = Duration::from_millis(100);
 
 /// For this long readers join after a closure in vain, whoever waits.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
-
-/// How an acquisition goes on.
-#[derive(Debug)]
-pub(crate) enum Joining {
-    /// With a hold that others have too.
-    Joined(Share),
-    /// In line: a writer waits.
-    Wait,
-    /// With a hold of its own.
-    Alone,
-}
-
-/// Joins a hold that local readers share, if there is one. `behind`: the one before it in line was
-/// granted just now.
-pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool) -> Joining {
-    let mut asked = false;
-    loop {
-        match lock.sharing().enter(lock, request, behind) {
-            Entry::Joined(share) => {
-                request.granted(Outcome::Joined);
-                return Joining::Joined(share);
-            }
-            Entry::Wait => return Joining::Wait,
-            Entry::Ask(question) if !asked => {
-                asked = true;
-                question.ask().await;
-            }
-            Entry::Ask(_) | Entry::Alone => return Joining::Alone,
-        }
-    }
-}
 
 /// What the readers and the writers of one lock of one client know of each other.
 #[derive(Debug, Default)]
@@ -119,8 +85,9 @@ struct Closed {
 
 /// What an anonymous reader is to do.
 #[derive(Debug)]
-enum Entry<'a> {
-    Joined(Share),
+pub(crate) enum Entry<'a> {
+    /// Take a share of this hold, which is counted already.
+    Join(Arc<Hold>),
     /// Ask the server about the hold, and who else waits.
     Ask(Question<'a>),
     /// Stand in line: a writer waits.
@@ -135,8 +102,8 @@ impl Sharing {
     }
 
     /// What this request is to do. `behind`: the one before it in line was granted just now.
-    fn enter<'a>(&'a self, lock: &Arc<LockState>, request: &Request, behind: bool) -> Entry<'a> {
-        if !may_share(lock, request) {
+    pub(crate) fn enter(&self, request: &Request, behind: bool) -> Entry<'_> {
+        if !may_share(request) {
             return Entry::Alone;
         }
         let now = Instant::now();
@@ -153,8 +120,7 @@ impl Sharing {
             sometimes!("readers share a hold");
             let hold = hold.clone();
             hold.lease.shares.fetch_add(1, Ordering::Relaxed);
-            drop(state);
-            return Entry::Joined(Share::counted(lock.clone(), hold, true));
+            return Entry::Join(hold);
         }
         if open.asked {
             return Entry::Alone;
@@ -164,8 +130,8 @@ impl Sharing {
     }
 
     /// A hold was granted just now, which others may join from now on.
-    pub(crate) fn granted(&self, lock: &Arc<LockState>, request: &Request, hold: &Arc<Hold>) {
-        if !may_share(lock, request) || !hold.is_shareable() {
+    pub(crate) fn granted(&self, request: &Request, hold: &Arc<Hold>) {
+        if !may_share(request) || !hold.is_shareable() {
             return;
         }
         let now = Instant::now();
@@ -243,12 +209,29 @@ impl Sharing {
         self.state().is_closed(Instant::now())
     }
 
-    /// A local caller waits to write, as long as this lives.
-    pub(crate) fn writer<'a>(&self, lock: &'a Arc<LockState>) -> Writer<'a> {
+    /// A local caller waits to write. [`writer_leaves`](Self::writer_leaves) must follow.
+    pub(crate) fn writer_waits(&self) {
         let mut state = self.state();
         state.writers += 1;
         state.close_for_writers(Instant::now());
-        Writer { lock }
+    }
+
+    /// A local writer was granted the lock. Readers wait for the server from now on.
+    pub(crate) fn writer_granted(&self) {
+        let _old = {
+            let mut state = self.state();
+            state.closed = None;
+            state.open.take()
+        };
+    }
+
+    /// The caller waits no longer.
+    pub(crate) fn writer_leaves(&self) {
+        let mut state = self.state();
+        state.writers -= 1;
+        if state.writers == 0 && state.closed.as_ref().is_some_and(|closed| closed.others == 0) {
+            state.closed = None;
+        }
     }
 }
 
@@ -303,20 +286,20 @@ impl State {
 }
 
 /// Whether readers may share holds that are asked for in this way.
-fn may_share(lock: &LockState, request: &Request) -> bool {
-    lock.target.shares && request.owner.is_none() && request.watched
+fn may_share(request: &Request) -> bool {
+    request.owner.is_none() && request.watched
 }
 
 /// A question about the open hold. Dropping it ends it.
 #[derive(Debug)]
-struct Question<'a> {
+pub(crate) struct Question<'a> {
     sharing: &'a Sharing,
     hold: Arc<Hold>,
 }
 
 impl Question<'_> {
     /// Asks the server whether the hold is there, and who else waits. Returns whether it is there.
-    async fn ask(self) -> bool {
+    pub(crate) async fn ask(self) -> bool {
         let sent = Instant::now();
         let others = self.hold.extend(false).await;
         let now = Instant::now();
@@ -348,36 +331,5 @@ impl Drop for Question<'_> {
         if let Some(open) = open {
             open.asked = false;
         }
-    }
-}
-
-/// A local caller that waits to write.
-#[derive(Debug)]
-pub(crate) struct Writer<'a> {
-    lock: &'a Arc<LockState>,
-}
-
-impl Writer<'_> {
-    /// It was granted: readers wait for the server from now on.
-    pub(crate) fn granted(self) {
-        let _old = {
-            let mut state = self.lock.sharing().state();
-            state.closed = None;
-            state.open.take()
-        };
-    }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        {
-            let mut state = self.lock.sharing().state();
-            state.writers -= 1;
-            if state.writers == 0 && state.closed.as_ref().is_some_and(|closed| closed.others == 0)
-            {
-                state.closed = None;
-            }
-        }
-        self.lock.nudge_readers();
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     error::Error,
     locking::{
         attempt::Attempt,
+        beside::{Joining, join},
         hold::target::Target,
         line::{
             answers::{Answer, Answers, Known},
@@ -20,7 +21,6 @@ use crate::{
         registry::LockState,
         request::Request,
         share::Share,
-        sharing::{Joining, join},
     },
     observer::Outcome,
     owner::HoldId,
@@ -138,12 +138,10 @@ async fn ask(
     answers: Option<&Answers>,
     behind: bool,
 ) -> Result<Asked, Error> {
-    if lock.target.shares {
-        match join(lock, request, behind).await {
-            Joining::Joined(share) => return Ok(Asked::Granted(share)),
-            Joining::Wait => return Ok(Asked::KeptOut),
-            Joining::Alone => {}
-        }
+    match join(lock, request, behind).await {
+        Joining::Joined(share) => return Ok(Asked::Granted(share)),
+        Joining::Wait => return Ok(Asked::KeptOut),
+        Joining::Alone => {}
     }
     Ok(match attempt.ask(answers, None).await? {
         Granted { .. } => Asked::Granted(attempt.take_share()),

@@ -1,0 +1,65 @@
+//! What an acquisition of a read/write lock does beside asking the server: a reader [joins](join) others, and
+//! a [`Writer`] keeps readers out.
+
+use std::sync::Arc;
+
+use super::{registry::LockState, request::Request, share::Share, sharing::Entry};
+use crate::observer::Outcome;
+
+/// How an acquisition goes on.
+#[derive(Debug)]
+pub(crate) enum Joining {
+    /// With a hold that others have too.
+    Joined(Share),
+    /// In line: a writer waits.
+    Wait,
+    /// With a hold of its own.
+    Alone,
+}
+
+/// Joins a hold that local readers share, if there is one. `behind`: the one before it in line was
+/// granted just now.
+pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool) -> Joining {
+    if !lock.target.shares {
+        return Joining::Alone;
+    }
+    let mut asked = false;
+    loop {
+        match lock.sharing().enter(request, behind) {
+            Entry::Join(hold) => {
+                request.granted(Outcome::Joined);
+                return Joining::Joined(Share::counted(lock.clone(), hold, true));
+            }
+            Entry::Wait => return Joining::Wait,
+            Entry::Ask(question) if !asked => {
+                asked = true;
+                question.ask().await;
+            }
+            Entry::Ask(_) | Entry::Alone => return Joining::Alone,
+        }
+    }
+}
+
+/// A local caller that waits to write. While it lives no reader joins.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    lock: &'a Arc<LockState>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn waits(lock: &'a Arc<LockState>) -> Self {
+        lock.sharing().writer_waits();
+        Self { lock }
+    }
+
+    pub(crate) fn granted(self) {
+        self.lock.sharing().writer_granted();
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.lock.sharing().writer_leaves();
+        self.lock.nudge_readers();
+    }
+}
