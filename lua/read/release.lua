@@ -53,7 +53,10 @@ elseif redis.call('hlen', KEYS[1]) > 2 then
         budget = budget - 1
         local timeout = tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
         local left = redis.pcall('pttl', timeout)
-        if type(left) == 'number' and left ~= -2 then
+        if left == -1 then
+          -- it was made to last, and so is the hold
+          unknown = true
+        elseif type(left) == 'number' and left ~= -2 then
           longest = math.max(longest, left)
         elseif redis.pcall('exists', KEYS[1], timeout) ~= 1 then
           -- refused in a slot that moves: a key on another server is not a dead one

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use harness::redis::{Cmd, cmd};
 use harness::{PATIENCE, eventually};
-use redisson_lock::{Loss, Remaining};
+use redisson_lock::{LockGuard, Loss, Remaining};
 use tokio::time::sleep;
 
 use crate::held::{self, SLACK, all_told, hold, lock_of, one_of_each, rival_of};
@@ -161,6 +161,36 @@ async fn a_leased_key_that_is_made_to_last_is_gone_when_its_holder_gives_it_back
         eventually(PATIENCE, &format!("an end of {name}"), gone).await;
     }
     held::end(&stage, [client]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_hold_that_is_made_to_last_keeps_writers_out_when_others_leave() {
+    let stage = Stage::new().await;
+    let (client, other) = (stage.client().await, stage.far_client().await);
+    let (lock, theirs) = (client.read_write_lock(LOCK), other.read_write_lock(LOCK));
+    let make_reads_last = || {
+        let keys = stage.redis().keys().into_iter().filter(|key| key.contains("rwlock_timeout"));
+        assert_eq!(keys.map(|key| does(&stage, cmd("PERSIST").arg(key))).count(), 1);
+    };
+    let is_read = async |guard: &LockGuard| {
+        guard.check().await.expect("nobody has ended it");
+        let writer = soon("an answer", theirs.write_lock().try_lock()).await.unwrap();
+        assert!(writer.is_none(), "a writer beside a reader");
+    };
+    let reading = lock.read().await.unwrap();
+    make_reads_last();
+    theirs.read().await.unwrap().unlock().await.unwrap();
+    is_read(&reading).await;
+    reading.unlock().await.unwrap();
+    // A writer's own.
+    let mut me = client.owner();
+    let writing = lock.write().by(&mut me).await.unwrap();
+    let reading = lock.read().by(&mut me).await.unwrap();
+    make_reads_last();
+    writing.unlock().await.unwrap();
+    is_read(&reading).await;
+    reading.unlock().await.unwrap();
+    stage.end([client, other]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

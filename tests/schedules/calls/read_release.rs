@@ -5,6 +5,7 @@ use super::scene::Scene;
 
 examples! {
     "read/release": a_last_reader_frees_the_lock, a_reader_leaves_the_others, dead_readers_do_not_keep_the_lock,
+        a_reader_whose_timeout_key_lasts_is_alive,
         a_read_release_under_a_write_leaves_the_ttl, a_read_release_sets_the_count,
         a_read_release_of_what_is_gone_removes_its_timeout_key, a_read_release_with_one_key,
         the_others_have_their_timeout_keys_beside_a_tag, another_count_that_is_no_number_leaves_the_ttl,
@@ -54,6 +55,19 @@ fn dead_readers_do_not_keep_the_lock(scene: &mut Scene) {
     assert_eq!(release(scene, 0), "1");
     assert_eq!(scene.see("lock"), "none");
     assert_eq!(scene.heard(), "ch 0");
+}
+
+fn a_reader_whose_timeout_key_lasts_is_alive(scene: &mut Scene) {
+    for others in ["B 1", "B 2 C 1"] {
+        scene.command(&format!("hset lock mode read A 1 {others}"));
+        scene.command("pexpire lock 30");
+        scene.command("set {lock}:B:rwlock_timeout:1 1");
+        scene.command("set {lock}:B:rwlock_timeout:2 1 px 40");
+        scene.command("set {lock}:C:rwlock_timeout:1 1 px 40");
+        assert_eq!(release(scene, 0), "1");
+        assert!(scene.see("lock").ends_with(" mode=read for 30"), "{}", scene.see("lock"));
+        assert_eq!(scene.heard(), "");
+    }
 }
 
 fn a_read_release_under_a_write_leaves_the_ttl(scene: &mut Scene) {

@@ -9,6 +9,7 @@ examples! {
         a_write_that_comes_too_late_does_nothing, a_repeated_write_raises_the_ttl_alone;
     "write/release": a_write_release_frees_the_lock, a_write_release_sets_the_count, a_strangers_write_release_does_nothing,
         a_write_release_leaves_the_writers_reads, reads_that_are_dead_do_not_keep_the_lock,
+        a_read_whose_timeout_key_lasts_is_alive,
         a_name_with_a_tag_has_its_timeout_keys_beside_it, a_count_that_is_no_number_leaves_the_ttl,
         counts_that_are_enormous_are_not_counted_to;
     "write/force_unlock": a_forced_write_release_takes_all, a_forced_write_release_needs_a_writer,
@@ -105,6 +106,18 @@ fn reads_that_are_dead_do_not_keep_the_lock(scene: &mut Scene) {
     assert_eq!(scene.call("write/release", "lock", "W:write 0 ch publish"), "1");
     assert_eq!(scene.see("lock"), "none");
     assert_eq!(scene.heard(), ALL_HEARD);
+}
+
+fn a_read_whose_timeout_key_lasts_is_alive(scene: &mut Scene) {
+    for count in [1, 2] {
+        scene.command(&format!("hset lock mode write W:write 1 W {count}"));
+        scene.command("pexpire lock 30");
+        scene.command("set {lock}:W:rwlock_timeout:1 1");
+        scene.command("set {lock}:W:rwlock_timeout:2 1 px 40");
+        assert_eq!(scene.call("write/release", "lock", "W:write 0 ch publish"), "2");
+        assert_eq!(scene.see("lock"), format!("W={count} mode=read for 30"));
+        assert_eq!(scene.heard(), "ch 1");
+    }
 }
 
 fn a_name_with_a_tag_has_its_timeout_keys_beside_it(scene: &mut Scene) {
