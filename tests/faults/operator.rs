@@ -193,6 +193,35 @@ async fn a_read_hold_that_is_made_to_last_keeps_writers_out_when_others_leave() 
     stage.end([client, other]).await;
 }
 
+/// A server that is asked whether the hold may go to a local waiter leaves the key as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leased_key_that_is_made_to_last_has_one_holder_after_a_hand_off() {
+    let stage = Stage::new().await;
+    let (client, other) = (stage.client().await, stage.far_client().await);
+    let take = || client.lock(LOCK).lock().lease(WATCHDOG).into_future();
+    for _ in 0..20 {
+        let first = soon("a lock", take()).await.unwrap();
+        does(&stage, cmd("PERSIST").arg(LOCK));
+        let waiters = [(); 2].map(|()| {
+            let (waiting, rival) = (take(), other.lock(LOCK));
+            tokio::spawn(async move {
+                let guard = waiting.await.unwrap();
+                sleep(Duration::from_millis(5)).await;
+                let beside = rival.try_lock().await.unwrap();
+                assert!(beside.is_none(), "two holders");
+                guard.unlock().await.unwrap();
+            })
+        });
+        // The server is asked after 2 ms, and the lock is free for others after 32 ms.
+        sleep(Duration::from_millis(5)).await;
+        first.unlock().await.unwrap();
+        for waiter in waiters {
+            soon("a turn", waiter).await.unwrap();
+        }
+    }
+    stage.end([client, other]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ttl_that_is_cut_short_or_drawn_out_is_put_right_or_told() {
     let stage = Stage::new().await;

@@ -14,7 +14,8 @@ examples! {
         a_force_unlock_that_comes_too_late_does_nothing, a_force_unlock_refuses_what_is_no_lock;
     "reentrant/swap": a_hold_is_handed_off, a_repeated_hand_off_raises_the_ttl_alone,
         a_hold_that_is_gone_is_not_handed_off, a_hand_off_that_comes_too_late_does_nothing;
-    "reentrant/extend": a_hold_is_extended_and_the_listeners_are_counted, a_hold_that_is_gone_is_not_extended,
+    "reentrant/extend": a_hold_is_extended_and_the_listeners_are_counted,
+        a_hold_that_lasts_is_not_cut_short, a_hold_that_is_gone_is_not_extended,
         listeners_that_may_not_be_counted_are_unknown;
     "reentrant/inspect":
         a_lock_is_inspected, one_holder_is_looked_for, of_many_holders_some_are_listed,
@@ -179,6 +180,7 @@ fn a_hand_off_that_comes_too_late_does_nothing(scene: &mut Scene) {
 
 fn a_hold_is_extended_and_the_listeners_are_counted(scene: &mut Scene) {
     scene.command("hset lock A 2");
+    scene.command("pexpire lock 30");
     assert_eq!(scene.call("reentrant/extend", "lock", "A 40 ch numsub"), "1");
     assert_eq!(scene.see("lock"), "A=2 for 40");
     scene.listen("ch");
@@ -187,6 +189,15 @@ fn a_hold_is_extended_and_the_listeners_are_counted(scene: &mut Scene) {
         let args = format!("A {lease} ch numsub");
         assert_eq!(scene.call("reentrant/extend", "lock", &args), "3");
         assert_eq!(scene.see("lock"), format!("A=2 for {ttl}"));
+    }
+}
+
+fn a_hold_that_lasts_is_not_cut_short(scene: &mut Scene) {
+    scene.command("hset lock A 1");
+    for lease in [0, 40] {
+        let args = format!("A {lease} ch numsub");
+        assert_eq!(scene.call("reentrant/extend", "lock", &args), "1");
+        assert_eq!(scene.see("lock"), "A=1");
     }
 }
 
@@ -200,6 +211,7 @@ fn a_hold_that_is_gone_is_not_extended(scene: &mut Scene) {
 
 fn listeners_that_may_not_be_counted_are_unknown(scene: &mut Scene) {
     scene.command("hset lock A 1");
+    scene.command("pexpire lock 30");
     assert_eq!(scene.call("reentrant/extend", "lock", "A 40 ch refused"), "-1");
     assert_eq!(scene.see("lock"), "A=1 for 40");
 }
