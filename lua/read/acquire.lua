@@ -51,7 +51,8 @@ if ttl == -2 then
 elseif not again then
   redis.call('hset', KEYS[1], ARGV[1], '1')
 end
-if ttl < tonumber(ARGV[2]) then
+-- a key without TTL stays so: other readers have it, or the caller's write
+if ttl ~= -1 and ttl < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])
 end
 return nil

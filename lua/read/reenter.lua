@@ -32,10 +32,12 @@ if left == -2 then
   redis.call('exists', KEYS[1], KEYS[2])
 end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[4])
-if left < tonumber(ARGV[2]) then
+-- a key without TTL stays so
+if left ~= -1 and left < tonumber(ARGV[2]) then
   redis.call('set', KEYS[2], '1', 'px', ARGV[2])
 end
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+local ttl = redis.call('pttl', KEYS[1])
+if ttl ~= -1 and ttl < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])
 end
 return 1

@@ -20,7 +20,9 @@ if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[4])
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+-- a key without TTL stays so
+local ttl = redis.call('pttl', KEYS[1])
+if ttl ~= -1 and ttl < tonumber(ARGV[2]) then
   redis.call('pexpire', KEYS[1], ARGV[2])
 end
 return 1

@@ -193,6 +193,32 @@ async fn a_read_hold_that_is_made_to_last_keeps_writers_out_when_others_leave() 
     stage.end([client, other]).await;
 }
 
+/// The lease of a re-entry, or of one more reader, may be far shorter than that of the hold before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_made_to_last_is_not_cut_to_the_lease_of_a_re_entry_or_of_another_reader() {
+    let short = Duration::from_millis(100);
+    let stage = Stage::new().await;
+    let (client, other) = (stage.client().await, stage.far_client().await);
+    for kind in ["lock", "fair", "write", "fenced", "read"] {
+        let (lock, name) = (lock_of(&client, kind, kind), kind);
+        let mut me = client.owner();
+        let outer = lock.lock().by(&mut me).lease(WATCHDOG).await.unwrap();
+        does(&stage, cmd("PERSIST").arg(name));
+        let inner = lock.lock().by(&mut me).lease(short).await.unwrap();
+        let beside = match kind {
+            "read" => Some(lock_of(&other, kind, kind).lock().lease(short).await.unwrap()),
+            _ => None,
+        };
+        sleep(2 * short).await;
+        outer.check().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert!(rival_of(&other, kind, name).try_lock().await.unwrap().is_none(), "{kind}");
+        drop(beside);
+        inner.unlock().await.unwrap();
+        outer.unlock().await.unwrap();
+    }
+    held::end(&stage, [client, other]).await;
+}
+
 /// A server that is asked whether the hold may go to a local waiter leaves the key as it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leased_key_that_is_made_to_last_has_one_holder_after_a_hand_off() {

@@ -45,6 +45,7 @@ fn a_new_read_is_granted_where_the_slot_moves_to(scene: &mut Scene) {
         assert_eq!(scene.see(A), "1 for 50");
         scene.command(&format!("del lock {A}"));
         scene.command("hset lock mode read B 1");
+        scene.command("pexpire lock 30");
     }
 }
 

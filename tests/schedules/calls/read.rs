@@ -7,9 +7,10 @@ examples! {
     "read/acquire": a_free_lock_is_granted_to_a_reader, readers_share, a_reader_waits_for_a_writer,
         a_writer_may_read, nobody_reads_under_a_write_of_nobody, a_reader_refuses_a_lock_of_another_kind,
         a_read_that_comes_too_late_does_nothing, a_repeated_read_raises_ttls_alone,
-        a_repeated_read_under_a_write_is_granted, a_read_with_one_key;
+        a_repeated_read_under_a_write_is_granted, a_read_with_one_key, a_read_cuts_no_lock_short_that_lasts;
     "read/reenter": a_read_re_entry_sets_the_count_and_raises_ttls, a_read_re_entry_of_what_is_gone_is_refused,
-        a_read_re_entry_that_comes_too_late_does_nothing, a_read_re_entry_with_one_key;
+        a_read_re_entry_that_comes_too_late_does_nothing, a_read_re_entry_with_one_key,
+        a_read_re_entry_cuts_nothing_short_that_lasts;
     "read/renew": read_renewals_answer_each_for_itself, a_read_renewal_never_lowers_a_ttl,
         a_read_renewal_sets_anew_what_has_expired, a_read_renewal_of_what_is_no_lock_leaves_the_others_alone,
         a_read_renewal_that_fails_stops_no_other, a_read_renewal_with_one_key;
@@ -85,6 +86,7 @@ fn a_read_that_comes_too_late_does_nothing(scene: &mut Scene) {
 
 fn a_repeated_read_raises_ttls_alone(scene: &mut Scene) {
     scene.command("hset lock mode read A 2");
+    scene.command("pexpire lock 30");
     for (lease, ttl) in [(40, 40), (39, 40), (41, 41)] {
         assert_eq!(acquire(scene, lease, "@0", "''"), "nil");
         assert_eq!(scene.see("lock"), format!("A=2 mode=read for {ttl}"));
@@ -94,6 +96,7 @@ fn a_repeated_read_raises_ttls_alone(scene: &mut Scene) {
 
 fn a_repeated_read_under_a_write_is_granted(scene: &mut Scene) {
     scene.command("hset lock mode write A:write 1 A 2");
+    scene.command("pexpire lock 30");
     assert_eq!(acquire(scene, 50, "@0", "''"), "nil");
     assert_eq!(scene.see("lock"), "A=2 A:write=1 mode=write for 50");
 }
@@ -104,8 +107,30 @@ fn a_read_with_one_key(scene: &mut Scene) {
     assert_eq!(scene.see(A), "1 for 50");
 }
 
+/// Of another reader, or of the writer that reads.
+fn a_read_cuts_no_lock_short_that_lasts(scene: &mut Scene) {
+    for (other, mode, under) in [("B", "read", "''"), ("A:write", "write", "A:write")] {
+        scene.command("flushall");
+        scene.command(&format!("hset lock mode {mode} {other} 1"));
+        for _ in 0..2 {
+            assert_eq!(acquire(scene, 50, "@0", under), "nil");
+            let fields = if mode == "read" { "A=1 B=1" } else { "A=1 A:write=1" };
+            assert_eq!(scene.see("lock"), format!("{fields} mode={mode}"));
+            assert_eq!(scene.see(A), "1 for 50");
+        }
+    }
+}
+
+fn a_read_re_entry_cuts_nothing_short_that_lasts(scene: &mut Scene) {
+    scene.command("hset lock mode read A 1");
+    scene.command(&format!("set {A} 1"));
+    assert_eq!(scene.call("read/reenter", &format!("lock {A}"), "A 50 @0 2"), "1");
+    assert_eq!([scene.see("lock"), scene.see(A)], ["A=2 mode=read", "1"]);
+}
+
 fn a_read_re_entry_sets_the_count_and_raises_ttls(scene: &mut Scene) {
     scene.command("hset lock mode read A 1");
+    scene.command("pexpire lock 30");
     for (lease, count, ttl) in [(40, 2, 40), (39, 3, 40), (41, 2, 41)] {
         let (keys, args) = (format!("lock {A}"), format!("A {lease} @0 {count}"));
         assert_eq!(scene.call("read/reenter", &keys, &args), "1");
@@ -131,6 +156,7 @@ fn a_read_re_entry_that_comes_too_late_does_nothing(scene: &mut Scene) {
 
 fn a_read_re_entry_with_one_key(scene: &mut Scene) {
     scene.command("hset lock mode read A 1");
+    scene.command("pexpire lock 30");
     assert_eq!(scene.call("read/reenter", "lock", &format!("{A} A 50 @0 2")), "1");
     assert_eq!(scene.see("lock"), "A=2 mode=read for 50");
     assert_eq!(scene.see(A), "1 for 50");

@@ -6,7 +6,8 @@ use super::scene::Scene;
 examples! {
     "reentrant/acquire": a_free_lock_is_granted, a_held_lock_tells_its_ttl, an_acquire_that_comes_too_late_does_nothing,
         a_repeated_acquire_raises_the_ttl_alone;
-    "reentrant/reenter": a_re_entry_sets_the_count_and_raises_the_ttl, a_re_entry_of_what_is_gone_is_refused,
+    "reentrant/reenter": a_re_entry_sets_the_count_and_raises_the_ttl,
+        a_re_entry_cuts_no_key_short_that_lasts, a_re_entry_of_what_is_gone_is_refused,
         a_re_entry_that_comes_too_late_does_nothing;
     "reentrant/release": a_release_to_0_frees_the_lock, a_release_tells_how_many_heard_it, a_release_sets_the_count,
         a_strangers_release_does_nothing;
@@ -53,8 +54,15 @@ fn a_repeated_acquire_raises_the_ttl_alone(scene: &mut Scene) {
     }
 }
 
+fn a_re_entry_cuts_no_key_short_that_lasts(scene: &mut Scene) {
+    scene.command("hset lock A 1");
+    assert_eq!(scene.call("reentrant/reenter", "lock", "A 50 @0 2"), "1");
+    assert_eq!(scene.see("lock"), "A=2");
+}
+
 fn a_re_entry_sets_the_count_and_raises_the_ttl(scene: &mut Scene) {
     scene.command("hset lock A 1");
+    scene.command("pexpire lock 30");
     for (lease, count, ttl) in [(40, 2, 40), (39, 3, 40), (41, 2, 41)] {
         let args = format!("A {lease} @0 {count}");
         assert_eq!(scene.call("reentrant/reenter", "lock", &args), "1");
