@@ -114,6 +114,20 @@ async fn a_clock_that_was_set_forward_costs_one_more_try() {
     assert!(sim.left().await.is_empty());
 }
 
+/// A key whose TTL is longer by that step.
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_swept_away_though_the_clock_was_set_back() {
+    let sim = Sim::new(&World::new()).await;
+    let late = Duration::from_millis(500);
+    sim.network.fail("acquire", [Fault::Linger(late)]);
+    let guard = sim.client.lock(LOCK).lock().await.unwrap();
+    guard.unlock().await.unwrap();
+    sim.network.set_clock_back(Duration::from_secs(3_600));
+    sleep(2 * late).await;
+    assert!(sim.holder(LOCK).is_some(), "the late copy is what this test is about");
+    assert!(sim.left().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_that_finds_nothing_at_its_first_try_says_so() {
     let sim = Sim::new(&World::new()).await;

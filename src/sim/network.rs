@@ -40,6 +40,8 @@ struct State {
     heirs: Option<u64>,
     /// How much longer messages take.
     messages_late_by: Arc<Mutex<Duration>>,
+    /// By how much the server's clock was set back.
+    behind: Duration,
 }
 
 /// What happens to the next call of a script.
@@ -103,6 +105,11 @@ impl Network {
         self.forget(|_| true);
     }
 
+    /// The server's clock is set back. TTLs do not run here, and stay as they are.
+    pub(super) fn set_clock_back(&self, by: Duration) {
+        self.state().behind += by;
+    }
+
     /// Another server may take the place of this one.
     pub(super) fn may_fail_over(&self) {
         self.state().heirs = Some(0);
@@ -126,7 +133,8 @@ impl Network {
     }
 
     fn now(&self) -> u64 {
-        self.begun.1 + self.begun.0.elapsed().as_millis() as u64
+        let behind = self.state().behind.as_millis() as u64;
+        self.begun.1 + self.begun.0.elapsed().as_millis() as u64 - behind
     }
 
     fn fault(&self, call: &Invocation) -> Option<Fault> {

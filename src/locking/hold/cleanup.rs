@@ -13,11 +13,13 @@ use crate::{
     sometimes::sometimes,
 };
 
-/// Waits until no copy can take the lock any more. Then undoes what a copy may have taken.
+/// Waits until no copy can take the lock any more, or as long as what a copy has taken may last.
+/// Then undoes it.
 pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_after: u64) {
     let engine = &target.engine;
     let give_up = Instant::now() + engine.settings.command_timeout + lasts(&target, lease);
     let mut backoff = Backoff::persistent();
+    let mut is_early = false;
     // The server's own time decides, not the estimate: a clock may have been set back.
     while !engine.is_closed() && Instant::now() < give_up {
         let pause = match engine.transport.server_time(target.protocol.key()).await {
@@ -28,11 +30,19 @@ pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_
                     return;
                 }
                 sometimes!("swept: it was too early");
+                is_early = true;
                 Duration::from_millis(not_after - now + 1)
             }
-            Err(_) => backoff.next(),
+            Err(_) => {
+                is_early = false;
+                backoff.next()
+            }
         };
         sleep(pause.min(give_up.saturating_duration_since(Instant::now()))).await;
+    }
+    // A clock that was set back: what a copy has taken lasts for longer by that step.
+    if is_early && !engine.is_closed() {
+        take_back(&target, &id, lease).await;
     }
 }
 
