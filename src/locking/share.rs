@@ -138,7 +138,7 @@ impl Share {
         let mut stake = baton.into_stake();
         match (stake.watched, watched) {
             (true, false) => stake.hold.lease.unwatch(),
-            (false, true) => stake.hold.lease.watch(Instant::now()),
+            (false, true) => stake.hold.watch(Instant::now()),
             (true, true) | (false, false) => {}
         }
         (stake.watched, stake.counts) = (watched, true);
@@ -158,12 +158,7 @@ impl Share {
     /// The watchdog renews the hold for this share from now on. The first renewal is due at `due`.
     pub(crate) fn watch(&mut self, due: Instant) {
         let stake = self.0.as_mut().expect("given back last");
-        let lease = &stake.hold.lease;
-        lease.watch(due);
-        if due <= Instant::now() {
-            // The next check of a hold that was not renewed may come at the end of its lease.
-            stake.hold.target.engine.watchdog.add(lease);
-        }
+        stake.hold.watch(due);
         stake.watched = true;
     }
 

@@ -3,7 +3,7 @@
 use std::{iter::repeat_n, time::Duration};
 
 use futures::future::join_all;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Fault, LOCK, Sim, World};
 use crate::error::Loss;
@@ -61,6 +61,29 @@ async fn a_hold_that_goes_to_one_who_wants_it_renewed_is_renewed_in_time() {
     for _ in 0..60 {
         assert!(second.remaining() > 18 * SECOND, "{:?}", second.remaining());
         sleep(SECOND).await;
+    }
+    second.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// The hold itself goes on: the server is asked, and nothing is released.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_adopted_by_one_who_wants_it_renewed_is_renewed_in_time() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    // Granted shortly before a tick of the watchdog, which then knows it.
+    sleep(SECOND / 4 - SECOND / 100).await;
+    let first = lock.lock().lease(16 * SECOND).await.unwrap();
+    let (id, granted) = (first.holder().to_owned(), Instant::now());
+    sleep(SECOND / 50).await;
+    assert_eq!(sim.client.engine().watchdog.held_long().len(), 1);
+    let (second, released) = tokio::join!(lock.lock().into_future(), first.unlock());
+    released.unwrap();
+    let second = second.unwrap();
+    assert_eq!(second.holder(), id, "after {:?} it is adopted", granted.elapsed());
+    for _ in 0..60 {
+        sleep(SECOND).await;
+        assert!(second.remaining() > 18 * SECOND, "{:?}", second.remaining());
     }
     second.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());

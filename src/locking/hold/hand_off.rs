@@ -59,6 +59,15 @@ impl Hold {
             && self.lease.adopt(lease, watched)
     }
 
+    /// The watchdog renews it for one more share from now on. The first renewal is due at `due`.
+    pub(crate) fn watch(&self, due: Instant) {
+        self.lease.watch(due);
+        if due <= Instant::now() {
+            // The next check of a hold that was not renewed may come at the end of its lease.
+            self.target.engine.watchdog.add(&self.lease);
+        }
+    }
+
     /// Asks the server whether the hold is there, and how many other clients wait for it. `None`:
     /// it is not there, or there is no answer.
     pub(crate) async fn extend(&self, watched: bool) -> Option<u64> {
