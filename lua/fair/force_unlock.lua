@@ -39,16 +39,17 @@ local function kept_for(holder, deadline)
   return math.min(left, (33 - unseen) * step - now % step)
 end
 
-local waiter, place = redis.call('lindex', KEYS[2], 0), 0
+local waiter = redis.call('lindex', KEYS[2], 0)
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
   if not deadline or kept_for(waiter, deadline) > 0 then
-    -- its turn removes those before it
     redis.call(ARGV[4], ARGV[3] .. ':' .. waiter, '0')
     return 1
   end
-  place = place + 1
-  waiter = redis.call('lindex', KEYS[2], place)
+  -- Redisson would keep the place until its deadline
+  redis.call('lpop', KEYS[2])
+  redis.call('zrem', KEYS[3], waiter)
+  waiter = redis.call('lindex', KEYS[2], 0)
 end
 redis.call('del', KEYS[2], KEYS[3])
 return 1

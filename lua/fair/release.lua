@@ -26,7 +26,7 @@ end
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
-local waiter, place = redis.call('lindex', KEYS[2], 0), 0
+local waiter = redis.call('lindex', KEYS[2], 0)
 if not waiter then
   return 1
 end
@@ -50,12 +50,13 @@ end
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
   if not deadline or kept_for(waiter, deadline) > 0 then
-    -- its turn removes those before it
     redis.call(ARGV[5], ARGV[4] .. ':' .. waiter, '0')
     return 1
   end
-  place = place + 1
-  waiter = redis.call('lindex', KEYS[2], place)
+  -- Redisson would keep the place until its deadline
+  redis.call('lpop', KEYS[2])
+  redis.call('zrem', KEYS[3], waiter)
+  waiter = redis.call('lindex', KEYS[2], 0)
 end
 redis.call('del', KEYS[2], KEYS[3])
 return 1

@@ -86,11 +86,17 @@ fn passes_over_the_dead(scene: &mut Scene, script: &str, args: &str) {
     prepare(scene, true, &[("#1", "@20"), ("#2", "@24"), ("#3", "@99"), ("#4", "@99")]);
     assert_eq!(scene.call(script, KEYS, args), "1");
     assert_eq!(scene.heard(), "ch:#3 0");
-    // The turn of #3 removes them.
-    assert_eq!(scene.see("queue"), "#1 #2 #3 #4");
+    assert_eq!([scene.see("queue"), scene.see("times")], ["#3 #4", "#3=@99 #4=@99"]);
     prepare(scene, true, &[("#1", "@20"), ("#2", "@99"), ("#3", "@99")]);
     assert_eq!(scene.call(script, KEYS, args), "1");
     assert_eq!(scene.heard(), "ch:#2 0");
+    // Redisson's waiter would take no turn before the deadline of #1.
+    scene.at(330);
+    prepare(scene, true, &[("#1", "@900+1"), ("j:7", "@1900")]);
+    assert_eq!(scene.call(script, KEYS, args), "1");
+    assert_eq!(scene.heard(), "ch:j:7 0");
+    assert_eq!([scene.see("queue"), scene.see("times")], ["j:7", "j:7=@1900"]);
+    scene.at(25);
     prepare(scene, true, &[("#1", "@20"), ("#2", "@24")]);
     assert_eq!(scene.call(script, KEYS, args), "1");
     assert_eq!(scene.heard(), "");
