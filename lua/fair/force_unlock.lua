@@ -23,6 +23,9 @@ end
 if redis.call('hlen', KEYS[1]) == 0 then
   return 0
 end
+-- first the steps that can fail: the keys of the line may be of another type
+local waiter = redis.call('lindex', KEYS[2], 0)
+redis.call('zcard', KEYS[3])
 redis.call('del', KEYS[1])
 
 -- how long it keeps its place if it does not ask again; as in acquire
@@ -39,7 +42,6 @@ local function kept_for(holder, deadline)
   return math.min(left, (33 - unseen) * step - now % step)
 end
 
-local waiter = redis.call('lindex', KEYS[2], 0)
 while waiter do
   local deadline = tonumber(redis.call('zscore', KEYS[3], waiter))
   if not deadline or kept_for(waiter, deadline) > 0 then

@@ -23,10 +23,14 @@ if ARGV[2] ~= '0' then
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
   return 1
 end
+-- first the steps that can fail: the keys of the line may be of another type
+local waiter = redis.call('lindex', KEYS[2], 0)
+if waiter then
+  redis.call('zcard', KEYS[3])
+end
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
-local waiter = redis.call('lindex', KEYS[2], 0)
 if not waiter then
   return 1
 end

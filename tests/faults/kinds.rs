@@ -181,6 +181,25 @@ async fn a_force_unlock_is_the_turn_of_the_next_in_line() {
     stage.end([client]).await;
 }
 
+/// Nothing is done in part: nobody would be woken, and the holder be told of a loss.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_a_foreign_key_in_place_of_the_line_refuses_leaves_the_hold() {
+    let stage = Stage::new().await;
+    let client = fair_client(&stage).await;
+    let lock = client.fair_lock(LOCK);
+    let held = lock.lock().await.unwrap();
+    let () = stage.redis().query(cmd("SET").arg(QUEUE).arg("precious"));
+    let forced = soon("an answer", lock.force_unlock()).await;
+    assert!(matches!(forced, Err(Error::WrongKind { .. })), "{forced:?}");
+    stage.assert_held_by(&held, LOCK);
+    let released = soon("an answer", held.unlock()).await;
+    assert!(matches!(released, Err(Error::WrongKind { .. })), "{released:?}");
+    assert_eq!(stage.hold_count(LOCK), 1);
+    let () = stage.redis().query(cmd("DEL").arg(QUEUE));
+    stage.nothing_held().await;
+    stage.end([client]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_with_a_long_lease_outlives_what_others_make_of_the_common_ttl() {
     let stage = Stage::new().await;

@@ -5,12 +5,15 @@ use super::scene::Scene;
 
 examples! {
     "fair/release": a_fair_release_wakes_the_first_who_lives, a_fair_release_passes_over_the_dead,
+        a_fair_release_that_is_refused_does_nothing,
         a_fair_release_without_a_line_wakes_nobody, a_fair_release_sets_the_count,
         a_strangers_fair_release_does_nothing;
     "fair/withdraw": a_withdrawal_wakes_the_first_who_lives, a_withdrawal_passes_over_the_dead,
+        a_withdrawal_that_is_refused_does_nothing,
         a_withdrawal_from_the_line_of_a_free_lock, a_withdrawal_from_the_line_of_a_held_lock,
         a_withdrawal_of_nothing_wakes_nobody, a_withdrawal_removes_a_deadline_without_a_place;
     "fair/force_unlock": a_forced_fair_release_wakes_the_first_who_lives, a_forced_fair_release_passes_over_the_dead,
+        a_forced_fair_release_that_is_refused_does_nothing,
         a_forced_fair_release_of_a_free_lock, a_forced_fair_release_that_comes_too_late,
         a_forced_fair_release_refuses_what_is_no_lock;
     "fair/inspect": a_fair_lock_is_inspected, of_many_holders_and_waiters_some_are_listed,
@@ -103,12 +106,29 @@ fn passes_over_the_dead(scene: &mut Scene, script: &str, args: &str) {
     assert_eq!([scene.see("queue"), scene.see("times")], ["none", "none"]);
 }
 
+/// The call frees the lock that #9 holds, unless keys of the line are of another type: then it does nothing.
+fn is_refused_at_once(scene: &mut Scene, script: &str, args: &str) {
+    for key in ["queue", "times"] {
+        prepare(scene, true, &[("#1", "@99")]);
+        scene.command(&format!("set {key} precious"));
+        let line = [scene.see("queue"), scene.see("times")];
+        assert_eq!(scene.call(script, KEYS, args), "WRONGTYPE");
+        assert_eq!(scene.see("lock"), "#9=2", "the {key}");
+        assert_eq!([scene.see("queue"), scene.see("times")], line);
+        assert_eq!(scene.heard(), "");
+    }
+}
+
 fn a_fair_release_wakes_the_first_who_lives(scene: &mut Scene) {
     wakes_the_first_who_lives(scene, "fair/release", "#9 0 310 ch publish");
 }
 
 fn a_fair_release_passes_over_the_dead(scene: &mut Scene) {
     passes_over_the_dead(scene, "fair/release", "#9 0 310 ch publish");
+}
+
+fn a_fair_release_that_is_refused_does_nothing(scene: &mut Scene) {
+    is_refused_at_once(scene, "fair/release", "#9 0 310 ch publish");
 }
 
 fn a_fair_release_without_a_line_wakes_nobody(scene: &mut Scene) {
@@ -147,6 +167,10 @@ fn a_withdrawal_passes_over_the_dead(scene: &mut Scene) {
     passes_over_the_dead(scene, "fair/withdraw", "#9 310 ch publish");
 }
 
+fn a_withdrawal_that_is_refused_does_nothing(scene: &mut Scene) {
+    is_refused_at_once(scene, "fair/withdraw", "#9 310 ch publish");
+}
+
 fn a_withdrawal_from_the_line_of_a_free_lock(scene: &mut Scene) {
     prepare(scene, false, &[("#9", "@99"), ("#1", "@99")]);
     assert_eq!(scene.call("fair/withdraw", KEYS, "#9 310 ch publish"), "1");
@@ -181,6 +205,10 @@ fn a_forced_fair_release_wakes_the_first_who_lives(scene: &mut Scene) {
 
 fn a_forced_fair_release_passes_over_the_dead(scene: &mut Scene) {
     passes_over_the_dead(scene, "fair/force_unlock", "@999 310 ch publish");
+}
+
+fn a_forced_fair_release_that_is_refused_does_nothing(scene: &mut Scene) {
+    is_refused_at_once(scene, "fair/force_unlock", "@999 310 ch publish");
 }
 
 fn a_forced_fair_release_of_a_free_lock(scene: &mut Scene) {
