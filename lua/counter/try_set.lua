@@ -4,6 +4,7 @@
 -- KEYS[2]  requests: ids of requests that took effect, with the server time in ms
 --          until which they are kept; one that was cancelled or withdrawn has
 --          minus that time
+-- KEYS[3]  of an expirable semaphore only: permits that are out, see expirable/acquire
 -- ARGV[1]  request id
 -- ARGV[2]  number
 -- ARGV[3]  not-after: server time in ms past which this copy does nothing
@@ -29,7 +30,13 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
   return {now}
 end
+-- first the step that can fail: the key may be of another type
+local left = KEYS[3] and redis.call('zcard', KEYS[3]) or 0
 redis.call('set', KEYS[1], ARGV[2])
+if left > 0 then
+  -- permits of a semaphore that was deleted are none of this one
+  redis.call('zremrangebyscore', KEYS[3], '-inf', '+inf')
+end
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 if ARGV[8] then

@@ -35,12 +35,17 @@ if ARGV[7] == 'to' then
   -- permits whose lease has ended are among those that are out
   by = by - (free and free + redis.call('zcard', KEYS[3]) or 0)
 end
+local left = redis.call('exists', KEYS[1]) == 0 and redis.call('zcard', KEYS[3]) or 0
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 -- by a difference, which keeps the key's TTL
 local free = redis.pcall('incrby', KEYS[1], string.format('%.0f', by))
 if type(free) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return free
+end
+if left > 0 then
+  -- permits of a semaphore that was deleted are none of this one
+  redis.call('zremrangebyscore', KEYS[3], '-inf', '+inf')
 end
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 if ARGV[8] then

@@ -204,9 +204,12 @@ impl Expirable {
         self.call(&CHANGE, args.into_iter().chain(request.settled()))
     }
 
-    /// Creates the semaphore.
+    /// Creates the semaphore. The permits that are out of an earlier one return to none.
     pub(crate) fn try_set(&self, permits: u32, request: &RequestArgs<'_>) -> Invocation {
-        self.counter.try_set(permits.into(), permits.into(), request)
+        let mut call = self.counter.try_set(permits.into(), permits.into(), request);
+        call.args.insert(call.keys, (&self.timeouts).into());
+        call.keys += 1;
+        call
     }
 
     /// Gives a permit another lease, in ms. The reply is read by [`done`](super::done).

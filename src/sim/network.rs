@@ -167,9 +167,8 @@ impl Network {
             | "reentrant/force_unlock"
             | "read/force_unlock"
             | "write/force_unlock" => Some(1),
-            "counter/try_set" | "semaphore/acquire" | "semaphore/release" | "semaphore/drain" => {
-                Some(4)
-            }
+            "counter/try_set" => Some(call.keys + 2),
+            "semaphore/acquire" | "semaphore/release" | "semaphore/drain" => Some(4),
             "latch/count_down" | "expirable/set_lease" => Some(3),
             "reentrant/combine" => Some(call.keys + 3),
             "expirable/acquire" | "expirable/change" => Some(5),

@@ -76,7 +76,8 @@ ours! {
     "counter/read": "permits", "";
     "counter/try_set":
         "permits requests", "request some not_after lease channel publish some":
-        "permits requests", "request some not_after lease channel publish 1 request";
+        "permits requests", "request some not_after lease channel publish 1 request":
+        "permits requests deadlines", "request some not_after lease channel publish some";
     "semaphore/acquire":
         "permits requests", "request some not_after lease":
         "permits requests", "request some not_after lease request request";

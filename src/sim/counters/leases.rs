@@ -215,6 +215,34 @@ async fn leases_of_a_semaphore_that_is_gone_hurry_no_waiter() {
     waiter.abort();
 }
 
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_semaphore_that_is_gone_return_to_no_later_one() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    for how in ["try_set", "set", "add"] {
+        pool.set(2).await.unwrap();
+        let dead = pool.acquire(1).lease(SECOND).await.unwrap();
+        let alive = pool.acquire(1).await.unwrap();
+        world.forget(NAME);
+        match how {
+            "try_set" => assert!(pool.try_set(2).await.unwrap()),
+            "set" => pool.set(2).await.unwrap(),
+            _ => pool.add(2).await.unwrap(),
+        }
+        assert_eq!(pool.permits().await.unwrap(), 2, "{how}");
+        let all = pool.acquire(2).await.unwrap();
+        assert_eq!(timeout(11 * SECOND, alive.lost()).await, Ok(Loss::Removed), "{how}");
+        is_lost(dead.release().await, Loss::Expired);
+        is_lost(alive.release().await, Loss::Removed);
+        assert!(pool.try_acquire(1).await.unwrap().is_none(), "{how}: a third permit of two");
+        assert_eq!((sim.value(), sim.out()), (Some(0), 2), "{how}");
+        all.release().await.unwrap();
+        assert_eq!(sim.at_rest().await, Some(2));
+        world.forget(NAME);
+    }
+}
+
 /// A copy of the acquisition that runs late takes nothing after another process returned the permit.
 #[tokio::test(start_paused = true)]
 async fn a_late_copy_takes_no_forgotten_permit_that_was_returned() {

@@ -5,7 +5,7 @@ use super::scene::Scene;
 
 examples! {
     "counter/try_set": a_counter_is_made_once_and_told, a_repeated_set_is_done, a_late_set_makes_nothing,
-        a_set_forgets_ids;
+        a_set_forgets_ids, a_new_semaphore_has_no_permits_out, a_set_beside_a_foreign_key_makes_nothing;
     "counter/read": the_number_is_read;
     "counter/cancel": a_request_is_cancelled, a_request_that_took_effect_is_not_cancelled;
     "semaphore/acquire": permits_are_taken_if_there_are_enough, too_few_permits_are_not_taken,
@@ -338,6 +338,25 @@ fn a_repeated_set_is_done(scene: &mut Scene) {
 fn a_late_set_makes_nothing(scene: &mut Scene) {
     scene.at(1_234);
     assert_eq!(scene.call("counter/try_set", KEYS, "t 3 @1233 600 ch publish 7"), "{@1234}");
+    assert_eq!((scene.see("n"), scene.see("ids")), ("none".into(), "none".into()));
+}
+
+fn a_new_semaphore_has_no_permits_out(scene: &mut Scene) {
+    scene.command("zadd out @90 p @900 q");
+    assert_eq!(scene.call("counter/try_set", "n ids out", "t 3 @9 600 ch publish 7"), "1");
+    assert_eq!((scene.see("n"), scene.see("out")), ("3".into(), "none".into()));
+    // Those of a semaphore that is there stay, also for a copy.
+    scene.command("zadd out @90 p");
+    for id in ["t", "u"] {
+        scene.call("counter/try_set", "n ids out", &format!("{id} 3 @9 600 ch publish 7"));
+        assert_eq!((scene.see("n"), scene.see("out")), ("3".into(), "p=@90".into()));
+    }
+}
+
+fn a_set_beside_a_foreign_key_makes_nothing(scene: &mut Scene) {
+    scene.command("set out precious");
+    let args = "t 3 @9 600 ch publish 7";
+    assert_eq!(scene.call("counter/try_set", "n ids out", args), "WRONGTYPE");
     assert_eq!((scene.see("n"), scene.see("ids")), ("none".into(), "none".into()));
 }
 

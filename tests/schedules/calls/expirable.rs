@@ -15,7 +15,7 @@ examples! {
         a_return_forgets_ids, a_deleted_semaphore_stays_deleted, a_number_below_one_is_not_told,
         a_release_that_is_refused_halfway_changes_nothing;
     "expirable/change": permits_are_added, permits_are_set, a_change_is_made_once, a_late_change_changes_nothing,
-        a_change_forgets_ids, a_change_makes_a_semaphore, what_is_no_number_is_not_changed;
+        a_change_forgets_ids, a_change_makes_a_semaphore, a_semaphore_that_a_change_makes_has_no_permits_out, what_is_no_number_is_not_changed;
     "expirable/renew": leases_are_renewed, a_lease_does_not_get_shorter, a_permit_that_is_gone_is_not_renewed,
         a_key_of_another_type_stops_no_renewal, leases_are_renewed_on_a_full_server;
     "expirable/set_lease": a_lease_is_set, a_lease_that_has_ended_is_not_set, a_late_lease_is_not_set,
@@ -404,6 +404,21 @@ fn a_change_makes_a_semaphore(scene: &mut Scene) {
         assert_eq!(scene.call("expirable/change", KEYS, &args), "1");
         assert_eq!((scene.see("n"), scene.heard()), ("2".into(), "ch 2".into()));
     }
+}
+
+fn a_semaphore_that_a_change_makes_has_no_permits_out(scene: &mut Scene) {
+    for (id, how) in [("r", "by"), ("s", "to")] {
+        scene.command("del n");
+        scene.command("zadd out @90 p @900 q");
+        let args = format!("{id} 2 @9 600 ch publish {how}");
+        assert_eq!(scene.call("expirable/change", KEYS, &args), "1");
+        assert_eq!((scene.see("n"), scene.see("out")), ("2".into(), "none".into()));
+    }
+    scene.command("del n");
+    scene.command("set out precious");
+    let args = "t 2 @9 600 ch publish by";
+    assert_eq!(scene.call("expirable/change", KEYS, args), "WRONGTYPE");
+    assert_eq!((scene.see("n"), scene.see("ids")), ("none".into(), "r=@600 s=@600 for 600".into()));
 }
 
 fn what_is_no_number_is_not_changed(scene: &mut Scene) {

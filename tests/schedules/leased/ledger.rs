@@ -183,8 +183,15 @@ impl Ledger {
             world.violation(Kind::WrongCount, what);
         }
         let returns = matches!(call.verb, Verb::Release { .. } | Verb::Withdraw(_));
+        let makes = before.free.is_none()
+            && after.free.is_some()
+            && call.theirs.is_none()
+            && matches!(call.verb, Verb::Set(_) | Verb::By(_) | Verb::To(_));
         for (id, ends) in before.out.iter().filter(|(id, _)| !after.out.contains_key(*id)) {
-            if returns && named.contains(id) {
+            if makes {
+                // It was out of a semaphore that was deleted.
+                self.excused.insert(id.clone());
+            } else if returns && named.contains(id) {
                 self.returned.insert(id.clone());
             } else if *ends <= now + NOISE {
                 // Its lease has ended.

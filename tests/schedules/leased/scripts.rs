@@ -75,7 +75,7 @@ impl Scripts {
         let (script, keys, args) = match call.verb {
             Verb::Set(number) => {
                 let args = vec![own, text(number), not_after, kept, channel, publish, text(number)];
-                (&self.set, all[..2].to_vec(), [args, settled].concat())
+                (&self.set, all.to_vec(), [args, settled].concat())
             }
             Verb::By(number) | Verb::To(number) => {
                 let how = text(if matches!(call.verb, Verb::By(_)) { "by" } else { "to" });
