@@ -235,6 +235,7 @@ impl Baton {
     pub(crate) fn gone(self, by: Option<u64>) {
         let lease = &self.hold().lease;
         lease.lose(lease.why_gone());
+        lease.turns.end(HoldEnd::NotReleased);
         self.replaced(by);
     }
 

@@ -1,12 +1,15 @@
 //! The watchdog, over minutes and over many holds.
 
-use std::{iter::repeat_n, time::Duration};
+use std::{iter::repeat_n, sync::Mutex, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use super::{Fault, LOCK, Sim, World};
-use crate::error::Loss;
+use crate::{
+    error::Loss,
+    observer::{HoldEnd, HoldEnded, Observer},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -86,6 +89,40 @@ async fn a_hold_that_is_adopted_by_one_who_wants_it_renewed_is_renewed_in_time()
         assert!(second.remaining() > 18 * SECOND, "{:?}", second.remaining());
     }
     second.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// Its caller was told that it is released, and the next one has it.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_a_swap_overtakes_tells_of_no_loss() {
+    static ENDS: Mutex<Vec<HoldEnd>> = Mutex::new(Vec::new());
+    struct Ends;
+    impl Observer for Ends {
+        fn hold_ended(&self, hold: &HoldEnded<'_>) {
+            ENDS.lock().unwrap().push(hold.end);
+        }
+    }
+    let ms = Duration::from_millis;
+    let sim = Sim::with(&World::new(), |config| config.observer(Ends)).await;
+    let lock = sim.client.lock(LOCK);
+    // The second caller wants it renewed: the next tick of the watchdog does so.
+    sleep(SECOND / 4 - ms(18)).await;
+    let first = lock.lock().lease(16 * SECOND).await.unwrap();
+    let (second, released) = tokio::join!(lock.lock().into_future(), first.unlock());
+    released.unwrap();
+    let second = second.unwrap();
+    sim.network.fail("renew", [Fault::SlowRequest(ms(20))]);
+    sim.network.fail("swap", [Fault::SlowReply(ms(60))]);
+    let calls = sim.network.calls();
+    while sim.network.calls() == calls {
+        sleep(ms(1)).await;
+    }
+    let mut me = sim.client.owner();
+    let (third, released) = tokio::join!(lock.lock().by(&mut me).into_future(), second.unlock());
+    released.unwrap();
+    let third = third.unwrap();
+    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::HandedOn, HoldEnd::HandedOn]);
+    third.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
 }
 

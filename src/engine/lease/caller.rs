@@ -12,9 +12,15 @@ impl Lease {
         self.shares.load(Ordering::Relaxed) > 0
     }
 
-    /// Its caller has released it, and was told so. That it is not swapped in time is no loss.
+    /// Its caller has released it, and was told so. That it is not swapped in time is no loss, nor that
+    /// it is not there any more.
     pub(crate) fn leave(&self) {
         self.state().is_left = true;
+    }
+
+    /// Whether it was left to be swapped, and has no other caller.
+    pub(crate) fn is_left(&self) -> bool {
+        self.state().is_left
     }
 
     /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
@@ -82,6 +88,7 @@ mod tests {
         },
         error::Loss,
         observer::{HoldEnd, HoldEnded, LockKind, Observed, Observer},
+        protocol::Renewed,
     };
 
     #[derive(Clone, Default)]
@@ -106,6 +113,24 @@ mod tests {
             tokio::time::advance(LEASE).await;
             assert_eq!(lease.loss(), Some(Loss::Expired));
             assert_eq!(*ends.0.lock().unwrap(), [end]);
+        }
+    }
+
+    /// A renewal that comes after the swap finds the hold of another, or nothing.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_to_be_swapped_is_not_lost_to_the_swap() {
+        for answer in [Renewed::Taken, Renewed::Gone] {
+            let (mut lease, ends) = (lease(), Ends::default());
+            let observed = Observed::by(ends.clone());
+            let (key, id) = (&lease.renew.key, &lease.renew.id);
+            lease.turns = Turns::of(Some(&observed), key, LockKind::Reentrant, id);
+            lease.turns.begin();
+            lease.leave();
+            lease.renewed(answer, Instant::now(), LEASE);
+            assert_eq!(*ends.0.lock().unwrap(), []);
+            assert!(lease.loss().is_some() && !lease.adopt(LEASE, true), "nor is it a hold");
+            lease.turns.end(HoldEnd::HandedOn);
+            assert_eq!(*ends.0.lock().unwrap(), [HoldEnd::HandedOn]);
         }
     }
 

@@ -157,8 +157,11 @@ impl Lease {
             state.is_left
         };
         self.changed.notify_waiters();
-        if is_left && why == Loss::Expired {
-            return self.turns.end(HoldEnd::NotReleased);
+        match why {
+            Loss::Expired if is_left => return self.turns.end(HoldEnd::NotReleased),
+            // The swap may have been first. Its answer ends the turn.
+            Loss::Removed | Loss::Taken if is_left => return,
+            _ => {}
         }
         let key = String::from_utf8_lossy(&self.renew.key);
         let holder = &self.renew.id;

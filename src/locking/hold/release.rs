@@ -114,8 +114,13 @@ impl Hold {
                 break Err(error.into_error(target.name()));
             }
         };
-        if ended {
-            self.lease.turns.released(released.as_ref().map(|_| ()));
+        match &released {
+            // It was to be swapped: its caller was told that it is released.
+            Err(Error::NotHeld { .. }) if ended && self.lease.is_left() => {
+                self.lease.turns.end(HoldEnd::NotReleased);
+            }
+            released if ended => self.lease.turns.released(released.as_ref().map(|_| ())),
+            _ => {}
         }
         // A count that is too high corrects itself. A lock that stays held does not.
         if ended && matches!(released, Err(Error::Redis(_))) {
