@@ -288,8 +288,7 @@ impl Config {
     }
 
     /// Sets the `fairLockWaitTimeout` of the Redisson clients. A waiter keeps its place for this
-    /// time longer for each Redisson waiter before it. Default: 300 s, as in Redisson. From 1 ms to
-    /// 24 h.
+    /// time longer for each Redisson waiter before it. Default: 300 s. From 1 ms to 24 h.
     pub fn redisson_fair_wait(mut self, wait: Duration) -> Self {
         self.redisson_fair_wait = wait;
         self

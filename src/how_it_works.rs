@@ -56,7 +56,10 @@
 //! # What a crash costs the other callers
 //! - **All locks but fair and read/write locks**: the rest of the holder's lease.
 //! - **Fair locks**: the rest of the holder's lease. The dead waiters of one process cost
-//!   [`Config::fair_wait`] (10 s by default, 13 s at most) once, however many they were.
+//!   [`Config::fair_wait`] (10 s by default, 13 s at most) once, however many they were. A waiter of
+//!   Redisson does not see that they are dead. If no client of this crate asks for the lock or releases
+//!   it, it also waits [`Config::redisson_fair_wait`] (300 s by default) for each of Redisson's waiters
+//!   that stood before them, however short the wait of that one was.
 //! - **Read**: the rest of the reader's own lease, whatever other readers do.
 //! - **Write**: the rest of the writer's lease, or of a read under that write if it is longer.
 //!
@@ -82,6 +85,8 @@
 //! - If it is set forward by more than [`Config::fair_wait`], or back by more than twice that, all
 //!   waiters of this crate lose their places at once. They stand in line again within 3 s, in a new
 //!   order.
+//! - If it is set forward beyond the deadlines of Redisson's waiters, they lose their places too, and get
+//!   no message of it. They sleep until the TTL that they were last told has passed.
 //! - A Redisson client whose clock is ahead by more than half of [`Config::fair_wait`] may drop this
 //!   crate's waiters from the line. They stand in line again, at its end.
 //! - A Redisson client whose clock is behind by more than its own `fairLockWaitTimeout` loses its own
@@ -91,8 +96,11 @@
 //! clients.
 //!
 //! # Read holds with a lease
-//! A read hold with a lease is never extended beyond that lease. Its remaining time is sent again every
-//! third of [`Config::watchdog`], because a renewal by a Redisson reader may have shortened the TTL.
+//! No request asks for more than what is left of the lease of a read hold when it is sent. Its remaining
+//! time is sent again every third of [`Config::watchdog`], because a renewal by a Redisson reader may have
+//! shortened the TTL. The server counts that time from when it runs the request. If another's script
+//! (`BUSY`) or `CLIENT PAUSE` delays that, it keeps the hold for so much longer. The holder is told of the
+//! end in time.
 //!
 //! [`Config::command_timeout`]: crate::Config::command_timeout
 //! [`Config::fair_wait`]: crate::Config::fair_wait

@@ -32,6 +32,9 @@ const MOST: u64 = i64::MAX as u64;
 /// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. None is
 /// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is. Redisson's
 /// `countDown` is not sent again in any case.
+///
+/// If the server's clock is set forward by more than 10 min, a count-down whose reply was lost may count
+/// twice.
 #[must_use = "a latch does nothing by itself: `latch.wait().await?`"]
 #[derive(Clone)]
 pub struct CountDownLatch {

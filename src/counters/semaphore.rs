@@ -43,7 +43,7 @@ const MOST: u32 = i32::MAX as u32;
 /// - **A failover may undo an acquisition or a release**, because Redis replicates asynchronously.
 /// - **An outage of more than 10 min loses permits** whose release or undo was under way when it
 ///   began. The same is true of a server clock that is set forward by that much, and of a server that
-///   evicts keys.
+///   evicts keys. A release whose reply was lost may then also count twice.
 ///
 /// # Examples
 /// ```no_run
