@@ -27,12 +27,14 @@
 //! | [`attempt`] | one try: send, ask again, undo |
 //! | [`copies`] | the copies of one request, and how long each may take |
 //! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
-//! | [`share`], [`hold`] | what guards have; the hold itself: re-entry, release, clean-up |
+//! | [`share`], [`baton`] | what guards have; what becomes of it when they are gone |
+//! | [`hold`] | the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
 //! | [`sharing`], [`beside`] | local readers have one hold together; how they join it, and writers keep them out |
 
 pub(crate) mod acquisition;
 pub(crate) mod attempt;
+pub(crate) mod baton;
 pub(crate) mod beside;
 pub(crate) mod budget;
 pub(crate) mod copies;

@@ -9,6 +9,7 @@ use crate::{
     engine::{Engine, Subscriptions},
     error::Error,
     locking::{
+        baton::{Baton, Home},
         handoff::Handoff,
         hold::{
             Hold,
@@ -16,7 +17,6 @@ use crate::{
             target::Target,
         },
         line::{Awaited, LocalLine, minder::Minder},
-        share::{Baton, Home},
         sharing::Sharing,
     },
     names,

@@ -57,6 +57,7 @@ const LAYERS: &[&[&str]] = &[
     &["locking/line"],
     &["locking/hold"],
     &["locking/handoff", "locking/sharing"],
+    &["locking/baton"],
     &["locking/share"],
     &["locking/registry"],
     &["locking/owned", "locking/attempt", "locking/beside"],

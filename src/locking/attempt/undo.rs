@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use super::{Attempt, State};
 use crate::{
     locking::{
+        baton::Baton,
         hold::cleanup::{sweep, take_back},
         registry::LockState,
-        share::Baton,
     },
     observer::HoldEnd,
     owner::HoldId,

@@ -1,0 +1,306 @@
+//! [`Baton`]: a hold between two callers. [`Stake`]: what a guard or a baton has of a hold.
+//!
+//! ```text
+//! share --unlock, drop--> baton --a local waiter exists--> slot --adopted--> share
+//!                           |                               `--swapped--> (another hold)
+//!                           |--other readers have the hold--> (they keep it)
+//!                           `--none, or others come first--> released
+//! ```
+
+use std::{fmt, sync::Arc};
+
+use futures::FutureExt;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    determinism::select,
+    error::Error,
+    locking::{
+        budget::Plan,
+        handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
+        hold::{Hold, release::Released, target::Target},
+        sharing::Sharing,
+    },
+    observer::HoldEnd,
+    sometimes::sometimes,
+};
+
+/// The lock in which a hold is handed off.
+pub(crate) trait Home: fmt::Debug + Send + Sync {
+    fn target(&self) -> &Target;
+    fn handoff(&self) -> &Handoff<Baton>;
+    fn sharing(&self) -> &Sharing;
+    /// Whether readers of this client wait for a writer's lock.
+    fn has_waiting_readers(&self) -> bool;
+    /// A writer has released the lock.
+    fn nudge_readers(&self);
+}
+
+/// A hold, with what its guards and batons need to know.
+#[derive(Debug)]
+pub(super) struct Stake {
+    pub(super) home: Arc<dyn Home>,
+    pub(super) hold: Arc<Hold>,
+    /// Whether the watchdog renews the hold for this value.
+    pub(super) watched: bool,
+    /// Its turn, if somebody sees it.
+    pub(super) turn: u64,
+    /// Whether it counts among the shares of the hold.
+    pub(super) counts: bool,
+}
+
+impl Stake {
+    /// One reader leaves the hold. `None`: other readers have it still.
+    fn leave(mut self: Box<Self>) -> Option<Box<Self>> {
+        if !std::mem::take(&mut self.counts) || self.home.sharing().leave(&self.hold) {
+            return Some(self);
+        }
+        self.hold.lease.turns.end_one(self.turn);
+        None
+    }
+
+    /// Asks the server about a hold that is shared, and leaves it. To be run to its end.
+    async fn check_and_leave(self: Box<Self>) -> Result<Option<Baton>, Error> {
+        let (home, hold) = (self.home.clone(), self.hold.clone());
+        let checked = home.sharing().check(&hold).await;
+        match self.leave() {
+            Some(stake) => Ok(Some(Baton(Some(stake)))),
+            None => checked.map(|()| None),
+        }
+    }
+
+    /// Releases the hold on the server, or one entry of it. To be run to its end. `since`: when the
+    /// call began, if it has waited for something else.
+    ///
+    /// If another change of the hold count has no answer in time, the release goes on in the
+    /// background.
+    async fn release(self, since: Option<Instant>) -> Result<(), Error> {
+        let Self { home, hold, watched, .. } = self;
+        if let Some(released) = hold.release(watched, since).await {
+            return home.settle(&hold, released);
+        }
+        sometimes!("release: waits for the hold count in the background");
+        let janitor = hold.target.engine.janitor.clone();
+        janitor.spawn(async move {
+            loop {
+                if let Some(released) = hold.release(watched, None).await {
+                    let _ = home.settle(&hold, released);
+                    return;
+                }
+            }
+        });
+        Err(Error::timed_out())
+    }
+}
+
+/// A hold whose last guard is gone. Dropping it leaves the hold to the next local waiter, or
+/// releases it in the background.
+#[derive(Debug)]
+pub(crate) struct Baton(pub(super) Option<Box<Stake>>);
+
+impl Baton {
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.stake().hold
+    }
+
+    /// Returns the hold. The caller takes care of its end.
+    pub(super) fn into_stake(mut self) -> Box<Stake> {
+        self.0.take().expect("taken once")
+    }
+
+    fn stake(&self) -> &Stake {
+        self.0.as_ref().expect("taken last")
+    }
+
+    /// The hold is to be swapped for another one. It is not renewed for this value meanwhile.
+    pub(crate) fn swapping(&mut self) {
+        let Some(stake) = &mut self.0 else { return };
+        stake.hold.lease.leave();
+        if std::mem::take(&mut stake.watched) {
+            stake.hold.lease.unwatch();
+        }
+    }
+
+    /// Another hold has replaced it on the server. `by`: the server that was asked, see
+    /// [`Engine::serves`]. Returns whether it was the current local hold.
+    ///
+    /// [`Engine::serves`]: crate::engine::Engine::serves
+    pub(crate) fn replaced(self, by: Option<u64>) -> bool {
+        let Stake { home, hold, .. } = *self.into_stake();
+        hold.replaced(by);
+        home.released(&hold, None, None)
+    }
+
+    /// The server that was asked has said that the hold is gone.
+    pub(crate) fn gone(self, by: Option<u64>) {
+        let lease = &self.hold().lease;
+        lease.lose(lease.why_gone());
+        lease.turns.end(HoldEnd::NotReleased);
+        self.replaced(by);
+    }
+
+    /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
+    /// background if it is dropped.
+    pub(crate) async fn hand_off_or_release(self) -> Result<(), Error> {
+        let Some(baton) = self.leave_to_readers().await? else { return Ok(()) };
+        let baton = match baton.plan() {
+            Plan::HandOff => match baton.leave() {
+                Ok(()) => return Ok(()),
+                Err(baton) => baton,
+            },
+            Plan::Ask => {
+                let target = baton.hold().target.clone();
+                // The hold is renewed until there is an answer, and the caller may not be polled.
+                return target.engine.janitor.run_apart(baton.ask_and_hand_off()).boxed().await;
+            }
+            Plan::Release => baton,
+        };
+        let stake = *baton.into_stake();
+        let (target, is_owned) = (stake.hold.target.clone(), stake.hold.is_owned());
+        let release = stake.release(None);
+        let janitor = &target.engine.janitor;
+        match is_owned {
+            // Later releases of the hold wait for this one, and the caller may not be polled.
+            true => janitor.run_apart(release).boxed().await,
+            false => janitor.finish_if_dropped(release).await,
+        }
+    }
+
+    /// A reader leaves a hold that others share. `None`: they have it still. To them the server is asked
+    /// now and then, as for a hand-off.
+    async fn leave_to_readers(mut self) -> Result<Option<Self>, Error> {
+        let stake = self.0.take().expect("taken once");
+        if !stake.counts {
+            return Ok(Some(Self(Some(stake))));
+        }
+        let hold = stake.hold.clone();
+        if stake.home.sharing().must_check(&hold) {
+            let janitor = hold.target.engine.janitor.clone();
+            // It has the hold until there is an answer, and the caller may not be polled.
+            return janitor.run_apart(stake.check_and_leave()).boxed().await;
+        }
+        let left = stake.leave();
+        match hold.lease.loss() {
+            Some(why) if left.is_none() => Err(Error::NotHeld { why }),
+            _ => Ok(left.map(|stake| Self(Some(stake)))),
+        }
+    }
+
+    /// Releases the hold on the server, whoever waits. To be run to its end.
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        self.into_stake().release(None).await
+    }
+
+    fn plan(&self) -> Plan {
+        let Stake { home, hold, .. } = self.stake();
+        match hold.target.hands_off && !hold.target.line.is_empty() {
+            true => home.handoff().plan(hold),
+            false => Plan::Release,
+        }
+    }
+
+    /// Asks the server whether the hold is there and who else waits, and hands it off if that is
+    /// allowed. To be run to its end.
+    async fn ask_and_hand_off(self) -> Result<(), Error> {
+        sometimes!("baton: asks whether to hand off");
+        let begun = Instant::now();
+        let Stake { home, hold, watched, .. } = self.stake();
+        // If there is no answer, or the hold is gone, the release finds out.
+        let others = hold.extend(*watched).await;
+        let others = others.map(|others| others + u64::from(home.has_waiting_readers()));
+        let may_be_handed_off = others.is_some_and(|others| home.handoff().asked(hold, others));
+        match if may_be_handed_off { self.leave() } else { Err(self) } {
+            Ok(()) => Ok(()),
+            Err(baton) => baton.into_stake().release(Some(begun)).await,
+        }
+    }
+
+    /// Leaves the hold to the next local waiter. Returns it when there is none.
+    fn leave(self) -> Result<(), Self> {
+        let home = self.stake().home.clone();
+        match home.handoff().leave(self) {
+            Left::Yes { unminded } => {
+                let target = home.target();
+                if unminded {
+                    target.engine.janitor.spawn(mind(home.clone()));
+                }
+                target.line.nudge();
+                Ok(())
+            }
+            Left::No(baton) => Err(baton),
+        }
+    }
+}
+
+impl AsRef<Hold> for Baton {
+    fn as_ref(&self) -> &Hold {
+        &self.stake().hold
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        let Some(stake) = self.0.take().and_then(Stake::leave) else { return };
+        let baton = Self(Some(stake));
+        let left = match baton.plan() {
+            Plan::HandOff => baton.leave(),
+            Plan::Ask | Plan::Release => Err(baton),
+        };
+        let Err(baton) = left else { return };
+        // A job that never runs, because its runtime has ended, must not come back here.
+        let stake = baton.into_stake();
+        let target = stake.hold.target.clone();
+        target.clone().engine.janitor.spawn(async move {
+            match Self(Some(stake)).hand_off_or_release().await {
+                Ok(()) | Err(Error::Closed) => {}
+                Err(error) => {
+                    tracing::warn!(lock = target.name(), %error, "release of a dropped guard");
+                }
+            }
+        });
+    }
+}
+
+impl dyn Home {
+    /// Records the result of a release. Returns the result for the guard.
+    fn settle(&self, hold: &Hold, released: Released) -> Result<(), Error> {
+        if released.ended && hold.target.hands_off {
+            self.released(hold, released.told, released.heard);
+            self.nudge_readers();
+        }
+        if let (true, Some((sent, _))) = (hold.target.shares && released.ended, released.told) {
+            self.sharing().released(sent, released.heard);
+        }
+        if released.ended {
+            hold.over();
+        }
+        released.result
+    }
+
+    /// See [`Handoff::released`]. Also tells the local waiters.
+    fn released(&self, hold: &Hold, told: Option<(Instant, u64)>, heard: Option<u64>) -> bool {
+        let current = self.handoff().released(hold, told, heard);
+        if current {
+            hold.target.line.nudge();
+        }
+        current
+    }
+}
+
+/// Releases a hold that no waiter adopts or swaps. Ends when the slot has been empty for a while.
+async fn mind(home: Arc<dyn Home>) {
+    let engine = &home.target().engine;
+    loop {
+        let closing = select! {
+            () = sleep(ADOPT_WITHIN) => false,
+            _ = engine.closing() => true,
+        };
+        let Forgotten { baton, idle } = home.handoff().forgotten(closing);
+        if let Some(baton) = baton {
+            let _ = baton.release().await;
+        }
+        if idle {
+            return;
+        }
+    }
+}
