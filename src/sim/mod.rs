@@ -25,6 +25,7 @@ mod unpolled_moments;
 mod unpolled_owners;
 mod waiters;
 mod world;
+mod writers;
 
 use std::{sync::Arc, time::Duration};
 

@@ -237,7 +237,9 @@ async fn re_entries_share_one_announcement_and_readers_have_one_each() {
     let sides = client.read_write_lock("catalog");
     let mut readers = Vec::new();
     for n in 0..READERS {
-        readers.push(sides.read_lock().lock().note(format!("reader {n}")).await.unwrap());
+        // With a lease of its own it shares no hold.
+        let read = sides.read_lock().lock().lease(10 * PATIENCE);
+        readers.push(read.note(format!("reader {n}")).await.unwrap());
     }
     holds_are(&stage, &client, READERS).await;
     let seen = far.read_write_lock("catalog").inspect().await.unwrap();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::redis::cmd;
+use harness::{PATIENCE, redis::cmd};
 use redisson_lock::{Client, Error, Lock};
 use tokio::{task::JoinHandle, time::sleep};
 
@@ -99,7 +99,9 @@ async fn a_reader_is_freed_and_the_others_stay() {
     let stage = Stage::new().await;
     let client = stage.client().await;
     let lock = client.read_write_lock(LOCK);
-    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    // With leases of their own they do not share a hold.
+    let read = || lock.read().lease(10 * PATIENCE).into_future();
+    let (one, other) = (read().await.unwrap(), read().await.unwrap());
     assert!(lock.read_lock().force_unlock_if(one.holder()).await.unwrap());
     assert!(!lock.read_lock().force_unlock_if(one.holder()).await.unwrap(), "it is gone");
     one.check().await.unwrap_err();

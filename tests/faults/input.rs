@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::redis::cmd;
+use harness::{PATIENCE, redis::cmd};
 use redisson_lock::{Access, Error, Loss};
 
 use crate::stage::{LOCK, SHORT, SOON, Stage, connect, soon, warm_up, within};
@@ -161,7 +161,8 @@ async fn a_reader_among_very_many_is_known() {
     let sides = client.read_write_lock(LOCK);
     let mut guards = Vec::new();
     for _ in 0..8 {
-        guards.push(sides.read_lock().lock().await.unwrap());
+        // With a lease of its own it shares no hold.
+        guards.push(sides.read_lock().lock().lease(10 * PATIENCE).await.unwrap());
     }
     let others = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:";
     stage.redis().query::<()>(cmd("EVAL").arg(CROWD).arg(1).arg(LOCK).arg(others));

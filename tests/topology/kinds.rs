@@ -218,8 +218,11 @@ async fn taken(client: &Client, kind: Kind, name: &str) -> Vec<Guard> {
         NonReentrantFair => vec![one(client.non_reentrant_fair_lock(name)).await],
         Fenced => vec![one(client.fenced_lock(name).into()).await],
         Read => {
-            let lock = client.read_write_lock(name);
-            vec![one(lock.read_lock().clone()).await, one(lock.read_lock().clone()).await]
+            let (lock, mut me) = (client.read_write_lock(name), client.owner());
+            // Two share a hold, and the third has one of its own.
+            let own = lock.read().by(&mut me).await.unwrap();
+            let shared = lock.read_lock();
+            vec![one(shared.clone()).await, one(shared.clone()).await, Guard::One(own)]
         }
         Write => {
             let (lock, mut me) = (client.read_write_lock(name), client.owner());
