@@ -17,9 +17,8 @@
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- first the steps that can fail: the keys of the line may be of another type
-redis.call('zcard', KEYS[3])
-local stood = redis.call('lrem', KEYS[2], 1, ARGV[1]) == 1
 redis.call('zrem', KEYS[3], ARGV[1])
+local stood = redis.call('lrem', KEYS[2], 1, ARGV[1]) == 1
 local held = redis.call('hdel', KEYS[1], ARGV[1]) == 1
 if not held and not stood then
   return 0

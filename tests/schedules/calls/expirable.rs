@@ -409,7 +409,7 @@ fn a_change_makes_a_semaphore(scene: &mut Scene) {
 fn a_semaphore_that_a_change_makes_has_no_permits_out(scene: &mut Scene) {
     for (id, how) in [("r", "by"), ("s", "to")] {
         scene.command("del n");
-        scene.command("zadd out @90 p @900 q");
+        scene.command("zadd out @90 p");
         let args = format!("{id} 2 @9 600 ch publish {how}");
         assert_eq!(scene.call("expirable/change", KEYS, &args), "1");
         assert_eq!((scene.see("n"), scene.see("out")), ("2".into(), "none".into()));

@@ -101,6 +101,8 @@ fn passes_over_the_dead(scene: &mut Scene, script: &str, args: &str) {
     assert_eq!([scene.see("queue"), scene.see("times")], ["j:7", "j:7=@1900"]);
     scene.at(25);
     prepare(scene, true, &[("#1", "@20"), ("#2", "@24")]);
+    // Of one who left the queue alone.
+    scene.command("zadd times @99 #8");
     assert_eq!(scene.call(script, KEYS, args), "1");
     assert_eq!(scene.heard(), "");
     assert_eq!([scene.see("queue"), scene.see("times")], ["none", "none"]);
@@ -133,6 +135,7 @@ fn a_fair_release_that_is_refused_does_nothing(scene: &mut Scene) {
 
 fn a_fair_release_without_a_line_wakes_nobody(scene: &mut Scene) {
     prepare(scene, true, &[]);
+    scene.command("set times precious");
     assert_eq!(scene.call("fair/release", KEYS, "#9 0 310 ch publish"), "1");
     assert_eq!(scene.see("lock"), "none");
     assert_eq!(scene.heard(), "");

@@ -67,7 +67,7 @@ const CHANGES: [Change<Rule>; 10] = [
     (
         Rule::NoPileUp,
         "reentrant/reenter",
-        "if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then\n  redis.call('pexpire', KEYS[1], ARGV[2])",
+        "if ttl ~= -1 and ttl < tonumber(ARGV[2]) then\n  redis.call('pexpire', KEYS[1], ARGV[2])",
         "do redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[2])",
     ),
 ];
