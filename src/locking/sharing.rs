@@ -122,7 +122,8 @@ impl Sharing {
             hold.lease.shares.fetch_add(1, Ordering::Relaxed);
             return Entry::Join(hold);
         }
-        if open.asked {
+        // One request is all that a caller who does not wait has time for.
+        if open.asked || request.bounds.is_one_answer() {
             return Entry::Alone;
         }
         open.asked = true;
@@ -172,6 +173,7 @@ impl Sharing {
 
     /// Asks the server whether the hold is still there, unless another reader does.
     pub(crate) async fn check(&self, hold: &Arc<Hold>) -> Result<(), Error> {
+        let by = Instant::now() + hold.target.engine.settings.command_timeout;
         let question = {
             let mut state = self.state();
             let open = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, hold));
@@ -181,9 +183,9 @@ impl Sharing {
         match question {
             Some(question) => match question.ask().await {
                 true => Ok(()),
-                false => hold.check().await,
+                false => hold.check_by(by).await,
             },
-            None => hold.check().await,
+            None => hold.check_by(by).await,
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LOCK, ONE_WAY, Sim, World};
+use super::{Fault, LOCK, ONE_WAY, Sim, World};
 use crate::{
     Error, Loss,
     observer::{HoldBegun, HoldEnd, HoldEnded, Observer},
@@ -289,4 +289,37 @@ async fn an_observer_sees_each_reader_of_a_shared_hold() {
     sim.client.close().await.unwrap();
     assert_eq!(ENDED.lock().unwrap()[1..], [HoldEnd::Lost(Loss::Closed); 2]);
     assert!(reads.iter().all(|read| !read.is_held()));
+}
+
+/// A question without an answer takes no more time than the request that it spares.
+#[tokio::test(start_paused = true)]
+async fn who_comes_or_leaves_beside_a_silent_server_has_an_answer_in_time() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let timeout = Duration::from_secs(3);
+    let reads = [lock.read().await.unwrap(), lock.read().await.unwrap()];
+    sleep(ms(50)).await;
+    sim.network.fail("extend", [Fault::LoseRequest]);
+    let begun = Instant::now();
+    let apart = lock.try_read().await.unwrap().unwrap();
+    assert!(begun.elapsed() <= 4 * ONE_WAY, "{:?}", begun.elapsed());
+    assert_ne!(apart.holder(), reads[0].holder());
+    // That one is shared now.
+    sleep(ms(50)).await;
+    let begun = Instant::now();
+    let waited = lock.read().await.unwrap();
+    assert!(begun.elapsed() <= timeout + 4 * ONE_WAY, "{:?}", begun.elapsed());
+    sleep(ms(50)).await;
+    let shared = lock.read().await.unwrap();
+    sleep(ms(50)).await;
+    sim.network.fail("extend", [Fault::LoseRequest]);
+    sim.network.fail("inspect", [Fault::LoseRequest]);
+    let begun = Instant::now();
+    let left = shared.unlock().await;
+    assert!(matches!(left, Err(Error::Redis(_))), "{left:?}");
+    assert!(begun.elapsed() <= timeout + 4 * ONE_WAY, "{:?}", begun.elapsed());
+    for read in reads.into_iter().chain([apart, waited]) {
+        read.unlock().await.unwrap();
+    }
+    assert!(sim.left().await.is_empty());
 }
