@@ -24,12 +24,13 @@ use crate::{
 ///   lease was released. (Redisson goes back to the lease of the outer hold.)
 /// - Readers of one client that have no owner and no lease of their own share one hold. The first one
 ///   takes it, others join it without a request, and the last one releases it. Their guards have the
-///   same [holder](crate::LockGuard::holder), and are lost together. The server is asked every 2 ms at
-///   most, by a reader that comes or leaves, whether the hold is there and whether other clients wait.
+///   same [holder](crate::LockGuard::holder), and are lost together. A reader that comes or leaves asks
+///   the server whether the hold is there and whether other clients wait, if nobody has for 2 ms.
 ///   [`Config::pass_on`](crate::Config::pass_on) turns this off.
 /// - While a writer waits, new readers of that kind wait too, until it had its turn or for 0.1 s. After
 ///   that they join for a second in any case. So a reader that reads again under its own read is
-///   delayed, but not for long. With an [owner](Acquire::by) it is not.
+///   delayed, but not for long. With an [owner](Acquire::by) it is not, and without a wait
+///   ([`try_read`](Self::try_read)) it gets a hold of its own.
 /// - Otherwise there is no order. While readers of several clients come and go without a gap, or hold
 ///   the lock for long, a writer waits.
 ///

@@ -71,7 +71,7 @@ impl Turns {
         self.0.is_some()
     }
 
-    /// A caller has the hold from now on. Returns the number of its turn. If the hold was lost before,
+    /// A caller has the hold from now on. Returns the number of its turn, or 0 if nobody sees it. If the hold was lost before,
     /// the turn has to be ended.
     pub(crate) fn begin(&self) -> u64 {
         let Some(seen) = &self.0 else { return 0 };
@@ -80,7 +80,7 @@ impl Turns {
         let begun = Instant::now();
         // Told before there is a turn to be ended, so that no end is told first.
         seen.tell(|observer| observer.hold_begun(&HoldBegun { lock, kind, holder }));
-        let number = seen.begun.fetch_add(1, Ordering::Relaxed);
+        let number = seen.begun.fetch_add(1, Ordering::Relaxed) + 1;
         seen.current().push(Turn { number, begun, span });
         number
     }

@@ -32,7 +32,7 @@ pub(crate) trait Home: fmt::Debug + Send + Sync {
     fn sharing(&self) -> &Sharing;
     /// Whether readers of this client wait for a writer's lock.
     fn has_waiting_readers(&self) -> bool;
-    /// A writer has released the lock.
+    /// The lock was released. If it was a writer's, readers may have it.
     fn nudge_readers(&self);
 }
 

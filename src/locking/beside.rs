@@ -51,10 +51,6 @@ impl<'a> Writer<'a> {
         lock.sharing().writer_waits();
         Self { lock }
     }
-
-    pub(crate) fn granted(self) {
-        self.lock.sharing().writer_granted();
-    }
 }
 
 impl Drop for Writer<'_> {

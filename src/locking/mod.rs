@@ -180,9 +180,10 @@ async fn write(
     let waits = !request.bounds.is_one_answer();
     let writer = waits.then(|| Writer::waits(lock));
     let share = acquire_whole(lock, request, None, since).await?;
-    if let (Some(_), Some(writer)) = (&share, writer) {
-        writer.granted();
+    if share.is_some() {
+        lock.sharing().writer_granted();
     }
+    drop(writer);
     Ok(share)
 }
 

@@ -104,6 +104,7 @@ impl Home for LockState {
 
     fn nudge_readers(&self) {
         if self.target.kind.side() == Side::Write {
+            self.sharing().writer_released();
             LockState::nudge_readers(self);
         }
     }

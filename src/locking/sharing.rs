@@ -53,6 +53,8 @@ struct State {
     /// How many local callers wait to write.
     writers: usize,
     closed: Option<Closed>,
+    /// Since when a reader waits for writers, if none was let in since.
+    kept_out: Option<Instant>,
     /// Until then readers join, whoever waits.
     open_until: Option<Instant>,
 }
@@ -83,6 +85,13 @@ struct Closed {
     left: Option<Yielding>,
 }
 
+impl Closed {
+    /// When it ends in any case. A reader may be kept out by one closure after the other.
+    fn over(&self, kept_out: Option<Instant>) -> Instant {
+        kept_out.map_or(self.since, |since| since.min(self.since)) + CLOSED
+    }
+}
+
 /// What an anonymous reader is to do.
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
@@ -108,8 +117,16 @@ impl Sharing {
         }
         let now = Instant::now();
         let mut state = self.state();
+        // A writer may wait since the door had to be open.
+        if state.open.is_some() {
+            state.close_for_writers(now);
+        }
         if !behind && state.is_closed(now) {
-            return if request.bounds.is_one_answer() { Entry::Alone } else { Entry::Wait };
+            if request.bounds.is_one_answer() {
+                return Entry::Alone;
+            }
+            state.kept_out.get_or_insert(now);
+            return Entry::Wait;
         }
         let Some(open) = &mut state.open else { return Entry::Alone };
         let (hold, age) = (&open.hold, now - open.confirmed);
@@ -120,6 +137,7 @@ impl Sharing {
             sometimes!("readers share a hold");
             let hold = hold.clone();
             hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+            state.kept_out = None;
             return Entry::Join(hold);
         }
         // One request is all that a caller who does not wait has time for.
@@ -136,6 +154,9 @@ impl Sharing {
             return;
         }
         let now = Instant::now();
+        if now >= hold.lease.confirmed() + STALE {
+            return;
+        }
         // Dropped when nothing is locked: that may tell an observer.
         let _old = {
             let mut state = self.state();
@@ -145,6 +166,7 @@ impl Sharing {
             }
             let open = Open { hold: hold.clone(), confirmed: now, asked: false };
             let old = state.open.replace(open);
+            state.kept_out = None;
             state.close_for_writers(now);
             old
         };
@@ -171,18 +193,19 @@ impl Sharing {
         open.is_none_or(|open| open.confirmed.elapsed() >= open.fresh_for())
     }
 
-    /// Asks the server whether the hold is still there, unless another reader does.
+    /// Asks the server whether the hold is still there, and, if others may join it, who else waits.
     pub(crate) async fn check(&self, hold: &Arc<Hold>) -> Result<(), Error> {
         let by = Instant::now() + hold.target.engine.settings.command_timeout;
         let question = {
             let mut state = self.state();
-            let open = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, hold));
+            let open = state.open.as_mut();
+            let open = open.filter(|open| Arc::ptr_eq(&open.hold, hold) && !open.asked);
             open.map(|open| open.asked = true)
                 .map(|()| Question { sharing: self, hold: hold.clone() })
         };
         match question {
             Some(question) => match question.ask().await {
-                true => Ok(()),
+                true => hold.lease.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why })),
                 false => hold.check_by(by).await,
             },
             None => hold.check_by(by).await,
@@ -227,6 +250,14 @@ impl Sharing {
         };
     }
 
+    /// A local writer has released the lock on the server: it had its turn.
+    pub(crate) fn writer_released(&self) {
+        let mut state = self.state();
+        if state.closed.as_ref().is_some_and(|closed| closed.others == 0) {
+            state.closed = None;
+        }
+    }
+
     /// The caller waits no longer.
     pub(crate) fn writer_leaves(&self) {
         let mut state = self.state();
@@ -253,12 +284,12 @@ impl State {
 
     fn is_closed(&mut self, now: Instant) -> bool {
         let Some(closed) = &self.closed else { return false };
-        let over = closed.since + CLOSED;
+        let over = closed.over(self.kept_out);
         if now < over {
             return true;
         }
         sometimes!("readers waited for a writer in vain");
-        self.closed = None;
+        (self.closed, self.kept_out) = (None, None);
         self.open_until = Some(over + OPEN_AGAIN);
         false
     }
@@ -268,7 +299,7 @@ impl State {
             return None;
         }
         let closed = self.closed.as_mut()?;
-        let over = closed.since + CLOSED;
+        let over = closed.over(self.kept_out);
         match &mut closed.left {
             None => Some(over),
             // A local writer needs no message to know that it is its turn.

@@ -81,7 +81,13 @@ impl Hold {
         }
         let answer = engine.transport.call(call).await.and_then(protocol::extended);
         match &answer {
-            Ok(Extended::Gone) => self.target.say_freed(),
+            Ok(Extended::Gone) => {
+                self.target.say_freed();
+                // Other readers may have it.
+                if self.target.shares {
+                    self.lease.lose(self.lease.why_gone());
+                }
+            }
             // Those who wait may share it.
             Ok(Extended::Yes(_)) if self.target.shares => self.target.say_freed(),
             answer => self.target.say(answer.as_ref().err()),
