@@ -8,88 +8,32 @@
 //!
 //! The first reader takes the hold, others join it without a request, and the last one releases it.
 //! While a writer waits nobody joins: newcomers stand in the local line, until the writer had its turn
-//! or for [`CLOSED`] at most. After a closure of which no writer made use, readers join for
-//! [`OPEN_AGAIN`] in any case.
+//! or for 0.1 s at most. After a closure of which no writer made use, readers join for a second in any
+//! case.
 //!
 //! Readers with an owner or a lease of their own have holds of their own.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
-};
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
 use tokio::time::Instant;
 
+use self::state::{Open, State};
 use crate::{
     error::Error,
     locking::{
-        budget::{STALE, TIME, Yielding},
+        budget::{STALE, Yielding},
         hold::Hold,
         request::Request,
     },
     sometimes::sometimes,
 };
 
-/// While the server is asked about the hold, others join it if it was confirmed so lately.
-const ASKED_ABOUT: Duration = Duration::from_millis(10);
-
-/// For this long newcomers wait for a writer. A reader that waits for itself, by a second read under its
-/// first, waits no longer.
-const CLOSED: Duration = Duration::from_millis(100);
-
-/// For this long readers join after a closure in vain, whoever waits.
-const OPEN_AGAIN: Duration = Duration::from_secs(1);
-
 /// What the readers and the writers of one lock of one client know of each other.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// The hold that readers may join.
-    open: Option<Open>,
-    /// How many local callers wait to write.
-    writers: usize,
-    closed: Option<Closed>,
-    /// Since when a reader waits for writers, if none was let in since.
-    kept_out: Option<Instant>,
-    /// Until then readers join, whoever waits.
-    open_until: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Open {
-    hold: Arc<Hold>,
-    /// When the server's last confirmation came.
-    confirmed: Instant,
-    /// Whether a reader asks about it now.
-    asked: bool,
-}
-
-impl Open {
-    /// For how long after a confirmation the hold is joined and left without a request.
-    fn fresh_for(&self) -> Duration {
-        if self.asked { ASKED_ABOUT } else { TIME }
-    }
-}
-
-/// No newcomer joins.
-#[derive(Debug)]
-struct Closed {
-    since: Instant,
-    /// How many other clients listened, when the server was last asked.
-    others: u64,
-    /// Since the last local reader has left: for how long the lock is left to others.
-    left: Option<Yielding>,
-}
-
-impl Closed {
-    /// When it ends in any case. A reader may be kept out by one closure after the other.
-    fn over(&self, kept_out: Option<Instant>) -> Instant {
-        kept_out.map_or(self.since, |since| since.min(self.since)) + CLOSED
-    }
 }
 
 /// What an anonymous reader is to do.
@@ -264,56 +208,6 @@ impl Sharing {
         state.writers -= 1;
         if state.writers == 0 && state.closed.as_ref().is_some_and(|closed| closed.others == 0) {
             state.closed = None;
-        }
-    }
-}
-
-impl State {
-    fn close_for_writers(&mut self, now: Instant) {
-        if self.writers > 0 {
-            self.close(now, 0);
-        }
-    }
-
-    /// Closes the door, unless it is closed, or has to be open.
-    fn close(&mut self, now: Instant, others: u64) {
-        if !self.is_closed(now) && self.open_until.is_none_or(|until| until <= now) {
-            self.closed = Some(Closed { since: now, others, left: None });
-        }
-    }
-
-    fn is_closed(&mut self, now: Instant) -> bool {
-        let Some(closed) = &self.closed else { return false };
-        let over = closed.over(self.kept_out);
-        if now < over {
-            return true;
-        }
-        sometimes!("readers waited for a writer in vain");
-        (self.closed, self.kept_out) = (None, None);
-        self.open_until = Some(over + OPEN_AGAIN);
-        false
-    }
-
-    fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
-        if !self.is_closed(now) {
-            return None;
-        }
-        let closed = self.closed.as_mut()?;
-        let over = closed.over(self.kept_out);
-        match &mut closed.left {
-            None => Some(over),
-            // A local writer needs no message to know that it is its turn.
-            Some(_) if self.writers > 0 => Some(over),
-            Some(left) => match left.until(now, heard) {
-                Some(until) => Some(until.min(over)),
-                None => {
-                    if left.is_in_vain() {
-                        self.open_until = Some(now + OPEN_AGAIN);
-                    }
-                    self.closed = None;
-                    None
-                }
-            },
         }
     }
 }

@@ -1,0 +1,121 @@
+//! [`State`] of [`Sharing`](super::Sharing): the hold that readers may join, and the door that is closed for the
+//! sake of a writer. It is told what happens and when, and does no I/O.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    locking::{
+        budget::{TIME, Yielding},
+        hold::Hold,
+    },
+    sometimes::sometimes,
+};
+
+/// While the server is asked about the hold, others join it if it was confirmed so lately.
+const ASKED_ABOUT: Duration = Duration::from_millis(10);
+
+/// For this long newcomers wait for a writer. A reader that waits for itself, by a second read under its
+/// first, waits no longer.
+const CLOSED: Duration = Duration::from_millis(100);
+
+/// For this long readers join after a closure in vain, whoever waits.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is known of the readers and the writers of one lock of one client.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The hold that readers may join.
+    pub(super) open: Option<Open>,
+    /// How many local callers wait to write.
+    pub(super) writers: usize,
+    pub(super) closed: Option<Closed>,
+    /// Since when a reader waits for writers, if none was let in since.
+    pub(super) kept_out: Option<Instant>,
+    /// Until then readers join, whoever waits.
+    pub(super) open_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) hold: Arc<Hold>,
+    /// When the server's last confirmation came.
+    pub(super) confirmed: Instant,
+    /// Whether a reader asks about it now.
+    pub(super) asked: bool,
+}
+
+impl Open {
+    /// For how long after a confirmation the hold is joined and left without a request.
+    pub(super) fn fresh_for(&self) -> Duration {
+        if self.asked { ASKED_ABOUT } else { TIME }
+    }
+}
+
+/// No newcomer joins.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub(super) since: Instant,
+    /// How many other clients listened, when the server was last asked.
+    pub(super) others: u64,
+    /// Since the last local reader has left: for how long the lock is left to others.
+    pub(super) left: Option<Yielding>,
+}
+
+impl Closed {
+    /// When it ends in any case. A reader may be kept out by one closure after the other.
+    pub(super) fn over(&self, kept_out: Option<Instant>) -> Instant {
+        kept_out.map_or(self.since, |since| since.min(self.since)) + CLOSED
+    }
+}
+
+impl State {
+    pub(super) fn close_for_writers(&mut self, now: Instant) {
+        if self.writers > 0 {
+            self.close(now, 0);
+        }
+    }
+
+    /// Closes the door, unless it is closed, or has to be open.
+    pub(super) fn close(&mut self, now: Instant, others: u64) {
+        if !self.is_closed(now) && self.open_until.is_none_or(|until| until <= now) {
+            self.closed = Some(Closed { since: now, others, left: None });
+        }
+    }
+
+    pub(super) fn is_closed(&mut self, now: Instant) -> bool {
+        let Some(closed) = &self.closed else { return false };
+        let over = closed.over(self.kept_out);
+        if now < over {
+            return true;
+        }
+        sometimes!("readers waited for a writer in vain");
+        (self.closed, self.kept_out) = (None, None);
+        self.open_until = Some(over + OPEN_AGAIN);
+        false
+    }
+
+    pub(super) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
+        if !self.is_closed(now) {
+            return None;
+        }
+        let closed = self.closed.as_mut()?;
+        let over = closed.over(self.kept_out);
+        match &mut closed.left {
+            None => Some(over),
+            // A local writer needs no message to know that it is its turn.
+            Some(_) if self.writers > 0 => Some(over),
+            Some(left) => match left.until(now, heard) {
+                Some(until) => Some(until.min(over)),
+                None => {
+                    if left.is_in_vain() {
+                        self.open_until = Some(now + OPEN_AGAIN);
+                    }
+                    self.closed = None;
+                    None
+                }
+            },
+        }
+    }
+}
