@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     guard::{LockGuard, SingleGuard},
     locking::{
-        acquire_anew, acquire_by, acquire_observed, acquire_whole,
+        acquire_anew, acquire_by, acquire_observed, ask_or_wait,
         registry::LockState,
         request::{Bounds, Request},
         share::Share,
@@ -69,7 +69,7 @@ impl<G: SingleGuard> Wanted<G> {
             (true, _) => acquire_observed(state, &mut request).boxed().await,
             (false, Some(owner)) => acquire_by(state, owner, &request).boxed().await,
             (false, None) if state.target.kind.side() == Side::Whole => {
-                acquire_whole(state, &request, None, None).await
+                ask_or_wait(state, &request, None, None).await
             }
             (false, None) => acquire_anew(state, &request, None, None).boxed().await,
         }

@@ -71,8 +71,8 @@ impl Turns {
         self.0.is_some()
     }
 
-    /// A caller has the hold from now on. Returns the number of its turn, or 0 if nobody sees it. If the hold was lost before,
-    /// the turn has to be ended.
+    /// A caller has the hold from now on. Returns the number of its turn, or 0 if nobody sees it. If
+    /// the hold was lost before, the turn has to be ended.
     pub(crate) fn begin(&self) -> u64 {
         let Some(seen) = &self.0 else { return 0 };
         let (lock, kind, holder) = seen.names();

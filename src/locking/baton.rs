@@ -32,8 +32,8 @@ pub(crate) trait Home: fmt::Debug + Send + Sync {
     fn sharing(&self) -> &Sharing;
     /// Whether readers of this client wait for a writer's lock.
     fn has_waiting_readers(&self) -> bool;
-    /// The lock was released. If it was a writer's, readers may have it.
-    fn nudge_readers(&self);
+    /// The lock was released on the server. If it was a writer's, readers may have it.
+    fn freed(&self);
 }
 
 /// A hold, with what its guards and batons need to know.
@@ -266,7 +266,7 @@ impl dyn Home {
     fn settle(&self, hold: &Hold, released: Released) -> Result<(), Error> {
         if released.ended && hold.target.hands_off {
             self.released(hold, released.told, released.heard);
-            self.nudge_readers();
+            self.freed();
         }
         if let (true, Some((sent, _))) = (hold.target.shares && released.ended, released.told) {
             self.sharing().released(sent, released.heard);

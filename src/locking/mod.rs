@@ -150,7 +150,7 @@ pub(crate) async fn acquire_anew(
     since: Option<&Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
     match lock.target.kind.side() {
-        Side::Whole => acquire_whole(lock, request, under, since).await,
+        Side::Whole => ask_or_wait(lock, request, under, since).await,
         Side::Read => read(lock, request, under, since).await,
         Side::Write => write(lock, request, since).await,
     }
@@ -164,7 +164,7 @@ async fn read(
 ) -> Result<Option<Share>, Box<Error>> {
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
-        Joining::Alone => acquire_whole(lock, request, under, since).await,
+        Joining::Alone => ask_or_wait(lock, request, under, since).await,
         Joining::Wait => {
             let mut attempt = Attempt::new(lock, request, under);
             wait::wait(lock, request, &mut attempt, false).await
@@ -179,7 +179,7 @@ async fn write(
 ) -> Result<Option<Share>, Box<Error>> {
     let waits = !request.bounds.is_one_answer();
     let writer = waits.then(|| Writer::waits(lock));
-    let share = acquire_whole(lock, request, None, since).await?;
+    let share = ask_or_wait(lock, request, None, since).await?;
     if share.is_some() {
         lock.sharing().writer_granted();
     }
@@ -187,8 +187,8 @@ async fn write(
     Ok(share)
 }
 
-/// The same for a lock without sides.
-pub(crate) async fn acquire_whole(
+/// Asks the server for the lock, and waits for it. All that a lock without sides needs.
+pub(crate) async fn ask_or_wait(
     lock: &Arc<LockState>,
     request: &Request,
     under: Option<Arc<Lease>>,

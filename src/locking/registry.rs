@@ -102,10 +102,10 @@ impl Home for LockState {
         readers.is_some_and(|readers| !readers.target.line.is_empty())
     }
 
-    fn nudge_readers(&self) {
+    fn freed(&self) {
         if self.target.kind.side() == Side::Write {
             self.sharing().writer_released();
-            LockState::nudge_readers(self);
+            self.nudge_readers();
         }
     }
 }

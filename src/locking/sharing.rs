@@ -88,8 +88,12 @@ impl Sharing {
         if open.asked || request.bounds.is_one_answer() {
             return Entry::Alone;
         }
+        Entry::Ask(self.question(open))
+    }
+
+    fn question(&self, open: &mut Open) -> Question<'_> {
         open.asked = true;
-        Entry::Ask(Question { sharing: self, hold: hold.clone() })
+        Question { sharing: self, hold: open.hold.clone() }
     }
 
     /// A hold was granted just now, which others may join from now on.
@@ -121,7 +125,7 @@ impl Sharing {
         let (last, _old) = {
             let mut state = self.state();
             let last = hold.lease.shares.fetch_sub(1, Ordering::Relaxed) == 1;
-            let is_open = state.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.hold, hold));
+            let is_open = state.open_of(hold).is_some();
             (last, if last && is_open { state.open.take() } else { None })
         };
         last
@@ -132,8 +136,8 @@ impl Sharing {
         if hold.lease.shares.load(Ordering::Relaxed) < 2 {
             return false;
         }
-        let state = self.state();
-        let open = state.open.as_ref().filter(|open| Arc::ptr_eq(&open.hold, hold));
+        let mut state = self.state();
+        let open = state.open_of(hold);
         open.is_none_or(|open| open.confirmed.elapsed() >= open.fresh_for())
     }
 
@@ -142,10 +146,8 @@ impl Sharing {
         let by = Instant::now() + hold.target.engine.settings.command_timeout;
         let question = {
             let mut state = self.state();
-            let open = state.open.as_mut();
-            let open = open.filter(|open| Arc::ptr_eq(&open.hold, hold) && !open.asked);
-            open.map(|open| open.asked = true)
-                .map(|()| Question { sharing: self, hold: hold.clone() })
+            let open = state.open_of(hold).filter(|open| !open.asked);
+            open.map(|open| self.question(open))
         };
         match question {
             Some(question) => match question.ask().await {
@@ -196,18 +198,15 @@ impl Sharing {
 
     /// A local writer has released the lock on the server: it had its turn.
     pub(crate) fn writer_released(&self) {
-        let mut state = self.state();
-        if state.closed.as_ref().is_some_and(|closed| closed.others == 0) {
-            state.closed = None;
-        }
+        self.state().open_for_readers();
     }
 
     /// The caller waits no longer.
     pub(crate) fn writer_leaves(&self) {
         let mut state = self.state();
         state.writers -= 1;
-        if state.writers == 0 && state.closed.as_ref().is_some_and(|closed| closed.others == 0) {
-            state.closed = None;
+        if state.writers == 0 {
+            state.open_for_readers();
         }
     }
 }
@@ -232,8 +231,7 @@ impl Question<'_> {
         let now = Instant::now();
         let _old = {
             let mut state = self.sharing.state();
-            let open = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, &self.hold));
-            match (open, others) {
+            match (state.open_of(&self.hold), others) {
                 (None, _) => None,
                 (Some(open), Some(others)) if now < sent + STALE => {
                     open.confirmed = now;
@@ -253,9 +251,7 @@ impl Question<'_> {
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        let mut state = self.sharing.state();
-        let open = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, &self.hold));
-        if let Some(open) = open {
+        if let Some(open) = self.sharing.state().open_of(&self.hold) {
             open.asked = false;
         }
     }

@@ -1,10 +1,9 @@
 //! A server that lets its clients wait: another's script runs on and on (`BUSY`), or an operator pauses them (`CLIENT PAUSE`).
 
-use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::redis::{RedisResult, cmd};
-use harness::{PATIENCE, eventually};
+use harness::redis::cmd;
+use harness::{EndlessScript, PATIENCE, eventually};
 use redisson_lock::{Client, Error, Loss};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -27,35 +26,21 @@ enum Pause {
 impl Pause {
     /// Begins it. The handle gives the moment of its end.
     fn begin(self, stage: &Stage, time: Duration) -> JoinHandle<Instant> {
-        let (mut one, mut other) = (stage.server.client(), stage.server.client());
         let begun = Instant::now();
-        if self == Self::Script {
-            configure(stage, "lua-time-limit", "100");
-            // It is answered when it was killed.
-            thread::spawn(move || {
-                let run: RedisResult<()> =
-                    cmd("EVAL").arg("while true do end").arg(0).query(&mut one);
-                run.expect_err("it has no end");
-            });
-            // As long as that is not so, it may be killed no more.
-            thread::sleep(Duration::from_millis(150));
-        } else {
+        let script = (self == Self::Script).then(|| EndlessScript::begin(&stage.server));
+        if script.is_none() {
             let which = if self == Self::All { "ALL" } else { "WRITE" };
             let time = u64::try_from(time.as_millis()).unwrap();
             let () = stage.redis().query(cmd("CLIENT").arg("PAUSE").arg(time).arg(which));
         }
         tokio::spawn(async move {
             sleep(time.saturating_sub(begun.elapsed())).await;
-            if self == Self::Script {
-                cmd("SCRIPT").arg("KILL").exec(&mut other).unwrap();
+            if let Some(script) = script {
+                script.kill();
             }
             Instant::now()
         })
     }
-}
-
-fn configure(stage: &Stage, name: &str, value: &str) {
-    let () = stage.redis().query(cmd("CONFIG").arg("SET").arg(name).arg(value));
 }
 
 const PAUSES: [Pause; 3] = [Pause::Script, Pause::All, Pause::Write];

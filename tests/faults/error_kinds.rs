@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use harness::redis::{RedisResult, cmd};
-use harness::{PATIENCE, RedisCluster, RedisServer};
+use harness::{EndlessScript, PATIENCE, RedisCluster, RedisServer};
 use redisson_lock::{Client, Config, Error, RedisErrorKind as Kind};
 use tokio::runtime::Builder;
 
@@ -175,14 +175,9 @@ async fn what_a_server_is_short_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_does_meanwhile() {
-    let busy = RedisServer::builder().arg("--lua-time-limit").arg("100").start();
+    let busy = RedisServer::start();
     let client = connect(config(busy.url())).await;
-    let (mut runs, mut kills) = (busy.client(), busy.client());
-    let running = thread::spawn(move || {
-        let run: RedisResult<()> = cmd("EVAL").arg("while true do end").arg(0).query(&mut runs);
-        run.expect_err("it has no end");
-    });
-    // Until it has run for the limit, the server does not answer.
+    let script = EndlessScript::begin(&busy);
     let lock = client.lock(LOCK);
     let asked = async {
         loop {
@@ -194,8 +189,7 @@ async fn what_a_server_does_meanwhile() {
         }
     };
     within(PATIENCE, "a busy server", asked).await;
-    cmd("SCRIPT").arg("KILL").exec(&mut kills).unwrap();
-    running.join().unwrap();
+    script.kill();
     client.close().await.unwrap();
 
     let slow = RedisServer::builder().arg("--enable-debug-command").arg("yes");

@@ -100,15 +100,21 @@ mod tests {
         }
     }
 
+    /// A hold whose caller has released it, and the ends of its turns.
+    fn left_to_be_swapped() -> (Lease, Ends) {
+        let (mut lease, ends) = (lease(), Ends::default());
+        let observed = Observed::by(ends.clone());
+        let (key, id) = (&lease.renew.key, &lease.renew.id);
+        lease.turns = Turns::of(Some(&observed), key, LockKind::Reentrant, id);
+        lease.turns.begin();
+        lease.leave();
+        (lease, ends)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_is_left_to_be_swapped_is_no_loss_until_a_caller_has_it_again() {
         for (again, end) in [(false, HoldEnd::NotReleased), (true, HoldEnd::Lost(Loss::Expired))] {
-            let (mut lease, ends) = (lease(), Ends::default());
-            let observed = Observed::by(ends.clone());
-            let (key, id) = (&lease.renew.key, &lease.renew.id);
-            lease.turns = Turns::of(Some(&observed), key, LockKind::Reentrant, id);
-            lease.turns.begin();
-            lease.leave();
+            let (lease, ends) = left_to_be_swapped();
             assert!(!again || lease.adopt(LEASE, true));
             tokio::time::advance(LEASE).await;
             assert_eq!(lease.loss(), Some(Loss::Expired));
@@ -120,12 +126,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_left_to_be_swapped_is_not_lost_to_the_swap() {
         for answer in [Renewed::Taken, Renewed::Gone] {
-            let (mut lease, ends) = (lease(), Ends::default());
-            let observed = Observed::by(ends.clone());
-            let (key, id) = (&lease.renew.key, &lease.renew.id);
-            lease.turns = Turns::of(Some(&observed), key, LockKind::Reentrant, id);
-            lease.turns.begin();
-            lease.leave();
+            let (lease, ends) = left_to_be_swapped();
             lease.renewed(answer, Instant::now(), LEASE);
             assert_eq!(*ends.0.lock().unwrap(), []);
             assert!(lease.loss().is_some() && !lease.adopt(LEASE, true), "nor is it a hold");

@@ -71,6 +71,16 @@ impl Closed {
 }
 
 impl State {
+    /// What is known of this hold, if readers may join it.
+    pub(super) fn open_of(&mut self, hold: &Arc<Hold>) -> Option<&mut Open> {
+        self.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, hold))
+    }
+
+    /// Opens the door that is closed for local writers only.
+    pub(super) fn open_for_readers(&mut self) {
+        self.closed.take_if(|closed| closed.others == 0);
+    }
+
     pub(super) fn close_for_writers(&mut self, now: Instant) {
         if self.writers > 0 {
             self.close(now, 0);

@@ -1,21 +1,9 @@
-use std::{thread, time::Duration};
+use std::time::Duration;
 
-use harness::{
-    RedisServer,
-    redis::{RedisResult, cmd},
-};
-use tokio::sync::Notify;
+use harness::{EndlessScript, RedisServer, redis::cmd};
 
 use super::*;
-use crate::{
-    options::Driver,
-    wire::{
-        connection::{Channels, ConnectionSettings, OnBreak},
-        drivers,
-        topology::{ALL_SLOTS, Routes},
-        url::read_url,
-    },
-};
+use crate::wire::topology::{ALL_SLOTS, Routes};
 
 fn size_of_future<'a, F: Future>(
     _: impl FnOnce(&'a Arc<Router>, &'a Invocation, Option<Confirm>, Bound) -> F,
@@ -33,19 +21,7 @@ fn a_call_under_way_is_small() {
 
 /// A transport of a cluster in which this server serves all slots.
 async fn served_by(server: &RedisServer, sharded: bool) -> RedisTransport {
-    let settings = ConnectionSettings {
-        naming: None,
-        driver: drivers::new(Driver::default(), None).unwrap(),
-        runtime: ClientRuntime::current(),
-        command_timeout: Duration::from_secs(3),
-        channels: Channels::Plain,
-        sink: Arc::new(drop),
-        refresh_requested: Arc::new(Notify::new()),
-        on_break: OnBreak::Reconnect,
-    };
-    let url = format!("redis-cluster://localhost:{}", server.port());
-    let deployment = Some(read_url(&url).unwrap());
-    let router = Router::new(settings, true, deployment, sharded, Routes::default());
+    let router = Router::for_tests(server.port(), sharded);
     let transport = RedisTransport::new(router);
     serve(&transport, server).await;
     transport
@@ -84,38 +60,15 @@ async fn an_unsubscription_that_is_cut_short_can_be_repeated() {
     transport.quit().await;
 }
 
-/// Lets the server run a script until the end of the value.
-struct Busy<'a>(&'a RedisServer, Option<thread::JoinHandle<()>>);
-
-impl<'a> Busy<'a> {
-    fn begin(server: &'a RedisServer) -> Self {
-        let limit = cmd("CONFIG").arg("SET").arg("lua-time-limit").arg(50).clone();
-        server.inspector().query::<()>(&limit);
-        let mut client = server.client();
-        let script = thread::spawn(move || {
-            let run: RedisResult<()> =
-                cmd("EVAL").arg("while true do end").arg(0).query(&mut client);
-            run.expect_err("it has no end");
-        });
-        thread::sleep(Duration::from_millis(150));
-        Self(server, Some(script))
-    }
-
-    fn end(mut self) {
-        cmd("SCRIPT").arg("KILL").exec(&mut self.0.client()).unwrap();
-        self.1.take().unwrap().join().unwrap();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unsubscription_that_fails_is_told_and_can_be_repeated() {
     let server = RedisServer::start();
     let transport = served_by(&server, false).await;
     transport.subscribe(channels()).await.unwrap();
-    let busy = Busy::begin(&server);
+    let busy = EndlessScript::begin(&server);
     let told = transport.unsubscribe(channels()).await;
     assert!(matches!(told, Err(WireError::NotNow(_))), "{told:?}");
-    busy.end();
+    busy.kill();
     assert_eq!(subscribed_on(&server, false), channels());
     transport.unsubscribe(channels()).await.unwrap();
     assert_eq!(subscribed_on(&server, false), [""; 0]);
@@ -128,9 +81,9 @@ async fn a_server_that_was_busy_when_its_slots_moved_is_unsubscribed_from_later(
     let transport = served_by(&old, false).await;
     transport.subscribe(channels()).await.unwrap();
     serve(&transport, &new).await;
-    let busy = Busy::begin(&old);
+    let busy = EndlessScript::begin(&old);
     transport.subscribe(channels()).await.unwrap();
-    busy.end();
+    busy.kill();
     assert_eq!(subscribed_on(&new, false), channels());
     transport.unsubscribe(channels()).await.unwrap();
     for server in [&old, &new] {

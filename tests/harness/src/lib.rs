@@ -15,6 +15,7 @@
 //!
 //! Nothing waits for ever: what does not come within [`PATIENCE`] is a panic that names it.
 
+mod busy;
 mod clean;
 #[cfg(target_os = "linux")]
 mod clock;
@@ -40,6 +41,7 @@ mod wait;
 /// The independent client, for what [`Inspector`] does not ask.
 pub use redis;
 
+pub use busy::EndlessScript;
 pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
 #[cfg(target_os = "linux")]
 pub use clock::ServerClock;

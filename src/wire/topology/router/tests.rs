@@ -22,20 +22,26 @@ use crate::{
     },
 };
 
-/// A router that knows no server yet.
+impl Router {
+    /// One of a cluster, of which it knows the address of one server.
+    pub(in crate::wire) fn for_tests(port: u16, sharded: bool) -> Self {
+        let settings = ConnectionSettings {
+            naming: None,
+            driver: drivers::new(Driver::default(), None).unwrap(),
+            runtime: ClientRuntime::current(),
+            command_timeout: Duration::from_secs(3),
+            channels: Channels::Plain,
+            sink: Arc::new(drop),
+            refresh_requested: Arc::new(Notify::new()),
+            on_break: OnBreak::Reconnect,
+        };
+        let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
+        Self::new(settings, true, Some(deployment), sharded, Routes::default())
+    }
+}
+
 fn router(port: u16) -> Arc<Router> {
-    let settings = ConnectionSettings {
-        naming: None,
-        driver: drivers::new(Driver::default(), None).unwrap(),
-        runtime: ClientRuntime::current(),
-        command_timeout: Duration::from_secs(3),
-        channels: Channels::Plain,
-        sink: Arc::new(drop),
-        refresh_requested: Arc::new(Notify::new()),
-        on_break: OnBreak::Reconnect,
-    };
-    let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
-    Arc::new(Router::new(settings, true, Some(deployment), false, Routes::default()))
+    Arc::new(Router::for_tests(port, false))
 }
 
 fn in_time() -> Instant {
