@@ -29,8 +29,9 @@ use crate::{
 ///   [`Config::pass_on`](crate::Config::pass_on) turns this off.
 /// - While a writer waits, new readers of that kind wait too, until it had its turn or for 0.1 s. After
 ///   that they join for a second in any case. So a reader that reads again under its own read is
-///   delayed, but not for long. With an [owner](Acquire::by) it is not, and without a wait
-///   ([`try_read`](Self::try_read)) it gets a hold of its own.
+///   delayed, but not for long. With an [owner](Acquire::by) that reads already it is not, and without a
+///   wait ([`try_read`](Self::try_read)) it gets a hold of its own. Other readers that come while such a
+///   reader waits stand behind it.
 /// - Otherwise there is no order. While readers of several clients come and go without a gap, or hold
 ///   the lock for long, a writer waits.
 ///

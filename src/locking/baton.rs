@@ -59,13 +59,15 @@ impl Stake {
         None
     }
 
-    /// Asks the server about a hold that is shared, and leaves it. To be run to its end.
-    async fn check_and_leave(self: Box<Self>) -> Result<Option<Baton>, Error> {
+    /// Asks the server about a hold that is shared, and leaves it. Whoever is the last by then releases
+    /// it. To be run to its end.
+    async fn check_and_leave(self: Box<Self>) -> Result<(), Error> {
+        let begun = Instant::now();
         let (home, hold) = (self.home.clone(), self.hold.clone());
         let checked = home.sharing().check(&hold).await;
         match self.leave() {
-            Some(stake) => Ok(Some(Baton(Some(stake)))),
-            None => checked.map(|()| None),
+            Some(stake) => stake.release(Some(begun)).await,
+            None => checked,
         }
     }
 
@@ -177,7 +179,7 @@ impl Baton {
         if stake.home.sharing().must_check(&hold) {
             let janitor = hold.target.engine.janitor.clone();
             // It has the hold until there is an answer, and the caller may not be polled.
-            return janitor.run_apart(stake.check_and_leave()).boxed().await;
+            return janitor.run_apart(stake.check_and_leave()).boxed().await.map(|()| None);
         }
         let left = stake.leave();
         match hold.lease.loss() {

@@ -62,9 +62,7 @@ impl Sharing {
         let now = Instant::now();
         let mut state = self.state();
         // A writer may wait since the door had to be open.
-        if state.open.is_some() {
-            state.close_for_writers(now);
-        }
+        state.close_for_writers(now);
         if !behind && state.is_closed(now) {
             if request.bounds.is_one_answer() {
                 return Entry::Alone;
@@ -191,8 +189,8 @@ impl Sharing {
     pub(crate) fn writer_granted(&self) {
         let _old = {
             let mut state = self.state();
-            state.closed = None;
-            state.open.take()
+            let writers = state.writers;
+            std::mem::replace(&mut *state, State { writers, ..State::default() })
         };
     }
 

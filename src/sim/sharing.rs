@@ -323,3 +323,21 @@ async fn who_comes_or_leaves_beside_a_silent_server_has_an_answer_in_time() {
     }
     assert!(sim.left().await.is_empty());
 }
+
+/// It is the last one when its answer comes.
+#[tokio::test(start_paused = true)]
+async fn an_unlock_that_nobody_polls_keeps_no_writer_waiting() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.read_write_lock(LOCK);
+    let [one, two] = [lock.read().await.unwrap(), lock.read().await.unwrap()];
+    sleep(ms(50)).await;
+    let mut unlock = pin!(one.unlock());
+    assert!((&mut unlock).now_or_never().is_none(), "the server is asked");
+    drop(two);
+    let writes = other.client.read_write_lock(LOCK).write().into_future();
+    let writes = timeout(Duration::from_secs(5), writes).await.expect("its turn").unwrap();
+    writes.unlock().await.unwrap();
+    unlock.await.unwrap();
+    assert!(sim.left().await.is_empty());
+}

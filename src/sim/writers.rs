@@ -123,8 +123,9 @@ async fn a_writer_who_asks_again_and_again_keeps_no_reader_out_for_long() {
         let inner = lock.read().await.unwrap();
         (inner, begun.elapsed())
     };
+    let read = timeout(Duration::from_secs(5), read);
     let (inner, waited) = tokio::select! {
-        read = read => read,
+        read = read => read.expect("a second read is let in"),
         never = write => never,
     };
     assert!(waited < ms(200), "a second read waited for {waited:?}");
@@ -152,4 +153,35 @@ async fn nobody_joins_a_hold_that_a_granted_write_has_shown_to_be_gone() {
     lost.unlock().await.unwrap_err();
     world.forget(&format!("{{{LOCK}}}"));
     drop(sim.left().await);
+}
+
+/// Readers who wait for another writer are not let in for a second after that.
+#[tokio::test(start_paused = true)]
+async fn a_writer_behind_a_long_write_is_not_kept_waiting_by_readers() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let until = Instant::now() + Duration::from_secs(3);
+    let first = lock.write().await.unwrap();
+    let release = async {
+        sleep(ms(200)).await;
+        first.unlock().await.unwrap();
+    };
+    let write = async {
+        sleep(ms(10)).await;
+        lock.write().await.unwrap().unlock().await.unwrap();
+        Instant::now()
+    };
+    let reader = async |offset: u64| {
+        sleep(ms(offset)).await;
+        while Instant::now() < until {
+            let guard = lock.read().await.unwrap();
+            sleep(ms(4)).await;
+            guard.unlock().await.unwrap();
+        }
+    };
+    let begun = Instant::now();
+    let (written, ..) =
+        tokio::join!(write, release, reader(20), reader(21), reader(22), reader(23));
+    assert!(written - begun < ms(500), "a writer waited for {:?}", written - begun);
+    assert!(sim.left().await.is_empty());
 }
