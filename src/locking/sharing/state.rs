@@ -81,8 +81,10 @@ impl State {
         self.closed.take_if(|closed| closed.others == 0);
     }
 
+    /// Closes the door if there is a hold to join, and a local caller waits to write. Without such a
+    /// hold, the server keeps readers and writers apart.
     pub(super) fn close_for_writers(&mut self, now: Instant) {
-        if self.writers > 0 {
+        if self.writers > 0 && self.open.is_some() {
             self.close(now, 0);
         }
     }
