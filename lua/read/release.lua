@@ -9,7 +9,8 @@
 -- ARGV[3]  unlock channel
 -- ARGV[4]  publish command: publish or spublish
 --
--- Returns  1: released
+-- Returns  2 + n: released, and the lock is free; n connections got the message
+--          1: released; others hold it
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
@@ -73,8 +74,7 @@ if unknown then
 end
 if longest > 0 then
   redis.call('pexpire', KEYS[1], longest)
-else
-  redis.call('del', KEYS[1])
-  redis.call(ARGV[4], ARGV[3], '0')
+  return 1
 end
-return 1
+redis.call('del', KEYS[1])
+return 2 + redis.call(ARGV[4], ARGV[3], '0')

@@ -93,7 +93,7 @@ impl Subscriptions {
         match event {
             Event::Message(channel) => {
                 if let Some(entry) = self.channels.get(&channel) {
-                    entry.channel.wake();
+                    entry.channel.messages.send_modify(|messages| *messages += 1);
                 }
             }
             Event::Gap => {
@@ -187,8 +187,9 @@ impl Subscriptions {
 }
 
 impl Channel {
+    /// Wakes those who wait for a message, though none has come.
     fn wake(&self) {
-        self.messages.send_modify(|messages| *messages += 1);
+        self.messages.send_modify(|_| {});
     }
 }
 

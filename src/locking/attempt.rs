@@ -242,6 +242,9 @@ impl<'a> Attempt<'a> {
                     source.gone(self.place);
                 }
                 self.lock.handoff.lost();
+                if target.shares {
+                    self.lock.sharing().reader_refused();
+                }
             }
             Ok(Timely::Late(_)) | Err(_) => {}
         }

@@ -7,7 +7,10 @@
 //!                           `--none, or others come first--> released
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
@@ -17,6 +20,7 @@ use crate::{
     error::Error,
     locking::{
         budget::Plan,
+        copies::Copies,
         handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
         hold::{Hold, release::Released, target::Target},
         sharing::Sharing,
@@ -63,11 +67,31 @@ impl Stake {
     /// it. To be run to its end.
     async fn check_and_leave(self: Box<Self>) -> Result<(), Error> {
         let begun = Instant::now();
-        let (home, hold) = (self.home.clone(), self.hold.clone());
-        let checked = home.sharing().check(&hold).await;
+        let checked = self.check(begun).await;
         match self.leave() {
             Some(stake) => stake.release(Some(begun)).await,
             None => checked,
+        }
+    }
+
+    /// Asks the server about a hold that is shared, until there is an answer. The last reader stops
+    /// asking: its release has the answer.
+    async fn check(&self, begun: Instant) -> Result<(), Error> {
+        let Self { home, hold, .. } = self;
+        let engine = &hold.target.engine;
+        let mut copies = Copies::new(begun, begun + engine.settings.retry_timeout);
+        loop {
+            engine.check_open()?;
+            let error = match copies.send(|| home.sharing().find_loss(hold)).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(why)) => return Err(Error::NotHeld { why }),
+                Err(error) => error,
+            };
+            if hold.lease.shares.load(Ordering::Relaxed) == 1 {
+                return Ok(());
+            }
+            let again = copies.again(error, engine).boxed().await;
+            again.map_err(|error| error.into_error(hold.target.name()))?;
         }
     }
 
@@ -181,11 +205,11 @@ impl Baton {
             // It has the hold until there is an answer, and the caller may not be polled.
             return janitor.run_apart(stake.check_and_leave()).boxed().await.map(|()| None);
         }
-        let left = stake.leave();
-        match hold.lease.loss() {
-            Some(why) if left.is_none() => Err(Error::NotHeld { why }),
-            _ => Ok(left.map(|stake| Self(Some(stake)))),
+        if let Some(stake) = stake.leave() {
+            return Ok(Some(Self(Some(stake))));
         }
+        hold.target.engine.check_open()?;
+        hold.lease.loss().map_or(Ok(None), |why| Err(Error::NotHeld { why }))
     }
 
     /// Releases the hold on the server, whoever waits. To be run to its end.
@@ -270,8 +294,8 @@ impl dyn Home {
             self.released(hold, released.told, released.heard);
             self.freed();
         }
-        if let (true, Some((sent, _))) = (hold.target.shares && released.ended, released.told) {
-            self.sharing().released(sent, released.heard);
+        if let (true, Some((sent, told))) = (hold.target.shares && released.ended, released.told) {
+            self.sharing().released(sent, told.checked_sub(1), released.heard);
         }
         if released.ended {
             hold.over();

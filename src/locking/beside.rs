@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{registry::LockState, request::Request, share::Share, sharing::Entry};
 use crate::observer::Outcome;
 
@@ -13,17 +15,17 @@ pub(crate) enum Joining {
     Joined(Share),
     /// In line: a writer waits.
     Wait,
-    /// With a hold of its own.
-    Alone,
+    /// With a hold of its own. If the server was asked about the one of others before: when.
+    Alone(Option<Instant>),
 }
 
 /// Joins a hold that local readers share, if there is one. `behind`: the one before it in line was
 /// granted just now.
 pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool) -> Joining {
     if !lock.target.shares {
-        return Joining::Alone;
+        return Joining::Alone(None);
     }
-    let mut asked = false;
+    let mut asked = None;
     loop {
         match lock.sharing().enter(request, behind) {
             Entry::Join(hold) => {
@@ -31,11 +33,11 @@ pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool)
                 return Joining::Joined(Share::counted(lock.clone(), hold, true));
             }
             Entry::Wait => return Joining::Wait,
-            Entry::Ask(question) if !asked => {
-                asked = true;
+            Entry::Ask(question) if asked.is_none() => {
+                asked = Some(Instant::now());
                 question.ask().await;
             }
-            Entry::Ask(_) | Entry::Alone => return Joining::Alone,
+            Entry::Ask(_) | Entry::Alone => return Joining::Alone(asked),
         }
     }
 }

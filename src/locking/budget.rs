@@ -148,7 +148,7 @@ impl Budget {
     }
 
     /// The lock was released, and this many other clients got the message. `heard`: the messages on
-    /// its channel before that, if it is subscribed. `took`: how long the release took.
+    /// its channel up to those of the release, if it is subscribed. `took`: how long the release took.
     pub(crate) fn released(
         &mut self,
         now: Instant,
@@ -183,14 +183,29 @@ impl Budget {
 }
 
 impl Yielding {
-    /// The lock was released, which took so long, and this many other clients listen. `heard`: as for
-    /// [`Budget::released`].
+    /// The lock was released, which took so long, and this many other clients got the message. `heard`: as
+    /// for [`Budget::released`].
     pub(crate) fn new(now: Instant, took: Duration, others: u64, heard: Option<u64>) -> Self {
-        // This client's own message comes first.
-        let before = heard.map_or(0, |heard| heard + 1);
         let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
         let courtesy = if others == 0 { GAP } else { far };
-        Self { until: now + courtesy, courtesy, heard: 0, before, enough: others }
+        Self {
+            until: now + courtesy,
+            courtesy,
+            heard: 0,
+            before: heard.unwrap_or(0),
+            enough: others,
+        }
+    }
+
+    /// The same for a lock that is held. The first message says that it is free: by `free_by` at the
+    /// latest.
+    pub(crate) fn of_held(
+        free_by: Instant,
+        took: Duration,
+        others: u64,
+        heard: Option<u64>,
+    ) -> Self {
+        Self { until: free_by, ..Self::new(free_by, took, others + 1, heard) }
     }
 
     /// Until when to leave the lock to others, as far as known now. `None`: they had their turns, or

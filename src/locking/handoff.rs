@@ -210,6 +210,8 @@ impl<B: AsRef<Hold>> Handoff<B> {
         (state.current, state.swapping) = (None, false);
         if let Some((sent, others)) = told {
             let now = Instant::now();
+            let own = hold.target.protocol.messages_of_a_release();
+            let heard = heard.map(|before| before + own);
             state.budget.released(now, now - sent, others, heard);
         }
         true

@@ -51,7 +51,7 @@ pub(crate) mod wait;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::{
@@ -130,13 +130,9 @@ async fn acquire_late(
     under: Option<Arc<Lease>>,
     begun: Instant,
 ) -> Result<Option<Share>, Box<Error>> {
-    let Some(end) = request.bounds.ends_by(begun, &lock.target.engine.settings) else {
-        return acquire_anew(lock, request, under, Some(&begun)).await;
-    };
-    match timeout_at(end, acquire_anew(lock, request, under, None)).await {
-        Ok(acquired) => acquired,
-        Err(_) => Err(Error::timed_out().into()),
-    }
+    let settings = &lock.target.engine.settings;
+    let acquire = async |since: Option<&Instant>| acquire_anew(lock, request, under, since).await;
+    request.bounds.late(begun, settings, acquire).await
 }
 
 /// Acquires a new outermost hold. `under`: the owner's write hold, under which it wants to read.
@@ -164,7 +160,14 @@ async fn read(
 ) -> Result<Option<Share>, Box<Error>> {
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
-        Joining::Alone => ask_or_wait(lock, request, under, since).await,
+        Joining::Alone(None) => ask_or_wait(lock, request, under, since).await,
+        Joining::Alone(Some(asked)) => {
+            let begun = since.copied().unwrap_or(asked);
+            let settings = &lock.target.engine.settings;
+            let ask =
+                async |since: Option<&Instant>| ask_or_wait(lock, request, under, since).await;
+            request.bounds.late(begun, settings, ask).boxed().await
+        }
         Joining::Wait => {
             let mut attempt = Attempt::new(lock, request, under);
             wait::wait(lock, request, &mut attempt, false).await

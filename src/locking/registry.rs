@@ -163,6 +163,9 @@ impl Awaited for Arc<LockState> {
 
     fn emptied(&self) {
         self.target.line.answers.forget();
+        if self.target.shares {
+            self.sharing().nobody_is_kept_out();
+        }
         drop(self.handoff.take());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     config::{Settings, whole_ms},
@@ -187,6 +187,21 @@ impl Bounds {
             // The last request may be under way when the wait ends.
             (Wait::Until(deadline), _) => Some(deadline + settings.command_timeout),
             _ => None,
+        }
+    }
+
+    /// Makes the request of a call that began at `begun` and has waited for the server since. The bounds
+    /// of the call are those of both.
+    pub(crate) async fn late<T, E: From<Error>>(
+        self,
+        begun: Instant,
+        settings: &Settings,
+        request: impl AsyncFnOnce(Option<&Instant>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(end) = self.ends_by(begun, settings) else { return request(Some(&begun)).await };
+        match timeout_at(end, request(None)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::timed_out().into()),
         }
     }
 

@@ -8,8 +8,8 @@
 //!
 //! The first reader takes the hold, others join it without a request, and the last one releases it.
 //! While a writer waits nobody joins: newcomers stand in the local line, until the writer had its turn
-//! or for 0.1 s at most. After a closure of which no writer made use, readers join for a second in any
-//! case.
+//! or for 0.1 s at most. After a closure of which no writer made use, readers join for up to a second in
+//! any case.
 //!
 //! Readers with an owner or a lease of their own have holds of their own.
 
@@ -21,13 +21,14 @@ use tokio::time::Instant;
 
 use self::state::{Open, State};
 use crate::{
-    error::Error,
+    error::Loss,
     locking::{
         budget::{STALE, Yielding},
         hold::Hold,
         request::Request,
     },
     sometimes::sometimes,
+    wire::WireError,
 };
 
 /// What the readers and the writers of one lock of one client know of each other.
@@ -118,6 +119,17 @@ impl Sharing {
         };
     }
 
+    /// The server has said that a writer holds the lock: it has its turn. Readers wait for the server from
+    /// now on.
+    pub(crate) fn reader_refused(&self) {
+        self.state().forget_closures();
+    }
+
+    /// No reader waits any more.
+    pub(crate) fn nobody_is_kept_out(&self) {
+        self.state().kept_out = None;
+    }
+
     /// One reader leaves the hold. Returns whether it was the last.
     pub(crate) fn leave(&self, hold: &Arc<Hold>) -> bool {
         let (last, _old) = {
@@ -140,32 +152,39 @@ impl Sharing {
     }
 
     /// Asks the server whether the hold is still there, and, if others may join it, who else waits.
-    pub(crate) async fn check(&self, hold: &Arc<Hold>) -> Result<(), Error> {
+    /// Returns why it is not there.
+    pub(crate) async fn find_loss(&self, hold: &Arc<Hold>) -> Result<Option<Loss>, WireError> {
         let by = Instant::now() + hold.target.engine.settings.command_timeout;
         let question = {
             let mut state = self.state();
             let open = state.open_of(hold).filter(|open| !open.asked);
             open.map(|open| self.question(open))
         };
-        match question {
-            Some(question) => match question.ask().await {
-                true => hold.lease.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why })),
-                false => hold.check_by(by).await,
-            },
-            None => hold.check_by(by).await,
+        if let Some(question) = question
+            && question.ask().await
+        {
+            return Ok(hold.lease.loss());
         }
+        hold.find_loss(by).await
     }
 
-    /// A release was answered that the last reader of a hold had sent then.
-    pub(crate) fn released(&self, sent: Instant, heard: Option<u64>) {
+    /// A release was answered that the last reader of a hold had sent then. It has freed the lock, and so
+    /// many other clients got the message. `None`: others read. `heard`: the messages on the channel
+    /// before.
+    pub(crate) fn released(&self, sent: Instant, others: Option<u64>, heard: Option<u64>) {
         let mut state = self.state();
         if state.open.is_some() {
             return;
         }
-        if let Some(closed) = &mut state.closed {
-            let now = Instant::now();
-            closed.left = Some(Yielding::new(now, now - sent, closed.others, heard));
-        }
+        let now = Instant::now();
+        let State { closed: Some(closed), kept_out, .. } = &mut *state else { return };
+        closed.left = Some(match others {
+            Some(others) => Yielding::new(now, now - sent, others, heard.map(|before| before + 1)),
+            None => {
+                let free_by = closed.over(*kept_out);
+                Yielding::of_held(free_by, now - sent, closed.others, heard)
+            }
+        });
     }
 
     /// Until when newcomers wait for a writer, as far as known now. See [`Yielding::until`].

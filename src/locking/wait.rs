@@ -48,7 +48,9 @@ pub(crate) async fn wait(
     if seen_held && waiter.is_over() {
         return Ok(None);
     }
-    // Whether the offered hold was gone, so that nobody has said anything of the lock since.
+    // Whether it was kept out by a local writer, since when the server has not said who holds the lock.
+    let mut kept_out = false;
+    // Whether that, or the offered hold was gone: nobody has said anything of the lock since.
     let must_ask = 'waiting: loop {
         // A copy that was not answered may still take the lock, and waiters before this one would
         // wait for it. On the server the waiter keeps its place.
@@ -61,14 +63,18 @@ pub(crate) async fn wait(
                 Asked::Granted(share) => return Ok(Some(share)),
                 Asked::Held(_) if waiter.is_over() => return Ok(None),
                 Asked::Held(_) => {
+                    kept_out = false;
                     waiter.seen_held = true;
                     continue;
                 }
-                Asked::KeptOut => continue,
+                Asked::KeptOut => {
+                    kept_out = true;
+                    continue;
+                }
             },
             Entered::TimedOut => {
                 sometimes!("line: timed out before its turn");
-                break false;
+                break kept_out;
             }
         };
         loop {
@@ -82,7 +88,7 @@ pub(crate) async fn wait(
                     Err(baton) => attempt.swap_from(baton),
                 },
                 Next::Lost => break,
-                Next::TimedOut => break 'waiting false,
+                Next::TimedOut => break 'waiting kept_out,
             }
             // Boxed, as what else is rare in this loop: most waiters are offered a hold.
             match head.showing(ask(lock, request, attempt, answers, false).boxed()).await {
@@ -90,8 +96,9 @@ pub(crate) async fn wait(
                     head.granted(&mut waiter);
                     return Ok(Some(share));
                 }
-                Ok(Asked::KeptOut) => {}
+                Ok(Asked::KeptOut) => kept_out = true,
                 Ok(Asked::Held(ttl)) => {
+                    kept_out = false;
                     let of_the_lock = head.held(ttl, &mut waiter);
                     // Another request would have a bound of its own.
                     if waiter.is_over() {
@@ -138,12 +145,20 @@ async fn ask(
     answers: Option<&Answers>,
     behind: bool,
 ) -> Result<Asked, Error> {
-    match join(lock, request, behind).await {
+    let asked = match join(lock, request, behind).await {
         Joining::Joined(share) => return Ok(Asked::Granted(share)),
         Joining::Wait => return Ok(Asked::KeptOut),
-        Joining::Alone => {}
-    }
-    Ok(match attempt.ask(answers, None).await? {
+        Joining::Alone(asked) => asked,
+    };
+    let answer = match asked {
+        None => attempt.ask(answers, None).await?,
+        Some(asked) => {
+            let settings = &lock.target.engine.settings;
+            let ask = async |since: Option<&Instant>| attempt.ask(answers, since).await;
+            request.bounds.late(asked, settings, ask).boxed().await?
+        }
+    };
+    Ok(match answer {
         Granted { .. } => Asked::Granted(attempt.take_share()),
         Held(ttl) => Asked::Held(ttl),
     })

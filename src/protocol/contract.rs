@@ -80,6 +80,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// Lowers the hold count to `count`. 0 frees the lock.
     fn release(&self, id: &HoldId, count: u32) -> Invocation;
 
+    /// How many messages a release sends that frees the lock.
+    fn messages_of_a_release(&self) -> u64 {
+        1
+    }
+
     /// Undoes everything that acquisitions with this id may have done.
     fn undo(&self, id: &HoldId) -> Invocation {
         self.release(id, 0)

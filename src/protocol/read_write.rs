@@ -143,6 +143,10 @@ impl Protocol for Write {
         self.0.release(&RELEASE_WRITE, id, count)
     }
 
+    fn messages_of_a_release(&self) -> u64 {
+        2
+    }
+
     fn force_unlock(&self, not_after: u64) -> Invocation {
         self.0.force_unlock(&FORCE_UNLOCK_WRITE, not_after)
     }

@@ -16,6 +16,8 @@ mod lost_replies;
 mod majority;
 mod multi;
 mod network;
+mod read_answers;
+mod read_turns;
 mod renewals;
 mod seeded;
 mod segmented;

@@ -44,7 +44,7 @@ fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns(
     handed_off(&mut budget, TURNS);
     assert!(!budget.asked(begun, begun, 2));
     assert_eq!(budget.plan(begun), Plan::Release);
-    budget.released(begun, ms(1), 2, Some(10));
+    budget.released(begun, ms(1), 2, Some(11));
     assert_eq!(budget.yields_until(begun, Some(11)), Some(begun + COURTESY), "our own message");
     let later = begun + ms(3);
     assert_eq!(budget.yields_until(later, Some(12)), Some(later + COURTESY), "one had its turn");
@@ -63,14 +63,14 @@ fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
     handed_off(&mut budget, 1);
     budget.asked(late - ms(3), late - ms(3), 0);
     assert_eq!(budget.plan(late), Plan::Release);
-    budget.released(late, ms(1), 0, Some(0));
+    budget.released(late, ms(1), 0, Some(1));
     assert_eq!(budget.yields_until(late, Some(1)), Some(late + GAP));
     let meanwhile = late + GAP / 2;
     assert_eq!(budget.yields_until(meanwhile, Some(9)), Some(late + GAP), "and no longer");
     assert_eq!(budget.yields_until(late + GAP, Some(9)), None);
     // One long hold without a waiter behind it is no reason.
     budget.won(late, late);
-    budget.released(late + UNBROKEN, ms(1), 0, Some(2));
+    budget.released(late + UNBROKEN, ms(1), 0, Some(3));
     assert_eq!(budget.yields_until(late + UNBROKEN, Some(2)), None);
 }
 
@@ -83,7 +83,7 @@ fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
         handed_off(&mut budget, TURNS << vain.min(MOST_VAIN));
         assert_ne!(budget.plan(begun), Plan::HandOff);
         assert!(!budget.asked(begun, begun, 1), "{vain}");
-        budget.released(begun, ms(1), 1, Some(0));
+        budget.released(begun, ms(1), 1, Some(1));
         assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
     }
     budget.won(begun, begun);
@@ -103,7 +103,7 @@ fn a_slow_release_is_no_reason_to_yield_for_long() {
         let mut budget = Budget::default();
         budget.won(begun, begun);
         handed_off(&mut budget, TURNS);
-        budget.released(begun, took, 1, Some(0));
+        budget.released(begun, took, 1, Some(1));
         assert_eq!(budget.yields_until(begun, Some(1)), Some(begun + courtesy), "{took:?}");
         assert_eq!(budget.yields_until(begun + courtesy, Some(1)), None, "{took:?}");
     }
@@ -127,7 +127,7 @@ fn a_budget_that_has_grown_lasts_longer_too() {
     let mut budget = Budget::default();
     budget.won(begun, begun);
     handed_off(&mut budget, TURNS);
-    budget.released(begun, ms(1), 1, Some(0));
+    budget.released(begun, ms(1), 1, Some(1));
     assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None, "nobody came");
     budget.won(begun, begun);
     assert!(budget.asked(begun + TIME, begun + TIME, 1));
@@ -141,7 +141,7 @@ fn a_lock_that_is_left_to_others_is_theirs_until_the_very_end_of_that_time() {
     assert!(!budget.is_yielding());
     budget.won(begun, begun);
     handed_off(&mut budget, TURNS);
-    budget.released(begun, ms(1), 1, Some(0));
+    budget.released(begun, ms(1), 1, Some(1));
     assert!(budget.is_yielding());
     // As many messages as before: nobody came.
     let late = begun + COURTESY - Duration::from_nanos(1);

@@ -35,6 +35,7 @@ use crate::{
     options::Replicas,
     owner::HoldId,
     protocol,
+    wire::WireError,
 };
 
 /// An outermost hold on a lock.
@@ -182,23 +183,36 @@ impl Hold {
         self.check_by(Instant::now() + self.target.engine.settings.command_timeout).await
     }
 
-    /// The same, with an answer by this moment, or within the command timeout if that is sooner.
+    /// Asks the server whether the hold is there. The answer comes by this moment, or within the command
+    /// timeout if that is sooner.
     pub(crate) async fn check_by(&self, by: Instant) -> Result<(), Error> {
-        if let Some(why) = self.lease.loss() {
-            return Err(Error::NotHeld { why });
+        if self.lease.loss().is_none() {
+            self.target.engine.check_open()?;
         }
-        let reply = self.target.ask_by(self.target.protocol.look_for(self.id()), by).await?;
-        let snapshot =
-            protocol::inspected(reply).map_err(|error| error.into_error(self.target.name()))?;
+        match self.find_loss(by).await {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => Err(Error::NotHeld { why }),
+            Err(error) => Err(error.into_error(self.target.name())),
+        }
+    }
+
+    /// As [`check_by`](Self::check_by). Returns why the hold is not there.
+    pub(crate) async fn find_loss(&self, by: Instant) -> Result<Option<Loss>, WireError> {
+        if let Some(why) = self.lease.loss() {
+            return Ok(Some(why));
+        }
+        let Target { engine, protocol, .. } = &*self.target;
+        let reply = engine.transport.call_by(protocol.look_for(self.id()), by).await?;
+        let snapshot = protocol::inspected(reply)?;
         if snapshot.has(self.id()) {
-            return Ok(());
+            return Ok(None);
         }
         let why = match snapshot.is_free() {
             true => self.lease.why_gone(),
             false => Loss::Taken,
         };
         self.lease.lose(why);
-        Err(Error::NotHeld { why })
+        Ok(Some(why))
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) struct Released {
     pub(crate) result: Result<(), Error>,
     /// Whether it was the last share.
     pub(crate) ended: bool,
-    /// When the copy was sent that freed the lock, and how many other clients got the message.
-    /// `None`: the server has not said so.
+    /// When the copy was sent that freed the lock, and how many other clients got the message. Of a read
+    /// hold: 0 if others have the lock, otherwise 1 more. `None`: the server has not said so.
     pub(crate) told: Option<(Instant, u64)>,
     /// How many messages had come on the lock's channel before, if this client is subscribed to it.
     pub(crate) heard: Option<u64>,
@@ -145,7 +145,8 @@ impl Hold {
             target.released(place, self.id(), || self.lease.outlived_at(sent));
         }
         match &answer {
-            Ok(_) if to == 0 => target.say_freed(),
+            // Those who wait may share it.
+            Ok(_) if to == 0 || target.shares => target.say_freed(),
             answer => target.say(answer.as_ref().err()),
         }
         answer

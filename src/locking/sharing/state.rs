@@ -20,8 +20,13 @@ const ASKED_ABOUT: Duration = Duration::from_millis(10);
 /// first, waits no longer.
 const CLOSED: Duration = Duration::from_millis(100);
 
-/// For this long readers join after a closure in vain, whoever waits.
+/// For this long readers join after a closure that kept one out to its end, whoever waits.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
+
+/// For this long readers join after the lock was free and no writer came. It doubles each time, up to
+/// [`OPEN_AGAIN`]: whoever listens may be a reader.
+const OPEN_UNWANTED: Duration = Duration::from_millis(32);
+const MOST_VAIN: u32 = 5;
 
 /// What is known of the readers and the writers of one lock of one client.
 #[derive(Debug, Default)]
@@ -35,6 +40,8 @@ pub(super) struct State {
     pub(super) kept_out: Option<Instant>,
     /// Until then readers join, whoever waits.
     pub(super) open_until: Option<Instant>,
+    /// How many times in a row no writer came.
+    pub(super) vain: u32,
 }
 
 #[derive(Debug)]
@@ -81,6 +88,12 @@ impl State {
         self.closed.take_if(|closed| closed.others == 0);
     }
 
+    /// Forgets who waited for whom: a writer has the lock.
+    pub(super) fn forget_closures(&mut self) {
+        let Self { open, writers, .. } = std::mem::take(self);
+        *self = Self { open, writers, ..Self::default() };
+    }
+
     /// Closes the door if there is a hold to join, and a local caller waits to write. Without such a
     /// hold, the server keeps readers and writers apart.
     pub(super) fn close_for_writers(&mut self, now: Instant) {
@@ -122,7 +135,10 @@ impl State {
                 Some(until) => Some(until.min(over)),
                 None => {
                     if left.is_in_vain() {
-                        self.open_until = Some(now + OPEN_AGAIN);
+                        self.open_until = Some(now + OPEN_UNWANTED * (1 << self.vain));
+                        self.vain = (self.vain + 1).min(MOST_VAIN);
+                    } else {
+                        self.vain = 0;
                     }
                     self.closed = None;
                     None
