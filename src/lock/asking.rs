@@ -45,8 +45,8 @@ impl<G> Lock<G> {
     /// The question is for the hold that is seen now. If the lock is not released, because the
     /// holder does not listen or another one got the lock meanwhile, it may be asked again.
     ///
-    /// - The read side asks all readers, the write side the writer. Of more than 10,000 readers those
-    ///   are asked that an [inspection](crate::Inspection::more_holders) lists.
+    /// - The read side asks all readers, the write side the writer. If there are more than 10,000
+    ///   readers, only those that an [inspection](crate::Inspection::more_holders) lists are asked.
     ///   [`ReadWriteLock::ask_to_release`](crate::ReadWriteLock::ask_to_release) asks both.
     /// - A hold that is [handed off](crate::Config::pass_on) within a process keeps its id. The next
     ///   caller does not hear a question to the one before, unless it came within the milliseconds

@@ -113,7 +113,7 @@ pub(crate) enum Renewed {
     Taken,
 }
 
-/// Reads the reply to [`renew`](super::renewals::renew) of so many holds, hold by hold. One renewal
+/// Reads the reply to [`renew`](super::renewals::renew) of this many holds, hold by hold. One renewal
 /// may be refused while others succeed.
 pub(crate) fn renewed(
     reply: Reply,

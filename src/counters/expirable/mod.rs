@@ -45,11 +45,11 @@ const MOST_LISTED: u64 = 1_000;
 /// background. Waiters therefore ask again when the next lease ends. One acquisition sweeps 100 permits at
 /// most.
 ///
-/// The server's clock decides when a lease ends. Redisson uses the clock of its machine instead: a JVM
-/// whose clock is ahead by some time takes everybody's permits back that much early, and gives its
-/// own that much longer. If it is ahead by more than two thirds of the watchdog's time, it takes
-/// permits back before they are renewed; the guard is then told by the next renewal. A JVM whose clock
-/// is behind loses its own permits that much early.
+/// The server's clock decides when a lease ends. Redisson uses the clock of its machine instead. A JVM
+/// whose clock is `d` ahead takes back every permit `d` early. The leases of its own permits end `d`
+/// late. If `d` is more than two thirds of the watchdog's time, it takes permits back before they are
+/// renewed. The guard is then told by the next renewal. A JVM whose clock is `d` behind loses its own
+/// permits `d` early.
 ///
 /// # Waiting
 /// As in a [`Semaphore`](crate::Semaphore#waiting). The semaphore of that name and this one share the
