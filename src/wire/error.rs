@@ -68,7 +68,7 @@ impl WireError {
         Self::answered(kind_of(text), text)
     }
 
-    /// The same for an error of this kind.
+    /// Classifies an error of a server whose kind is known.
     pub(super) fn answered(kind: RedisErrorKind, text: &str) -> Self {
         use RedisErrorKind as Kind;
 

@@ -260,8 +260,8 @@ impl Node {
         self.close(QUIT_TIMEOUT).await;
     }
 
-    /// The same for a server that another has replaced. It may hang, and its callers are to try the
-    /// other one.
+    /// Closes the connections to a server that another has replaced, sooner than [`quit`](Self::quit).
+    /// It may hang, and the callers are to try the other one.
     pub(super) async fn retire(&self) {
         self.close(RETIRE_TIMEOUT).await;
     }

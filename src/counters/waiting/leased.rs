@@ -88,7 +88,7 @@ impl LeasedPermits {
         }
     }
 
-    /// The same in the background.
+    /// Returns the permits in the background.
     pub(crate) fn give_back_later(self) {
         let janitor = self.pool.engine.janitor.clone();
         janitor.spawn(async move {

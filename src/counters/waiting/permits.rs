@@ -39,7 +39,7 @@ impl Permits {
         release(self.pool, i64::from(self.count), true)
     }
 
-    /// The same in the background.
+    /// Returns the permits in the background, if the semaphore still exists.
     pub(crate) fn give_back_later(self) {
         let janitor = self.pool.engine.janitor.clone();
         janitor.spawn(async move {

@@ -31,7 +31,7 @@ impl Lease {
         Self::renewed_by(renew, protocol.renewal(), sent, lease, watchdog, (upheld, under))
     }
 
-    /// The same for permits of a semaphore.
+    /// Permits of a semaphore whose request was sent at `sent` and was granted.
     pub(crate) fn of_permits(
         renew: Renew,
         script: &'static Script,
