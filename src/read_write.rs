@@ -8,6 +8,7 @@ use crate::{
     inspection::Inspection,
     lock::{Asked, Lock},
     locking::registry::LockState,
+    protocol::Side,
 };
 
 /// A lock that many readers or one writer can hold.
@@ -122,7 +123,7 @@ impl ReadWriteLock {
     /// # Cancel safety
     /// As [`Lock::ask_to_release`].
     pub async fn ask_to_release(&self) -> Result<Asked, Error> {
-        self.read.ask(None).await
+        self.read.ask(Side::Whole).await
     }
 
     /// Returns the lock's key on the server, prefix included. Does no I/O.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    owner::HoldId,
+    owner::{self, HoldId},
     wire::{Reply, WireError},
 };
 
@@ -196,7 +196,7 @@ impl Snapshot {
         let seen = holders.map(|(id, count)| SeenHolder {
             id: id.clone(),
             count: count.parse().unwrap_or(0),
-            shares: has_sides && !id.ends_with(":write"),
+            shares: has_sides && !owner::is_writer(id),
         });
         seen.collect()
     }
