@@ -57,7 +57,7 @@ mod tests {
     async fn nothing_is_repeated_that_would_end_too_late_or_cannot_succeed() {
         let (runtime, now) = (ClientRuntime::current(), Instant::now());
         let unanswered = || WireError::unanswered("late");
-        let refused = || WireError::said("NOPERM");
+        let refused = || WireError::from_server("NOPERM");
         let far = now + Duration::from_secs(60);
         let mut backoff = Backoff::new();
         assert!(backoff.may_retry(&runtime, unanswered(), far).await.is_ok());

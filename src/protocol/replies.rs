@@ -135,7 +135,7 @@ pub(crate) fn renewed(
             Reply::Int(1) => Ok(Ok(Renewed::Yes)),
             Reply::Int(0) => Ok(Ok(Renewed::Gone)),
             Reply::Int(-1) => Ok(Ok(Renewed::Taken)),
-            Reply::Bytes(text) => Ok(Err(WireError::said(&String::from_utf8_lossy(text)))),
+            Reply::Bytes(text) => Ok(Err(WireError::from_server(&String::from_utf8_lossy(text)))),
             _ => Err(unexpected(&reply)),
         })
         .collect()
