@@ -8,7 +8,7 @@
 //! | [`reentrant`], [`fair`], [`fenced`], [`read_write`], [`plain`] | the kinds of lock. The non-reentrant and spin locks are reentrant ones on the server |
 //! | [`hash`], [`one_key`] | calls that several kinds share |
 //! | [`args`], [`replies`] | the arguments of the scripts beside keys and ids; the meaning of their replies |
-//! | [`renewals`], [`combine`] | many renewals in one call; many acquisitions and releases in one call |
+//! | [`renewals`], [`mod@combine`] | many renewals in one call; many acquisitions and releases in one call |
 //! | [`semaphore`], [`expirable`], [`latch`] | the counters |
 //! | [`counting`], [`permitting`] | requests that count once; what both semaphores share |
 //! | [`asking`], [`announcement`] | questions to holders; what a client announces about itself |
