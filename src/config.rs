@@ -308,8 +308,9 @@ impl Config {
         self
     }
 
-    /// Sets how long replicas may take to confirm. It must be less than
-    /// [`command_timeout`](Config::command_timeout). Redisson: `slavesSyncTimeout`. Default: 1 s.
+    /// Sets how long replicas may take to confirm. Redisson: `slavesSyncTimeout`. Default: 1 s. From
+    /// 1 ms to less than [`command_timeout`](Config::command_timeout). That is checked only if
+    /// [`replicas`](Config::replicas) is set, and not for [`Lock::replicas`](crate::Lock::replicas).
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.replica_timeout = timeout;
         self

@@ -1,9 +1,9 @@
-//! Texts whose pieces of code are tested.
+//! Markdown whose code blocks run as doc tests.
 
-/// Its pieces of code compile, or do not, as it says.
+/// Each code block compiles, or does not, as it says.
 #[doc = include_str!("must_use.md")]
 struct MustUse;
 
-/// Its pieces of code compile.
+/// Its code blocks compile.
 #[doc = include_str!("../README.md")]
 struct Readme;

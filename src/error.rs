@@ -92,7 +92,7 @@ impl Error {
 }
 
 impl Error {
-    /// The same for an object that is no lock.
+    /// Adds what was being done, to which object (its kind and name), on which server.
     pub(crate) fn about_a(
         self,
         doing: &'static str,

@@ -64,11 +64,10 @@ impl LockGuard {
     /// [`Config::pass_on`](crate::Config::pass_on).
     ///
     /// # Errors
-    /// - [`Error::NotHeld`] when the hold was lost: another holder may have had the lock since. A
-    ///   hold that is handed off within a few milliseconds after its caller saw the server's
-    ///   confirmation is not checked again, if that came within half a second of its request. The
-    ///   same is true of a read hold that [other readers](crate::ReadWriteLock) of the client have
-    ///   still.
+    /// - [`Error::NotHeld`] when the hold was lost: another holder may have had the lock since. Not
+    ///   every loss is seen. A hold that is handed off a few milliseconds after the server confirmed
+    ///   it is not checked again, if the confirmation took less than 0.5 s. Nor is a read hold that
+    ///   [other readers](crate::ReadWriteLock) of this client still have.
     /// - [`Error::NotHeld`] with [`Loss::Unknown`] when an answer was lost, and the repeated
     ///   release found no hold. Either the first request released the lock, or it was lost before.
     /// - [`Error::Redis`] when the server does not answer within

@@ -23,7 +23,7 @@ pub(crate) fn words(command: &str, script: &[u8], call: &Invocation) -> Vec<Vec<
 /// The server's answer, as a connection gives it.
 pub(crate) fn reply(said: Said) -> Result<Reply, WireError> {
     Ok(match said {
-        Said::Error(text) => return Err(WireError::said(&text)),
+        Said::Error(text) => return Err(WireError::from_server(&text)),
         Said::Array(parts) => Reply::Array(parts.into_iter().map(reply).collect::<Result<_, _>>()?),
         Said::Nil => Reply::Nil,
         Said::Int(n) => Reply::Int(n),
@@ -34,7 +34,7 @@ pub(crate) fn reply(said: Said) -> Result<Reply, WireError> {
 /// TIME, in ms.
 pub(crate) fn time(server: &mut Server) -> Result<u64, WireError> {
     match server.command(&["time"]) {
-        Said::Error(text) => Err(WireError::said(&text)),
+        Said::Error(text) => Err(WireError::from_server(&text)),
         _ => Ok(server.now() / 1000),
     }
 }

@@ -14,8 +14,8 @@ use crate::{
 pub struct Inspection {
     /// The holders. Empty when the lock is free.
     pub holders: Vec<Holder>,
-    /// How many more holders there are. Of a lock with more than 10,000 holders about so many are
-    /// listed, in no order. They may be of either side of a read/write lock.
+    /// How many more holders there are. At most about 10,000 are listed, in no order. Those that are
+    /// not listed may be of either side of a read/write lock.
     pub more_holders: u64,
     /// How long the lock stays held if it is neither released nor renewed.
     pub remaining: Remaining,

@@ -14,11 +14,11 @@ use crate::{
     error::Error,
     fenced_guard::{FencedGuard, FencingToken},
     guard::LockGuard,
-    locking::registry::LockState,
+    locking::{hold::target::Target, registry::LockState},
     observer::LockKind,
     options::{LockOptions, Replicas, SpinBackoff},
     owner::HoldId,
-    protocol::{self, Forced, Side},
+    protocol::{self, Forced, Side, Snapshot},
     wire::WireError,
 };
 
@@ -249,9 +249,7 @@ impl<G> Lock<G> {
         if !seen.has(&id) {
             return Ok(false);
         }
-        if seen.has_sides() != (state.target.kind.side() != Side::Whole) {
-            return Err(Error::WrongKind { key: target.name().to_owned() });
-        }
+        check_sides(&seen, target)?;
         if id.is_writer() != (state.target.kind == LockKind::Write) && seen.has_sides() {
             return Ok(false);
         }
@@ -266,6 +264,14 @@ impl<G> Lock<G> {
     /// [`Error::Invalid`] when the name cannot be used.
     pub fn name(&self) -> Result<&str, Error> {
         Ok(self.state()?.name())
+    }
+}
+
+/// Refuses a read/write lock that was seen where another lock is meant, and the other way round.
+fn check_sides(seen: &Snapshot, target: &Target) -> Result<(), Error> {
+    match seen.has_sides() == (target.kind.side() != Side::Whole) {
+        true => Ok(()),
+        false => Err(Error::WrongKind { key: target.name().to_owned() }),
     }
 }
 

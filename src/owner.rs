@@ -77,7 +77,7 @@ impl HoldId {
 
     /// Whether it is the id of a writer of a read/write lock.
     pub(crate) fn is_writer(&self) -> bool {
-        self.as_str().ends_with(WRITER)
+        is_writer(self.as_str())
     }
 
     pub(crate) fn as_bytes(&self) -> &Bytes {
@@ -109,6 +109,11 @@ pub(crate) fn client_of(id: &str) -> Option<(&str, &str)> {
 
 /// The end of a writer's id.
 const WRITER: &str = ":write";
+
+/// Whether the id of a holder, of any client, is one of a writer.
+pub(crate) fn is_writer(id: &str) -> bool {
+    id.ends_with(WRITER)
+}
 
 /// The number of a hold that another client made. Its own holds count from 1.
 const NOT_OURS: u64 = 0;

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId([u8; Self::LENGTH]);
 
-/// A client has so many ids for each of its requests.
+/// A client has this many ids for each of its requests.
 const FOR_EACH_REQUEST: u32 = 10;
 
 impl PermitId {

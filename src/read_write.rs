@@ -8,6 +8,7 @@ use crate::{
     inspection::Inspection,
     lock::{Asked, Lock},
     locking::registry::LockState,
+    protocol::Side,
 };
 
 /// A lock that many readers or one writer can hold.
@@ -27,11 +28,11 @@ use crate::{
 ///   same [holder](crate::LockGuard::holder), and are lost together. A reader that comes or leaves asks
 ///   the server whether the hold is there and whether other clients wait, if nobody has for 2 ms.
 ///   [`Config::pass_on`](crate::Config::pass_on) turns this off.
-/// - While a writer waits, new readers of that kind wait too, until it had its turn or for 0.1 s. After
-///   that they join for a second in any case. So a reader that reads again under its own read is
-///   delayed, but not for long. With an [owner](Acquire::by) that reads already it is not, and without a
-///   wait ([`try_read`](Self::try_read)) it gets a hold of its own. Other readers that come while such a
-///   reader waits stand behind it.
+/// - While a writer waits, such readers wait too: until it had its turn, or for 0.1 s. Then they join
+///   for 1 s, whoever waits. A second read under one's own read is therefore delayed, but does not
+///   deadlock. An [owner](Acquire::by) that already reads is not delayed.
+///   [`try_read`](Self::try_read) without a wait asks for a hold of its own. Readers with an owner or
+///   a lease that come meanwhile stand behind the waiting readers.
 /// - Otherwise there is no order. While readers of several clients come and go without a gap, or hold
 ///   the lock for long, a writer waits.
 ///
@@ -122,7 +123,7 @@ impl ReadWriteLock {
     /// # Cancel safety
     /// As [`Lock::ask_to_release`].
     pub async fn ask_to_release(&self) -> Result<Asked, Error> {
-        self.read.ask(None).await
+        self.read.ask(Side::Whole).await
     }
 
     /// Returns the lock's key on the server, prefix included. Does no I/O.

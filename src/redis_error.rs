@@ -140,7 +140,8 @@ impl RedisError {
         self.about_a(doing, lock.map(|lock| ("lock", lock)), server)
     }
 
-    /// The same for an object that may be no lock.
+    /// Adds what was being done, to which object (its kind and name), on which server. The first
+    /// context wins.
     pub(crate) fn about_a(
         mut self,
         doing: &'static str,

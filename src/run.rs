@@ -33,7 +33,8 @@ pub trait Guard: sealed::Held + fmt::Debug + Send + Sync + 'static {
     /// As [`LockGuard::check`](crate::LockGuard::check).
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// As [`LockGuard::asked_to_release`](crate::LockGuard::asked_to_release).
+    /// As [`LockGuard::asked_to_release`](crate::LockGuard::asked_to_release). It never completes for
+    /// an [`ExpirablePermit`](crate::ExpirablePermit): nobody can ask for permits.
     fn asked_to_release(&self) -> impl Future<Output = ()> + Send;
 
     /// As [`LockGuard::remaining`](crate::LockGuard::remaining).

@@ -38,7 +38,7 @@ pub enum Value {
 pub struct Names {
     /// The channel that announces releases.
     pub channel: String,
-    /// The same for a read/write lock.
+    /// The channel that announces releases of a read/write lock.
     pub read_write_channel: String,
     /// The list of a fair lock's waiters.
     pub queue: String,

@@ -67,7 +67,7 @@ pub(crate) struct Run {
     /// How long to wait for the lock at most, such as 10s; 0: not at all [default: for ever]
     #[arg(long, short, value_name = "DURATION", value_parser = read)]
     pub(crate) wait: Option<Duration>,
-    /// Hold the lock for so long at most, and never renew it; the command is ended before
+    /// Hold the lock for this long at most, and never renew it; the command is ended before
     #[arg(long, value_name = "DURATION", value_parser = read_lease, conflicts_with = "watchdog")]
     pub(crate) lease: Option<Duration>,
     /// The lease that is renewed while the command runs [default: 30s]
@@ -128,7 +128,7 @@ pub(crate) struct Watch {
     /// The pause between two looks
     #[arg(long, value_name = "DURATION", value_parser = read_interval, default_value = "1s")]
     pub(crate) interval: Duration,
-    /// End after so many looks
+    /// End after this many looks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 }

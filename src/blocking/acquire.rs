@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     blocking::{
         background::Background,
-        guard::{Guard, LockGuard},
+        guard::{LockGuard, SingleGuard},
     },
     error::Error,
     lock::Lock,
@@ -16,14 +16,14 @@ use crate::{
 /// [`Lock::lock`](crate::blocking::Lock::lock).
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this runs, and what is acquired is released when its guard is dropped: `let guard = ….run()?`"]
-pub struct Acquire<'a, G: Guard = LockGuard> {
+pub struct Acquire<'a, G: SingleGuard = LockGuard> {
     lock: &'a Lock<G::Async>,
     background: &'a Arc<Background>,
     lease: Option<Duration>,
     note: Option<String>,
 }
 
-impl<'a, G: Guard> Acquire<'a, G> {
+impl<'a, G: SingleGuard> Acquire<'a, G> {
     pub(super) fn new(lock: &'a Lock<G::Async>, background: &'a Arc<Background>) -> Self {
         Self { lock, background, lease: None, note: None }
     }
@@ -68,7 +68,7 @@ impl<'a, G: Guard> Acquire<'a, G> {
 /// See [`Lock::try_lock`](crate::blocking::Lock::try_lock).
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this runs, and what is acquired is released when its guard is dropped: `let guard = ….run()?`"]
-pub struct TryAcquire<'a, G: Guard = LockGuard> {
+pub struct TryAcquire<'a, G: SingleGuard = LockGuard> {
     lock: &'a Lock<G::Async>,
     background: &'a Arc<Background>,
     lease: Option<Duration>,
@@ -76,7 +76,7 @@ pub struct TryAcquire<'a, G: Guard = LockGuard> {
     note: Option<String>,
 }
 
-impl<'a, G: Guard> TryAcquire<'a, G> {
+impl<'a, G: SingleGuard> TryAcquire<'a, G> {
     pub(super) fn new(lock: &'a Lock<G::Async>, background: &'a Arc<Background>) -> Self {
         Self { lock, background, lease: None, wait: Duration::ZERO, note: None }
     }

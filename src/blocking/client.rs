@@ -104,6 +104,12 @@ impl Client {
         self.made(self.background.client.plain_lock(name))
     }
 
+    /// Returns the plain lock of this name, with other pauses. Does no I/O. See
+    /// [`Client::plain_lock_with`](crate::Client::plain_lock_with).
+    pub fn plain_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
+        self.made(self.background.client.plain_lock_with(name, backoff))
+    }
+
     /// Returns the spin lock of this name. Does no I/O. See
     /// [`Client::spin_lock`](crate::Client::spin_lock).
     pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {

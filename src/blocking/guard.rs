@@ -190,7 +190,7 @@ pub(super) async fn asked(guard: &impl run::Guard) -> bool {
 }
 
 /// The guard of the calling thread over one of the async API.
-pub(super) fn over<G: Guard>(guard: G::Async, background: &Arc<Background>) -> G {
+pub(super) fn over<G: SingleGuard>(guard: G::Async, background: &Arc<Background>) -> G {
     G::new(guard, background)
 }
 
@@ -248,12 +248,13 @@ impl Deref for FencedGuard {
     }
 }
 
-/// A guard of a lock: [`LockGuard`] or [`FencedGuard`]. Sealed.
-pub trait Guard: sealed::OverAsync {}
+/// A guard of one lock: [`LockGuard`] or [`FencedGuard`]. It is the `G` of a
+/// [`Lock<G>`](crate::blocking::Lock). Sealed.
+pub trait SingleGuard: sealed::OverAsync {}
 
-impl Guard for LockGuard {}
+impl SingleGuard for LockGuard {}
 
-impl Guard for FencedGuard {}
+impl SingleGuard for FencedGuard {}
 
 impl sealed::OverAsync for LockGuard {
     type Async = guard::LockGuard;

@@ -6,7 +6,7 @@ use crate::{
     blocking::{
         acquire::{Acquire, TryAcquire},
         background::Background,
-        guard::{FencedGuard, Guard, LockGuard},
+        guard::{FencedGuard, LockGuard, SingleGuard},
     },
     error::Error,
     fenced_guard::FencingToken,
@@ -22,7 +22,7 @@ use crate::{
 ///
 /// `G` is the type of its guards.
 #[must_use = "a lock is not held until it is acquired: `let guard = lock.lock().run()?`"]
-pub struct Lock<G: Guard = LockGuard> {
+pub struct Lock<G: SingleGuard = LockGuard> {
     pub(super) lock: lock::Lock<G::Async>,
     pub(super) background: Arc<Background>,
 }
@@ -30,7 +30,7 @@ pub struct Lock<G: Guard = LockGuard> {
 /// A lock whose holds have a token. See [`Client::fenced_lock`](crate::Client::fenced_lock).
 pub type FencedLock = Lock<FencedGuard>;
 
-impl<G: Guard> Clone for Lock<G> {
+impl<G: SingleGuard> Clone for Lock<G> {
     fn clone(&self) -> Self {
         Self { lock: self.lock.clone(), background: self.background.clone() }
     }
@@ -43,19 +43,19 @@ impl From<FencedLock> for Lock {
     }
 }
 
-impl<G: Guard> From<&Lock<G>> for Lock {
+impl<G: SingleGuard> From<&Lock<G>> for Lock {
     fn from(lock: &Lock<G>) -> Self {
         Self { lock: (&lock.lock).into(), background: lock.background.clone() }
     }
 }
 
-impl<G: Guard> fmt::Debug for Lock<G> {
+impl<G: SingleGuard> fmt::Debug for Lock<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lock.fmt(f)
     }
 }
 
-impl<G: Guard> Lock<G> {
+impl<G: SingleGuard> Lock<G> {
     pub(super) fn new(lock: lock::Lock<G::Async>, background: Arc<Background>) -> Self {
         Self { lock, background }
     }
@@ -139,6 +139,16 @@ impl<G: Guard> Lock<G> {
     /// As [`Lock::force_unlock`](crate::Lock::force_unlock); [`Error::InAsyncCode`].
     pub fn force_unlock(&self) -> Result<bool, Error> {
         self.background.run(self.lock.force_unlock())
+    }
+
+    /// Frees the lock if this holder has it, and wakes a waiter. Returns `false` when the holder
+    /// does not hold the lock, or no longer. See
+    /// [`Lock::force_unlock_if`](crate::Lock::force_unlock_if).
+    ///
+    /// # Errors
+    /// As [`Lock::force_unlock_if`](crate::Lock::force_unlock_if); [`Error::InAsyncCode`].
+    pub fn force_unlock_if(&self, holder: impl AsRef<str>) -> Result<bool, Error> {
+        self.background.run(self.lock.force_unlock_if(holder))
     }
 
     /// Asks the present holder to release the lock, and returns without waiting for that. See

@@ -89,7 +89,7 @@ pub use self::{
     acquire::{Acquire, TryAcquire},
     client::Client,
     expirable::{AcquireExpirable, ExpirablePermit, ExpirableSemaphore, TryAcquireExpirable},
-    guard::{FencedGuard, Guard, LockGuard},
+    guard::{FencedGuard, LockGuard, SingleGuard},
     latch::CountDownLatch,
     lock::{FencedLock, Lock},
     multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},

@@ -61,6 +61,14 @@ impl MultiLock {
         Self::new(locks, multi::MultiLock::majority)
     }
 
+    /// The same, with one more lock. It may be of another type than those before. See
+    /// [`MultiLock::and`](crate::MultiLock::and).
+    pub fn and(self, lock: impl Into<Lock>) -> Self {
+        let Lock { lock, background } = lock.into();
+        let backgrounds = self.backgrounds.iter().cloned().chain([background]).collect();
+        Self { lock: self.lock.and(lock), backgrounds }
+    }
+
     fn new(
         locks: impl IntoIterator<Item = impl Into<Lock>>,
         make: fn(Vec<crate::Lock>) -> multi::MultiLock,
@@ -76,13 +84,13 @@ impl MultiLock {
     /// Acquires the locks for the calling thread, and waits for them without a bound.
     /// [`run`](MultiAcquire::run) begins it.
     pub fn lock(&self) -> MultiAcquire<'_> {
-        MultiAcquire { lock: self, lease: None }
+        MultiAcquire { lock: self, lease: None, note: None }
     }
 
     /// Acquires the locks for the calling thread if they are free, or become free within
     /// [`wait`](MultiTryAcquire::wait). [`run`](MultiTryAcquire::run) begins it.
     pub fn try_lock(&self) -> MultiTryAcquire<'_> {
-        MultiTryAcquire { lock: self, lease: None, wait: Duration::ZERO }
+        MultiTryAcquire { lock: self, lease: None, wait: Duration::ZERO, note: None }
     }
 
     /// Asks the present holders of all locks to release them, without waiting for that. See
@@ -113,6 +121,7 @@ impl MultiLock {
 pub struct MultiAcquire<'a> {
     lock: &'a MultiLock,
     lease: Option<Duration>,
+    note: Option<String>,
 }
 
 impl MultiAcquire<'_> {
@@ -122,6 +131,11 @@ impl MultiAcquire<'_> {
     /// Without a lease, each lock is renewed by the watchdog of its client while the guard lives.
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease: Some(lease), ..self }
+    }
+
+    /// Says what the locks are held for: see [`MultiAcquire::note`](crate::MultiAcquire::note).
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
     }
 
     /// Acquires the locks for the calling thread. Blocks until they are acquired. It re-enters
@@ -136,6 +150,10 @@ impl MultiAcquire<'_> {
             Some(lease) => acquire.lease(lease),
             None => acquire,
         };
+        let acquire = match self.note {
+            Some(note) => acquire.note(note),
+            None => acquire,
+        };
         Ok(self.lock.guard(self.lock.run(acquire.into_future())?))
     }
 }
@@ -148,6 +166,7 @@ pub struct MultiTryAcquire<'a> {
     lock: &'a MultiLock,
     lease: Option<Duration>,
     wait: Duration,
+    note: Option<String>,
 }
 
 impl MultiTryAcquire<'_> {
@@ -165,6 +184,11 @@ impl MultiTryAcquire<'_> {
         Self { wait, ..self }
     }
 
+    /// As [`MultiAcquire::note`].
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+
     /// Acquires the locks for the calling thread. Blocks until they are acquired, or the wait ends.
     /// Returns `None` when they were not all, or not most, free.
     ///
@@ -175,6 +199,10 @@ impl MultiTryAcquire<'_> {
         let acquire = self.lock.lock.try_lock().by(&mut thread).wait(self.wait);
         let acquire = match self.lease {
             Some(lease) => acquire.lease(lease),
+            None => acquire,
+        };
+        let acquire = match self.note {
+            Some(note) => acquire.note(note),
             None => acquire,
         };
         let guard = self.lock.run(acquire.into_future())?;
@@ -217,6 +245,11 @@ impl MultiGuard {
     pub fn unlock(self) -> Result<(), Error> {
         let Self { guard, backgrounds, .. } = self;
         backgrounds[0].run(guard.unlock())
+    }
+
+    /// As [`MultiGuard::note`](crate::MultiGuard::note). Works everywhere, also in async code.
+    pub fn note(&self, note: impl AsRef<str>) {
+        self.guard.note(note);
     }
 
     /// Runs `work`, and returns its result if the guard was held until the end. See

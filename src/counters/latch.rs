@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Redisson counts by Java's `long`.
-const MOST: u64 = i64::MAX as u64;
+const MOST_COUNT: u64 = i64::MAX as u64;
 
 /// A handle to one count-down latch, Redisson's `RCountDownLatch`.
 /// [`Client::count_down_latch`](crate::Client::count_down_latch) makes it, without any I/O. Cheap to
@@ -66,8 +66,8 @@ impl CountDownLatch {
     /// If it is dropped before its end, it goes on in the background.
     pub async fn try_set(&self, count: u64) -> Result<bool, Error> {
         let latch = self.latch()?;
-        if !(1..=MOST).contains(&count) {
-            let text = format!("the count is {count}, but must be between 1 and {MOST}");
+        if !(1..=MOST_COUNT).contains(&count) {
+            let text = format!("the count is {count}, but must be between 1 and {MOST_COUNT}");
             return Err(Error::Invalid(text));
         }
         let set = latch.clone().create(move |latch, request| latch.try_set(count, request));

@@ -12,3 +12,15 @@ pub(crate) mod latch;
 pub(crate) mod permit;
 pub(crate) mod semaphore;
 pub(crate) mod waiting;
+
+use crate::error::Error;
+
+/// The greatest number of permits. Redisson counts them by Java's `int`.
+const MOST_PERMITS: u32 = i32::MAX as u32;
+
+fn checked_permits(permits: u32) -> Result<u32, Error> {
+    if permits > MOST_PERMITS {
+        return Err(Error::Invalid(format!("{permits} permits, but {MOST_PERMITS} are the most")));
+    }
+    Ok(permits)
+}

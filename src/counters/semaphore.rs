@@ -5,15 +5,13 @@ use std::{fmt, time::Duration};
 use crate::{
     acquire::Acquiring,
     counters::{
+        checked_permits,
         permit::Permit,
         waiting::permits::{self, Pool},
     },
     error::Error,
     locking::request::Bounds,
 };
-
-/// Redisson counts permits by Java's `int`.
-const MOST: u32 = i32::MAX as u32;
 
 /// A handle to one semaphore, Redisson's `RSemaphore`. [`Client::semaphore`](crate::Client::semaphore)
 /// makes it, without any I/O. Cheap to clone.
@@ -91,7 +89,7 @@ impl Semaphore {
     /// If it is dropped before its end, it goes on in the background.
     pub async fn try_set(&self, permits: u32) -> Result<bool, Error> {
         let pool = self.pool()?;
-        let permits = checked(permits)?;
+        let permits = checked_permits(permits)?;
         let set = pool.clone().create(move |pool, request| pool.try_set(permits, request));
         pool.finish("creating", set).await
     }
@@ -149,7 +147,7 @@ impl Semaphore {
     /// If it is dropped before its end, it goes on in the background.
     pub async fn release(&self, n: u32) -> Result<(), Error> {
         let pool = self.pool()?;
-        if checked(n)? == 0 {
+        if checked_permits(n)? == 0 {
             return Ok(());
         }
         let released = permits::release(pool.clone(), n.into(), false);
@@ -203,7 +201,7 @@ impl Semaphore {
 
     async fn acquire_within(&self, n: u32, bounds: Bounds) -> Result<Option<Permit>, Error> {
         let pool = self.pool()?;
-        let acquired = permits::acquire(pool, checked(n)?, bounds).await;
+        let acquired = permits::acquire(pool, checked_permits(n)?, bounds).await;
         let acquired = acquired.map_err(pool.with_context("acquiring permits of"))?;
         Ok(acquired.map(Permit::new))
     }
@@ -218,13 +216,6 @@ impl fmt::Debug for Semaphore {
         }
         .finish_non_exhaustive()
     }
-}
-
-fn checked(permits: u32) -> Result<u32, Error> {
-    if permits > MOST {
-        return Err(Error::Invalid(format!("{permits} permits, but {MOST} are the most")));
-    }
-    Ok(permits)
 }
 
 /// An acquisition of permits that waits for them. Awaiting it begins it. See

@@ -55,7 +55,7 @@ const LONGEST_NAME: usize = 1024;
 /// The most fields that one call changes. It bounds how long the server serves no other client.
 const BATCH: usize = 100;
 
-/// After refusals, and on a server that takes no writes, the pauses double up to so many periods.
+/// After refusals, and on a server that takes no writes, the pauses double up to this many periods.
 const LONGEST_PAUSE: u32 = 64;
 
 /// How long closing the client waits for the removal.

@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl Backoff {
-    /// Whether a call may be retried for its caller, after `error`. Completes after a pause.
+    /// Whether a call may be retried for its caller, after `error`. Completes after a pause. A refusal
+    /// is final.
     pub(crate) async fn may_retry(
         &mut self,
         runtime: &ClientRuntime,
@@ -24,8 +25,9 @@ impl Backoff {
         }
     }
 
-    /// The same for an operation that removes something from the server. It has to be done in the
-    /// end. A refusal, by a full disk or for a missing right, may pass.
+    /// Whether an operation may be retried that removes something from the server, after `error`.
+    /// Completes after a pause. Such an operation has to be done in the end: a refusal, by a full disk or
+    /// for a missing right, may pass.
     pub(crate) async fn must_retry(
         &mut self,
         runtime: &ClientRuntime,
@@ -55,7 +57,7 @@ mod tests {
     async fn nothing_is_repeated_that_would_end_too_late_or_cannot_succeed() {
         let (runtime, now) = (ClientRuntime::current(), Instant::now());
         let unanswered = || WireError::unanswered("late");
-        let refused = || WireError::said("NOPERM");
+        let refused = || WireError::from_server("NOPERM");
         let far = now + Duration::from_secs(60);
         let mut backoff = Backoff::new();
         assert!(backoff.may_retry(&runtime, unanswered(), far).await.is_ok());

@@ -286,8 +286,8 @@ async fn send(transport: Arc<dyn Transport>, runtime: ClientRuntime, mut batch: 
 /// Whether the call did nothing, and may succeed by itself.
 fn may_do_alone(answer: &Answer) -> bool {
     match answer {
-        // Also a key that another call of the batch had just freed, in a slot that moves: the next
-        // one is made on another server.
+        // Also in a slot that is being moved: a key that an earlier call of this batch deleted is created
+        // anew on the other server. By itself the call is redirected there.
         Err(WireError::NotNow(_)) => true,
         _ => false,
     }

@@ -66,7 +66,7 @@ impl Janitor {
         Busy { pending: self.0.pending.clone() }
     }
 
-    /// Runs a job to its end, whatever happens to the caller.
+    /// Runs a job to its end, whatever happens to the caller. For jobs whose result nobody waits for.
     pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
         if broken("no-janitor") {
             return;
@@ -78,6 +78,9 @@ impl Janitor {
     /// A future that runs to its end, even if it is dropped or the runtime that polls it ends.
     ///
     /// In that case its output is dropped too. The output should undo itself on drop.
+    ///
+    /// The caller polls it. While the caller does not, it stands still: it suits only what no other
+    /// call waits for.
     pub(crate) fn finish_if_dropped<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -85,8 +88,9 @@ impl Janitor {
         Finish { future: Some(future.boxed()), _busy: self.busy(), janitor: self.clone() }
     }
 
-    /// Runs the future to its end in the background from the start, so that it goes on also while the caller
-    /// is not polled.
+    /// Runs the future to its end in the background from the start, and returns its output. For what
+    /// other calls wait for, such as a change of a hold count, of a slot or of a shared hold: it has to
+    /// go on while the caller is not polled.
     pub(crate) async fn run_apart<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,

@@ -36,7 +36,7 @@ const KEPT_PER_SERVER: usize = 16_384;
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// How often to check whether the engine still exists.
-const GLANCE: Duration = Duration::from_secs(5);
+const ENGINE_CHECK_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Releases {
@@ -120,7 +120,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
     loop {
         select! {
             changed = gaps.changed() => if changed.is_err() { return },
-            () = sleep(GLANCE) => {}
+            () = sleep(ENGINE_CHECK_EVERY) => {}
         }
         let Some(releases) = releases.upgrade() else { return };
         if releases.life.check_open().is_err() {

@@ -103,7 +103,7 @@ impl Transport for Scripted {
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
         self.subscribed.lock().unwrap().push(channels.len());
         let refused = channels.iter().any(|channel| self.refused.contains(&channel.as_str()));
-        ready(if refused { Err(WireError::said("NOPERM")) } else { Ok(()) }).boxed()
+        ready(if refused { Err(WireError::from_server("NOPERM")) } else { Ok(()) }).boxed()
     }
 
     fn unsubscribe(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {

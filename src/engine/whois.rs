@@ -23,8 +23,8 @@ const BATCH: usize = 100;
 /// The most calls under way. In a cluster the announcements are in many slots.
 const AT_ONCE: usize = 16;
 
-/// The most holds of one question. The others stay unknown.
-const MOST: usize = 2_000;
+/// The most holds that one question asks about. The others stay unknown.
+const MOST_ASKED: usize = 2_000;
 
 /// After a refusal nothing is asked for this time.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ impl Whois {
         }
         // Keys of one slot, with their fields and their places in the answer.
         let mut slots = BTreeMap::<u16, Vec<(usize, (String, String))>>::new();
-        for (at, (holder, lock)) in holds.iter().enumerate().take(MOST) {
+        for (at, (holder, lock)) in holds.iter().enumerate().take(MOST_ASKED) {
             let Some(((client, _), field)) = client_of(holder).zip(field(holder, lock)) else {
                 continue;
             };

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::Lock;
+use super::{Lock, check_sides};
 use crate::{
     error::Error,
     protocol::{self, Side, asking},
@@ -45,8 +45,8 @@ impl<G> Lock<G> {
     /// The question is for the hold that is seen now. If the lock is not released, because the
     /// holder does not listen or another one got the lock meanwhile, it may be asked again.
     ///
-    /// - The read side asks all readers, the write side the writer. Of more than 10,000 readers those
-    ///   are asked that an [inspection](crate::Inspection::more_holders) lists.
+    /// - The read side asks all readers, the write side the writer. If there are more than 10,000
+    ///   readers, only those that an [inspection](crate::Inspection::more_holders) lists are asked.
     ///   [`ReadWriteLock::ask_to_release`](crate::ReadWriteLock::ask_to_release) asks both.
     /// - A hold that is [handed off](crate::Config::pass_on) within a process keeps its id. The next
     ///   caller does not hear a question to the one before, unless it came within the milliseconds
@@ -78,11 +78,11 @@ impl<G> Lock<G> {
     /// ```
     pub async fn ask_to_release(&self) -> Result<Asked, Error> {
         let side = self.state()?.target.kind.side();
-        self.ask(Some(side)).await
+        self.ask(side).await
     }
 
-    /// Asks the holders on this side. `None`: on both.
-    pub(crate) async fn ask(&self, side: Option<Side>) -> Result<Asked, Error> {
+    /// Asks the holders on this side. [`Side::Whole`]: on both.
+    pub(crate) async fn ask(&self, side: Side) -> Result<Asked, Error> {
         let target = &self.state()?.target;
         let told = target.with_context("asking the holder of");
         let by = Instant::now() + target.engine.settings.command_timeout;
@@ -91,14 +91,12 @@ impl<G> Lock<G> {
         if seen.is_free() {
             return Ok(Asked::Free);
         }
-        if seen.has_sides() != (target.kind.side() != Side::Whole) {
-            return Err(Error::WrongKind { key: target.name().to_owned() });
-        }
+        check_sides(&seen, target)?;
         let mut holders = seen.holders(seen.has_sides());
         holders.retain(|holder| match side {
-            None | Some(Side::Whole) => true,
-            Some(Side::Read) => holder.shares,
-            Some(Side::Write) => !holder.shares,
+            Side::Whole => true,
+            Side::Read => holder.shares,
+            Side::Write => !holder.shares,
         });
         if holders.is_empty() {
             return Ok(Asked::Free);

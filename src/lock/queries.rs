@@ -21,7 +21,7 @@ impl<G> Lock<G> {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn is_locked(&self) -> Result<bool, Error> {
-        Ok(self.look().await?.is_locked())
+        Ok(self.inspect_side().await?.is_locked())
     }
 
     /// Asks the server how long the lock stays held if it is neither released nor renewed.
@@ -32,7 +32,7 @@ impl<G> Lock<G> {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn remaining(&self) -> Result<Remaining, Error> {
-        Ok(self.look().await?.remaining)
+        Ok(self.inspect_side().await?.remaining)
     }
 
     /// Asks the server who holds the lock, how often, and for how long. For a fair lock it also
@@ -54,14 +54,14 @@ impl<G> Lock<G> {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn inspect(&self) -> Result<Inspection, Error> {
-        let seen = self.look().await?;
+        let seen = self.inspect_side().await?;
         self.with_announced(seen).await
     }
 
-    /// The same, without what was announced.
-    async fn look(&self) -> Result<Inspection, Error> {
+    /// Asks the server for this side's holders, without what their clients announce.
+    async fn inspect_side(&self) -> Result<Inspection, Error> {
         let kind = self.state()?.target.kind;
-        let mut seen = self.look_at_all().await?;
+        let mut seen = self.inspect_key().await?;
         let access = match kind {
             LockKind::Read => Access::Shared,
             _ => Access::Exclusive,
@@ -73,9 +73,10 @@ impl<G> Lock<G> {
         Ok(seen)
     }
 
-    /// The same for both sides of a read/write lock.
+    /// Asks the server for the holders of both sides of a read/write lock, with what their clients
+    /// announce.
     pub(crate) async fn inspect_all(&self) -> Result<Inspection, Error> {
-        let seen = self.look_at_all().await?;
+        let seen = self.inspect_key().await?;
         self.with_announced(seen).await
     }
 
@@ -89,7 +90,8 @@ impl<G> Lock<G> {
         Ok(seen)
     }
 
-    async fn look_at_all(&self) -> Result<Inspection, Error> {
+    /// Asks the server for all holders that the key names, without what their clients announce.
+    async fn inspect_key(&self) -> Result<Inspection, Error> {
         let state = self.state()?;
         let target = &state.target;
         let reply = target

@@ -32,7 +32,7 @@ impl Failures {
         first.get_or_insert(error);
     }
 
-    /// What all of them mean where so many may fail. A loss decides only if it would without the
+    /// What all of them mean where this many may fail. A loss decides only if it would without the
     /// others: a lock whose server does not answer may be held.
     fn meaning(self, spare: usize) -> Option<Error> {
         let (lost, unclear) = (self.lost, self.unclear);

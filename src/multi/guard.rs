@@ -282,7 +282,8 @@ impl Members {
         self.shares().iter().flatten().map(|share| share.hold().clone()).collect()
     }
 
-    /// Asks the servers about the locks of this moment: so many, and whether enough are held.
+    /// Asks the servers about the locks that the guard has now. Returns how many these are, and
+    /// whether enough of them are held.
     async fn ask(&self) -> (usize, Result<(), Error>) {
         let holds = self.holds();
         let checks = holds

@@ -33,7 +33,7 @@ use crate::{
 
 /// How long the other servers have to answer once a majority has: this at least, else four times as
 /// long as the majority took.
-const LEAST: Duration = Duration::from_millis(50);
+const LEAST_GRACE: Duration = Duration::from_millis(50);
 
 /// The result of one try.
 enum Outcome {
@@ -116,7 +116,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
             }
         }
         if shares.len() + refused == quorum {
-            cut = end.min(begun + patience_with_others(begun));
+            cut = end.min(begun + grace(begun));
         }
     }
     if shares.len() >= quorum {
@@ -128,7 +128,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
         if !guard.is_held() {
             return Outcome::Failed(Error::NotHeld { why: Loss::Expired });
         }
-        let cut = end.min(begun + patience_with_others(begun));
+        let cut = end.min(begun + grace(begun));
         let mut door = guard.door();
         if request.owner.is_some() {
             // An owner's hold must not grow later, so grants join before the guard is returned.
@@ -171,8 +171,8 @@ fn limit(locks: &[Lock], request: MultiRequest) -> Duration {
 }
 
 /// How long the other servers may take, now that a majority has answered.
-fn patience_with_others(begun: Instant) -> Duration {
-    LEAST.max(4 * begun.elapsed())
+fn grace(begun: Instant) -> Duration {
+    LEAST_GRACE.max(4 * begun.elapsed())
 }
 
 /// Lets late grants join the guard.

@@ -155,7 +155,8 @@ impl MultiLock {
     /// # }
     /// ```
     ///
-    /// A fenced lock goes in without its tokens. Of a majority, the lock counts as one more server.
+    /// A fenced lock goes in without its tokens. In a majority, the added lock counts as one
+    /// more server.
     pub fn and(self, lock: impl Into<Lock>) -> Self {
         let locks = self.locks.iter().cloned().chain([lock.into()]).collect();
         Self { locks, ..self }
@@ -167,8 +168,8 @@ impl MultiLock {
 
     /// Acquires the locks, and waits for them without a bound.
     ///
-    /// Await the result. Before that, [`lease`](MultiAcquire::lease) and [`by`](MultiAcquire::by)
-    /// add options.
+    /// Await the result. Before that, [`lease`](MultiAcquire::lease), [`by`](MultiAcquire::by) and
+    /// [`note`](MultiAcquire::note) add options.
     ///
     /// # Errors
     /// As [`Lock::lock`] for any of the locks. For a majority, only when too few servers are left.
@@ -178,7 +179,7 @@ impl MultiLock {
     /// May be dropped at any time. What was acquired, or may still be acquired, is released in the
     /// background.
     pub fn lock(&self) -> MultiAcquire<'static> {
-        MultiAcquire { lock: self.clone(), owner: None, lease: None }
+        MultiAcquire { lock: self.clone(), owner: None, lease: None, note: None }
     }
 
     /// Acquires the locks if they are free, or become free within [`wait`](MultiTryAcquire::wait).
@@ -190,7 +191,13 @@ impl MultiLock {
     /// # Cancel safety
     /// As [`lock`](MultiLock::lock).
     pub fn try_lock(&self) -> MultiTryAcquire<'static> {
-        MultiTryAcquire { lock: self.clone(), owner: None, lease: None, wait: Duration::ZERO }
+        MultiTryAcquire {
+            lock: self.clone(),
+            owner: None,
+            lease: None,
+            wait: Duration::ZERO,
+            note: None,
+        }
     }
 
     /// The locks in the global order.
@@ -235,6 +242,7 @@ pub struct MultiAcquire<'a> {
     lock: MultiLock,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
+    note: Option<Box<str>>,
 }
 
 impl MultiAcquire<'_> {
@@ -243,7 +251,7 @@ impl MultiAcquire<'_> {
     /// A majority for an owner waits a moment for the slower servers, because none can join it
     /// later: 50 ms, or four times as long as the majority took if that is more.
     pub fn by(self, owner: &mut Owner) -> MultiAcquire<'_> {
-        MultiAcquire { lock: self.lock, owner: Some(owner), lease: self.lease }
+        MultiAcquire { lock: self.lock, owner: Some(owner), lease: self.lease, note: self.note }
     }
 
     /// Holds the locks for this long at most. They are never renewed. From 10 ms to 3650 days, in
@@ -254,6 +262,13 @@ impl MultiAcquire<'_> {
         self.lease = Some(lease);
         self
     }
+
+    /// Says what the locks are held for: see [`MultiGuard::note`]. A server that joins a majority
+    /// after the guard was returned does not have the note.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into().into_boxed_str());
+        self
+    }
 }
 
 impl<'a> IntoFuture for MultiAcquire<'a> {
@@ -261,11 +276,11 @@ impl<'a> IntoFuture for MultiAcquire<'a> {
     type IntoFuture = Acquiring<'a, MultiGuard>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { lock, owner, lease } = self;
+        let Self { lock, owner, lease, note } = self;
         Box::pin(async move {
             let owner = owner.map(|owner| owner.key());
             let guard = lock.take(MultiRequest { owner, lease, bounds: Bounds::FOREVER }).await?;
-            Ok(guard.expect("waits until it is granted"))
+            Ok(noted(guard, note).expect("waits until it is granted"))
         })
     }
 }
@@ -281,13 +296,14 @@ pub struct MultiTryAcquire<'a> {
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     wait: Duration,
+    note: Option<Box<str>>,
 }
 
 impl MultiTryAcquire<'_> {
     /// As [`MultiAcquire::by`].
     pub fn by(self, owner: &mut Owner) -> MultiTryAcquire<'_> {
-        let Self { lock, lease, wait, .. } = self;
-        MultiTryAcquire { lock, owner: Some(owner), lease, wait }
+        let Self { lock, lease, wait, note, .. } = self;
+        MultiTryAcquire { lock, owner: Some(owner), lease, wait, note }
     }
 
     /// As [`MultiAcquire::lease`].
@@ -305,6 +321,12 @@ impl MultiTryAcquire<'_> {
         self.wait = wait;
         self
     }
+
+    /// As [`MultiAcquire::note`].
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into().into_boxed_str());
+        self
+    }
 }
 
 impl<'a> IntoFuture for MultiTryAcquire<'a> {
@@ -312,10 +334,17 @@ impl<'a> IntoFuture for MultiTryAcquire<'a> {
     type IntoFuture = Acquiring<'a, Option<MultiGuard>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { lock, owner, lease, wait } = self;
+        let Self { lock, owner, lease, wait, note } = self;
         Box::pin(async move {
-            let bounds = Bounds::of(wait)?;
-            lock.take(MultiRequest { owner: owner.map(|owner| owner.key()), lease, bounds }).await
+            let (owner, bounds) = (owner.map(|owner| owner.key()), Bounds::of(wait)?);
+            Ok(noted(lock.take(MultiRequest { owner, lease, bounds }).await?, note))
         })
     }
+}
+
+fn noted(guard: Option<MultiGuard>, note: Option<Box<str>>) -> Option<MultiGuard> {
+    if let (Some(guard), Some(note)) = (&guard, note) {
+        guard.note(note);
+    }
+    guard
 }

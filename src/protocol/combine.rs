@@ -63,7 +63,7 @@ pub(crate) fn combined(
         Reply::Array(answers) if answers.len() == calls => Ok(answers
             .into_iter()
             .map(|answer| match answer {
-                Reply::Bytes(text) => Err(WireError::said(&String::from_utf8_lossy(&text))),
+                Reply::Bytes(text) => Err(WireError::from_server(&String::from_utf8_lossy(&text))),
                 answer => Ok(answer),
             })
             .collect()),

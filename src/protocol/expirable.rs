@@ -225,7 +225,7 @@ impl Expirable {
         Invocation { script: &REMAINING, keys: 1, args }
     }
 
-    /// Reads the state, and lists at most so many permits. The reply is read by [`stock`].
+    /// Reads the state, and lists at most this many permits. The reply is read by [`stock`].
     pub(crate) fn inspect(&self, most: u64) -> Invocation {
         let args = vec![self.key().into(), (&self.timeouts).into(), most.into()];
         Invocation { script: &INSPECT, keys: 2, args }

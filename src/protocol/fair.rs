@@ -37,7 +37,8 @@ pub(crate) struct Fair {
     channel: Bytes,
     /// How long a waiter of this crate keeps its place after it last asked, in ms.
     wait: u64,
-    /// The same for a waiter of Redisson. The script takes twice `wait` if that is longer.
+    /// How long a waiter of Redisson keeps its place, in ms. The script takes twice `wait` if that is
+    /// longer.
     theirs: u64,
 }
 

@@ -1,6 +1,17 @@
 //! The kinds of lock, the semaphores and the latch: scripts, keys and channels, and the meaning of the replies.
 //!
 //! Pure: nothing here waits or knows a connection. CONTRIBUTING.md lists what a new kind of lock needs.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`contract`], [`kind`] | [`Protocol`]: what every kind of lock implements; the list of the kinds |
+//! | [`reentrant`], [`fair`], [`fenced`], [`read_write`], [`plain`] | the kinds of lock. The non-reentrant and spin locks are reentrant ones on the server |
+//! | [`hash`], [`one_key`] | calls that several kinds share |
+//! | [`args`], [`replies`] | the arguments of the scripts beside keys and ids; the meaning of their replies |
+//! | [`renewals`], [`mod@combine`] | many renewals in one call; many acquisitions and releases in one call |
+//! | [`semaphore`], [`expirable`], [`latch`] | the counters |
+//! | [`counting`], [`permitting`] | requests that count once; what both semaphores share |
+//! | [`asking`], [`announcement`] | questions to holders; what a client announces about itself |
 
 macro_rules! script {
     ($name:literal) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    owner::HoldId,
+    owner::{self, HoldId},
     wire::{Reply, WireError},
 };
 
@@ -113,7 +113,7 @@ pub(crate) enum Renewed {
     Taken,
 }
 
-/// Reads the reply to [`renew`](super::renewals::renew) of so many holds, hold by hold. One renewal
+/// Reads the reply to [`renew`](super::renewals::renew) of this many holds, hold by hold. One renewal
 /// may be refused while others succeed.
 pub(crate) fn renewed(
     reply: Reply,
@@ -135,7 +135,7 @@ pub(crate) fn renewed(
             Reply::Int(1) => Ok(Ok(Renewed::Yes)),
             Reply::Int(0) => Ok(Ok(Renewed::Gone)),
             Reply::Int(-1) => Ok(Ok(Renewed::Taken)),
-            Reply::Bytes(text) => Ok(Err(WireError::said(&String::from_utf8_lossy(text)))),
+            Reply::Bytes(text) => Ok(Err(WireError::from_server(&String::from_utf8_lossy(text)))),
             _ => Err(unexpected(&reply)),
         })
         .collect()
@@ -196,7 +196,7 @@ impl Snapshot {
         let seen = holders.map(|(id, count)| SeenHolder {
             id: id.clone(),
             count: count.parse().unwrap_or(0),
-            shares: has_sides && !id.ends_with(":write"),
+            shares: has_sides && !owner::is_writer(id),
         });
         seen.collect()
     }

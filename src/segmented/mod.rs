@@ -14,7 +14,7 @@ pub use self::{
 use crate::{error::Error, lock::Lock, multi::MultiLock};
 
 /// The most segments that a lock may have.
-const MOST: usize = 1024;
+const MOST_SEGMENTS: usize = 1024;
 
 /// One name as several locks, its segments. A stock that is spread over the segments is sold by as
 /// many holders at the same time. [`Client::segmented`](crate::Client::segmented) makes it, without
@@ -115,9 +115,9 @@ impl SegmentedLock {
             _ if name.is_empty() => {
                 Err(Error::Invalid("the name of a lock must not be empty".into()))
             }
-            1..=MOST => Ok((0..count).map(|i| named(format!("{name}:{i}"))).collect()),
+            1..=MOST_SEGMENTS => Ok((0..count).map(|i| named(format!("{name}:{i}"))).collect()),
             _ => Err(Error::Invalid(format!(
-                "a lock of {count} segments: it must have from 1 to {MOST}"
+                "a lock of {count} segments: it must have from 1 to {MOST_SEGMENTS}"
             ))),
         };
         Self { segments }

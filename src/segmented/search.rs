@@ -176,7 +176,7 @@ impl Search<'_> {
         (i, acquired.map(|share| share.map(|share| (i, share))))
     }
 
-    /// Whether the server has answered a waiter for this segment, after so many answers.
+    /// Whether the server has answered a waiter for this segment, after this many answers.
     fn serves_since(&self, i: usize, answers: u64) -> bool {
         let state = self.segments[i].state();
         state.is_ok_and(|state| state.target.line.answers.is_good_since(answers))

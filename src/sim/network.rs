@@ -228,7 +228,7 @@ impl std::fmt::Debug for Network {
 /// The error as the server has written it.
 fn said(error: redis::RedisError) -> WireError {
     let (code, rest) = (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
-    WireError::said(&format!("{code} {rest}"))
+    WireError::from_server(&format!("{code} {rest}"))
 }
 
 fn convert(value: redis::Value) -> Reply {

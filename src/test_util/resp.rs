@@ -42,10 +42,10 @@ fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 fn number(digits: &[u8]) -> Result<usize, Malformed> {
     /// As in Redis, the longest bulk string.
-    const MOST: usize = 512 << 20;
+    const MOST_LENGTH: usize = 512 << 20;
 
     let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    number.filter(|number| *number <= MOST).ok_or(Malformed)
+    number.filter(|number| *number <= MOST_LENGTH).ok_or(Malformed)
 }
 
 /// Writes a reply.

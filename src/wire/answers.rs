@@ -179,7 +179,7 @@ impl Failure {
     }
 
     /// The error that a caller gets when a first connection fails.
-    pub(super) fn of_connecting(self) -> Error {
+    pub(super) fn into_connect_error(self) -> Error {
         match self.kind {
             FailureKind::Config if self.text.contains("cluster support disabled") => {
                 Error::Config("the server is not a Redis Cluster: use a redis:// URL".into())

@@ -114,7 +114,7 @@ async fn look_around(
     discovery: &mut Discovery,
     sharding: ShardedPubsub,
 ) -> Result<(ServerMap, bool), Error> {
-    let map = discovery.ask().await.map_err(Failure::of_connecting)?;
+    let map = discovery.ask().await.map_err(Failure::into_connect_error)?;
     let sharded = match (discovery.is_cluster(), sharding) {
         (false, _) | (_, ShardedPubsub::Off) => false,
         (true, ShardedPubsub::On) => true,

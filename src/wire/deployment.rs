@@ -31,7 +31,7 @@ impl Address {
     }
 
     /// Reads `host:port` or `[::1]:port`, as a user writes it.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(super) fn parse_users(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = match host.strip_prefix('[') {
             Some(host) => host.strip_suffix(']')?,
@@ -48,7 +48,7 @@ impl Address {
     /// Parses an address as in `MOVED 3999 127.0.0.1:6381`. An IPv6 host has colons and no
     /// brackets. A node that does not know its own address leaves the host out, and the asked host
     /// counts.
-    pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
+    pub(super) fn parse_servers(text: &str, asked: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if host.is_empty() { &asked.host } else { host };
         Some(Self::new(host, port.parse().ok()?))
@@ -169,7 +169,7 @@ impl Nat {
     pub(crate) fn read(map: &BTreeMap<String, String>) -> Result<Self, Error> {
         let mut nat = Self::default();
         for (from, to) in map {
-            match (Address::read(from), Address::read(to)) {
+            match (Address::parse_users(from), Address::parse_users(to)) {
                 (Some(from), Some(to)) => {
                     nat.addresses.insert(from, to);
                 }

@@ -64,11 +64,11 @@ impl WireError {
     }
 
     /// Classifies an error of a server. See [the table](self#errors-of-redis).
-    pub(crate) fn said(text: &str) -> Self {
+    pub(crate) fn from_server(text: &str) -> Self {
         Self::answered(kind_of(text), text)
     }
 
-    /// The same for an error of this kind.
+    /// Classifies an error of a server whose kind is known.
     pub(super) fn answered(kind: RedisErrorKind, text: &str) -> Self {
         use RedisErrorKind as Kind;
 
@@ -84,7 +84,11 @@ impl WireError {
             | Kind::CannotSave
             | Kind::OutOfMemory
             | Kind::TooManyClients => Self::NotNow(error()),
-            _ if code(text) == "WRONGTYPE" || said(text).starts_with(NO_INTEGER) => Self::WrongType,
+            _ if code(text) == "WRONGTYPE"
+                || without_script_prefix(text).starts_with(NO_INTEGER) =>
+            {
+                Self::WrongType
+            }
             _ => Self::Refused(error()),
         }
     }
@@ -189,7 +193,7 @@ pub(super) fn kind_of(text: &str) -> RedisErrorKind {
 
 /// The code of an error: its first word.
 fn code(text: &str) -> &str {
-    said(text).split_whitespace().next().unwrap_or_default()
+    without_script_prefix(text).split_whitespace().next().unwrap_or_default()
 }
 
 /// An error without what Redis 6 puts before it: the number of a line, perhaps twice, and other
@@ -202,7 +206,7 @@ fn code(text: &str) -> &str {
 /// ERR Error running script (call to f_d47ed46b): @user_script:1: @user_script: 1: -OOM command ...
 /// =[C]: -1: -OOM command not allowed ...
 /// ```
-fn said(text: &str) -> &str {
+fn without_script_prefix(text: &str) -> &str {
     let words = ["ERR Error running script", "@user_script", "=[C]"];
     let said = match words.iter().any(|words| text.starts_with(words)) {
         true => text.rsplit_once("@user_script").map_or(text, |(_, said)| said),

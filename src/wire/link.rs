@@ -170,7 +170,7 @@ impl Link {
         });
     }
 
-    /// Closes it for good. Calls under way may take so long to end with their answers.
+    /// Closes it for good. Calls under way may take this long to end with their answers.
     pub(super) async fn quit(&self, within: Duration) {
         let state = self.0.state.send_replace(State::Closed);
         if let State::Up(session) = state {

@@ -4,6 +4,7 @@
 //! | file | concept |
 //! |---|---|
 //! | [`script`] | a script, a call of it ([`Invocation`]), and its [`Reply`] |
+//! | [`answers`] | the result of one command, and what a failed one says about the connection |
 //! | [`error`] | [`WireError`]: why a call has no reply, and whether a retry can succeed |
 //! | [`url`], [`deployment`], [`tls`] | what a configuration says about the servers |
 //! | [`connection`] | the seam: what a driver must do, and what it must never do |

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::redis_error::RedisErrorKind;
 
-/// After so many connections in a row that ended before the answer, no name is sent any more.
+/// After this many connections in a row that ended before the answer, no name is sent any more.
 const MOST_CLOSED: u32 = 3;
 
 /// The longest name of a connection.

@@ -86,7 +86,7 @@ impl Node {
         let commands = Link::new(endpoint.clone(), settings.clone(), Sort::Commands);
         let subscriber = Link::new(endpoint.clone(), settings.clone(), Sort::Subscriber);
         for link in [&commands, &subscriber] {
-            link.connect().await.map_err(Failure::of_connecting)?;
+            link.connect().await.map_err(Failure::into_connect_error)?;
         }
         let node = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -100,7 +100,7 @@ impl Node {
         });
         if let Err(error) = node.time().await {
             let info = node.commands.command("INFO", &["server".into()]).await;
-            let sentinel = Failure::of_sentinel(&info).map(Failure::of_connecting);
+            let sentinel = Failure::of_sentinel(&info).map(Failure::into_connect_error);
             return Err(sentinel.unwrap_or(error.into_error("")));
         }
         look_for_eviction(&node.settings, &node.commands, name);
@@ -260,8 +260,8 @@ impl Node {
         self.close(QUIT_TIMEOUT).await;
     }
 
-    /// The same for a server that another has replaced. It may hang, and its callers are to try the
-    /// other one.
+    /// Closes the connections to a server that another has replaced, sooner than [`quit`](Self::quit).
+    /// It may hang, and the callers are to try the other one.
     pub(super) async fn retire(&self) {
         self.close(RETIRE_TIMEOUT).await;
     }

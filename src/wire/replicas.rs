@@ -176,7 +176,7 @@ impl ReplicaPool {
         let _ = self.abandoned.subscribe().wait_for(|abandoned| *abandoned).await;
     }
 
-    /// Closes it for good. Calls under way may take so long to end with their answers.
+    /// Closes it for good. Calls under way may take this long to end with their answers.
     pub(super) async fn quit(&self, within: Duration) {
         let idle = self.idle().take();
         let unused = self.places.acquire_many(MAX_CONNECTIONS as u32);

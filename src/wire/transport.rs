@@ -104,7 +104,7 @@ impl Router {
             let target = routes.address_of(&node).and_then(|asked| {
                 let mut words = error.text.split_whitespace();
                 asking = words.next() == Some("ASK");
-                let announced = Address::parse(words.nth(1)?, asked)?;
+                let announced = Address::parse_servers(words.nth(1)?, asked)?;
                 Some(match &self.deployment {
                     Some(deployment) => deployment.nat.reach(announced),
                     None => announced,

@@ -107,7 +107,7 @@ fn host(url: &Url, usual_port: u16) -> Result<Address, Error> {
 fn hosts(url: &Url, usual_port: u16) -> Result<Vec<Address>, Error> {
     let mut hosts = vec![host(url, usual_port)?];
     let named = url.query_pairs().filter(|(word, _)| word == "node");
-    hosts.extend(named.filter_map(|(_, node)| Address::read(&node)));
+    hosts.extend(named.filter_map(|(_, node)| Address::parse_users(&node)));
     Ok(hosts)
 }
 
@@ -181,7 +181,7 @@ fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
                 may_be_shown && !query.contains("sentinelPassword="),
             ));
         }
-        if key == "node" && Address::read(value).is_none() {
+        if key == "node" && Address::parse_users(value).is_none() {
             return Err(unusable("?node= must be host:port".into()));
         }
         if key != "node" && seen.contains(&key) {

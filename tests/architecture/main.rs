@@ -14,7 +14,9 @@ use std::{
 };
 
 use graph::{Edges, Graph, circles};
+use items::Items;
 use known::KNOWN_CIRCLES;
+use tokens::tokens;
 
 /// The layers of `src/`, lowest first. A file uses its own layer and the layers below it.
 ///
@@ -99,6 +101,19 @@ const LONG_DRIVER: usize = 500;
 /// The libraries of TLS, and the files that may name them.
 const TLS_LIBRARIES: &[&str] = &["rustls::", "native_tls::", "rustls_native_certs"];
 const TLS: &[&str] = &["wire/tls_library", "wire/socket"];
+
+/// What the simulation runs, and what is random beside its seed. `src/determinism.rs` has a seeded one of
+/// each.
+const SIMULATED: &[&str] =
+    &["locking", "engine", "counters", "multi", "segmented", "guard", "lock", "run", "runtime"];
+const UNSEEDED: &[&str] = &[
+    "tokio::select",
+    "tokio::sync::watch",
+    "std::collections::HashMap",
+    "std::collections::HashSet",
+    "dashmap",
+    "uuid::Uuid::new_v4",
+];
 
 #[test]
 fn no_file_uses_a_higher_layer() {
@@ -192,6 +207,24 @@ fn libraries_of_tls_are_named_in_one_place() {
     }
 }
 
+/// The first unseeded name that a file has outside of its unit tests.
+fn unseeded(source: &str) -> Option<String> {
+    let mut modules = vec![Items::read(&tokens(source))];
+    while let Some(items) = modules.pop() {
+        let imported = items.imports.iter().map(|import| &import.path);
+        let mut named = imported.chain(&items.paths).map(|path| path.join("::"));
+        let of = |name: &str, it: &str| {
+            name.strip_prefix(it).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        let found = named.find(|name| UNSEEDED.iter().any(|it| of(name, it)));
+        if found.is_some() {
+            return found;
+        }
+        modules.extend(items.inline.into_iter().map(|(_, within)| within));
+    }
+    None
+}
+
 /// Whether a line names a library. A driver's module may have the library's name.
 fn names(line: &str, library: &str) -> bool {
     let line = line.replace("fred::FredDriver", "");
@@ -199,6 +232,32 @@ fn names(line: &str, library: &str) -> bool {
         let before = line[..at].chars().next_back();
         !before.is_some_and(|before| before.is_alphanumeric() || before == '_')
     })
+}
+
+/// With one of these, a seed would not repeat its simulated run.
+#[test]
+fn what_the_simulation_runs_is_drawn_from_its_seed() {
+    for (file, source) in below("src") {
+        if SIMULATED.iter().any(|it| is_within(&module(&file), it)) {
+            let named = unseeded(&source);
+            assert!(named.is_none(), "{}: {named:?}, not determinism's", file.display());
+        }
+    }
+}
+
+#[test]
+fn a_planted_unseeded_name_is_found() {
+    for source in [
+        "fn f() { tokio::select! { () = a => {} } }",
+        "use tokio::{join, select};",
+        "use tokio::sync::{mpsc, watch::Receiver};",
+        "mod m { use std::collections::{BTreeMap, HashMap}; }",
+        "fn f(map: &dashmap::DashMap<u8, u8>) {}",
+    ] {
+        assert!(unseeded(source).is_some(), "{source}");
+    }
+    let unseeded = unseeded("use crate::determinism::{HashMap, select, watch}; use tokio::join;");
+    assert_eq!(unseeded, None);
 }
 
 #[test]

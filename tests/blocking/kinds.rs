@@ -10,6 +10,9 @@ use redisson_lock::{
 
 use crate::stage::{LEASE, LOCK, Stage, connect, eventually};
 
+/// A hold of such a client is announced after two to four seconds.
+const WATCHDOG: Duration = Duration::from_secs(6);
+
 /// Whether another thread gets the lock at once. It gives it back.
 fn another_gets(lock: &Lock) -> bool {
     thread::scope(|scope| {
@@ -192,6 +195,82 @@ fn a_majority_is_enough() {
         stage.free("nightly");
         stage.end([client.clone()]);
     }
+}
+
+/// It may be of another type and of another client.
+#[test]
+fn a_lock_is_added_to_several() {
+    let stages = [Stage::new(), Stage::new()];
+    let clients = stages.each_ref().map(Stage::client);
+    let both = MultiLock::all([clients[0].lock("a")]).and(clients[1].fenced_lock("b"));
+    let guard = both.lock().run().unwrap();
+    assert_eq!(guard.held_members(), 2);
+    assert!(stages[0].redis.exists("a") && stages[1].redis.exists("b"));
+    // The added lock's client lives as long as the guard.
+    drop((both, clients));
+    guard.unlock().unwrap();
+    assert!(!stages[0].redis.exists("a") && !stages[1].redis.exists("b"));
+    stages[0].end([]);
+}
+
+#[test]
+fn several_locks_have_a_note() {
+    let stage = Stage::new();
+    let config = stage.config().announce("orders").unwrap().watchdog(WATCHDOG);
+    let (client, far) = (connect(&config), stage.client());
+    let names = ["a", "b"];
+    let noted = |note: &str| {
+        eventually("the note of both", || {
+            let seen = names.map(|name| far.lock(name).inspect().unwrap().holders.pop());
+            let announced = seen.map(|holder| holder?.announced?.note);
+            announced.iter().all(|it| it.as_deref() == Some(note)).then_some(())
+        });
+    };
+    let both = MultiLock::all(names.map(|name| client.lock(name)));
+    let guard = both.lock().note("reindex").run().unwrap();
+    noted("reindex");
+    guard.note("reindex: page 2");
+    noted("reindex: page 2");
+    guard.unlock().unwrap();
+    let guard = both.try_lock().note("by hand").run().unwrap().expect("free");
+    noted("by hand");
+    guard.unlock().unwrap();
+    stage.end([client, far]);
+}
+
+#[test]
+fn a_lock_is_freed_from_one_holder_only() {
+    let stage = Stage::new();
+    let client = stage.client();
+    let lock = client.lock(LOCK);
+    let first = lock.lock().run().unwrap();
+    let id = first.holder().to_owned();
+    first.unlock().unwrap();
+    let guard = lock.lock().run().unwrap();
+    assert!(!lock.force_unlock_if(&id).unwrap());
+    guard.check().unwrap();
+    assert!(lock.force_unlock_if(guard.holder()).unwrap());
+    assert!(!stage.redis.exists(LOCK));
+    assert!(matches!(lock.force_unlock_if("nobody"), Err(Error::Invalid(_))));
+    drop(guard);
+    stage.end([client]);
+}
+
+#[test]
+fn threads_wait_for_a_plain_lock_by_polling() {
+    let stage = Stage::new();
+    let client = stage.client();
+    let pauses = SpinBackoff::constant(Duration::from_millis(5));
+    for lock in [client.plain_lock(LOCK), client.plain_lock_with(LOCK, pauses)] {
+        let guard = lock.lock().run().unwrap();
+        assert_would_deadlock(lock.lock().run());
+        let waiting = lock.clone();
+        let waiter = thread::spawn(move || waiting.lock().run().unwrap().unlock().unwrap());
+        assert!(!another_gets(&lock));
+        guard.unlock().unwrap();
+        waiter.join().unwrap();
+    }
+    stage.end([client]);
 }
 
 #[test]

@@ -501,7 +501,8 @@ async fn a_multi_lock_has_one_note_for_all() {
     let stage = Stage::new().await;
     let (client, far) = (client(&stage).await, stage.far_client().await);
     let locks = redisson_lock::MultiLock::all([client.lock("a"), client.lock("b")]);
-    let guard = locks.lock().await.unwrap();
+    let guard = locks.lock().note("begun").await.unwrap();
+    noted(&far.lock("a"), Some("begun")).await;
     guard.note("both");
     noted(&far.lock("a"), Some("both")).await;
     noted(&far.lock("b"), Some("both")).await;

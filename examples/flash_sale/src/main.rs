@@ -72,7 +72,7 @@ async fn main() -> ExitCode {
 /// What is asked for on the command line.
 #[derive(Clone, Debug)]
 struct Plan {
-    /// Runs with so many segments, beside a run with one lock. None: the demo.
+    /// Runs with this many segments, beside a run with one lock. None: the demo.
     segments: Vec<usize>,
     /// How long each sale takes beside its GET and SET.
     work: Duration,

@@ -22,7 +22,7 @@ pub(super) const UNUSED_ANYWHERE: &[&str] = &[
     "tcpUserTimeout",
 ];
 
-/// The same at the top level alone.
+/// Fields without such a meaning at the top level alone.
 pub(super) const UNUSED_AT_TOP: &[&str] = &[
     "addressResolverGroupFactory",
     "cleanUpKeysAmount",
@@ -47,7 +47,7 @@ pub(super) const UNUSED_AT_TOP: &[&str] = &[
     "valkeyCapabilities",
 ];
 
-/// The same in the sections of modes alone. Those of Redisson 3 are the last.
+/// Fields without such a meaning in the sections of modes alone. Those of Redisson 3 are the last.
 pub(super) const UNUSED_OF_MODE: &[&str] = &[
     "checkMasterLinkStatus",
     "checkSentinelsList",
@@ -105,7 +105,7 @@ const READ_ANYWHERE: &[&str] = &[
     "username",
 ];
 
-/// The same at the top level alone, beside the sections.
+/// Fields that are read at the top level alone, beside the sections.
 const READ_AT_TOP: &[&str] = &[
     "checkLockSyncedSlaves",
     "fairLockWaitTimeout",
@@ -114,7 +114,7 @@ const READ_AT_TOP: &[&str] = &[
     "slavesSyncTimeout",
 ];
 
-/// The same in the section of a mode.
+/// Fields that are read in the section of a mode.
 const READ_OF_MODE: [(&str, &[&str]); 3] = [
     (SINGLE, &["address", "database", "timeout"]),
     (

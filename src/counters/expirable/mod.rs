@@ -16,15 +16,15 @@ pub use self::{
     permit::{ExpirablePermit, PermitId, PermitOut, SemaphoreInspection},
 };
 use crate::{
-    counters::waiting::leased::{self, LeasedPool},
+    counters::{
+        checked_permits,
+        waiting::leased::{self, LeasedPool},
+    },
     error::Error,
     inspection::Remaining,
     locking::request::checked_lease,
     protocol::expirable::{Change, Left, Return},
 };
-
-/// Redisson counts permits by Java's `int`.
-const MOST: u32 = i32::MAX as u32;
 
 /// How many permits an inspection lists.
 const MOST_LISTED: u64 = 1_000;
@@ -45,11 +45,11 @@ const MOST_LISTED: u64 = 1_000;
 /// background. Waiters therefore ask again when the next lease ends. One acquisition sweeps 100 permits at
 /// most.
 ///
-/// The server's clock decides when a lease ends. Redisson uses the clock of its machine instead: a JVM
-/// whose clock is ahead by some time takes everybody's permits back that much early, and gives its
-/// own that much longer. If it is ahead by more than two thirds of the watchdog's time, it takes
-/// permits back before they are renewed; the guard is then told by the next renewal. A JVM whose clock
-/// is behind loses its own permits that much early.
+/// The server's clock decides when a lease ends. Redisson uses the clock of its machine instead. A JVM
+/// whose clock is `d` ahead takes back every permit `d` early. The leases of its own permits end `d`
+/// late. If `d` is more than two thirds of the watchdog's time, it takes permits back before they are
+/// renewed. The guard is then told by the next renewal. A JVM whose clock is `d` behind loses its own
+/// permits `d` early.
 ///
 /// # Waiting
 /// As in a [`Semaphore`](crate::Semaphore#waiting). The semaphore of that name and this one share the
@@ -114,7 +114,7 @@ impl ExpirableSemaphore {
     /// If it is dropped before its end, it goes on in the background.
     pub async fn try_set(&self, permits: u32) -> Result<bool, Error> {
         let pool = self.pool()?;
-        let permits = checked(permits)?;
+        let permits = checked_permits(permits)?;
         let set = pool.clone().create(move |pool, request| pool.try_set(permits, request));
         pool.finish("creating", set).await
     }
@@ -131,7 +131,7 @@ impl ExpirableSemaphore {
     /// As [`add`](ExpirableSemaphore::add).
     pub async fn set(&self, permits: u32) -> Result<(), Error> {
         let pool = self.pool()?;
-        let permits = checked(permits)?;
+        let permits = checked_permits(permits)?;
         pool.finish("setting", leased::change(pool.clone(), Change::To(permits))).await
     }
 
@@ -329,11 +329,4 @@ fn rest(left: Left) -> Remaining {
         Left::Time(time) => Remaining::Held(time),
         Left::Forever => Remaining::WithoutExpiry,
     }
-}
-
-fn checked(permits: u32) -> Result<u32, Error> {
-    if permits > MOST {
-        return Err(Error::Invalid(format!("{permits} permits, but {MOST} are the most")));
-    }
-    Ok(permits)
 }

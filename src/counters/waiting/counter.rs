@@ -208,7 +208,7 @@ impl<P: Countable> Counter<P> {
         }
     }
 
-    /// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
+    /// Undoes a request that took this many permits, or may yet. `permits`: negative if it adds some.
     pub(super) async fn undo(&self, permits: i64, call: impl Fn(&P, u64) -> Invocation) {
         let undone = self.send_undo(Instant::now() + KEPT, call).await;
         if let Err(error) = undone

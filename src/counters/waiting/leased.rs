@@ -88,7 +88,7 @@ impl LeasedPermits {
         }
     }
 
-    /// The same in the background.
+    /// Returns the permits in the background.
     pub(crate) fn give_back_later(self) {
         let janitor = self.pool.engine.janitor.clone();
         janitor.spawn(async move {
@@ -216,7 +216,7 @@ pub(crate) async fn remaining(pool: &LeasedPool, permits: &[PermitId]) -> Result
     left.map_err(|error| error.into_error(pool.name()))
 }
 
-/// Reads the state, with at most so many permits. Once, for callers that may repeat it themselves.
+/// Reads the state, with at most this many permits. Once, for callers that may repeat it themselves.
 pub(crate) async fn inspect(pool: &LeasedPool, most: u64) -> Result<Stock, Error> {
     let reply = pool.engine.transport.call(pool.protocol.inspect(most)).await;
     let stock = reply.and_then(|reply| expirable::stock(&reply));

@@ -78,7 +78,7 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a waiter that wants so many permits. Also returns whether a listener is to be started.
+    /// Adds a waiter that wants this many permits. Also returns whether a listener is to be started.
     pub(super) fn enter(&self, wants: i64) -> (Place, bool) {
         let mut state = self.state();
         let number = state.next;
@@ -91,7 +91,7 @@ impl Line {
         (Place { number, bell }, starts)
     }
 
-    /// What a waiter is to do now. If nobody asks for so long, it asks.
+    /// What a waiter is to do now. If nobody asks for this long, it asks.
     pub(super) fn turn(&self, number: u64, ask_again: Duration) -> Turn {
         let now = Instant::now();
         let mut state = self.state();
@@ -138,7 +138,7 @@ impl Line {
         self.state().wake_first(one);
     }
 
-    /// This waiter has its answer: so many permits are free.
+    /// This waiter has its answer: this many permits are free.
     pub(super) fn answered(&self, number: u64, free: i64) {
         let mut state = self.state();
         let mut left = free;

@@ -39,7 +39,7 @@ impl Permits {
         release(self.pool, i64::from(self.count), true)
     }
 
-    /// The same in the background.
+    /// Returns the permits in the background, if the semaphore still exists.
     pub(crate) fn give_back_later(self) {
         let janitor = self.pool.engine.janitor.clone();
         janitor.spawn(async move {
@@ -112,7 +112,7 @@ pub(crate) async fn acquire(
     Ok(Some(Permits { pool: pool.clone(), count: permits }))
 }
 
-/// Undoes a request that took so many permits, or may yet. `permits`: negative if it adds some.
+/// Undoes a request that took this many permits, or may yet. `permits`: negative if it adds some.
 async fn undo(pool: Pool, id: HoldId, permits: i64) {
     pool.undo(permits, |semaphore, kept| semaphore.undo(&id, permits, kept)).await;
 }

@@ -70,7 +70,7 @@ impl<'a, P: Countable> Waiter<'a, P> {
         }
     }
 
-    /// The server has answered: so many permits are free.
+    /// The server has answered: this many permits are free.
     pub(super) fn answered(&self, free: i64) {
         self.counter.line.answered(self.place.number, free);
     }

@@ -139,7 +139,7 @@ fn what_the_queue_of_a_runtime_that_ends_holds_is_answered() {
 
 #[test]
 fn an_error_of_a_batch_says_which_calls_may_succeed_by_themselves() {
-    let said = |text: &str| Err(WireError::said(text));
+    let said = |text: &str| Err(WireError::from_server(text));
     let alone = |answer: Answer| -> Vec<bool> {
         each(answer, 2).into_iter().map(|answer| answer.is_none()).collect()
     };

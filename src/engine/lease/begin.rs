@@ -27,11 +27,11 @@ impl Lease {
         under: Option<Arc<Lease>>,
     ) -> Self {
         let renew = Renew { key: protocol.key().clone(), id, members: None };
-        let upheld = protocol.is_upheld();
-        Self::renewed_by(renew, protocol.renewal(), sent, lease, watchdog, (upheld, under))
+        let lease = Self::renewed_by(renew, protocol.renewal(), sent, lease, watchdog);
+        Self { upheld: protocol.is_upheld(), under, ..lease }
     }
 
-    /// The same for permits of a semaphore.
+    /// Permits of a semaphore whose request was sent at `sent` and was granted.
     pub(crate) fn of_permits(
         renew: Renew,
         script: &'static Script,
@@ -39,7 +39,7 @@ impl Lease {
         lease: Duration,
         watchdog: Duration,
     ) -> Self {
-        Self::renewed_by(renew, script, sent, lease, watchdog, (false, None))
+        Self::renewed_by(renew, script, sent, lease, watchdog)
     }
 
     fn renewed_by(
@@ -48,15 +48,14 @@ impl Lease {
         sent: Instant,
         lease: Duration,
         watchdog: Duration,
-        (upheld, under): (bool, Option<Arc<Lease>>),
     ) -> Self {
         let trusted = if broken("trust-from-answer") { Instant::now() } else { sent };
         Self {
             renew,
             script,
-            upheld,
+            upheld: false,
             watchdog_ms: watchdog.as_millis() as u32,
-            under,
+            under: None,
             shares: AtomicU32::new(0),
             turns: Turns::default(),
             state: Mutex::new(State {

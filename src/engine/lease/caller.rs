@@ -38,7 +38,7 @@ impl Lease {
         suits
     }
 
-    /// The same for one more caller of a hold that is renewed. Changes nothing.
+    /// Whether one more reader that asks for this lease may join this hold. Changes nothing.
     pub(crate) fn suits(&self, lease: Duration) -> bool {
         self.state().suits(Instant::now(), lease, true)
     }

@@ -92,7 +92,7 @@ impl State {
         self.leased_until = self.leased_until.max(sent + lease);
     }
 
-    /// See [`Lease::asked`].
+    /// See [`Lease::requested`].
     fn requested(&mut self, now: Instant, lease: Duration) {
         self.longest = self.longest.max(lease);
         self.requested = self.requested.max(now);
@@ -183,7 +183,7 @@ impl Lease {
         self.loss_at(Instant::now())
     }
 
-    /// The same, at this moment.
+    /// Why the hold is lost at `now`. Notes, logs and tells an expiry.
     pub(crate) fn loss_at(&self, now: Instant) -> Option<Loss> {
         let (loss, over) = {
             let state = self.state();

@@ -50,7 +50,8 @@ impl Lease {
         state.watched += 1;
     }
 
-    /// The same for a hold with the watchdog's lease, granted just now. The request was sent at `sent`.
+    /// One guard wants a hold renewed that was just granted with the watchdog's lease. The request was
+    /// sent at `sent`.
     pub(crate) fn watch_granted(&self, sent: Instant) {
         self.watch(sent + self.period());
     }

@@ -145,7 +145,7 @@ async fn each_hold_of_a_batch_has_its_own_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_refused_is_sent_hold_by_hold() {
-    let refused = || Err(WireError::said("NOPERM"));
+    let refused = || Err(WireError::from_server("NOPERM"));
     let replies = [refused(), answers([1]), refused(), answers([1])];
     let (became, calls) = renew_with(LockKind::Reentrant, replies).await;
     assert_eq!(became, [Became::Renewed, Became::PutOff, Became::Renewed]);
@@ -159,7 +159,7 @@ async fn a_batch_that_is_refused_is_sent_hold_by_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_whose_slot_moves_is_sent_hold_by_hold_and_no_other_that_may_succeed_later() {
-    let not_now = |text: &str| Err(WireError::said(text));
+    let not_now = |text: &str| Err(WireError::from_server(text));
     let replies = [not_now("TRYAGAIN multiple keys"), answers([1]), answers([1])];
     let (became, calls) = renew_with(LockKind::Reentrant, replies).await;
     assert_eq!((became, calls), ([Became::Renewed, Became::Renewed], vec![2, 1, 1]));

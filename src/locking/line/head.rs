@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// For this long a head waits for a local hand-off before it subscribes.
-const SOON: Duration = Duration::from_millis(2);
+const HANDOFF_GRACE: Duration = Duration::from_millis(2);
 
 /// A key whose TTL is about to end is not asked about sooner than this.
-pub(super) const BREATH: Duration = Duration::from_millis(2);
+pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 
 /// The head's right to ask the server. Dropping it passes the right on.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl<'a, A: Awaited> Head<'a, A> {
                 self.place.nudged().await;
             }
         };
-        let _ = timeout(SOON, left).await;
+        let _ = timeout(HANDOFF_GRACE, left).await;
     }
 
     /// Waits until there is something to do. Subscribes first, and asks again once the subscription
@@ -281,7 +281,7 @@ impl<'a, A: Awaited> Head<'a, A> {
         let relies = self.state().subscription.as_ref().is_some_and(Subscription::is_confirmed);
         let most =
             if relies { heartbeat.map_or(ASK_AGAIN, |most| most.min(ASK_AGAIN)) } else { POLL };
-        let pause = ttl.unwrap_or(most).clamp(BREATH, most);
+        let pause = ttl.unwrap_or(most).clamp(SHORTEST_PAUSE, most);
         self.state_mut().ask_at = Some(Instant::now() + pause);
     }
 

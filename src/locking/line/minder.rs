@@ -8,7 +8,7 @@ use super::Awaited;
 use crate::{determinism::select, sometimes::sometimes};
 
 /// How often a head with waiters behind it has to show that it is polled.
-const SIGN: Duration = Duration::from_secs(1);
+const TICK_EVERY: Duration = Duration::from_secs(1);
 
 /// Removes a head that is not polled. Wakes the waiters behind it when the client is closed or its
 /// runtime ends.
@@ -29,13 +29,13 @@ impl<A: Awaited> Minder<A> {
         while !self.over {
             let begun = Instant::now();
             select! {
-                () = sleep(SIGN) => {}
+                () = sleep(TICK_EVERY) => {}
                 _ = self.awaited.closing() => return,
             }
             let line = self.awaited.line();
             // If the whole process stood still, the head is not to blame. If it does again and again,
             // those behind cannot wait for that.
-            forgives = !forgives && begun.elapsed() > SIGN + SIGN / 2;
+            forgives = !forgives && begun.elapsed() > TICK_EVERY + TICK_EVERY / 2;
             let tick = line.fifo.tick(forgives);
             if tick.put_out {
                 sometimes!("a head that is not polled is put out");

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     Awaited, LocalLine,
-    head::{BREATH, Entered, Head, Next},
+    head::{Entered, Head, Next, SHORTEST_PAUSE},
     waiter::{Waiter, Worry},
 };
 use crate::{
@@ -184,7 +184,7 @@ async fn a_ttl_of_zero_is_no_reason_to_spin() {
     assert!(!head.is_due());
     let begun = Instant::now();
     head.news().await;
-    assert!(begun.elapsed() >= BREATH);
+    assert!(begun.elapsed() >= SHORTEST_PAUSE);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,17 +7,17 @@ fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
     let words = "ERR Error running script (call to f_3b64a469): @user_script";
     let by_7 = "Operation script: 3b64a469, on @user_script:1.";
     for text in [format!("WRONGTYPE {by_7}"), format!("{words}:1: WRONGTYPE Operation")] {
-        assert!(matches!(WireError::said(&text), WireError::WrongType), "{text}");
+        assert!(matches!(WireError::from_server(&text), WireError::WrongType), "{text}");
     }
     for text in [format!("READONLY {by_7}"), format!("{words}: 12: -READONLY Operation")] {
-        assert!(matches!(WireError::said(&text), WireError::NotNow(_)), "{text}");
+        assert!(matches!(WireError::from_server(&text), WireError::NotNow(_)), "{text}");
     }
     let elsewhere = "attempted to access a non local key in a cluster node";
     for text in [
         format!("ERR Script {elsewhere} script: 3b64a469, on @user_script:26."),
         format!("{words}:1: @user_script: 1: Lua script {elsewhere}"),
     ] {
-        let error = WireError::said(&text);
+        let error = WireError::from_server(&text);
         assert!(matches!(error, WireError::NotNow(_)) && error.is_of_keys_apart(), "{text}");
         assert!(!error.did_nothing(), "{text}");
     }
@@ -29,9 +29,9 @@ fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
         format!("{words}:1: @user_script: 1: -ERR {number}"),
         format!("@user_script: 1: -ERR {number}"),
     ] {
-        assert!(matches!(WireError::said(&text), WireError::WrongType), "{text}");
+        assert!(matches!(WireError::from_server(&text), WireError::WrongType), "{text}");
     }
-    let refused = WireError::said(&format!("{words}:1: ERR unknown"));
+    let refused = WireError::from_server(&format!("{words}:1: ERR unknown"));
     assert!(matches!(refused, WireError::Refused(_)), "{refused:?}");
 }
 
@@ -76,7 +76,7 @@ fn the_arguments_of_a_command_do_not_change_the_kind_of_an_error() {
             "ERR unknown command 'EVALSHA', with args beginning with: 'd47e' '1' '{name}' "
         );
         assert_eq!(kind_of(&text), RedisErrorKind::Refused, "{name}");
-        let error = WireError::said(&text);
+        let error = WireError::from_server(&text);
         assert!(matches!(error, WireError::Refused(_)), "{error:?}");
     }
 }
@@ -100,7 +100,7 @@ fn what_passes_is_waited_for_and_what_does_not_is_told() {
             format!("@user_script: 1: -{code} {words}"),
             format!("=[C]: -1: -{code} {words}"),
         ] {
-            let error = WireError::said(&text);
+            let error = WireError::from_server(&text);
             assert!(matches!(error, WireError::NotNow(_)), "{text}: {error:?}");
             assert!(error.did_nothing(), "{text}");
         }
@@ -113,14 +113,14 @@ fn what_passes_is_waited_for_and_what_does_not_is_told() {
         "TRYAGAIN Multiple keys request during rehashing of slot",
         "ERR max number of clients reached",
     ] {
-        assert!(matches!(WireError::said(text), WireError::NotNow(_)), "{text}");
+        assert!(matches!(WireError::from_server(text), WireError::NotNow(_)), "{text}");
     }
     for text in [
         "NOPERM this user has no permissions to run the 'evalsha' command",
         "NOAUTH Authentication required.",
         "WRONGPASS invalid username-password pair or user is disabled.",
     ] {
-        let error = WireError::said(text);
+        let error = WireError::from_server(text);
         assert!(matches!(error, WireError::Refused(_)), "{text}: {error:?}");
         assert!(error.did_nothing(), "{text}");
     }
@@ -130,7 +130,7 @@ fn what_passes_is_waited_for_and_what_does_not_is_told() {
         format!("{by_6} The user executing the script can't run this command"),
         "ERR unknown command".to_owned(),
     ] {
-        let error = WireError::said(&text);
+        let error = WireError::from_server(&text);
         assert!(matches!(error, WireError::Refused(_)), "{text}: {error:?}");
         assert!(!error.did_nothing(), "{text}");
     }

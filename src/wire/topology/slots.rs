@@ -82,7 +82,7 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         let mut place = place.split(',');
         let endpoint = place.next().unwrap_or_default();
         let endpoint = endpoint.split_once('@').map_or(endpoint, |(client, _)| client);
-        let Some(mut address) = Address::parse(endpoint, asked) else { continue };
+        let Some(mut address) = Address::parse_servers(endpoint, asked) else { continue };
         let name = place.next().filter(|name| !name.is_empty() && !name.contains('='));
         address.alias = name.map(str::to_owned);
         if let (true, Some(name)) = (tls, &mut address.alias) {

@@ -67,7 +67,7 @@ impl Till {
         enter.query_row((stamp.token, stamp.holder), |row| row.get(0)).optional()
     }
 
-    /// Sells one of so many, unless a later holder has entered.
+    /// Sells one of this many, unless a later holder has entered.
     ///
     /// # Errors
     /// Those of SQLite.
@@ -94,7 +94,7 @@ impl Till {
         self.database.query_row("SELECT unsold FROM stock", [], |row| row.get(0))
     }
 
-    /// Sells one of so many, whoever has been here meanwhile.
+    /// Sells one of this many, whoever has been here meanwhile.
     ///
     /// # Errors
     /// Those of SQLite.

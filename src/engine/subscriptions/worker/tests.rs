@@ -27,7 +27,7 @@ async fn the_refusal_of_one_channel_does_not_affect_the_others() {
 
 #[tokio::test]
 async fn an_unsubscription_is_repeated_after_an_error_that_passes() {
-    let answers = ["BUSY Redis is busy", "NOPERM"].map(|text| Err(WireError::said(text)));
+    let answers = ["BUSY Redis is busy", "NOPERM"].map(|text| Err(WireError::from_server(text)));
     let transport =
         Arc::new(Scripted { unsubscribed: Mutex::new(answers.into()), ..Scripted::default() });
     let subscriptions = Subscriptions::new();
