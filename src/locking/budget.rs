@@ -186,15 +186,10 @@ impl Yielding {
     /// The lock was released, which took so long, and this many other clients got the message. `heard`: as
     /// for [`Budget::released`].
     pub(crate) fn new(now: Instant, took: Duration, others: u64, heard: Option<u64>) -> Self {
+        let before = heard.unwrap_or(0);
         let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
         let courtesy = if others == 0 { GAP } else { far };
-        Self {
-            until: now + courtesy,
-            courtesy,
-            heard: 0,
-            before: heard.unwrap_or(0),
-            enough: others,
-        }
+        Self { until: now + courtesy, courtesy, heard: 0, before, enough: others }
     }
 
     /// The same for a lock that is held. The first message says that it is free: by `free_by` at the
