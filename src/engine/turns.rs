@@ -21,7 +21,6 @@ use crate::{
     names,
     observer::{
         HoldBegun, HoldEnd, HoldEnded, LockKind, Observed, Observer, ReleaseFailed, Renewal,
-        is_observed,
     },
     owner::HoldId,
 };
@@ -53,18 +52,16 @@ impl fmt::Debug for Seen {
 }
 
 impl Turns {
-    /// They are kept if an observer or a subscriber of `tracing` is interested.
+    /// Those of a hold whose acquisition is observed.
     pub(crate) fn of(
         observed: Option<&Observed>,
         key: &Bytes,
         kind: LockKind,
         id: &HoldId,
     ) -> Self {
-        Self(is_observed(observed).then(|| {
-            let (observed, key, id) = (observed.cloned(), key.clone(), id.clone());
-            let (current, begun) = Default::default();
-            Box::new(Seen { observed, key, kind, id, current, begun })
-        }))
+        let (observed, key, id) = (observed.cloned(), key.clone(), id.clone());
+        let (current, begun) = Default::default();
+        Self(Some(Box::new(Seen { observed, key, kind, id, current, begun })))
     }
 
     pub(crate) fn are_seen(&self) -> bool {

@@ -286,7 +286,9 @@ impl<'a> Attempt<'a> {
         }
         let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
-        let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
+        let observed = self.request.acquisition.is_some();
+        let grant =
+            Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under, observed };
         let registration = owner.map(|owner| self.lock.registration(owner));
         let target = &self.lock.target;
         let hold = Hold::begin(target, grant, registration, watched);

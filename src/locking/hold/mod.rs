@@ -78,6 +78,8 @@ pub(crate) struct Grant {
     pub(crate) unanswered: Option<u64>,
     /// The owner's write hold under which it reads.
     pub(crate) under: Option<Arc<Lease>>,
+    /// Whether its acquisition is observed.
+    pub(crate) observed: bool,
 }
 
 impl Hold {
@@ -89,11 +91,13 @@ impl Hold {
         watched: bool,
     ) -> Arc<Self> {
         let Grant { id, sent, token, replicas, acknowledged, unanswered, under, .. } = grant;
-        let lease_time = grant.lease;
+        let (lease_time, is_observed) = (grant.lease, grant.observed);
         let watchdog = target.engine.settings.watchdog;
         let mut lease = Lease::new(&*target.protocol, id, sent, lease_time, watchdog, under);
-        let key = target.protocol.key();
-        lease.turns = Turns::of(target.observed(), key, target.kind, &lease.renew.id);
+        if is_observed {
+            let key = target.protocol.key();
+            lease.turns = Turns::of(target.observed(), key, target.kind, &lease.renew.id);
+        }
         let lease = Arc::new(lease);
         if watched {
             lease.watch_granted(sent);
