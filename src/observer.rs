@@ -198,7 +198,7 @@ impl Observed {
         }
     }
 
-    fn is_enabled(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         catch_unwind(AssertUnwindSafe(|| self.0.is_enabled())).unwrap_or_else(|_| {
             tracing::error!("an observer panicked; it misses an acquisition");
             false

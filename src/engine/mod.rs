@@ -54,7 +54,6 @@ pub(crate) use self::{
     lifecycle::Lifecycle,
     releases::Undone,
     subscriptions::{ASK_AGAIN, POLL, Subscription, Subscriptions},
-    turns::Turns,
 };
 use crate::{
     broken::broken,

@@ -6,7 +6,7 @@
 use std::{
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -25,12 +25,13 @@ use crate::{
     owner::HoldId,
 };
 
-/// The turns of one hold. Of a hold that nobody observes, nothing is kept.
+/// The turns of one hold. As long as none of its turns is observed, nothing is kept.
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Option<Box<Seen>>);
+pub(crate) struct Turns(OnceLock<Box<Seen>>);
 
 struct Seen {
-    observed: Option<Observed>,
+    /// The observer of the client, once one turn is told to it.
+    observed: OnceLock<Observed>,
     key: Bytes,
     kind: LockKind,
     id: HoldId,
@@ -43,6 +44,7 @@ struct Turn {
     number: u64,
     begun: Instant,
     span: Span,
+    observed: Option<Observed>,
 }
 
 impl fmt::Debug for Seen {
@@ -52,39 +54,40 @@ impl fmt::Debug for Seen {
 }
 
 impl Turns {
-    /// Those of a hold whose acquisition is observed.
-    pub(crate) fn of(
-        observed: Option<&Observed>,
+    pub(crate) fn are_seen(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// A caller whose acquisition is observed has the hold from now on. Returns the number of its turn,
+    /// which is not 0. If the hold was lost before, the turn has to be ended.
+    pub(crate) fn begin(
+        &self,
+        observed: Option<Observed>,
         key: &Bytes,
         kind: LockKind,
         id: &HoldId,
-    ) -> Self {
-        let (observed, key, id) = (observed.cloned(), key.clone(), id.clone());
-        let (current, begun) = Default::default();
-        Self(Some(Box::new(Seen { observed, key, kind, id, current, begun })))
-    }
-
-    pub(crate) fn are_seen(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// A caller has the hold from now on. Returns the number of its turn, or 0 if nobody sees it. If
-    /// the hold was lost before, the turn has to be ended.
-    pub(crate) fn begin(&self) -> u64 {
-        let Some(seen) = &self.0 else { return 0 };
+    ) -> u64 {
+        let seen = self.0.get_or_init(|| {
+            let (key, id) = (key.clone(), id.clone());
+            let (observed, current, begun) = Default::default();
+            Box::new(Seen { observed, key, kind, id, current, begun })
+        });
         let (lock, kind, holder) = seen.names();
         let span = debug_span!(target: "redisson_lock", "hold", lock, kind = kind.as_str(), holder, end = field::Empty);
         let begun = Instant::now();
         // Told before there is a turn to be ended, so that no end is told first.
-        seen.tell(|observer| observer.hold_begun(&HoldBegun { lock, kind, holder }));
+        if let Some(observed) = &observed {
+            observed.tell(|observer| observer.hold_begun(&HoldBegun { lock, kind, holder }));
+            seen.observed.get_or_init(|| observed.clone());
+        }
         let number = seen.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        seen.current().push(Turn { number, begun, span });
+        seen.current().push(Turn { number, begun, span, observed });
         number
     }
 
     /// One reader of several has released the hold.
     pub(crate) fn end_one(&self, number: u64) {
-        let Some(seen) = &self.0 else { return };
+        let Some(seen) = self.0.get() else { return };
         let ended = {
             let mut turns = seen.current();
             let at = turns.iter().position(|turn| turn.number == number);
@@ -95,7 +98,7 @@ impl Turns {
 
     /// The turns that have not ended before end.
     pub(crate) fn end(&self, end: HoldEnd) {
-        if let Some(seen) = &self.0 {
+        if let Some(seen) = self.0.get() {
             seen.end(end);
         }
     }
@@ -103,7 +106,7 @@ impl Turns {
     /// The last share was released, with this result for its caller. After an error of Redis the
     /// release goes on, and with it the turn.
     pub(crate) fn released(&self, result: Result<(), &Error>) {
-        let Some(seen) = &self.0 else { return };
+        let Some(seen) = self.0.get() else { return };
         match result {
             Ok(()) => seen.end(HoldEnd::Released),
             Err(Error::NotHeld { why }) => seen.end(HoldEnd::Lost(*why)),
@@ -115,7 +118,7 @@ impl Turns {
 
     /// The release is given up.
     pub(crate) fn not_released(&self, error: &Error) {
-        if let Some(seen) = &self.0 {
+        if let Some(seen) = self.0.get() {
             seen.release_failed(error, true);
             seen.end(HoldEnd::NotReleased);
         }
@@ -123,7 +126,7 @@ impl Turns {
 
     /// The hold is lost. `log` says so in the log: within the span of the turn.
     pub(crate) fn lost(&self, why: Loss, log: impl FnOnce()) {
-        let Some(seen) = &self.0 else { return log() };
+        let Some(seen) = self.0.get() else { return log() };
         let span = seen.current().first().map_or_else(Span::none, |turn| turn.span.clone());
         span.in_scope(log);
         seen.end(HoldEnd::Lost(why));
@@ -131,7 +134,7 @@ impl Turns {
 
     /// The server has confirmed a renewal, when the hold would have been trusted for so long.
     pub(crate) fn renewed(&self, margin: Option<Duration>) {
-        if let (Some(seen), Some(margin)) = (&self.0, margin)
+        if let (Some(seen), Some(margin)) = (self.0.get(), margin)
             && !seen.current().is_empty()
         {
             let (lock, kind, holder) = seen.names();
@@ -150,7 +153,7 @@ impl Seen {
     }
 
     fn tell(&self, event: impl FnOnce(&dyn Observer)) {
-        if let Some(observed) = &self.observed {
+        if let Some(observed) = self.observed.get() {
             observed.tell(event);
         }
     }
@@ -161,12 +164,14 @@ impl Seen {
     }
 
     fn ended(&self, turns: impl IntoIterator<Item = Turn>, end: HoldEnd) {
-        for Turn { begun, span, .. } in turns {
+        for Turn { begun, span, observed, .. } in turns {
             span.record("end", end.as_str());
             let (lock, kind, holder) = self.names();
             let duration = begun.elapsed();
             let ended = HoldEnded { lock, kind, holder, end, duration };
-            self.tell(|observer| observer.hold_ended(&ended));
+            if let Some(observed) = observed {
+                observed.tell(|observer| observer.hold_ended(&ended));
+            }
         }
     }
 

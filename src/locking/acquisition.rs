@@ -38,12 +38,12 @@ impl fmt::Debug for Acquisition {
 }
 
 impl Acquisition {
-    pub(crate) fn begin(observed: Option<&Observed>, key: &Bytes, kind: LockKind) -> Self {
+    pub(crate) fn begin(observed: Option<Observed>, key: &Bytes, kind: LockKind) -> Self {
         let lock = names::text(key);
         let (holder, outcome) = (field::Empty, field::Empty);
         Self {
             span: debug_span!(target: "redisson_lock", "acquire", lock, kind = kind.as_str(), holder, outcome),
-            observed: observed.cloned(),
+            observed,
             key: key.clone(),
             kind,
             begun: Instant::now(),

@@ -243,7 +243,7 @@ impl<'a> Attempt<'a> {
                 }
                 self.lock.handoff.lost();
                 if target.shares {
-                    self.lock.sharing().reader_refused();
+                    self.lock.sharing().reader_refused(sent);
                 }
             }
             Ok(Timely::Late(_)) | Err(_) => {}
@@ -286,9 +286,7 @@ impl<'a> Attempt<'a> {
         }
         let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
-        let observed = self.request.acquisition.is_some();
-        let grant =
-            Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under, observed };
+        let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
         let registration = owner.map(|owner| self.lock.registration(owner));
         let target = &self.lock.target;
         let hold = Hold::begin(target, grant, registration, watched);

@@ -15,7 +15,7 @@ pub(crate) enum Joining {
     Joined(Share),
     /// In line: a writer waits.
     Wait,
-    /// With a hold of its own. If the server was asked about the one of others before: when.
+    /// With a hold of its own. When it began to ask about the one of others, if the time since counts.
     Alone(Option<Instant>),
 }
 
@@ -25,7 +25,7 @@ pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool)
     if !lock.target.shares {
         return Joining::Alone(None);
     }
-    let mut asked = None;
+    let (mut asked, mut since) = (false, None);
     loop {
         match lock.sharing().enter(request, behind) {
             Entry::Join(hold) => {
@@ -33,11 +33,15 @@ pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool)
                 return Joining::Joined(Share::counted(lock.clone(), hold, true));
             }
             Entry::Wait => return Joining::Wait,
-            Entry::Ask(question) if asked.is_none() => {
-                asked = Some(Instant::now());
-                question.ask().await;
+            Entry::Ask(question) if !asked => {
+                asked = true;
+                let begun = Instant::now();
+                let is_silent = question.ask().await.is_none();
+                if is_silent || request.bounds.deadline().is_some() {
+                    since = Some(begun);
+                }
             }
-            Entry::Ask(_) | Entry::Alone => return Joining::Alone(asked),
+            Entry::Ask(_) | Entry::Alone => return Joining::Alone(since),
         }
     }
 }

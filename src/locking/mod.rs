@@ -80,7 +80,9 @@ pub(crate) async fn acquire_observed(
     request: &mut Request,
 ) -> Result<Option<Share>, Box<Error>> {
     let target = &lock.target;
-    let acquisition = Acquisition::begin(target.observed(), target.protocol.key(), target.kind);
+    // Its hold is told to those who are told of it.
+    let observed = target.observed().filter(|observed| observed.is_enabled()).cloned();
+    let acquisition = Acquisition::begin(observed.clone(), target.protocol.key(), target.kind);
     let span = acquisition.span().clone();
     request.acquisition = Some(Box::new(acquisition));
     let acquired = match request.owner {
@@ -93,7 +95,7 @@ pub(crate) async fn acquire_observed(
     let hold = granted.map(|share| share.map(Share::hold));
     let begins = acquisition.end(hold.map(|hold| hold.map(|hold| hold.id().as_str())));
     if let (true, Ok(Some(share))) = (begins, &mut acquired) {
-        share.begin_turn();
+        share.begin_turn(observed);
         // It may have been lost before.
         let lease = &share.hold().lease;
         if let Some(why) = lease.loss() {

@@ -14,7 +14,7 @@ use crate::{
         hold::Hold,
         request::{Bounds, Request},
     },
-    observer::HoldEnd,
+    observer::{HoldEnd, Observed},
 };
 
 /// One entry of a hold: what a guard has. Dropping it releases it.
@@ -69,10 +69,12 @@ impl Share {
         &self.0.as_ref().expect("given back last").hold
     }
 
-    /// A turn of the hold begins.
-    pub(crate) fn begin_turn(&mut self) {
+    /// A turn of the hold begins, which is told to this observer.
+    pub(crate) fn begin_turn(&mut self, observed: Option<Observed>) {
         let stake = self.0.as_mut().expect("given back last");
-        stake.turn = stake.hold.lease.turns.begin();
+        let Hold { target, lease, .. } = &*stake.hold;
+        let (key, id) = (target.protocol.key(), &lease.renew.id);
+        stake.turn = lease.turns.begin(observed, key, target.kind, id);
     }
 
     /// The watchdog renews the hold for this share from now on. The first renewal is due at `due`.

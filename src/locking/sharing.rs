@@ -119,10 +119,18 @@ impl Sharing {
         };
     }
 
-    /// The server has said that a writer holds the lock: it has its turn. Readers wait for the server from
-    /// now on.
-    pub(crate) fn reader_refused(&self) {
-        self.state().forget_closures();
+    /// The server was asked at `sent`, and has said that a writer holds the lock: it has its turn. Readers
+    /// wait for the server from now on.
+    pub(crate) fn reader_refused(&self, sent: Instant) {
+        let _old = {
+            let mut state = self.state();
+            // An older answer says less than the confirmation.
+            if state.open.as_ref().is_some_and(|open| open.confirmed >= sent) {
+                return;
+            }
+            state.forget_closures();
+            state.open.take()
+        };
     }
 
     /// No reader waits any more.
@@ -161,7 +169,7 @@ impl Sharing {
             open.map(|open| self.question(open))
         };
         if let Some(question) = question
-            && question.ask().await
+            && question.ask().await == Some(true)
         {
             return Ok(hold.lease.loss());
         }
@@ -242,7 +250,8 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// Asks the server whether the hold is there, and who else waits. Returns whether it is there.
-    pub(crate) async fn ask(self) -> bool {
+    /// `None`: there is no answer.
+    pub(crate) async fn ask(self) -> Option<bool> {
         let sent = Instant::now();
         let others = self.hold.extend(false).await;
         let now = Instant::now();
@@ -262,7 +271,8 @@ impl Question<'_> {
                 (Some(_), _) => state.open.take(),
             }
         };
-        others.is_some()
+        let is_gone = || self.hold.lease.loss().is_some();
+        others.map(|_| true).or_else(|| is_gone().then_some(false))
     }
 }
 

@@ -145,17 +145,17 @@ async fn ask(
     answers: Option<&Answers>,
     behind: bool,
 ) -> Result<Asked, Error> {
-    let asked = match join(lock, request, behind).await {
+    let since = match join(lock, request, behind).await {
         Joining::Joined(share) => return Ok(Asked::Granted(share)),
         Joining::Wait => return Ok(Asked::KeptOut),
-        Joining::Alone(asked) => asked,
+        Joining::Alone(since) => since,
     };
-    let answer = match asked {
+    let answer = match since {
         None => attempt.ask(answers, None).await?,
-        Some(asked) => {
+        Some(since) => {
             let settings = &lock.target.engine.settings;
             let ask = async |since: Option<&Instant>| attempt.ask(answers, since).await;
-            request.bounds.late(asked, settings, ask).boxed().await?
+            request.bounds.late(since, settings, ask).boxed().await?
         }
     };
     Ok(match answer {

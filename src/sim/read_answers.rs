@@ -7,7 +7,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::{Fault, LOCK, ONE_WAY, Sim, World};
-use crate::Error;
+use crate::{Config, Error};
 
 /// The defaults of `Config::command_timeout` and `Config::retry_timeout`.
 const COMMAND: Duration = Duration::from_secs(3);
@@ -38,6 +38,24 @@ async fn a_reader_beside_a_silent_server_has_an_answer_in_time() {
         first.unlock().await.unwrap();
         assert!(sim.left().await.is_empty());
     }
+}
+
+/// The time for retries is short, and the server is far. It has answered all the same.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_has_heard_of_a_lost_hold_has_the_time_of_its_own_request() {
+    let config = |config: Config| config.retry_timeout(ms(10));
+    let sim = Sim::with(&World::new(), config).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let lost = lock.read().await.unwrap();
+    sim.world.forget(LOCK);
+    sleep(ms(50)).await;
+    sim.network.fail("extend", [Fault::SlowReply(ms(20))]);
+    let read = lock.read().await.unwrap();
+    assert_ne!(read.holder(), lost.holder());
+    read.unlock().await.unwrap();
+    drop(lost);
+    sim.world.forget(&format!("{{{LOCK}}}"));
+    drop(sim.left().await);
 }
 
 /// It is the head of the line, because a writer has been waiting.
@@ -137,6 +155,30 @@ async fn a_reader_that_was_kept_out_to_the_end_asks_the_server() {
             read.unlock().await.unwrap();
         }
     }
+}
+
+/// An owner's answer is about the hold that others would join.
+#[tokio::test(start_paused = true)]
+async fn nobody_joins_a_hold_beside_which_a_writer_was_seen() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.read_write_lock(LOCK);
+    let shared = lock.read().await.unwrap();
+    let writer = other.client.read_write_lock(LOCK);
+    writer.read_lock().force_unlock().await.unwrap();
+    let writes = writer.write().await.unwrap();
+    let mut me = sim.client.owner();
+    sim.network.fail("extend", [Fault::SlowRequest(ms(4))]);
+    // One that asks about the hold, so that others join it meanwhile.
+    let asking = tokio::spawn(lock.read().into_future());
+    let refused = lock.read_lock().try_lock().by(&mut me).await.unwrap();
+    assert!(refused.is_none());
+    let joined = lock.read().into_future().now_or_never();
+    assert!(joined.is_none(), "{joined:?}");
+    writes.unlock().await.unwrap();
+    asking.await.unwrap().unwrap().unlock().await.unwrap();
+    drop(shared);
+    drop(sim.left().await);
 }
 
 #[tokio::test(start_paused = true)]

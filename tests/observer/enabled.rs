@@ -69,6 +69,19 @@ async fn an_acquisition_is_told_with_its_hold_if_the_observer_is_enabled_when_it
     assert_eq!(told.get("acquire busy"), None, "{told:?}");
     observer.tally.assert_over();
 
+    // Beside others whose acquisitions are not told, and after them.
+    let both = client.read_write_lock("shared");
+    let one = both.read().await.unwrap();
+    observer.on.store(true, Ordering::Relaxed);
+    let two = both.read().await.unwrap();
+    assert_eq!(one.holder(), two.holder());
+    let told = observer.tally.counts();
+    assert_eq!((told["acquire joined"], told["holds"]), (1, 2), "{told:?}");
+    observer.on.store(false, Ordering::Relaxed);
+    two.unlock().await.unwrap();
+    one.unlock().await.unwrap();
+    observer.tally.assert_over();
+
     // Of a pair, one is enough.
     let (one, two) = (Arc::new(Switched::default()), Tally::default());
     assert!(!(one.clone(), one.clone()).is_enabled());

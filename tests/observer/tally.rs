@@ -69,8 +69,10 @@ impl Observer for Tally {
         self.count(format!("acquire {}", end.outcome.as_str()));
         let mut state = self.state();
         state.waiting -= i64::from(end.waited);
-        let granted =
-            matches!(end.outcome, Outcome::Granted | Outcome::HandedOn | Outcome::Reentered);
+        let granted = matches!(
+            end.outcome,
+            Outcome::Granted | Outcome::HandedOn | Outcome::Joined | Outcome::Reentered
+        );
         if granted != end.holder.is_some()
             || (end.outcome == Outcome::Failed) != end.error.is_some()
         {

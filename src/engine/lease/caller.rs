@@ -79,12 +79,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        engine::{
-            lease::{
-                held::LONGEST_NOTE,
-                tests::{LEASE, lease},
-            },
-            turns::Turns,
+        engine::lease::{
+            held::LONGEST_NOTE,
+            tests::{LEASE, lease},
         },
         error::Loss,
         observer::{HoldEnd, HoldEnded, LockKind, Observed, Observer},
@@ -102,11 +99,10 @@ mod tests {
 
     /// A hold whose caller has released it, and the ends of its turns.
     fn left_to_be_swapped() -> (Lease, Ends) {
-        let (mut lease, ends) = (lease(), Ends::default());
+        let (lease, ends) = (lease(), Ends::default());
         let observed = Observed::by(ends.clone());
         let (key, id) = (&lease.renew.key, &lease.renew.id);
-        lease.turns = Turns::of(Some(&observed), key, LockKind::Reentrant, id);
-        lease.turns.begin();
+        lease.turns.begin(Some(observed), key, LockKind::Reentrant, id);
         lease.leave();
         (lease, ends)
     }

@@ -28,7 +28,7 @@ use tokio::{
 use self::{listener::Listener, registration::Registration, target::Target};
 use crate::{
     determinism::select,
-    engine::{Lease, Turns},
+    engine::Lease,
     error::{Error, Loss},
     locking::copies::Copies,
     observer::HoldEnd,
@@ -78,8 +78,6 @@ pub(crate) struct Grant {
     pub(crate) unanswered: Option<u64>,
     /// The owner's write hold under which it reads.
     pub(crate) under: Option<Arc<Lease>>,
-    /// Whether its acquisition is observed.
-    pub(crate) observed: bool,
 }
 
 impl Hold {
@@ -91,13 +89,9 @@ impl Hold {
         watched: bool,
     ) -> Arc<Self> {
         let Grant { id, sent, token, replicas, acknowledged, unanswered, under, .. } = grant;
-        let (lease_time, is_observed) = (grant.lease, grant.observed);
+        let lease_time = grant.lease;
         let watchdog = target.engine.settings.watchdog;
-        let mut lease = Lease::new(&*target.protocol, id, sent, lease_time, watchdog, under);
-        if is_observed {
-            let key = target.protocol.key();
-            lease.turns = Turns::of(target.observed(), key, target.kind, &lease.renew.id);
-        }
+        let lease = Lease::new(&*target.protocol, id, sent, lease_time, watchdog, under);
         let lease = Arc::new(lease);
         if watched {
             lease.watch_granted(sent);

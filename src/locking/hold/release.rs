@@ -88,6 +88,8 @@ impl Hold {
                     Some(why @ (Loss::Removed | Loss::Taken)) => {
                         break Err(Error::NotHeld { why });
                     }
+                    // This client is not among the others.
+                    _ if told > 0 && target.shares => break Ok((sent, (told - ours).max(1))),
                     _ => break Ok((sent, told.saturating_sub(ours))),
                 },
                 // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
