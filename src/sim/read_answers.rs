@@ -164,20 +164,29 @@ async fn nobody_joins_a_hold_beside_which_a_writer_was_seen() {
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
     let lock = sim.client.read_write_lock(LOCK);
     let shared = lock.read().await.unwrap();
-    let writer = other.client.read_write_lock(LOCK);
-    writer.read_lock().force_unlock().await.unwrap();
-    let writes = writer.write().await.unwrap();
-    let mut me = sim.client.owner();
+    world.forget(LOCK);
+    let writes = async {
+        let writes = other.client.read_write_lock(LOCK).write().await.unwrap();
+        sleep(ms(20)).await;
+        writes.unlock().await.unwrap();
+    };
+    // While one asks about the hold, others join it for longer.
     sim.network.fail("extend", [Fault::SlowRequest(ms(4))]);
-    // One that asks about the hold, so that others join it meanwhile.
-    let asking = tokio::spawn(lock.read().into_future());
-    let refused = lock.read_lock().try_lock().by(&mut me).await.unwrap();
-    assert!(refused.is_none());
-    let joined = lock.read().into_future().now_or_never();
-    assert!(joined.is_none(), "{joined:?}");
-    writes.unlock().await.unwrap();
-    asking.await.unwrap().unwrap().unlock().await.unwrap();
+    let asks = async {
+        sleep(ms(3)).await;
+        lock.read().await.unwrap().unlock().await.unwrap();
+    };
+    let sees = async {
+        sleep(ms(1)).await;
+        let mut me = sim.client.owner();
+        let refused = lock.read_lock().try_lock().by(&mut me).await.unwrap();
+        assert!(refused.is_none(), "the writer came first");
+        let joined = lock.read().into_future().now_or_never();
+        assert!(joined.is_none(), "{joined:?}");
+    };
+    tokio::join!(writes, asks, sees);
     drop(shared);
+    world.forget(&format!("{{{LOCK}}}"));
     drop(sim.left().await);
 }
 
