@@ -88,7 +88,8 @@ static METADATA: Metadata<'static> =
 ///
 /// The recorder may be installed later. Acquisitions that have begun before are not recorded then,
 /// nor are their holds. Install it first. Without a recorder an acquisition costs as much as without
-/// an observer.
+/// an observer. In a pair with an observer that is enabled, it hears of all acquisitions: of those that
+/// began before there was a recorder only the ends are recorded.
 ///
 /// Several clients may share one observer, in an [`Arc`], or have one each. The metrics are the same;
 /// only [`max_labels`](MetricsObserver::max_labels) counts for each observer by itself.
