@@ -21,6 +21,8 @@ if not free then
   return redis.error_reply('WRONGTYPE the number of permits is no integer')
 end
 if known and tonumber(known) > 0 then
+  -- a write, for WAIT: since Redis 7.2 it waits for the writes of its own connection only
+  redis.call('pexpire', KEYS[2], ARGV[4])
   return {1, free}
 end
 if known or not number or free < tonumber(ARGV[2]) then

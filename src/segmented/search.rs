@@ -47,23 +47,23 @@ impl Search<'_> {
         }
         // An owner re-enters what it holds.
         order.sort_by_key(|&i| !self.is_own(i));
-        let begun = Instant::now();
+        let end = self.end_of_answers()?;
         if self.bounds.is_one_answer() {
-            return self.ask_each(&order, self.answers_by(begun)?, true).await;
+            return self.ask_each(&order, Bounds::answer_by(end), end, true).await;
         }
         let bounds = match self.bounds.deadline() {
             // One that waits for a moment only still gets an answer from each.
-            Some(deadline) => Bounds::answer_by(deadline.max(self.end_of_answers(begun)?)),
+            Some(deadline) => Bounds::answer_by(deadline.max(end)),
             None => self.bounds.without_waiting(),
         };
-        match self.ask_each(&self.not_known_as_held(&order), bounds, false).await? {
+        match self.ask_each(&self.not_known_as_held(&order), bounds, end, false).await? {
             Some(found) => Ok(Some(found)),
             None => self.wait(&order).await,
         }
     }
 
-    /// Asks for one segment after the other, until one is granted. While a server does not answer,
-    /// the next segment is asked for too.
+    /// Asks for one segment after the other, until one is granted, or until `end`. While a server does
+    /// not answer, the next segment is asked for too.
     ///
     /// `to_the_end`: all answers are awaited, and an error is returned if none was granted. Otherwise
     /// the segments without an answer are left, for a caller that waits for them then.
@@ -71,12 +71,38 @@ impl Search<'_> {
         &self,
         order: &[usize],
         bounds: Bounds,
+        end: Instant,
         to_the_end: bool,
+    ) -> Result<Option<Found>, Error> {
+        let mut failed = None;
+        let round = self.round(order, bounds, to_the_end, &mut failed);
+        let in_time = timeout_at(end, round).await;
+        let found = match in_time {
+            Ok(found) => found?,
+            Err(_) if to_the_end && failed.is_none() => {
+                return Err(self.segments[order[0]].with_context("acquiring")(Error::timed_out()));
+            }
+            Err(_) => None,
+        };
+        match failed {
+            Some(error) if to_the_end && found.is_none() => Err(error),
+            _ => Ok(found),
+        }
+    }
+
+    /// The requests of [`ask_each`](Self::ask_each). Notes the first error.
+    async fn round(
+        &self,
+        order: &[usize],
+        bounds: Bounds,
+        to_the_end: bool,
+        failed: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
         let mut asks = FuturesUnordered::new();
         let mut rest = order.iter();
-        let mut failed = None;
         let mut patience = self.command_timeout()? / 8;
+        // All of them are asked for in time, however many there are.
+        let shortest = STEP.min(patience / order.len().max(1) as u32);
         let mut is_next = true;
         loop {
             if is_next && let Some(&i) = rest.next() {
@@ -87,7 +113,7 @@ impl Search<'_> {
                 Ok(ended) => ended,
                 // The server of the next one may be silent as well.
                 Err(_) => {
-                    patience = (patience / 2).max(STEP);
+                    patience = (patience / 2).max(shortest);
                     match rest.len() {
                         0 if to_the_end => {
                             is_next = false;
@@ -102,12 +128,8 @@ impl Search<'_> {
                 Some((_, Ok(Some(found)))) => return Ok(Some(found)),
                 Some((_, Ok(None))) => {}
                 Some((_, Err(error))) => drop(failed.get_or_insert(passed_over(error)?)),
-                None => break,
+                None => return Ok(None),
             }
-        }
-        match failed {
-            Some(error) if to_the_end => Err(error),
-            _ => Ok(None),
         }
     }
 
@@ -152,8 +174,8 @@ impl Search<'_> {
             }
         }
         // Those that were not waited for may be free since they were asked for.
-        let now = Instant::now();
-        match self.ask_each(rest, self.answers_by(now)?, true).await? {
+        let end = self.end_of_answers()?;
+        match self.ask_each(rest, Bounds::answer_by(end), end, true).await? {
             None => failed.into_values().next().map_or(Ok(None), |(error, _)| Err(error)),
             found => Ok(found),
         }
@@ -203,13 +225,9 @@ impl Search<'_> {
         hold.is_some_and(|hold| hold.is_wanted() && hold.lease.loss().is_some())
     }
 
-    fn answers_by(&self, begun: Instant) -> Result<Bounds, Error> {
-        Ok(Bounds::answer_by(self.end_of_answers(begun)?))
-    }
-
-    /// By when the servers must have answered a caller that does not wait.
-    fn end_of_answers(&self, begun: Instant) -> Result<Instant, Error> {
-        Ok(begun + self.command_timeout()?)
+    /// By when the servers must have answered a caller that begins to ask, and does not wait.
+    fn end_of_answers(&self) -> Result<Instant, Error> {
+        Ok(Instant::now() + self.command_timeout()?)
     }
 
     fn command_timeout(&self) -> Result<Duration, Error> {

@@ -7,10 +7,12 @@ use futures::{
     future::{join_all, maybe_done},
 };
 use harness::redis::{Value, cmd};
-use harness::{PATIENCE, RedisServer, Servers, assert_nothing_left, eventually};
+use harness::{PATIENCE, Proxy, RedisServer, Servers, assert_nothing_left, eventually};
 use redisson_lock::{Client, Config, Error, Replicas};
 
-use crate::stage::{LOCK, SOON, Stage, assert_redis_error, connect, gets_through, soon, within};
+use crate::stage::{
+    LOCK, SOON, Stage, assert_redis_error, connect, gets_through, sha, soon, within,
+};
 
 /// Long enough for a replica that is alive.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -341,4 +343,30 @@ async fn leased_permits_that_too_few_confirm_are_returned_and_added_ones_count_o
     permit.release().await.unwrap();
     master.inspector().query::<()>(cmd("DEL").arg(LOCK));
     end(&master, client).await;
+}
+
+/// Of the second copy the server has nothing to replicate but that it came. From Redis 7.2 on, and in Valkey, WAIT asks for
+/// the writes of its own connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_request_for_permits_needs_its_replicas_too() {
+    let (master, replicas) = with_replicas(1).await;
+    let proxy = Proxy::start(master.port()).await;
+    let config = Config::from_url(&proxy.url()).unwrap().replicas(Replicas::All);
+    let client = connect(config.replica_timeout(Duration::from_secs(1))).await;
+    let permits = client.semaphore("permits");
+    assert!(permits.try_set(7).await.unwrap());
+    permits.acquire(1).await.unwrap().release().await.unwrap();
+    replicas[0].pause();
+    let lost = proxy.lose_next_reply([&*sha("semaphore/acquire"), "permits"]);
+    let refused = soon("a refusal", permits.try_acquire(5)).await;
+    assert!(is_not_replicated(&refused), "{refused:?}");
+    assert_eq!(lost.count(), 1);
+    let returned = async || (permits.available().await.unwrap() == 7).then_some(());
+    for _ in 0..100 {
+        if returned().await.is_some() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the permits are not back");
 }

@@ -114,7 +114,7 @@ async fn run(
         add(holds::watchdog().await);
     }
     if wanted("read_write") {
-        for hold in [Duration::ZERO, Duration::from_millis(1)] {
+        for hold in [Some(Duration::ZERO), Some(Duration::from_millis(1)), None] {
             add(read_write::read_write(server, hold).await);
         }
     }

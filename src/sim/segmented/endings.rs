@@ -48,6 +48,30 @@ async fn a_server_that_falls_silent_ends_the_search_and_the_wait_with_an_error()
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn many_segments_of_silent_servers_have_the_time_of_a_few() {
+    let timeout = ms(3_000);
+    for (segments, wait, bound) in [
+        (4, None, timeout),
+        (256, None, timeout),
+        (1_024, None, timeout),
+        (512, Some(ms(100)), ms(100) + 2 * timeout),
+    ] {
+        let sim = Sim::new(&World::new()).await;
+        let any = sim.client.segmented(NAME, segments).any();
+        sim.network.fail("", (0..9_000).map(|_| Fault::Silent(timeout)));
+        let begun = Instant::now();
+        let refused = match wait {
+            None => any.try_lock().await,
+            Some(wait) => any.try_lock().wait(wait).await,
+        };
+        assert!(matches!(refused, Err(Error::Redis(_))), "{segments}: {refused:?}");
+        assert!(begun.elapsed() <= bound + ms(50), "{segments}: {:?}", begun.elapsed());
+        sim.network.heal();
+        assert!(sim.left().await.is_empty(), "{segments}");
+    }
+}
+
 /// One segment after the other fails and serves again. At no moment do all of them fail.
 #[tokio::test(start_paused = true)]
 async fn errors_of_segments_that_serve_again_do_not_end_the_wait() {

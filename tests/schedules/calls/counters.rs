@@ -61,7 +61,7 @@ fn a_repeated_acquisition_takes_nothing(scene: &mut Scene) {
         assert_eq!(scene.call("semaphore/acquire", KEYS, "a 2 @9 600"), granted);
         assert_eq!(scene.see("n"), there);
     }
-    assert_eq!(scene.see("ids"), "a=@600");
+    assert_eq!(scene.see("ids"), "a=@600 for 600");
 }
 
 fn a_withdrawn_acquisition_takes_nothing(scene: &mut Scene) {
