@@ -351,7 +351,7 @@ async fn leased_permits_that_too_few_confirm_are_returned_and_added_ones_count_o
 async fn a_repeated_request_for_permits_needs_its_replicas_too() {
     let (master, replicas) = with_replicas(1).await;
     let proxy = Proxy::start(master.port()).await;
-    let config = Config::from_url(&proxy.url()).unwrap().replicas(Replicas::All);
+    let config = Config::from_url(proxy.url()).unwrap().replicas(Replicas::All);
     let client = connect(config.replica_timeout(Duration::from_secs(1))).await;
     let permits = client.semaphore("permits");
     assert!(permits.try_set(7).await.unwrap());
