@@ -65,8 +65,9 @@ impl<G: SingleGuard> Wanted<G> {
         let mut request =
             Request::checked(settings, self.options, owner, lease, bounds, needs_token)?;
         // Boxed, as what an acquisition that nobody observes does not need.
-        match (is_observed(state.target.observed()), owner) {
-            (true, _) => acquire_observed(state, &mut request).boxed().await,
+        let observed = state.target.observed();
+        match (is_observed(observed), owner) {
+            (true, _) => acquire_observed(state, &mut request, observed.cloned()).boxed().await,
             (false, Some(owner)) => acquire_by(state, owner, &request).boxed().await,
             (false, None) if state.target.kind.side() == Side::Whole => {
                 ask_or_wait(state, &request, None, None).await

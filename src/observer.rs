@@ -198,6 +198,7 @@ impl Observed {
         }
     }
 
+    /// See [`Observer::is_enabled`].
     pub(crate) fn is_enabled(&self) -> bool {
         catch_unwind(AssertUnwindSafe(|| self.0.is_enabled())).unwrap_or_else(|_| {
             tracing::error!("an observer panicked; it misses an acquisition");
@@ -206,10 +207,9 @@ impl Observed {
     }
 }
 
-/// Whether an observer, or a subscriber of `tracing`, is interested in acquisitions and holds.
+/// Whether this observer, or a subscriber of `tracing`, is interested in acquisitions and holds.
 pub(crate) fn is_observed(observed: Option<&Observed>) -> bool {
-    observed.is_some_and(Observed::is_enabled)
-        || span_enabled!(target: "redisson_lock", Level::DEBUG)
+    observed.is_some() || span_enabled!(target: "redisson_lock", Level::DEBUG)
 }
 
 impl fmt::Debug for Observed {

@@ -22,7 +22,11 @@ use crate::{
         budget::Plan,
         copies::Copies,
         handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
-        hold::{Hold, release::Released, target::Target},
+        hold::{
+            Hold,
+            release::{Released, Told},
+            target::Target,
+        },
         sharing::Sharing,
     },
     observer::HoldEnd,
@@ -154,7 +158,7 @@ impl Baton {
     pub(crate) fn replaced(self, by: Option<u64>) -> bool {
         let Stake { home, hold, .. } = *self.into_stake();
         hold.replaced(by);
-        home.released(&hold, None, None)
+        home.released(&hold, None)
     }
 
     /// The server that was asked has said that the hold is gone.
@@ -291,11 +295,11 @@ impl dyn Home {
     /// Records the result of a release. Returns the result for the guard.
     fn settle(&self, hold: &Hold, released: Released) -> Result<(), Error> {
         if released.ended && hold.target.hands_off {
-            self.released(hold, released.told, released.heard);
+            self.released(hold, released.told);
             self.freed();
         }
-        if let (true, Some((sent, told))) = (hold.target.shares && released.ended, released.told) {
-            self.sharing().released(sent, told.checked_sub(1), released.heard);
+        if let (true, Some(told)) = (hold.target.shares && released.ended, released.told) {
+            self.sharing().released(told);
         }
         if released.ended {
             hold.over();
@@ -304,8 +308,8 @@ impl dyn Home {
     }
 
     /// See [`Handoff::released`]. Also tells the local waiters.
-    fn released(&self, hold: &Hold, told: Option<(Instant, u64)>, heard: Option<u64>) -> bool {
-        let current = self.handoff().released(hold, told, heard);
+    fn released(&self, hold: &Hold, told: Option<Told>) -> bool {
+        let current = self.handoff().released(hold, told);
         if current {
             hold.target.line.nudge();
         }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::locking::{
     budget::{Budget, Plan},
-    hold::Hold,
+    hold::{Hold, release::Told},
 };
 
 /// A waiter that takes nothing from the slot within this time is not being polled. Others then get
@@ -195,23 +195,16 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().budget.asked(Instant::now(), hold.lease.confirmed(), others)
     }
 
-    /// The lock was released on the server by a call sent then, or is certainly no longer held. See
-    /// [`Budget::released`]. `false`: the hold was not the current one.
-    pub(crate) fn released(
-        &self,
-        hold: &Hold,
-        told: Option<(Instant, u64)>,
-        heard: Option<u64>,
-    ) -> bool {
+    /// The lock was released on the server, or is certainly no longer held. See [`Budget::released`].
+    /// `false`: the hold was not the current one.
+    pub(crate) fn released(&self, hold: &Hold, told: Option<Told>) -> bool {
         let mut state = self.state();
         if !state.is_current(hold) {
             return false;
         }
         (state.current, state.swapping) = (None, false);
-        if let Some((sent, others)) = told {
+        if let Some(Told { sent, others, heard, .. }) = told {
             let now = Instant::now();
-            let own = hold.target.protocol.messages_of_a_release();
-            let heard = heard.map(|before| before + own);
             state.budget.released(now, now - sent, others, heard);
         }
         true

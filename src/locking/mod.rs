@@ -66,7 +66,7 @@ use self::{
 use crate::{
     engine::Lease,
     error::Error,
-    observer::{HoldEnd, Outcome},
+    observer::{HoldEnd, Observed, Outcome},
     owner::OwnerId,
     protocol::{
         AcquireReply::{Granted, Held},
@@ -74,14 +74,14 @@ use crate::{
     },
 };
 
-/// As [`acquire_by`] or [`acquire_anew`], for an observer or a subscriber.
+/// As [`acquire_by`] or [`acquire_anew`], for an observer or a subscriber. The hold is told to the same
+/// observer.
 pub(crate) async fn acquire_observed(
     lock: &Arc<LockState>,
     request: &mut Request,
+    observed: Option<Observed>,
 ) -> Result<Option<Share>, Box<Error>> {
     let target = &lock.target;
-    // Its hold is told to those who are told of it.
-    let observed = target.observed().filter(|observed| observed.is_enabled()).cloned();
     let acquisition = Acquisition::begin(observed.clone(), target.protocol.key(), target.kind);
     let span = acquisition.span().clone();
     request.acquisition = Some(Box::new(acquisition));

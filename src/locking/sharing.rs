@@ -24,7 +24,7 @@ use crate::{
     error::Loss,
     locking::{
         budget::{STALE, Yielding},
-        hold::Hold,
+        hold::{Hold, release::Told},
         request::Request,
     },
     sometimes::sometimes,
@@ -128,8 +128,7 @@ impl Sharing {
             if state.open.as_ref().is_some_and(|open| open.confirmed >= sent) {
                 return;
             }
-            state.forget_closures();
-            state.open.take()
+            state.begin_anew()
         };
     }
 
@@ -176,19 +175,18 @@ impl Sharing {
         hold.find_loss(by).await
     }
 
-    /// A release was answered that the last reader of a hold had sent then. It has freed the lock, and so
-    /// many other clients got the message. `None`: others read. `heard`: the messages on the channel
-    /// before.
-    pub(crate) fn released(&self, sent: Instant, others: Option<u64>, heard: Option<u64>) {
+    /// The release by the last reader of a hold was answered.
+    pub(crate) fn released(&self, told: Told) {
         let mut state = self.state();
         if state.open.is_some() {
             return;
         }
+        let Told { sent, freed, others, heard } = told;
         let now = Instant::now();
         let State { closed: Some(closed), kept_out, .. } = &mut *state else { return };
-        closed.left = Some(match others {
-            Some(others) => Yielding::new(now, now - sent, others, heard.map(|before| before + 1)),
-            None => {
+        closed.left = Some(match freed {
+            true => Yielding::new(now, now - sent, others, heard),
+            false => {
                 let free_by = closed.over(*kept_out);
                 Yielding::of_held(free_by, now - sent, closed.others, heard)
             }
@@ -214,11 +212,7 @@ impl Sharing {
 
     /// A local writer was granted the lock. Readers wait for the server from now on.
     pub(crate) fn writer_granted(&self) {
-        let _old = {
-            let mut state = self.state();
-            let writers = state.writers;
-            std::mem::replace(&mut *state, State { writers, ..State::default() })
-        };
+        let _old = { self.state().begin_anew() };
     }
 
     /// A local writer has released the lock on the server: it had its turn.
@@ -271,8 +265,10 @@ impl Question<'_> {
                 (Some(_), _) => state.open.take(),
             }
         };
-        let is_gone = || self.hold.lease.loss().is_some();
-        others.map(|_| true).or_else(|| is_gone().then_some(false))
+        match others {
+            Some(_) => Some(true),
+            None => self.hold.lease.loss().map(|_| false),
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Fault, KINDS, LOCK, Sim, World,
-    multi::{left, locks, ms, sims},
+    Fault, KINDS, LOCK, Sim, World, ms,
+    multi::{left, locks, sims},
 };
 use crate::{Error, Lock, Loss, MultiLock};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::{Fault, KINDS, LOCK, Sim, World};
+use super::{Fault, KINDS, LOCK, Sim, World, ms};
 use crate::LockGuard;
 
 /// The key of the questions, and their channel.
@@ -15,10 +15,6 @@ const MOMENTS: u64 = 25;
 
 /// When a question is heard for certain: at the second look.
 const HEARD: Duration = Duration::from_secs(15);
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 async fn hears(guard: &LockGuard, what: &str) {
     let heard = timeout(HEARD, guard.asked_to_release()).await;

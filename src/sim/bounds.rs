@@ -6,29 +6,29 @@ use std::{fmt::Debug, iter::repeat_n, time::Duration};
 use futures::future::join;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, KINDS, Kind, LOCK, Sim, World};
+use super::{Fault, KINDS, Kind, LOCK, Sim, World, ms};
 use crate::{Error, Owner};
 
 /// The default of `Config::command_timeout`.
-const COMMAND: Duration = Duration::from_secs(3);
+pub(super) const COMMAND: Duration = Duration::from_secs(3);
 
 /// The default of `Config::retry_timeout`.
-const RETRIES: Duration = Duration::from_secs(10);
+pub(super) const RETRIES: Duration = Duration::from_secs(10);
 
 /// What the ways over the network may add.
 const WAYS: Duration = Duration::from_millis(50);
 
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
 /// From now on the server answers nothing.
-fn outage(sim: &Sim) {
+pub(super) fn outage(sim: &Sim) {
     sim.network.fail("", repeat_n(Fault::Silent(COMMAND), 500));
 }
 
 /// The answer of a call that must end within this time, and does so by itself.
-async fn ends_within<T: Debug>(bound: Duration, what: &str, call: impl Future<Output = T>) -> T {
+pub(super) async fn ends_within<T: Debug>(
+    bound: Duration,
+    what: &str,
+    call: impl Future<Output = T>,
+) -> T {
     let begun = Instant::now();
     let answer = timeout(10 * RETRIES, call).await.unwrap_or_else(|_| panic!("{what}: no end"));
     let took = begun.elapsed();
@@ -36,7 +36,7 @@ async fn ends_within<T: Debug>(bound: Duration, what: &str, call: impl Future<Ou
     answer
 }
 
-fn assert_timed_out<T: Debug>(answer: Result<T, Error>) {
+pub(super) fn assert_timed_out<T: Debug>(answer: Result<T, Error>) {
     assert!(matches!(answer, Err(Error::Redis(_))), "{answer:?}");
 }
 

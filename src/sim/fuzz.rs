@@ -13,12 +13,8 @@ use fastrand::Rng;
 use futures::future::join_all;
 use tokio::time::{sleep, timeout};
 
-use super::{Fault, LOCK, Sim, World};
+use super::{Fault, LOCK, Sim, World, ms};
 use crate::{Client, Error, Lock, LockGuard};
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// Longer than anybody waits.
 const LONG: Duration = Duration::from_secs(1_200);

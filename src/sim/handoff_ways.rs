@@ -199,11 +199,17 @@ async fn a_lost_hold_is_not_handed_off() {
 async fn callers_elsewhere_have_their_turns() {
     let world = World::new();
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let turn = async |client: &Client| Way::Free.turn(client, Duration::ZERO).await;
+    assert_turns_elsewhere(&sim, &other, turn).await;
+}
+
+/// While callers of one client take turns without a pause, one of the other client has its turns too.
+pub(super) async fn assert_turns_elsewhere(sim: &Sim, other: &Sim, turn: impl AsyncFn(&Client)) {
     let done = Cell::new(false);
     let turns = Cell::new(0);
     let busy = join_all((0..4).map(|_| async {
         while !done.get() {
-            Way::Free.turn(&sim.client, Duration::ZERO).await;
+            turn(&sim.client).await;
             turns.set(turns.get() + 1);
         }
     }));
@@ -211,7 +217,7 @@ async fn callers_elsewhere_have_their_turns() {
         sleep(Duration::from_millis(50)).await;
         for _ in 0..20 {
             let begun = Instant::now();
-            Way::Free.turn(&other.client, Duration::ZERO).await;
+            timeout(60 * ONE_WAY, turn(&other.client)).await.expect("a turn");
             // It looks, subscribes, looks again, is told and looks: that is five round trips, beside a
             // few tenures of theirs.
             assert!(begun.elapsed() < 60 * ONE_WAY, "{:?}", begun.elapsed());

@@ -6,8 +6,8 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Fault, LOCK,
-    multi::{left, locks, ms, sims, worlds},
+    Fault, LOCK, ms,
+    multi::{left, locks, sims, worlds},
 };
 use crate::{Error, Loss, MultiLock};
 

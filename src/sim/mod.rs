@@ -46,6 +46,10 @@ use crate::{
     runtime::ClientRuntime,
 };
 
+pub(super) const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
 /// The lock that all these tests want.
 pub(super) const LOCK: &str = "cut";
 

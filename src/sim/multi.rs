@@ -5,12 +5,8 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, LOCK, Sim, World};
+use super::{Fault, LOCK, Sim, World, ms};
 use crate::{Error, Lock, Loss, MultiLock};
-
-pub(super) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// Three servers.
 pub(super) fn worlds() -> [Arc<World>; 3] {

@@ -1,21 +1,17 @@
 //! What readers who share a hold are told, and when: beside a server that does not answer, beside writers,
 //! and after their client was closed.
 
-use std::{iter::repeat_n, pin::pin, time::Duration};
+use std::pin::pin;
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
-use super::{Fault, LOCK, ONE_WAY, Sim, World};
+use super::{
+    Fault, LOCK, ONE_WAY, Sim, World,
+    bounds::{COMMAND, RETRIES, assert_timed_out, ends_within, outage},
+    ms,
+};
 use crate::{Config, Error};
-
-/// The defaults of `Config::command_timeout` and `Config::retry_timeout`.
-const COMMAND: Duration = Duration::from_secs(3);
-const RETRIES: Duration = Duration::from_secs(10);
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// The request that asks about a shared hold takes time, and so does the one for a hold of its own.
 #[tokio::test(start_paused = true)]
@@ -25,15 +21,18 @@ async fn a_reader_beside_a_silent_server_has_an_answer_in_time() {
         let lock = sim.client.read_write_lock(LOCK);
         let first = lock.read().await.unwrap();
         sleep(ms(50)).await;
-        sim.network.fail("", repeat_n(Fault::Silent(COMMAND), 500));
-        let begun = Instant::now();
-        let (answer, bound) = match wait {
-            Some(wait) => (lock.try_read().wait(ms(wait)).await.map(|_| ()), ms(wait) + COMMAND),
-            None => (lock.read().await.map(drop), RETRIES),
-        };
-        assert!(matches!(answer, Err(Error::Redis(_))), "{answer:?}");
-        let took = begun.elapsed();
-        assert!(took <= bound + ms(50), "a wait of {wait:?} ms took {took:?}");
+        outage(&sim);
+        match wait {
+            Some(wait) => {
+                let (asking, bound) = (lock.try_read().wait(ms(wait)), ms(wait) + COMMAND);
+                let what = format!("a wait of {wait} ms");
+                assert_timed_out(ends_within(bound, &what, asking.into_future()).await);
+            }
+            None => {
+                let asking = lock.read().into_future();
+                assert_timed_out(ends_within(RETRIES, "read()", asking).await);
+            }
+        }
         sim.network.heal();
         first.unlock().await.unwrap();
         assert!(sim.left().await.is_empty());
@@ -67,17 +66,14 @@ async fn a_reader_in_line_beside_a_silent_server_has_an_answer_in_time() {
     let writes = lock.try_write().wait(ms(20)).into_future();
     let reads = async {
         sleep(ms(10)).await;
-        let begun = Instant::now();
         let silence = async {
             sleep(ms(5)).await;
-            sim.network.fail("", repeat_n(Fault::Silent(COMMAND), 500));
+            outage(&sim);
         };
-        let (answer, ()) = tokio::join!(lock.try_read().wait(ms(500)), silence);
-        (answer, begun.elapsed())
+        let asking = lock.try_read().wait(ms(500)).into_future();
+        tokio::join!(ends_within(ms(500) + COMMAND, "try_read()", asking), silence).0
     };
-    let (_, (answer, took)) = tokio::join!(writes, reads);
-    assert!(matches!(answer, Err(Error::Redis(_))), "{answer:?}");
-    assert!(took <= ms(550) + COMMAND, "{took:?}");
+    assert_timed_out(tokio::join!(writes, reads).1);
     sim.network.heal();
     first.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
@@ -98,11 +94,8 @@ async fn a_reader_that_leaves_asks_until_there_is_an_answer() {
     let [stays_too, leaves] = [lock.read().await.unwrap(), lock.read().await.unwrap()];
     assert_eq!(leaves.holder(), stays_too.holder());
     sleep(ms(50)).await;
-    sim.network.fail("", repeat_n(Fault::Silent(COMMAND), 500));
-    let begun = Instant::now();
-    let left = leaves.unlock().await;
-    assert!(matches!(left, Err(Error::Redis(_))), "{left:?}");
-    assert!(begun.elapsed() <= RETRIES + ms(50), "{:?}", begun.elapsed());
+    outage(&sim);
+    assert_timed_out(ends_within(RETRIES, "unlock()", leaves.unlock()).await);
     sim.network.heal();
     for read in [stays, stays_too] {
         read.unlock().await.unwrap();

@@ -1,18 +1,15 @@
 //! Readers and writers of several clients each have their turns.
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LOCK, ONE_WAY, Sim, World};
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
+use super::{LOCK, Sim, World, handoff_ways::assert_turns_elsewhere, ms};
+use crate::Client;
 
 /// Without a gap: the next one comes before the last one leaves.
-pub(super) async fn read_without_a_gap(sim: &Sim, from: Duration, until: Instant) -> u32 {
+async fn read_without_a_gap(sim: &Sim, from: Duration, until: Instant) -> u32 {
     let lock = sim.client.read_write_lock(LOCK);
     let reader = async |offset| {
         let mut turns = 0;
@@ -67,28 +64,10 @@ async fn writers_elsewhere_have_their_turns_among_writers_who_hand_off() {
     let world = World::new();
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
     other.network.delay_messages(ms(2));
-    let done = Cell::new(false);
-    let turns = Cell::new(0);
-    let turn = async |sim: &Sim| {
-        sim.client.read_write_lock(LOCK).write().await.unwrap().unlock().await.unwrap();
+    let turn = async |client: &Client| {
+        client.read_write_lock(LOCK).write().await.unwrap().unlock().await.unwrap();
     };
-    let busy = join_all((0..4).map(|_| async {
-        while !done.get() {
-            turn(&sim).await;
-            turns.set(turns.get() + 1);
-        }
-    }));
-    let elsewhere = async {
-        sleep(ms(50)).await;
-        for _ in 0..20 {
-            // As for a lock without sides.
-            timeout(60 * ONE_WAY, turn(&other)).await.expect("its turn");
-        }
-        done.set(true);
-    };
-    tokio::join!(busy, elsewhere);
-    assert!(turns.get() > 100, "{turns:?}");
-    assert!(sim.left().await.is_empty());
+    assert_turns_elsewhere(&sim, &other, turn).await;
 }
 
 /// A read with a lease of its own lasts longer than the shared ones.

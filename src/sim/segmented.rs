@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, ONE_WAY, Sim, World, multi::ms};
+use super::{Fault, ONE_WAY, Sim, World, ms};
 use crate::{Error, LockGuard, SegmentedLock};
 
 const NAME: &str = "stock";

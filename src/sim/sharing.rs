@@ -12,15 +12,11 @@ use std::{
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LOCK, ONE_WAY, Sim, World};
+use super::{LOCK, ONE_WAY, Sim, World, ms};
 use crate::{
     Error, Loss,
     observer::{HoldBegun, HoldEnd, HoldEnded, Observer},
 };
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// Longer than newcomers wait for a writer that does not come.
 const CLOSED: Duration = Duration::from_millis(150);

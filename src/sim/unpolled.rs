@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, advance, sleep, timeout},
 };
 
-use super::{Fault, LOCK, Sim, World};
+use super::{Fault, LOCK, Sim, World, ms};
 use crate::{
     Error, Lock, LockGuard, Owner,
     observer::{HoldEnd, HoldEnded, Observer},
@@ -22,10 +22,6 @@ use crate::{
 const SOON: Duration = Duration::from_secs(5);
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<LockGuard, Error>> + Send + 'a>>;
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// Waits for the lock, and is left alone after so long.
 async fn left_alone(lock: &Lock, after: Duration) -> Waiting<'_> {

@@ -5,15 +5,11 @@ use std::{cell::RefCell, time::Duration};
 use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep};
 
-use super::{Fault, LOCK, ONE_WAY, Sim, World};
+use super::{Fault, LOCK, ONE_WAY, Sim, World, ms};
 use crate::{Error, LockGuard};
 
 /// Far longer than a test takes.
 const SILENT: Fault = Fault::Silent(Duration::from_secs(3));
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 #[tokio::test(start_paused = true)]
 async fn waiters_that_are_polled_keep_their_order_however_long_they_wait() {

@@ -5,11 +5,7 @@ use std::{pin::pin, time::Duration};
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LOCK, Sim, World};
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
+use super::{LOCK, Sim, World, ms};
 
 #[tokio::test(start_paused = true)]
 async fn writers_hand_their_holds_off_and_an_owner_who_may_read_under_it_does_not() {

@@ -112,7 +112,11 @@ fn the_tokens_of_a_fenced_lock_grow_and_a_re_entry_has_the_same() {
 fn a_thread_cannot_re_enter_a_non_reentrant_lock() {
     let stage = Stage::new();
     let client = stage.client();
-    for lock in [client.non_reentrant_lock("plain"), client.non_reentrant_fair_lock("fair")] {
+    for lock in [
+        client.non_reentrant_lock("local"),
+        client.non_reentrant_fair_lock("fair"),
+        client.plain_lock("plain"),
+    ] {
         let guard = lock.lock().run().unwrap();
         assert_would_deadlock(lock.lock().run());
         assert!(!another_gets(&lock));
@@ -123,11 +127,16 @@ fn a_thread_cannot_re_enter_a_non_reentrant_lock() {
 }
 
 #[test]
-fn threads_wait_for_a_spin_lock_by_polling() {
+fn threads_wait_for_a_spin_lock_and_a_plain_lock_by_polling() {
     let stage = Stage::new();
     let client = stage.client();
     let pauses = SpinBackoff::constant(Duration::from_millis(5));
-    for lock in [client.spin_lock(LOCK), client.spin_lock_with(LOCK, pauses)] {
+    for lock in [
+        client.spin_lock(LOCK),
+        client.spin_lock_with(LOCK, pauses),
+        client.plain_lock(LOCK),
+        client.plain_lock_with(LOCK, pauses),
+    ] {
         let guard = lock.lock().run().unwrap();
         let (told, granted) = mpsc::channel();
         let waiting = lock.clone();
@@ -253,23 +262,6 @@ fn a_lock_is_freed_from_one_holder_only() {
     assert!(!stage.redis.exists(LOCK));
     assert!(matches!(lock.force_unlock_if("nobody"), Err(Error::Invalid(_))));
     drop(guard);
-    stage.end([client]);
-}
-
-#[test]
-fn threads_wait_for_a_plain_lock_by_polling() {
-    let stage = Stage::new();
-    let client = stage.client();
-    let pauses = SpinBackoff::constant(Duration::from_millis(5));
-    for lock in [client.plain_lock(LOCK), client.plain_lock_with(LOCK, pauses)] {
-        let guard = lock.lock().run().unwrap();
-        assert_would_deadlock(lock.lock().run());
-        let waiting = lock.clone();
-        let waiter = thread::spawn(move || waiting.lock().run().unwrap().unlock().unwrap());
-        assert!(!another_gets(&lock));
-        guard.unlock().unwrap();
-        waiter.join().unwrap();
-    }
     stage.end([client]);
 }
 

@@ -73,11 +73,7 @@ fn row(pair: [&Peer; 2], title: &str, owners: usize, hold: Option<Duration>) -> 
         lines.push(line(format!("… its {}", client_of(other)), 1..2));
     }
     let parties = pair.map(|peer| peer.party("crowd", "read_write", &lock));
-    let row = Row::new(parties.into(), load, lines);
-    match counter {
-        Some(counter) => row.counting(counter),
-        None => row,
-    }
+    Row::new(parties.into(), load, lines).counting(counter)
 }
 
 fn count(reports: &[LoadReport], of: fn(&LoadReport) -> u64) -> f64 {

@@ -91,8 +91,8 @@ impl Row {
     }
 
     /// Of a load that counts in this key: it is checked that no write is lost and no reader sees one.
-    pub(crate) fn counting(self, key: String) -> Self {
-        Self { counter: Some((key, 0)), ..self }
+    pub(crate) fn counting(self, key: Option<String>) -> Self {
+        Self { counter: key.map(|key| (key, 0)), ..self }
     }
 
     async fn run(&mut self, meter: &mut Meter) -> (Vec<LoadReport>, Usage) {

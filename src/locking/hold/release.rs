@@ -27,10 +27,21 @@ pub(crate) struct Released {
     pub(crate) result: Result<(), Error>,
     /// Whether it was the last share.
     pub(crate) ended: bool,
-    /// When the copy was sent that freed the lock, and how many other clients got the message. Of a read
-    /// hold: 0 if others have the lock, otherwise 1 more. `None`: the server has not said so.
-    pub(crate) told: Option<(Instant, u64)>,
-    /// How many messages had come on the lock's channel before, if this client is subscribed to it.
+    /// What the server has said. `None`: nothing.
+    pub(crate) told: Option<Told>,
+}
+
+/// What the server has said of a release.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// When the copy was sent that it has answered.
+    pub(crate) sent: Instant,
+    /// Whether the lock is free. Other readers may have it still.
+    pub(crate) freed: bool,
+    /// How many other clients got the message.
+    pub(crate) others: u64,
+    /// How many messages have come on the lock's channel when those of the release have, if this client
+    /// is subscribed to it.
     pub(crate) heard: Option<u64>,
 }
 
@@ -74,6 +85,12 @@ impl Hold {
         let counts = ended && (target.hands_off || target.shares);
         let heard = if counts { target.heard(self.id()) } else { None };
         let ours = u64::from(heard.is_some());
+        let told = |sent, freed, listening: u64| {
+            let own = if freed { target.protocol.messages_of_a_release() } else { 0 };
+            let (others, heard) =
+                (listening.saturating_sub(ours), heard.map(|before| before + own));
+            Told { sent, freed, others, heard }
+        };
         let mut may_be_done = false;
         let released = loop {
             if engine.is_closed() {
@@ -82,22 +99,24 @@ impl Hold {
             let sent = copies.sent();
             let trusted = self.lease.is_trusted(sent);
             let error = match copies.send(|| self.send_release(to, sent)).await {
-                Ok(Some(told)) => match lost {
+                Ok(Some(answer)) => match lost {
                     // The server had said that it was gone, and has it back: from a database that was
                     // swapped, or from an old master. Another holder may have had the lock since.
                     Some(why @ (Loss::Removed | Loss::Taken)) => {
                         break Err(Error::NotHeld { why });
                     }
-                    // This client is not among the others.
-                    _ if told > 0 && target.shares => break Ok((sent, (told - ours).max(1))),
-                    _ => break Ok((sent, told.saturating_sub(ours))),
+                    // The last reader frees the lock, and is told 1 more.
+                    _ if target.shares => {
+                        break Ok(told(sent, answer > 0, answer.saturating_sub(1)));
+                    }
+                    _ => break Ok(told(sent, true, answer)),
                 },
                 // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
                 // whether the hold had been lost before.
                 Ok(None) if may_be_done => match was_renewed {
                     true => {
                         sometimes!("release: an earlier copy did it");
-                        break Ok((sent, 0));
+                        break Ok(told(sent, !target.shares, 0));
                     }
                     false => {
                         sometimes!("release: unknown who did it");
@@ -133,7 +152,7 @@ impl Hold {
             engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
         }
         let told = released.as_ref().ok().copied();
-        Some(Released { result: released.map(drop), ended, told, heard })
+        Some(Released { result: released.map(drop), ended, told })
     }
 
     /// Sends one copy of a release now. Returns how many clients got the message, or `None` if there

@@ -49,8 +49,9 @@ impl Target {
         names::text(self.protocol.key())
     }
 
+    /// The observer of an acquisition that begins now.
     pub(crate) fn observed(&self) -> Option<&Observed> {
-        self.engine.settings.observer.as_ref()
+        self.engine.settings.observer.as_ref().filter(|observed| observed.is_enabled())
     }
 
     /// Adds to an error what was being done, and to which lock.

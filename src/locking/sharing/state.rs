@@ -26,6 +26,7 @@ const OPEN_AGAIN: Duration = Duration::from_secs(1);
 /// For this long readers join after the lock was free and no writer came. It doubles each time, up to
 /// [`OPEN_AGAIN`]: whoever listens may be a reader.
 const OPEN_UNWANTED: Duration = Duration::from_millis(32);
+/// How many times it doubles.
 const MOST_VAIN: u32 = 5;
 
 /// What is known of the readers and the writers of one lock of one client.
@@ -88,10 +89,11 @@ impl State {
         self.closed.take_if(|closed| closed.others == 0);
     }
 
-    /// Forgets who waited for whom: a writer has the lock.
-    pub(super) fn forget_closures(&mut self) {
-        let Self { open, writers, .. } = std::mem::take(self);
-        *self = Self { open, writers, ..Self::default() };
+    /// A writer has the lock. What was known of readers is over. Returns it, to be dropped when nothing
+    /// is locked.
+    pub(super) fn begin_anew(&mut self) -> Self {
+        let writers = self.writers;
+        std::mem::replace(self, Self { writers, ..Self::default() })
     }
 
     /// Closes the door if there is a hold to join, and a local caller waits to write. Without such a
@@ -135,7 +137,8 @@ impl State {
                 Some(until) => Some(until.min(over)),
                 None => {
                     if left.is_in_vain() {
-                        self.open_until = Some(now + OPEN_UNWANTED * (1 << self.vain));
+                        let open = OPEN_UNWANTED * (1 << self.vain);
+                        self.open_until = Some(now + open.min(OPEN_AGAIN));
                         self.vain = (self.vain + 1).min(MOST_VAIN);
                     } else {
                         self.vain = 0;

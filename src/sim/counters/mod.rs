@@ -8,20 +8,14 @@ mod leases;
 mod values;
 mod waiters;
 
-use std::time::Duration;
-
 use harness::redis::cmd;
 
-use super::Sim;
+use super::{Sim, ms};
 use crate::{CountDownLatch, ExpirableSemaphore, Semaphore};
 
 pub(super) const NAME: &str = "pool";
 pub(super) const CHANNEL: &str = "redisson_sc:{pool}";
 pub(super) const GATE: &str = "redisson_countdownlatch__channel__{pool}";
-
-pub(super) fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 impl Sim {
     pub(super) fn pool(&self) -> Semaphore {

@@ -6,8 +6,9 @@ use fastrand::Rng;
 use redis_in_process::Refusal;
 
 use super::{
+    super::ms,
     link::{Rest, Weather},
-    options::{Fault, Options, ms, spread},
+    options::{Fault, Options, spread},
 };
 
 /// Something that goes wrong at a moment.

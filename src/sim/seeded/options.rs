@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::kind::Kind;
+use super::{super::ms, kind::Kind};
 use crate::Replicas;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,10 +232,6 @@ impl Options {
             traffic: ms(rng.u64(1_000..20_000)),
         }
     }
-}
-
-pub(super) fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
 }
 
 /// Between 1 and `most`, as often below the root of it as above.

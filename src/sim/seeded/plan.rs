@@ -5,10 +5,11 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::{
+    super::ms,
     cluster::master_of,
     kind::Kind,
     mishap::{Mishap, mishap},
-    options::{Options, ms, spread},
+    options::{Options, spread},
 };
 
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{NAME, SEGMENTS, hold_all, settled, stock};
 use crate::{
     Error,
-    sim::{Fault, Sim, World, multi::ms},
+    sim::{Fault, Sim, World, ms},
 };
 
 #[tokio::test(start_paused = true)]
