@@ -91,7 +91,8 @@ pub trait Observer: Send + Sync + 'static {
     /// Default: `true`.
     ///
     /// `false` saves nearly all of the [cost](self#cost). Events of this acquisition and its hold may
-    /// be told all the same: for a subscriber of `tracing`, or another observer of a pair.
+    /// be told all the same: for a subscriber of `tracing`, for another observer of a pair, or for an
+    /// earlier caller of a hold that was handed off.
     fn is_enabled(&self) -> bool {
         true
     }

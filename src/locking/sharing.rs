@@ -125,7 +125,7 @@ impl Sharing {
         let _old = {
             let mut state = self.state();
             // An older answer says less than the confirmation.
-            if state.open.as_ref().is_some_and(|open| open.confirmed >= sent) {
+            if state.open.as_ref().is_some_and(|open| open.hold.lease.confirmed() > sent) {
                 return;
             }
             state.begin_anew()

@@ -1,6 +1,7 @@
 //! The search for a segment that is free, and the wait until one is.
 //!
-//! The search asks for one segment at a time, so that it is never granted two. The wait consists of
+//! The search asks for one segment at a time, so that it is never granted two, unless they are so many
+//! that the time would run out. What is granted besides is released. The wait consists of
 //! waits for single locks. They share lines, subscriptions and hand-offs with all other waiters of
 //! the client. A wait for one more segment begins every [`STEP`]: where holds are short, most
 //! callers are granted a segment before they wait for many.
@@ -8,10 +9,13 @@
 //! A segment whose server does not answer is passed over: after a while the next one is asked for
 //! too. What went wrong there is reported only if no other segment was granted.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
     error::Error,
@@ -28,6 +32,15 @@ const AFTER_ERROR: Duration = Duration::from_secs(1);
 
 /// A hold on a segment, and the number of that segment.
 pub(super) type Found = (usize, Share);
+
+/// What came of the requests of a round.
+#[derive(Default)]
+struct Asked {
+    /// The segments that have not answered.
+    open: BTreeSet<usize>,
+    /// The first error.
+    failed: Option<Error>,
+}
 
 /// The search of one caller.
 pub(super) struct Search<'a> {
@@ -74,61 +87,70 @@ impl Search<'_> {
         end: Instant,
         to_the_end: bool,
     ) -> Result<Option<Found>, Error> {
-        let mut failed = None;
-        let round = self.round(order, bounds, to_the_end, &mut failed);
-        let in_time = timeout_at(end, round).await;
-        let found = match in_time {
+        let mut asked = Asked::default();
+        let found = match timeout_at(end, self.round(order, bounds, to_the_end, &mut asked)).await {
             Ok(found) => found?,
-            Err(_) if to_the_end && failed.is_none() => {
-                return Err(self.segments[order[0]].with_context("acquiring")(Error::timed_out()));
+            Err(_) => {
+                let told = asked.open.first().map(|&i| self.segments[i].with_context("acquiring"));
+                asked.failed = asked.failed.or(told.map(|told| told(Error::timed_out())));
+                None
             }
-            Err(_) => None,
         };
-        match failed {
+        match asked.failed {
             Some(error) if to_the_end && found.is_none() => Err(error),
             _ => Ok(found),
         }
     }
 
-    /// The requests of [`ask_each`](Self::ask_each). Notes the first error.
+    /// The requests of [`ask_each`](Self::ask_each).
     async fn round(
         &self,
         order: &[usize],
         bounds: Bounds,
         to_the_end: bool,
-        failed: &mut Option<Error>,
+        asked: &mut Asked,
     ) -> Result<Option<Found>, Error> {
         let mut asks = FuturesUnordered::new();
         let mut rest = order.iter();
+        let begun = Instant::now();
+        // After half of the time all of them are asked for, however many there are.
+        let step = self.command_timeout()? / 2 / order.len().max(1) as u32;
         let mut patience = self.command_timeout()? / 8;
-        // All of them are asked for in time, however many there are.
-        let shortest = STEP.min(patience / order.len().max(1) as u32);
-        let mut is_next = true;
+        let (mut is_next, mut silent_at) = (true, begun + patience);
         loop {
-            if is_next && let Some(&i) = rest.next() {
+            let due = begun + step * (order.len() - rest.len()) as u32;
+            if (is_next || due <= Instant::now())
+                && let Some(&i) = rest.next()
+            {
+                asked.open.insert(i);
                 asks.push(self.acquire(i, bounds));
+                is_next = false;
+                continue;
             }
-            is_next = true;
-            let ended = match timeout(patience, asks.next()).await {
+            let until = if rest.len() == 0 { silent_at } else { silent_at.min(due) };
+            let ended = match timeout_at(until, asks.next()).await {
                 Ok(ended) => ended,
+                Err(_) if Instant::now() < silent_at => continue,
                 // The server of the next one may be silent as well.
                 Err(_) => {
-                    patience = (patience / 2).max(shortest);
+                    patience = (patience / 2).max(STEP);
                     match rest.len() {
-                        0 if to_the_end => {
-                            is_next = false;
-                            asks.next().await
-                        }
+                        0 if to_the_end => asks.next().await,
                         0 => return Ok(None),
-                        _ => continue,
+                        _ => {
+                            (is_next, silent_at) = (true, Instant::now() + patience);
+                            continue;
+                        }
                     }
                 }
             };
-            match ended {
-                Some((_, Ok(Some(found)))) => return Ok(Some(found)),
-                Some((_, Ok(None))) => {}
-                Some((_, Err(error))) => drop(failed.get_or_insert(passed_over(error)?)),
-                None => return Ok(None),
+            (is_next, silent_at) = (true, Instant::now() + patience);
+            let Some((i, answer)) = ended else { return Ok(None) };
+            asked.open.remove(&i);
+            match answer {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                Err(error) => drop(asked.failed.get_or_insert(passed_over(error)?)),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Waits for any segment that end, or go on, by what happens to a server, a hold or the client.
 
+use futures::future::try_join_all;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{NAME, SEGMENTS, hold_all, settled, stock};
@@ -70,6 +71,40 @@ async fn many_segments_of_silent_servers_have_the_time_of_a_few() {
         sim.network.heal();
         assert!(sim.left().await.is_empty(), "{segments}");
     }
+}
+
+/// Each of them answers at once, but one after the other they would take longer than the call may.
+#[tokio::test(start_paused = true)]
+async fn the_last_of_many_segments_is_found_in_time() {
+    const MANY: usize = 1_024;
+    let world = World::new();
+    for wait in [ms(0), ms(100)] {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let stock = other.client.segmented(NAME, MANY);
+        let held = stock.iter().skip(1).map(|segment| segment.lock().into_future());
+        let held: Vec<_> = try_join_all(held).await.unwrap();
+        let any = sim.client.segmented(NAME, MANY).any().starting_at(1);
+        let found = any.clone().try_lock().wait(wait).await.unwrap().expect("one is free");
+        assert_eq!(found.segment(), 0);
+        let refused = any.try_lock().wait(wait).await.unwrap();
+        assert!(refused.is_none(), "{refused:?}");
+        drop((found, held));
+        assert!(sim.left().await.is_empty() && other.left().await.is_empty());
+    }
+}
+
+/// The one before has answered.
+#[tokio::test(start_paused = true)]
+async fn an_error_names_the_segment_that_is_silent() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let held = other.client.segmented(NAME, 2).iter().next().unwrap().lock().await.unwrap();
+    sim.network.fail("acquire", [Fault::SlowReply(ms(0)), Fault::Silent(ms(3_000))]);
+    let refused = sim.client.segmented(NAME, 2).any().starting_at(0).try_lock().await;
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains(&format!("{NAME}:1")), "{error}");
+    drop(held);
+    assert!(sim.left().await.is_empty() && other.left().await.is_empty());
 }
 
 /// One segment after the other fails and serves again. At no moment do all of them fail.
