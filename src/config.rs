@@ -51,13 +51,13 @@ pub struct Config {
     url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     username: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "files::secret")]
     password: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     password_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sentinel_username: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "files::secret")]
     sentinel_password: Option<String>,
     #[serde(skip)]
     tls: Option<Tls>,

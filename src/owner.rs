@@ -103,7 +103,9 @@ impl fmt::Debug for HoldId {
 /// Splits the id of a hold into that of its client, and the rest: `<n>` or `<n>:write`.
 pub(crate) fn client_of(id: &str) -> Option<(&str, &str)> {
     let (client, n) = id.strip_suffix(WRITER).unwrap_or(id).rsplit_once(':')?;
-    let is_number = !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit());
+    // Redisson's `lockAsync` takes any number for the id of a thread.
+    let digits = n.strip_prefix('-').unwrap_or(n);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && !client.is_empty()).then(|| (client, &id[client.len() + 1..]))
 }
 
@@ -212,7 +214,10 @@ mod tests {
         let writer = format!("{id}:write");
         assert!(HoldId::read(&writer).unwrap().is_writer());
         assert!(!HoldId::read(id).unwrap().is_writer());
-        for wrong in ["", "mode", "u", "u:", ":1", "u:x", "u:1x", "u:-1", ":write", "u:write"] {
+        assert!(HoldId::read("u:-1").is_some(), "of a number that a Java program made up");
+        for wrong in
+            ["", "mode", "u", "u:", ":1", "u:x", "u:1x", "u:-", "u:--1", ":write", "u:write"]
+        {
             assert!(HoldId::read(wrong).is_none(), "{wrong:?}");
         }
     }

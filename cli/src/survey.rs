@@ -66,6 +66,7 @@ pub(crate) async fn ls(pattern: Pattern, servers: Servers, json: bool) -> Result
     let client = connect(&config).await?;
     let prefix = config.get_prefix();
     let locks = locks(&client, prefix, &pattern.pattern).await?;
+    let _ = client.close().await;
     if json {
         let lines: String = locks.iter().map(|lock| format!("{}\n", lock.json(prefix))).collect();
         print(&lines)?;

@@ -39,6 +39,7 @@ pub(crate) async fn watch(args: Watch, servers: Servers, json: bool) -> Result<O
         };
         looks += 1;
         if !print(&text)? || args.count == Some(looks) {
+            let _ = client.close().await;
             return Ok(Outcome::new(0));
         }
     }

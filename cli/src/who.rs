@@ -33,6 +33,7 @@ pub(crate) async fn who(
         },
     };
     let waiters = seen.as_ref().map_or(0, |seen| seen.waiters);
+    let _ = client.close().await;
     print(&if json {
         in_json(&name, kind, &lock, waiters)
     } else {

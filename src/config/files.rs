@@ -1,6 +1,8 @@
-//! Secrets and certificates that a [`Config`] names by file.
+//! Secrets, as a [`Config`] is read with them, and secrets and certificates that it names by file.
 
 use std::{fs, path::PathBuf};
+
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::Config;
 use crate::{
@@ -78,6 +80,12 @@ impl Config {
         }
         Ok(Some(tls))
     }
+}
+
+/// Reads a password. serde's own errors would show a value of another type, such as a number.
+pub(super) fn secret<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    let text = Option::deserialize(value);
+    text.map_err(|_| D::Error::custom("a password is no text; what it is instead is not shown"))
 }
 
 fn read(what: &str, path: &PathBuf) -> Result<Vec<u8>, Error> {

@@ -15,6 +15,26 @@ fn a_written_config_is_read_and_unknown_words_are_refused() {
 }
 
 #[test]
+fn a_password_of_another_type_is_not_in_the_error() {
+    for field in ["password", "sentinel_password"] {
+        for value in [
+            "31337123",
+            "-31337123",
+            "31337123.5",
+            "[31337123]",
+            "{\"a\":31337123}",
+            "\"31337123\\x\"",
+        ] {
+            let text = format!(r#"{{"url":"redis://h:1","{field}":{value}}}"#);
+            let error = serde_json::from_str::<Config>(&text).unwrap_err().to_string();
+            assert!(error.contains("no text") && !error.contains("31337"), "{error}");
+        }
+    }
+    let config: Config = serde_json::from_str(r#"{"password":null}"#).unwrap();
+    assert_eq!(config.password, None);
+}
+
+#[test]
 fn nonsense_is_refused() {
     assert!(matches!(Config::from_url("127.0.0.1"), Err(Error::Config(_))));
     assert!(matches!(Config::from_url(""), Err(Error::Config(_))));

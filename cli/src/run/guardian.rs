@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    group::Group,
+    group::{Group, Stat, stat},
     launch::program,
     standby::{KILLED, monotonic_ms},
 };
@@ -124,6 +124,15 @@ impl Guardian {
         }
     }
 
+    /// One that is stopped ends nothing.
+    fn kill_if_stopped(&mut self) {
+        let seen = self.child.id().map(|id| stat(id as i32));
+        if seen.is_some_and(|stat| stat.is_ok_and(Stat::is_stopped)) {
+            // If it has ended meanwhile, that is noticed, too.
+            let _ = self.child.start_kill();
+        }
+    }
+
     /// Ends it. The command has ended.
     pub(crate) async fn dismiss(mut self) {
         let _ = self.write("done\n").await;
@@ -193,6 +202,13 @@ impl Watched {
     pub(crate) async fn until(&mut self, until: Instant) {
         if let Some(standby) = &mut self.now {
             standby.until(until).await;
+        }
+    }
+
+    /// Has a stopped one replaced.
+    pub(crate) fn kill_if_stopped(&mut self) {
+        if let Some(standby) = &mut self.now {
+            standby.kill_if_stopped();
         }
     }
 

@@ -21,7 +21,7 @@ use crate::{args::Run, outcome::Failure};
 /// How often the standby is told until when the lock is trusted.
 const TELLING: Duration = Duration::from_millis(250);
 
-/// How long a killed group of a lost lock is waited for.
+/// How long a killed group is waited for when the lock is not held any more.
 const KILLED: Duration = Duration::from_secs(10);
 
 /// How long a standby may take to say whether it has killed the command.
@@ -102,12 +102,14 @@ pub(crate) async fn supervise(
                 Change::Died => words.push("the standby process died: there is a new one".to_owned()),
                 Change::Replaced => standby.until(trusted_until(holding)).await,
                 Change::Failed(failure) => {
-                    group.kill(Instant::now() + KILLED).await;
+                    drop((lost, asked));
+                    kill(group, &mut child, holding).await;
                     return Err(failure);
                 }
             },
             _ = ticks.tick() => {
                 standby.until(trusted_until(holding)).await;
+                standby.kill_if_stopped();
                 halts = if group.is_stopped() { halts + 1 } else { 0 };
                 if halts == HALTED {
                     break Cause::Halted;
@@ -117,11 +119,11 @@ pub(crate) async fn supervise(
     };
     drop((lost, asked));
     let cause = match cause {
-        Cause::Exited(status) if status.signal() == Some(Signal::SIGKILL as i32) => {
-            match standby.has_killed(STANDBY_ENDS).await {
-                true => Cause::Stopped,
-                false => Cause::Exited(status),
-            }
+        Cause::Exited(status)
+            if status.signal() == Some(Signal::SIGKILL as i32)
+                && standby.has_killed(STANDBY_ENDS).await =>
+        {
+            Cause::Stopped
         }
         // It is unknown whether the command ended before.
         Cause::Exited(_) if !holding.guard().is_held() => Cause::Lost(holding.lost().await),
@@ -181,61 +183,76 @@ async fn end(
     standby: &mut Watched,
     signals: &mut Signals,
 ) -> End {
-    match cause {
+    let grace = match cause {
         // The lock may be another's already.
         Cause::Lost(_) | Cause::Stopped => {
-            group.kill(Instant::now() + KILLED).await;
+            kill(group, child, holding).await;
             return End::By(cause);
         }
         Cause::NoRenewal => {
             group.signal(Signal::SIGTERM);
-            let limit = Instant::now() + holding.last_grace();
-            if !group.ended_by(limit).await {
-                // A member that cannot be killed keeps the lock, as long as it can be kept.
-                while !group.kill(Instant::now() + KILLED).await && holding.guard().is_held() {}
-            }
-            return End::By(cause);
+            holding.last_grace()
         }
-        Cause::Signal(signal) => group.signal(signal),
-        Cause::Halted | Cause::Asked => group.signal(Signal::SIGTERM),
+        Cause::Signal(signal) => {
+            group.signal(signal);
+            grace
+        }
+        Cause::Halted | Cause::Asked => {
+            group.signal(Signal::SIGTERM);
+            grace
+        }
         Cause::Exited(_) => {
             if !group.is_alive() {
                 return End::By(cause);
             }
             group.signal(Signal::SIGTERM);
-        }
-    }
-    let limit = Instant::now() + grace;
-    let mut ticks = interval(TELLING);
-    let gently = async {
-        if !group.ended_by(limit).await {
-            // As long as anything lives, the lock is held.
-            while !group.kill(Instant::now() + KILLED).await {}
+            grace
         }
     };
-    tokio::pin!(gently);
-    let mut untrusted = Box::pin(holding.untrusted());
+    let mut ticks = interval(TELLING);
+    let mut gently = Box::pin(group.ended_by(Instant::now() + grace));
     let mut is_reaped = false;
-    loop {
+    // The time that is left then is known already where the trust is about to end.
+    let is_short = matches!(cause, Cause::NoRenewal);
+    let mut untrusted =
+        Box::pin(async { if is_short { holding.lost().await } else { holding.untrusted().await } });
+    let untrusted = loop {
         tokio::select! {
             biased;
-            () = &mut gently => return End::By(cause),
-            // Where a system shows no processes, one that nobody waits for would seem to live.
+            ended = &mut gently => break if ended { return End::By(cause) } else { None },
             _ = child.wait(), if !is_reaped => is_reaped = true,
             signal = signals.next() => group.signal(signal),
             change = standby.changed() => if matches!(change, Change::Replaced) {
                 standby.until(trusted_until(holding)).await;
             },
-            why = &mut untrusted => {
-                group.kill(Instant::now() + KILLED).await;
-                return match cause {
-                    // It has ended under its lock.
-                    Cause::Exited(_) => End::By(cause),
-                    _ => End::LostMeanwhile(why),
-                };
+            why = &mut untrusted => break Some(why),
+            _ = ticks.tick() => {
+                standby.until(trusted_until(holding)).await;
+                standby.kill_if_stopped();
             }
-            _ = ticks.tick() => standby.until(trusted_until(holding)).await,
         }
+    };
+    kill(group, child, holding).await;
+    match (untrusted, cause) {
+        // It has ended under its lock.
+        (_, cause @ Cause::Exited(_)) | (None, cause) => End::By(cause),
+        (Some(why), _) => End::LostMeanwhile(why),
+    }
+}
+
+/// Kills the group. It is waited for as long as the lock is held, and for 10 s more.
+async fn kill(group: Group, child: &mut Child, holding: &Holding) {
+    // Where a system shows no processes, one that nobody waits for would seem to live.
+    let reaping = async {
+        let _ = child.wait().await;
+        std::future::pending().await
+    };
+    let killing =
+        async { while !group.kill(Instant::now() + KILLED).await && holding.guard().is_held() {} };
+    tokio::select! {
+        biased;
+        () = killing => {}
+        () = reaping => {}
     }
 }
 

@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 
 use crate::stage::{
     LEASE, LOCK, Running, Stage, all_ended, any_runs, cli, code, err, members, watch_the_end,
+    where_processes_are_hidden,
 };
 
 /// How many losses are tried at the same time.
@@ -69,6 +70,29 @@ async fn a_server_that_hangs_costs_the_command_its_life_and_not_its_lock() {
     stage.server.pause();
     // It frees nothing before it goes on.
     all_ended(&members).await;
+    stage.server.resume();
+    let done = one.end().await;
+    assert_eq!(code(&done), 74, "{done:?}");
+    stage.is_free(LOCK).await;
+}
+
+/// Its server answers again just when the command has ended. One that was not waited for would then seem to live, and would
+/// keep its lock for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_ends_with_its_command_where_processes_are_hidden() {
+    let stage = Stage::new();
+    let (ready, told) = (stage.file("ready"), stage.file("told"));
+    let script = format!(
+        "trap 'touch {}; exit 0' TERM; touch {}; while :; do sleep 0.05; done",
+        told.display(),
+        ready.display()
+    );
+    let line = ["run", "--watchdog", "12s", LOCK, "--", "sh", "-c", &script];
+    let Some(command) = where_processes_are_hidden(&stage.cli(&line)) else { return };
+    let one = Running::start(command);
+    eventually(PATIENCE, "the command to start", || ready.exists().then_some(())).await;
+    stage.server.pause();
+    eventually(PATIENCE, "the command to be told", || told.exists().then_some(())).await;
     stage.server.resume();
     let done = one.end().await;
     assert_eq!(code(&done), 74, "{done:?}");

@@ -206,6 +206,23 @@ async fn a_standby_cannot_be_ended_by_mistake_and_is_replaced_when_it_is_killed(
     assert!(stage.redis().pttl(LOCK) > LONG, "long before the end of the lease");
 }
 
+/// One that is stopped would end nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_is_stopped_is_replaced() {
+    let stage = Stage::new();
+    let (script, file) = stage.family("family", true);
+    let one = Running::start(stage.cli(&["run", LOCK, "--", "sh", "-c", &script]));
+    let members = members(&file).await;
+    let first = standby_of(one.pid()).await;
+    crate::stage::send(first, Signal::SIGSTOP);
+    all_ended(&[first]).await;
+    assert_ne!(first, standby_of(one.pid()).await);
+    assert!(runs(members[0]), "the command goes on");
+    one.signal(Signal::SIGKILL);
+    all_ended(&members).await;
+    assert!(stage.redis().pttl(LOCK) > LONG, "long before the end of the lease");
+}
+
 /// No process of a `run` is left when it has ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_ends_with_its_run() {

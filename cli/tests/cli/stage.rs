@@ -91,6 +91,31 @@ pub(crate) fn with_signals(option: &str, url: &str, line: &[&str]) -> Command {
     command
 }
 
+/// The same where the system shows no processes of others, as `/proc` with `hidepid` does. `None`: this user cannot
+/// make such a place.
+pub(crate) fn where_processes_are_hidden(command: &Command) -> Option<Command> {
+    const HIDE: &str = "mount -t proc -o hidepid=1,gid=65533 proc /proc && exec setpriv --bounding-set=-sys_ptrace \"$@\"";
+    let hidden = || {
+        let mut hidden = Command::new("unshare");
+        hidden.args(["--mount", "sh", "-c", HIDE, "sh"]).stdin(Stdio::null());
+        hidden
+    };
+    let seen = hidden().args(["cat", "/proc/1/stat"]).output().ok()?;
+    if !err(&seen).contains("not permitted") {
+        println!("skipped: {seen:?}");
+        return None;
+    }
+    let mut there = hidden();
+    there.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => there.env(name, value),
+            None => there.env_remove(name),
+        };
+    }
+    Some(there)
+}
+
 /// A program that runs. It is killed at the end of a test that fails.
 pub(crate) struct Running(Option<Child>);
 
