@@ -18,7 +18,7 @@ async fn pay_under(guard: impl Guard, order: u64) {
         Ok(receipt) => println!("{order}: paid, receipt {receipt}"),
         Err(RunError::NotBegun { why }) => println!("{order}: not paid, try again: {why}"),
         Err(RunError::Failed(error)) => println!("{order}: not paid: {error}"),
-        Err(RunError::NotReleased { output: Ok(receipt), error }) => {
+        Err(RunError::ReleaseUnconfirmed { output: Ok(receipt), error }) => {
             println!("{order}: paid, receipt {receipt}; the lock may be held for a while: {error}")
         }
         // It may have run beside another holder's work.

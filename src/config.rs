@@ -86,7 +86,7 @@ pub struct Config {
     replicas: Replicas,
     #[serde(with = "humantime_serde")]
     replica_timeout: Duration,
-    pass_on: bool,
+    reuse_holds: bool,
     lazy_connect: bool,
     #[serde(skip)]
     observer: Option<Observed>,
@@ -123,7 +123,7 @@ impl Default for Config {
             sharded_pubsub: ShardedPubsub::Auto,
             replicas: Replicas::None,
             replica_timeout: Duration::from_secs(1),
-            pass_on: true,
+            reuse_holds: true,
             lazy_connect: false,
             observer: None,
             announce: None,
@@ -316,17 +316,18 @@ impl Config {
         self
     }
 
-    /// Sets whether an unlock may hand the hold to the next local waiter. Default: yes.
+    /// Sets whether a hold on the server may serve several local callers: an unlock may hand it off
+    /// to the next local waiter, and readers may share it. Default: yes.
     ///
-    /// Such a local hand-off needs no round trip for up to 64 turns or 2 ms. Then the server is
+    /// A hand-off needs no round trip. After 64 of them or 2 ms, whichever is first, the server is
     /// asked whether other processes wait. If they do, the hold is released, and this process
-    /// yields until they had their turns. If they do not come, the next budget is larger, up to
-    /// 32-fold.
+    /// yields until they had their turns. If none of them takes the lock, the next local series may
+    /// be twice as long, up to 32 times.
     ///
     /// Reentrant, non-reentrant and fenced locks are handed off, and write holds without an owner.
-    /// Readers [share](crate::ReadWriteLock) a hold. Fair, spin and plain locks are never handed off.
-    pub fn pass_on(mut self, pass_on: bool) -> Self {
-        self.pass_on = pass_on;
+    /// [Readers](crate::ReadWriteLock) share a hold. Fair, spin and plain locks are never handed off.
+    pub fn reuse_holds(mut self, reuse_holds: bool) -> Self {
+        self.reuse_holds = reuse_holds;
         self
     }
 

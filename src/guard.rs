@@ -61,7 +61,7 @@ impl LockGuard {
     /// Releases the lock. If an owner has re-entered it, this undoes one entry.
     ///
     /// If a local waiter exists, the hold may be handed to it instead. See
-    /// [`Config::pass_on`](crate::Config::pass_on).
+    /// [`Config::reuse_holds`](crate::Config::reuse_holds).
     ///
     /// # Errors
     /// - [`Error::NotHeld`] when the hold was lost: another holder may have had the lock since. Not
@@ -114,7 +114,7 @@ impl LockGuard {
     ///
     /// The first 200 characters count, and control characters become spaces. A later note replaces
     /// an earlier one; all guards of one hold share one. A hold that is [handed
-    /// off](crate::Config::pass_on) loses it.
+    /// off](crate::Config::reuse_holds) loses it.
     ///
     /// # Examples
     /// ```no_run
@@ -195,7 +195,7 @@ impl LockGuard {
     /// - [`RunError::NotBegun`] when the hold was lost before.
     /// - [`RunError::Lost`] when the hold was lost on the way, or the release finds that it was.
     /// - [`RunError::Failed`] with the error of the work.
-    /// - [`RunError::NotReleased`] when the work ended, but the release is not confirmed: see the
+    /// - [`RunError::ReleaseUnconfirmed`] when the work ended, but the release is not confirmed: see the
     ///   errors of [`unlock`](LockGuard::unlock).
     ///
     /// Work that ended keeps its result in these errors: see
@@ -216,7 +216,7 @@ impl LockGuard {
     ///     Ok(receipt) => println!("paid: {receipt}"),
     ///     Err(RunError::NotBegun { .. }) => println!("not paid, try again"),
     ///     Err(RunError::Failed(error)) => println!("not paid: {error}"),
-    ///     Err(RunError::NotReleased { output: Ok(receipt), .. }) => println!("paid: {receipt}"),
+    ///     Err(RunError::ReleaseUnconfirmed { output: Ok(receipt), .. }) => println!("paid: {receipt}"),
     ///     Err(error) => println!("look whether it was paid: {error}"),
     /// }
     /// # Ok(())

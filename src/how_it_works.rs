@@ -59,7 +59,7 @@
 //!   [`Config::fair_wait`] (10 s by default, 13 s at most) once, however many they were. A waiter of
 //!   Redisson does not see that they are dead. If no client of this crate asks for the lock or releases
 //!   it, it also waits [`Config::redisson_fair_wait`] (300 s by default) for each of Redisson's waiters
-//!   that stood before them, however short the wait of that one was.
+//!   that stood before them, even if that one had left long before.
 //! - **Read**: the rest of the reader's own lease, whatever other readers do.
 //! - **Write**: the rest of the writer's lease, or of a read under that write if it is longer.
 //!
@@ -96,8 +96,7 @@
 //! clients.
 //!
 //! # Read holds with a lease
-//! No request asks for more than what is left of the lease of a read hold when it is sent. Its remaining
-//! time is sent again every third of [`Config::watchdog`], because a renewal by a Redisson reader may have
+//! Each request for a read hold asks at most for the rest of its lease. Its remaining time is sent again every third of [`Config::watchdog`], because a renewal by a Redisson reader may have
 //! shortened the TTL. The server counts that time from when it runs the request. If another's script
 //! (`BUSY`) or `CLIENT PAUSE` delays that, it keeps the hold for so much longer. The holder is told of the
 //! end in time.

@@ -179,7 +179,7 @@ impl From<Announcement> for Announced {
 /// [`ExpirableSemaphore::inspect`](crate::ExpirableSemaphore::inspect) read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SemaphoreInspection {
+pub struct ExpirableInspection {
     /// How many permits are free. Those whose lease has ended count as free. It may be negative.
     pub available: i64,
     /// How many permits are out.
@@ -200,7 +200,7 @@ pub struct PermitOut {
     pub ours: bool,
 }
 
-impl SemaphoreInspection {
+impl ExpirableInspection {
     pub(crate) fn new(
         available: i64,
         acquired: u64,

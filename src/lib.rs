@@ -37,13 +37,13 @@
 //! - **Shared hold**: readers of one client have one hold on a read/write lock together. See
 //!   [`ReadWriteLock`].
 //! - **Hand-off**: an unlock that gives the hold to the next local waiter without a round trip. See
-//!   [`Config::pass_on`].
+//!   [`Config::reuse_holds`].
 //!
 //! The server decides who holds a lock. The client decides only when to stop trusting its hold. Every
 //! acquisition, re-entry, renewal and release is one Lua script, which the server runs as one step.
 //!
-//! Dropping a value undoes its effects on the server. A dropped guard releases its hold. A dropped
-//! acquisition gives up its place in line and its subscription, and releases what it acquired.
+//! Dropping a guard or a future undoes its effects on the server. A dropped guard releases its hold. A
+//! dropped acquisition gives up its place in line and its subscription, and releases what it acquired.
 //!
 //! # Kinds of lock
 //! | [`Client`] method | re-entry by the same [`Owner`] | order of waiters | wake-up |
@@ -242,8 +242,8 @@ pub use crate::{
     config::Config,
     counters::{
         expirable::{
-            AcquireExpirable, ExpirablePermit, ExpirableSemaphore, PermitId, PermitOut,
-            SemaphoreInspection, TryAcquireExpirable,
+            AcquireExpirable, ExpirableInspection, ExpirablePermit, ExpirableSemaphore, PermitId,
+            PermitOut, TryAcquireExpirable,
         },
         latch::CountDownLatch,
         permit::Permit,
@@ -254,12 +254,12 @@ pub use crate::{
     guard::{LockGuard, SingleGuard},
     inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},
     lock::{Asked, FencedLock, Lock},
-    multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
+    multi::{AcquireMulti, MultiGuard, MultiLock, TryAcquireMulti},
     options::{Driver, Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
     read_write::ReadWriteLock,
     redis_error::{RedisError, RedisErrorKind},
     run::{Guard, RunError},
-    segmented::{AnyAcquire, AnySegment, AnyTryAcquire, SegmentGuard, SegmentedLock},
+    segmented::{AcquireAny, AnySegment, SegmentGuard, SegmentedLock, TryAcquireAny},
     wire::Tls,
 };

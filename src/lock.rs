@@ -224,7 +224,7 @@ impl<G> Lock<G> {
     /// The holder learns of it as with [`force_unlock`](Lock::force_unlock).
     ///
     /// An id may stand for several holds in turn. A hold that is [handed
-    /// off](crate::Config::pass_on) within a process keeps its id. A Redisson thread has the same
+    /// off](crate::Config::reuse_holds) within a process keeps its id. A Redisson thread has the same
     /// id each time it holds the lock.
     ///
     /// # Errors
@@ -276,14 +276,15 @@ fn check_sides(seen: &Snapshot, target: &Target) -> Result<(), Error> {
 }
 
 impl Lock<FencedGuard> {
-    /// Asks the server for the token of the latest hold. `None` when there is no counter yet.
+    /// Asks the server for the token of the latest hold, whoever has or had it. `None` when there is
+    /// no counter yet. The token of one's own hold is [`FencedGuard::token`].
     ///
     /// # Errors
     /// As [`is_locked`](Lock::is_locked).
     ///
     /// # Cancel safety
     /// May be dropped at any time.
-    pub async fn token(&self) -> Result<Option<FencingToken>, Error> {
+    pub async fn latest_token(&self) -> Result<Option<FencingToken>, Error> {
         let target = &self.state()?.target;
         let call = target.protocol.token().expect("a fenced lock has tokens");
         let reply = target.ask(call).await.map_err(target.with_context("reading the token of"))?;

@@ -9,7 +9,7 @@
 //! | `redisson_lock.waiters` | gauge | acquisitions | |
 //! | `redisson_lock.holds` | gauge | holds | |
 //! | `redisson_lock.lost` | counter | holds | `reason` |
-//! | `redisson_lock.passed_on` | counter | hand-offs | |
+//! | `redisson_lock.hand_offs` | counter | hand-offs | |
 //! | `redisson_lock.release.failures` | counter | releases | `result` |
 //!
 //! | label | values |
@@ -70,7 +70,7 @@ const RENEWAL_MARGIN: &str = "redisson_lock.renewal.margin";
 const WAITERS: &str = "redisson_lock.waiters";
 const HOLDS: &str = "redisson_lock.holds";
 const LOST: &str = "redisson_lock.lost";
-const PASSED_ON: &str = "redisson_lock.passed_on";
+const HAND_OFFS: &str = "redisson_lock.hand_offs";
 const RELEASE_FAILURES: &str = "redisson_lock.release.failures";
 
 /// The label of all locks beyond the most.
@@ -183,7 +183,7 @@ impl MetricsObserver {
                 recorder.describe_counter(name.into(), Some(Unit::Count), text.into());
             };
             counter(LOST, "Holds that were lost, by the reason");
-            counter(PASSED_ON, "Holds that went to the next local caller");
+            counter(HAND_OFFS, "Holds that went to the next local caller");
             counter(RELEASE_FAILURES, "Releases that failed, by what came of them");
         });
     }
@@ -313,9 +313,9 @@ impl Observer for MetricsObserver {
             of.seconds(HOLD_DURATION, Some(("end", ended.end.as_str())), ended.duration);
             of.gauge(HOLDS).decrement(1.0);
             match ended.end {
-                HoldEnd::HandedOn => of.counter(PASSED_ON, None).increment(1),
+                HoldEnd::HandedOff => of.counter(HAND_OFFS, None).increment(1),
                 HoldEnd::Lost(why) => of.losses(why).increment(1),
-                HoldEnd::Released | HoldEnd::NotReleased => {}
+                HoldEnd::Released | HoldEnd::ReleaseGivenUp => {}
             }
         });
     }

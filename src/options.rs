@@ -60,7 +60,7 @@ impl SpinBackoff {
 ///   renewal frees the lock at the end of the lease before, unless the holder renews it there in
 ///   time.
 ///
-/// A hold that is [handed off](crate::Config::pass_on) or shared was confirmed when it was first granted.
+/// A hold that is [handed off](crate::Config::reuse_holds) or shared was confirmed when it was first granted.
 ///
 /// If the new master missed a release, the lock stays held until its lease ends. That delays
 /// others, but does not break exclusion.

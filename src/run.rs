@@ -82,7 +82,7 @@ pub(crate) mod sealed {
 /// | [`NotBegun`](RunError::NotBegun) | did not begin | was lost before |
 /// | [`Lost`](RunError::Lost) | was stopped, or ended too late: it may have run beside another holder's | was lost |
 /// | [`Failed`](RunError::Failed) | ended with its own error | was held all the time, and is released |
-/// | [`NotReleased`](RunError::NotReleased) | ended | was held all the time, as far as known; its release is not confirmed, and goes on in the background, unless the client is closed |
+/// | [`ReleaseUnconfirmed`](RunError::ReleaseUnconfirmed) | ended | was held all the time, as far as known; its release is not confirmed, and goes on in the background, unless the client is closed |
 #[non_exhaustive]
 pub enum RunError<T, E> {
     /// The hold was lost before the work began. The work was not polled.
@@ -108,7 +108,7 @@ pub enum RunError<T, E> {
     ///
     /// With [`Loss::Unknown`] the answer to the release was lost. It is then unknown whether the
     /// hold was lost before the release.
-    NotReleased {
+    ReleaseUnconfirmed {
         /// Why the release is not confirmed.
         error: Error,
         /// The result of the work.
@@ -123,7 +123,7 @@ impl<T, E> RunError<T, E> {
             Self::NotBegun { .. } => None,
             Self::Lost { output, .. } => output,
             Self::Failed(error) => Some(Err(error)),
-            Self::NotReleased { output, .. } => Some(output),
+            Self::ReleaseUnconfirmed { output, .. } => Some(output),
         }
     }
 
@@ -148,9 +148,9 @@ impl<T, E> RunError<T, E> {
         match self {
             Self::Failed(error)
             | Self::Lost { output: Some(Err(error)), .. }
-            | Self::NotReleased { output: Err(error), .. } => error,
+            | Self::ReleaseUnconfirmed { output: Err(error), .. } => error,
             Self::NotBegun { why } | Self::Lost { why, .. } => Error::NotHeld { why }.into(),
-            Self::NotReleased { error, .. } => error.into(),
+            Self::ReleaseUnconfirmed { error, .. } => error.into(),
         }
     }
 }
@@ -169,10 +169,10 @@ impl<T, E: fmt::Display> fmt::Display for RunError<T, E> {
                 write!(f, "the work failed, and the lock is lost: {why}: {error}")
             }
             Self::Failed(error) => error.fmt(f),
-            Self::NotReleased { error, output: Ok(_) } => {
+            Self::ReleaseUnconfirmed { error, output: Ok(_) } => {
                 write!(f, "the work ended, but the release is not confirmed: {error}")
             }
-            Self::NotReleased { error, output: Err(failed) } => {
+            Self::ReleaseUnconfirmed { error, output: Err(failed) } => {
                 write!(f, "the work failed: {failed}; the release is not confirmed: {error}")
             }
         }
@@ -193,8 +193,8 @@ impl<T, E: fmt::Debug> fmt::Debug for RunError<T, E> {
                 write!(f, "Lost({why:?}, {})", shown(output))
             }
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
-            Self::NotReleased { error, output } => {
-                write!(f, "NotReleased({error:?}, {})", shown(output))
+            Self::ReleaseUnconfirmed { error, output } => {
+                write!(f, "ReleaseUnconfirmed({error:?}, {})", shown(output))
             }
         }
     }
@@ -204,7 +204,7 @@ impl<T, E: std::error::Error + 'static> std::error::Error for RunError<T, E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Failed(error) => error.source(),
-            Self::NotReleased { error, .. } => error.source(),
+            Self::ReleaseUnconfirmed { error, .. } => error.source(),
             Self::NotBegun { .. } | Self::Lost { .. } => None,
         }
     }
@@ -263,7 +263,7 @@ pub(crate) fn run<T, E>(
             (Err(Error::NotHeld { why }), output) if why != Loss::Unknown => {
                 Err(RunError::Lost { why, output: Some(output) })
             }
-            (Err(error), output) => Err(RunError::NotReleased { error, output }),
+            (Err(error), output) => Err(RunError::ReleaseUnconfirmed { error, output }),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     blocking::background::Background,
     counters::expirable,
     error::{Error, Loss},
-    inspection::{Remaining, SemaphoreInspection},
+    inspection::{ExpirableInspection, Remaining},
     permit_id::PermitId,
     run::sealed::Held,
 };
@@ -138,7 +138,7 @@ impl ExpirableSemaphore {
     ///
     /// # Errors
     /// As the async [`inspect`](crate::ExpirableSemaphore::inspect); [`Error::InAsyncCode`].
-    pub fn inspect(&self) -> Result<SemaphoreInspection, Error> {
+    pub fn inspect(&self) -> Result<ExpirableInspection, Error> {
         self.background.run(self.semaphore.inspect())
     }
 }

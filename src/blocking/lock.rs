@@ -170,11 +170,12 @@ impl<G: SingleGuard> Lock<G> {
 }
 
 impl FencedLock {
-    /// Asks the server for the token of the latest hold. `None` when there is no counter yet.
+    /// Asks the server for the token of the latest hold, whoever has or had it. `None` when there is
+    /// no counter yet. The token of one's own hold is [`FencedGuard::token`].
     ///
     /// # Errors
     /// As [`is_locked`](Lock::is_locked).
-    pub fn token(&self) -> Result<Option<FencingToken>, Error> {
-        self.background.run(self.lock.token())
+    pub fn latest_token(&self) -> Result<Option<FencingToken>, Error> {
+        self.background.run(self.lock.latest_token())
     }
 }

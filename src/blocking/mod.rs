@@ -92,8 +92,8 @@ pub use self::{
     guard::{FencedGuard, LockGuard, SingleGuard},
     latch::CountDownLatch,
     lock::{FencedLock, Lock},
-    multi::{MultiAcquire, MultiGuard, MultiLock, MultiTryAcquire},
+    multi::{AcquireMulti, MultiGuard, MultiLock, TryAcquireMulti},
     read_write::ReadWriteLock,
-    segmented::{AnyAcquire, AnySegment, AnyTryAcquire, SegmentGuard, SegmentedLock},
+    segmented::{AcquireAny, AnySegment, SegmentGuard, SegmentedLock, TryAcquireAny},
     semaphore::{AcquirePermits, Permit, Semaphore, TryAcquirePermits},
 };

@@ -82,15 +82,15 @@ impl MultiLock {
     }
 
     /// Acquires the locks for the calling thread, and waits for them without a bound.
-    /// [`run`](MultiAcquire::run) begins it.
-    pub fn lock(&self) -> MultiAcquire<'_> {
-        MultiAcquire { lock: self, lease: None, note: None }
+    /// [`run`](AcquireMulti::run) begins it.
+    pub fn lock(&self) -> AcquireMulti<'_> {
+        AcquireMulti { lock: self, lease: None, note: None }
     }
 
     /// Acquires the locks for the calling thread if they are free, or become free within
-    /// [`wait`](MultiTryAcquire::wait). [`run`](MultiTryAcquire::run) begins it.
-    pub fn try_lock(&self) -> MultiTryAcquire<'_> {
-        MultiTryAcquire { lock: self, lease: None, wait: Duration::ZERO, note: None }
+    /// [`wait`](TryAcquireMulti::wait). [`run`](TryAcquireMulti::run) begins it.
+    pub fn try_lock(&self) -> TryAcquireMulti<'_> {
+        TryAcquireMulti { lock: self, lease: None, wait: Duration::ZERO, note: None }
     }
 
     /// Asks the present holders of all locks to release them, without waiting for that. See
@@ -114,17 +114,17 @@ impl MultiLock {
     }
 }
 
-/// An acquisition that waits for the locks. [`run`](MultiAcquire::run) begins it. See
+/// An acquisition that waits for the locks. [`run`](AcquireMulti::run) begins it. See
 /// [`MultiLock::lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this runs, and what is acquired is released when its guard is dropped: `let guard = ….run()?`"]
-pub struct MultiAcquire<'a> {
+pub struct AcquireMulti<'a> {
     lock: &'a MultiLock,
     lease: Option<Duration>,
     note: Option<String>,
 }
 
-impl MultiAcquire<'_> {
+impl AcquireMulti<'_> {
     /// Holds the locks for this long at most. They are never renewed. From 10 ms to 3650 days, in
     /// whole milliseconds.
     ///
@@ -133,7 +133,7 @@ impl MultiAcquire<'_> {
         Self { lease: Some(lease), ..self }
     }
 
-    /// Says what the locks are held for: see [`MultiAcquire::note`](crate::MultiAcquire::note).
+    /// Says what the locks are held for: see [`AcquireMulti::note`](crate::AcquireMulti::note).
     pub fn note(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
     }
@@ -158,19 +158,19 @@ impl MultiAcquire<'_> {
     }
 }
 
-/// An acquisition that waits for a limited time, or not at all. [`run`](MultiTryAcquire::run)
+/// An acquisition that waits for a limited time, or not at all. [`run`](TryAcquireMulti::run)
 /// begins it. See [`MultiLock::try_lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this runs, and what is acquired is released when its guard is dropped: `let guard = ….run()?`"]
-pub struct MultiTryAcquire<'a> {
+pub struct TryAcquireMulti<'a> {
     lock: &'a MultiLock,
     lease: Option<Duration>,
     wait: Duration,
     note: Option<String>,
 }
 
-impl MultiTryAcquire<'_> {
-    /// As [`MultiAcquire::lease`].
+impl TryAcquireMulti<'_> {
+    /// As [`AcquireMulti::lease`].
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease: Some(lease), ..self }
     }
@@ -184,7 +184,7 @@ impl MultiTryAcquire<'_> {
         Self { wait, ..self }
     }
 
-    /// As [`MultiAcquire::note`].
+    /// As [`AcquireMulti::note`].
     pub fn note(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
     }

@@ -130,15 +130,15 @@ impl AnySegment {
     }
 
     /// Acquires a segment that is free for the calling thread, and waits for one without a bound. A
-    /// thread that holds one of them re-enters it. [`run`](AnyAcquire::run) begins it.
-    pub fn lock(&self) -> AnyAcquire<'_> {
-        AnyAcquire { any: self, lease: None, note: None }
+    /// thread that holds one of them re-enters it. [`run`](AcquireAny::run) begins it.
+    pub fn lock(&self) -> AcquireAny<'_> {
+        AcquireAny { any: self, lease: None, note: None }
     }
 
-    /// Acquires a segment that is free, or becomes free within [`wait`](AnyTryAcquire::wait).
-    /// [`run`](AnyTryAcquire::run) begins it. It returns `None` when others held all segments.
-    pub fn try_lock(&self) -> AnyTryAcquire<'_> {
-        AnyTryAcquire { any: self, lease: None, wait: Duration::ZERO, note: None }
+    /// Acquires a segment that is free, or becomes free within [`wait`](TryAcquireAny::wait).
+    /// [`run`](TryAcquireAny::run) begins it. It returns `None` when others held all segments.
+    pub fn try_lock(&self) -> TryAcquireAny<'_> {
+        TryAcquireAny { any: self, lease: None, wait: Duration::ZERO, note: None }
     }
 
     fn guard(&self, guard: segmented::SegmentGuard) -> SegmentGuard {
@@ -147,17 +147,17 @@ impl AnySegment {
     }
 }
 
-/// An acquisition that waits for a segment. [`run`](AnyAcquire::run) begins it. See
+/// An acquisition that waits for a segment. [`run`](AcquireAny::run) begins it. See
 /// [`AnySegment::lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this runs, and what is acquired is released when its guard is dropped: `let guard = ….run()?`"]
-pub struct AnyAcquire<'a> {
+pub struct AcquireAny<'a> {
     any: &'a AnySegment,
     lease: Option<Duration>,
     note: Option<String>,
 }
 
-impl AnyAcquire<'_> {
+impl AcquireAny<'_> {
     /// Holds the segment for this long at most. The hold is never renewed. From 10 ms to 3650 days,
     /// in whole milliseconds.
     ///
@@ -190,29 +190,29 @@ impl AnyAcquire<'_> {
     }
 }
 
-/// An acquisition that waits for a limited time, or not at all. [`run`](AnyTryAcquire::run) begins
+/// An acquisition that waits for a limited time, or not at all. [`run`](TryAcquireAny::run) begins
 /// it. See [`AnySegment::try_lock`].
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this runs, and what is acquired is released when its guard is dropped: `let guard = ….run()?`"]
-pub struct AnyTryAcquire<'a> {
+pub struct TryAcquireAny<'a> {
     any: &'a AnySegment,
     lease: Option<Duration>,
     wait: Duration,
     note: Option<String>,
 }
 
-impl AnyTryAcquire<'_> {
-    /// As [`AnyAcquire::lease`].
+impl TryAcquireAny<'_> {
+    /// As [`AcquireAny::lease`].
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease: Some(lease), ..self }
     }
 
-    /// As [`AnyTryAcquire::wait`](crate::AnyTryAcquire::wait).
+    /// As [`TryAcquireAny::wait`](crate::TryAcquireAny::wait).
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait, ..self }
     }
 
-    /// As [`AnyAcquire::note`].
+    /// As [`AcquireAny::note`].
     pub fn note(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
     }

@@ -6,9 +6,12 @@
 //! | `variables` | environment variables in the text |
 //! | `document` | YAML as a tree of texts with places |
 //! | `fields` | the fields of a section and their types |
-//! | `names` | which names there are, and hints at typing errors |
-//! | `servers` | the sections that name servers |
+//! | `names` | which names are read, which are known and have no meaning here, and hints at typing errors |
+//! | `servers` | the fields of the sections that name servers |
 //! | `tls` | the fields about certificates |
+//!
+//! This file reads the fields at the top, `servers` those of a section. A new field is read there, and
+//! needs its name in `names` and its row in the table below.
 
 mod document;
 mod fields;

@@ -52,7 +52,7 @@ pub(crate) struct Settings {
     pub(crate) sharded_pubsub: ShardedPubsub,
     pub(crate) replicas: Replicas,
     pub(crate) replica_timeout: Duration,
-    pub(crate) pass_on: bool,
+    pub(crate) reuse_holds: bool,
     pub(crate) lazy_connect: bool,
     pub(crate) observer: Option<Observed>,
     /// What is announced about the client.
@@ -113,7 +113,7 @@ impl Config {
             sharded_pubsub: self.sharded_pubsub,
             replicas: self.replicas,
             replica_timeout: whole_ms(self.replica_timeout),
-            pass_on: self.pass_on,
+            reuse_holds: self.reuse_holds,
             lazy_connect: self.lazy_connect,
             observer: self.observer,
             about,

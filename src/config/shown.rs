@@ -61,9 +61,9 @@ impl Config {
         self.replica_timeout
     }
 
-    /// The value of [`pass_on`](Self::pass_on).
-    pub fn get_pass_on(&self) -> bool {
-        self.pass_on
+    /// The value of [`reuse_holds`](Self::reuse_holds).
+    pub fn get_reuse_holds(&self) -> bool {
+        self.reuse_holds
     }
 
     /// The value of [`lazy_connect`](Self::lazy_connect).
@@ -93,7 +93,7 @@ impl fmt::Debug for Config {
             .field("sharded_pubsub", &self.sharded_pubsub)
             .field("replicas", &self.replicas)
             .field("replica_timeout", &self.replica_timeout)
-            .field("pass_on", &self.pass_on)
+            .field("reuse_holds", &self.reuse_holds)
             .field("lazy_connect", &self.lazy_connect)
             .field("observer", &self.observer.is_some())
             .field("announce", &self.announce)

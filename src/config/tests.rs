@@ -138,8 +138,8 @@ fn files_of_tls_are_refused_where_they_would_not_count() {
 fn what_was_set_can_be_read() {
     let config = Config::from_url("redis-cluster://me:s3cret@h:1").unwrap();
     assert_eq!(config.get_server(), "redis-cluster://h:1/0");
-    let config = config.prefix("a:").watchdog(Duration::from_secs(7)).pass_on(false);
-    assert_eq!((config.get_prefix(), config.get_pass_on()), ("a:", false));
+    let config = config.prefix("a:").watchdog(Duration::from_secs(7)).reuse_holds(false);
+    assert_eq!((config.get_prefix(), config.get_reuse_holds()), ("a:", false));
     assert_eq!(config.get_watchdog(), Duration::from_secs(7));
 }
 

@@ -11,7 +11,7 @@ use crate::{
 impl Backoff {
     /// Whether a call may be retried for its caller, after `error`. Completes after a pause. A refusal
     /// is final.
-    pub(crate) async fn may_retry(
+    pub(crate) async fn retry_unless_refused(
         &mut self,
         runtime: &ClientRuntime,
         error: WireError,
@@ -19,7 +19,7 @@ impl Backoff {
     ) -> Result<(), WireError> {
         match error {
             WireError::Unanswered(_) | WireError::NotNow(_) => {
-                self.must_retry(runtime, error, retry_until).await
+                self.retry_even_if_refused(runtime, error, retry_until).await
             }
             WireError::WrongType | WireError::Refused(_) => Err(error),
         }
@@ -28,7 +28,7 @@ impl Backoff {
     /// Whether an operation may be retried that removes something from the server, after `error`.
     /// Completes after a pause. Such an operation has to be done in the end: a refusal, by a full disk or
     /// for a missing right, may pass.
-    pub(crate) async fn must_retry(
+    pub(crate) async fn retry_even_if_refused(
         &mut self,
         runtime: &ClientRuntime,
         error: WireError,
@@ -60,13 +60,13 @@ mod tests {
         let refused = || WireError::from_server("NOPERM");
         let far = now + Duration::from_secs(60);
         let mut backoff = Backoff::new();
-        assert!(backoff.may_retry(&runtime, unanswered(), far).await.is_ok());
+        assert!(backoff.retry_unless_refused(&runtime, unanswered(), far).await.is_ok());
         assert!(Instant::now() > now, "after a pause");
-        assert!(backoff.may_retry(&runtime, refused(), far).await.is_err());
-        assert!(backoff.must_retry(&runtime, refused(), far).await.is_ok());
-        assert!(backoff.must_retry(&runtime, WireError::WrongType, far).await.is_err());
+        assert!(backoff.retry_unless_refused(&runtime, refused(), far).await.is_err());
+        assert!(backoff.retry_even_if_refused(&runtime, refused(), far).await.is_ok());
+        assert!(backoff.retry_even_if_refused(&runtime, WireError::WrongType, far).await.is_err());
         let soon = Instant::now() + Duration::from_nanos(1);
-        assert!(backoff.must_retry(&runtime, unanswered(), soon).await.is_err());
-        assert!(backoff.may_retry(&runtime, unanswered(), soon).await.is_err());
+        assert!(backoff.retry_even_if_refused(&runtime, unanswered(), soon).await.is_err());
+        assert!(backoff.retry_unless_refused(&runtime, unanswered(), soon).await.is_err());
     }
 }

@@ -9,7 +9,7 @@
 //! | [`janitor`], [`releases`] | jobs in the background; releases that a new master may have missed |
 //! | [`watchdog`], [`renewal_schedule`], [`lease`] | renewals; which hold is due; until when a hold is trusted |
 //! | [`turns`] | what an observer and the spans see of a hold |
-//! | [`subscriptions`] | channels, counted by their users |
+//! | [`subscriptions`], [`waiting`] | channels, counted by their users; how often a waiter asks whatever it hears |
 //! | [`batcher`] | calls that travel together |
 //! | [`circuit_breaker`] | whether a majority leaves this server alone for a while |
 //! | [`announcer`], [`whois`] | what this client announces about itself; what others announce |
@@ -28,6 +28,7 @@ mod renewal_schedule;
 pub(crate) mod scripted;
 mod subscriptions;
 mod turns;
+mod waiting;
 mod watchdog;
 mod whois;
 
@@ -53,7 +54,8 @@ pub(crate) use self::{
     lease::{Lease, trust},
     lifecycle::Lifecycle,
     releases::Undone,
-    subscriptions::{ASK_AGAIN, POLL, Subscription, Subscriptions},
+    subscriptions::{Subscription, Subscriptions},
+    waiting::{ASK_AGAIN, POLL},
 };
 use crate::{
     broken::broken,
@@ -204,24 +206,24 @@ impl Engine {
         self.life.closing().await
     }
 
-    /// See [`Backoff::may_retry`].
-    pub(crate) async fn may_retry(
+    /// See [`Backoff::retry_unless_refused`].
+    pub(crate) async fn retry_unless_refused(
         &self,
         error: WireError,
         backoff: &mut Backoff,
         retry_until: Instant,
     ) -> Result<(), WireError> {
-        backoff.may_retry(&self.life.runtime, error, retry_until).await
+        backoff.retry_unless_refused(&self.life.runtime, error, retry_until).await
     }
 
-    /// See [`Backoff::must_retry`].
-    pub(crate) async fn must_retry(
+    /// See [`Backoff::retry_even_if_refused`].
+    pub(crate) async fn retry_even_if_refused(
         &self,
         error: WireError,
         backoff: &mut Backoff,
         retry_until: Instant,
     ) -> Result<(), WireError> {
-        backoff.must_retry(&self.life.runtime, error, retry_until).await
+        backoff.retry_even_if_refused(&self.life.runtime, error, retry_until).await
     }
 
     /// The server that gets the release of a lock: see [`Engine::released`].
@@ -232,7 +234,11 @@ impl Engine {
 
     /// Notes that a server has answered a release. `server`: `None` if no other ever
     /// replaces it.
-    pub(crate) fn released(&self, server: Option<ServerId>, released: impl FnOnce() -> Undone) {
+    pub(crate) fn remember_release(
+        &self,
+        server: Option<ServerId>,
+        released: impl FnOnce() -> Undone,
+    ) {
         if let Some(server) = server {
             self.releases.remember(server, released());
         }

@@ -172,7 +172,7 @@ async fn release(releases: &Releases, released: Undone) -> bool {
             Err(error) => error,
         };
         let runtime = &releases.life.runtime;
-        if let Err(error) = backoff.must_retry(runtime, error, ends).await {
+        if let Err(error) = backoff.retry_even_if_refused(runtime, error, ends).await {
             let lock = names::text(protocol.key());
             tracing::warn!(lock, holder = ?id, %error, "could not release once more");
             return false;

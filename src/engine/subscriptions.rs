@@ -2,7 +2,7 @@
 //!
 //! All users of a channel share one subscription, and are counted. After a gap in the messages
 //! every waiter is woken and asks the server itself. No waiter relies on messages alone: see
-//! [`ASK_AGAIN`].
+//! [`ASK_AGAIN`](super::waiting::ASK_AGAIN).
 
 pub(super) mod task;
 mod worker;
@@ -24,12 +24,6 @@ use crate::{
 
 /// How long a waiter waits for the confirmation of its subscription before it polls.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
-
-/// No waiter relies on messages for longer than this, because one may be lost.
-pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(3);
-
-/// How often a waiter asks while it is not subscribed.
-pub(crate) const POLL: Duration = Duration::from_millis(250);
 
 /// How often a quiet subscriber connection is asked for a sign of life.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);

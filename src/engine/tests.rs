@@ -9,9 +9,10 @@ async fn a_failed_release_is_repeated_unless_that_is_useless() {
     let engine = engine(&Arc::default());
     let (now, mut backoff) = (Instant::now(), Backoff::new());
     let end = now + Duration::from_secs(60);
-    let odd = engine.must_retry(WireError::WrongType, &mut backoff, end).await;
+    let odd = engine.retry_even_if_refused(WireError::WrongType, &mut backoff, end).await;
     assert!(matches!(odd, Err(WireError::WrongType)));
-    let refused = engine.must_retry(WireError::from_server("OOM"), &mut backoff, end).await;
+    let refused =
+        engine.retry_even_if_refused(WireError::from_server("OOM"), &mut backoff, end).await;
     assert!(refused.is_ok() && Instant::now() > now);
 }
 

@@ -112,15 +112,15 @@ impl Turns {
             Err(Error::NotHeld { why }) => seen.end(HoldEnd::Lost(*why)),
             Err(Error::Closed) => seen.end(HoldEnd::Lost(Loss::Closed)),
             Err(error @ Error::Redis(_)) => seen.release_failed(error, false),
-            Err(error) => self.not_released(error),
+            Err(error) => self.release_given_up(error),
         }
     }
 
     /// The release is given up.
-    pub(crate) fn not_released(&self, error: &Error) {
+    pub(crate) fn release_given_up(&self, error: &Error) {
         if let Some(seen) = self.0.get() {
             seen.release_failed(error, true);
-            seen.end(HoldEnd::NotReleased);
+            seen.end(HoldEnd::ReleaseGivenUp);
         }
     }
 

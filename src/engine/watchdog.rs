@@ -78,7 +78,7 @@ impl Watchdog {
         let fresh = self.fresh.iter().filter_map(|entry| entry.value().upgrade());
         let all: Vec<_> = schedule.iter().chain(fresh).collect();
         drop(schedule);
-        for lease in all.into_iter().filter(|lease| lease.is_wanted()) {
+        for lease in all.into_iter().filter(|lease| lease.has_guard()) {
             lease.lose(Loss::Closed);
         }
     }

@@ -18,7 +18,7 @@ impl LockGuard {
     /// The first poll begins to listen, until the hold ends: one subscription for each lock and
     /// client, and one request for each hold. One more request every 10 s makes up for a lost
     /// message, or every 3 s while the client cannot subscribe. A guard that listens is released on
-    /// the server: its hold is not [handed off](crate::Config::pass_on) locally.
+    /// the server: its hold is not [handed off](crate::Config::reuse_holds) locally.
     ///
     /// If the connection is lost, the question is read when it is back, if it was asked within the
     /// last 10 min. A refusal by the server, as for a missing right, is logged as a warning.

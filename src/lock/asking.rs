@@ -48,7 +48,7 @@ impl<G> Lock<G> {
     /// - The read side asks all readers, the write side the writer. If there are more than 10,000
     ///   readers, only those that an [inspection](crate::Inspection::more_holders) lists are asked.
     ///   [`ReadWriteLock::ask_to_release`](crate::ReadWriteLock::ask_to_release) asks both.
-    /// - A hold that is [handed off](crate::Config::pass_on) within a process keeps its id. The next
+    /// - A hold that is [handed off](crate::Config::reuse_holds) within a process keeps its id. The next
     ///   caller does not hear a question to the one before, unless it came within the milliseconds
     ///   around the hand-off.
     ///

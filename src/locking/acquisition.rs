@@ -82,7 +82,7 @@ impl Acquisition {
             Err(error) => (Outcome::Failed, None, Some(error)),
         };
         self.tell(outcome, holder, error);
-        matches!(outcome, Outcome::Granted | Outcome::HandedOn | Outcome::Joined)
+        matches!(outcome, Outcome::Granted | Outcome::HandedOff | Outcome::Joined)
     }
 
     fn tell(&mut self, outcome: Outcome, holder: Option<&str>, error: Option<&Error>) {

@@ -38,7 +38,7 @@ use crate::{
         Wish,
     },
     sometimes::sometimes,
-    wire::WireError,
+    wire::{ServerId, WireError},
 };
 
 pub(crate) struct Attempt<'a> {
@@ -53,7 +53,7 @@ pub(crate) struct Attempt<'a> {
     /// The hold that it is to replace by a swap.
     source: Option<Baton>,
     /// The server that was last asked to swap that hold.
-    place: Option<u64>,
+    server: Option<ServerId>,
     /// Whether the hold was swapped, and if so, whether it was the current local hold.
     swapped: Option<bool>,
     /// The latest not-after time of the copies that were never answered. Until then one of them may
@@ -99,7 +99,7 @@ impl<'a> Attempt<'a> {
             stands: false,
             state: State::Nothing,
             source: None,
-            place: None,
+            server: None,
             swapped: None,
             unanswered: None,
             _busy: target.engine.janitor.busy(),
@@ -200,7 +200,7 @@ impl<'a> Attempt<'a> {
         }
         let call = match &self.source {
             Some(source) => {
-                self.place = engine.server_for_release(&*target.protocol);
+                self.server = engine.server_for_release(&*target.protocol);
                 target.protocol.swap(source.hold().id(), &self.id, terms)
             }
             None => target.protocol.acquire(&self.id, terms, &wish),
@@ -233,13 +233,13 @@ impl<'a> Attempt<'a> {
         match answer {
             Ok(InTime(Granted { .. })) => {
                 if let Some(source) = self.source.take() {
-                    self.swapped = Some(source.replaced(self.place));
+                    self.swapped = Some(source.replaced(self.server));
                 }
             }
             Ok(InTime(Held(_))) => {
                 if let Some(source) = self.source.take() {
                     sometimes!("swap: the hold was gone");
-                    source.gone(self.place);
+                    source.gone(self.server);
                 }
                 self.lock.handoff.lost();
                 if target.shares {
@@ -282,7 +282,7 @@ impl<'a> Attempt<'a> {
         };
         let Request { owner, lease, watched, replicas, .. } = *self.request;
         if self.swapped.is_some() {
-            self.request.granted(Outcome::HandedOn);
+            self.request.granted(Outcome::HandedOff);
         }
         let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);

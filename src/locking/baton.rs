@@ -21,7 +21,7 @@ use crate::{
     locking::{
         budget::Plan,
         copies::Copies,
-        handoff::{ADOPT_WITHIN, Forgotten, Handoff, Left},
+        handoff::{ADOPT_WITHIN, Forgotten, Handoff, Offered},
         hold::{
             Hold,
             release::{Released, Told},
@@ -31,6 +31,7 @@ use crate::{
     },
     observer::HoldEnd,
     sometimes::sometimes,
+    wire::ServerId,
 };
 
 /// The lock in which a hold is handed off.
@@ -59,8 +60,8 @@ pub(super) struct Stake {
 
 impl Stake {
     /// One reader leaves the hold. `None`: other readers have it still.
-    fn leave(mut self: Box<Self>) -> Option<Box<Self>> {
-        if !std::mem::take(&mut self.counts) || self.home.sharing().leave(&self.hold) {
+    fn leave_share(mut self: Box<Self>) -> Option<Box<Self>> {
+        if !std::mem::take(&mut self.counts) || self.home.sharing().leave_share(&self.hold) {
             return Some(self);
         }
         self.hold.lease.turns.end_one(self.turn);
@@ -72,7 +73,7 @@ impl Stake {
     async fn check_and_leave(self: Box<Self>) -> Result<(), Error> {
         let begun = Instant::now();
         let checked = self.check(begun).await;
-        match self.leave() {
+        match self.leave_share() {
             Some(stake) => stake.release(Some(begun)).await,
             None => checked,
         }
@@ -145,7 +146,7 @@ impl Baton {
     /// The hold is to be swapped for another one. It is not renewed for this value meanwhile.
     pub(crate) fn swapping(&mut self) {
         let Some(stake) = &mut self.0 else { return };
-        stake.hold.lease.leave();
+        stake.hold.lease.mark_for_swap();
         if std::mem::take(&mut stake.watched) {
             stake.hold.lease.unwatch();
         }
@@ -155,17 +156,17 @@ impl Baton {
     /// [`Engine::serves`]. Returns whether it was the current local hold.
     ///
     /// [`Engine::serves`]: crate::engine::Engine::serves
-    pub(crate) fn replaced(self, by: Option<u64>) -> bool {
+    pub(crate) fn replaced(self, by: Option<ServerId>) -> bool {
         let Stake { home, hold, .. } = *self.into_stake();
         hold.replaced(by);
         home.released(&hold, None)
     }
 
     /// The server that was asked has said that the hold is gone.
-    pub(crate) fn gone(self, by: Option<u64>) {
+    pub(crate) fn gone(self, by: Option<ServerId>) {
         let lease = &self.hold().lease;
         lease.lose(lease.why_gone());
-        lease.turns.end(HoldEnd::NotReleased);
+        lease.turns.end(HoldEnd::ReleaseGivenUp);
         self.replaced(by);
     }
 
@@ -174,7 +175,7 @@ impl Baton {
     pub(crate) async fn hand_off_or_release(self) -> Result<(), Error> {
         let Some(baton) = self.leave_to_readers().await? else { return Ok(()) };
         let baton = match baton.plan() {
-            Plan::HandOff => match baton.leave() {
+            Plan::HandOff => match baton.offer() {
                 Ok(()) => return Ok(()),
                 Err(baton) => baton,
             },
@@ -209,7 +210,7 @@ impl Baton {
             // It has the hold until there is an answer, and the caller may not be polled.
             return janitor.run_apart(stake.check_and_leave()).boxed().await.map(|()| None);
         }
-        if let Some(stake) = stake.leave() {
+        if let Some(stake) = stake.leave_share() {
             return Ok(Some(Self(Some(stake))));
         }
         hold.target.engine.check_open()?;
@@ -238,18 +239,19 @@ impl Baton {
         // If there is no answer, or the hold is gone, the release finds out.
         let others = hold.extend(*watched).await;
         let others = others.map(|others| others + u64::from(home.has_waiting_readers()));
-        let may_be_handed_off = others.is_some_and(|others| home.handoff().asked(hold, others));
-        match if may_be_handed_off { self.leave() } else { Err(self) } {
+        let may_be_handed_off =
+            others.is_some_and(|others| home.handoff().confirmed_by_server(hold, others));
+        match if may_be_handed_off { self.offer() } else { Err(self) } {
             Ok(()) => Ok(()),
             Err(baton) => baton.into_stake().release(Some(begun)).await,
         }
     }
 
-    /// Leaves the hold to the next local waiter. Returns it when there is none.
-    fn leave(self) -> Result<(), Self> {
+    /// Offers the hold to the next local waiter. Returns it when there is none.
+    fn offer(self) -> Result<(), Self> {
         let home = self.stake().home.clone();
-        match home.handoff().leave(self) {
-            Left::Yes { unminded } => {
+        match home.handoff().offer(self) {
+            Offered::Yes { unminded } => {
                 let target = home.target();
                 if unminded {
                     target.engine.janitor.spawn(mind(home.clone()));
@@ -257,7 +259,7 @@ impl Baton {
                 target.line.nudge();
                 Ok(())
             }
-            Left::No(baton) => Err(baton),
+            Offered::No(baton) => Err(baton),
         }
     }
 }
@@ -270,10 +272,10 @@ impl AsRef<Hold> for Baton {
 
 impl Drop for Baton {
     fn drop(&mut self) {
-        let Some(stake) = self.0.take().and_then(Stake::leave) else { return };
+        let Some(stake) = self.0.take().and_then(Stake::leave_share) else { return };
         let baton = Self(Some(stake));
         let left = match baton.plan() {
-            Plan::HandOff => baton.leave(),
+            Plan::HandOff => baton.offer(),
             Plan::Ask | Plan::Release => Err(baton),
         };
         let Err(baton) = left else { return };

@@ -6,16 +6,20 @@
 //!                                                 `--none came--> open, and the next budget is larger
 //! ```
 //!
-//! A budget is 64 turns or 2 ms. Pure: it is told what happened and when, and decides what to do.
+//! After 64 hand-offs or 2 ms, whichever is first, the server is asked. The same numbers limit the hold while others
+//! wait; that limit doubles after each yield in vain, up to 32-fold. Pure: it is told what happened and when, and decides what to do.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A hold is handed off for this many turns and this long. Then the server is asked whether the
-/// hold is still there. While other processes wait, this is also the budget.
+/// After so many turns, or so long, the server is asked whether the hold is still there.
+const ASK_AFTER_TURNS: u32 = 64;
+pub(crate) const ASK_AFTER: Duration = Duration::from_millis(2);
+
+/// The budget while other processes wait. It doubles after each yield in vain, up to [`MOST_VAIN`] times.
 const TURNS: u32 = 64;
-pub(crate) const TIME: Duration = Duration::from_millis(2);
+const TIME: Duration = Duration::from_millis(2);
 
 /// After this time the lock is free for [`GAP`] in any case, for processes that poll and do not
 /// subscribe.
@@ -36,7 +40,7 @@ const MOST_COURTESY: Duration = Duration::from_millis(100);
 /// polled, or the server stood still. No network is that slow.
 pub(crate) const STALE: Duration = Duration::from_millis(500);
 
-/// If no other process comes while this one yields, its budget doubles, up to this many times.
+/// How many times a budget doubles: once each time that no other process came while this one yielded.
 const MOST_VAIN: u32 = 5;
 
 #[derive(Debug, Default)]
@@ -87,7 +91,8 @@ pub(crate) enum Plan {
 impl Budget {
     pub(crate) fn plan(&self, now: Instant) -> Plan {
         let unbroken = self.begun.is_some_and(|begun| now < begun + UNBROKEN);
-        let fresh = self.unasked < TURNS && self.confirmed.is_some_and(|at| now < at + TIME);
+        let fresh =
+            self.unasked < ASK_AFTER_TURNS && self.confirmed.is_some_and(|at| now < at + ASK_AFTER);
         match self.is_over(now) {
             false if fresh => Plan::HandOff,
             false => Plan::Ask,
@@ -131,7 +136,7 @@ impl Budget {
 
     /// The server has confirmed the hold, asked at `sent`, and this many others wait. Returns whether
     /// it may be handed off.
-    pub(crate) fn asked(&mut self, now: Instant, sent: Instant, others: u64) -> bool {
+    pub(crate) fn confirmed_by_server(&mut self, now: Instant, sent: Instant, others: u64) -> bool {
         self.others = others;
         let fresh = self.confirm(now, sent);
         if others == 0 {

@@ -67,7 +67,7 @@ impl Copies {
         engine: &Engine,
     ) -> Result<(), WireError> {
         self.failed = Some(error.clone());
-        engine.may_retry(error, &mut self.backoff, self.retry_until).await?;
+        engine.retry_unless_refused(error, &mut self.backoff, self.retry_until).await?;
         self.sent = Instant::now();
         self.is_prompt = false;
         Ok(())

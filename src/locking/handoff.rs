@@ -69,10 +69,10 @@ impl Current {
     }
 }
 
-/// The result of leaving a hold to the next waiter.
+/// The result of offering a hold to the next local waiter.
 #[derive(Debug)]
-pub(crate) enum Left<B> {
-    /// It was left. If `unminded`, the caller must start a task that watches for a forgotten hold:
+pub(crate) enum Offered<B> {
+    /// It was taken into the slot. If `unminded`, the caller must start a task that watches for a forgotten hold:
     /// see [`Handoff::forgotten`].
     Yes { unminded: bool },
     /// There is no waiter, or this is not the hold to hand off.
@@ -103,8 +103,8 @@ impl<B: AsRef<Hold>> Handoff<B> {
         }
     }
 
-    /// Leaves the hold to the next waiter.
-    pub(crate) fn leave(&self, baton: B) -> Left<B> {
+    /// Offers the hold to the next local waiter.
+    pub(crate) fn offer(&self, baton: B) -> Offered<B> {
         let (unminded, old) = {
             let mut state = self.state();
             let hold = baton.as_ref();
@@ -113,7 +113,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
                 && !hold.target.line.is_empty()
                 && hold.detach();
             if !may_go_on {
-                return Left::No(baton);
+                return Offered::No(baton);
             }
             let old = state.slot.replace(baton);
             state.swapping = false;
@@ -122,7 +122,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
             (!std::mem::replace(&mut state.minded, true), old)
         };
         drop(old);
-        Left::Yes { unminded }
+        Offered::Yes { unminded }
     }
 
     pub(crate) fn is_offered(&self) -> bool {
@@ -191,8 +191,8 @@ impl<B: AsRef<Hold>> Handoff<B> {
 
     /// The server has confirmed the hold, and said how many others wait. Returns whether it may be
     /// handed off.
-    pub(crate) fn asked(&self, hold: &Hold, others: u64) -> bool {
-        self.state().budget.asked(Instant::now(), hold.lease.confirmed(), others)
+    pub(crate) fn confirmed_by_server(&self, hold: &Hold, others: u64) -> bool {
+        self.state().budget.confirmed_by_server(Instant::now(), hold.lease.confirmed(), others)
     }
 
     /// The lock was released on the server, or is certainly no longer held. See [`Budget::released`].
@@ -225,14 +225,14 @@ impl<B: AsRef<Hold>> Handoff<B> {
     }
 
     /// Whether a local holder has the lock and has not released it.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.current().is_some_and(|hold| hold.is_wanted() && hold.lease.is_trusted(Instant::now()))
+    pub(crate) fn has_trusted_guard(&self) -> bool {
+        self.current().is_some_and(|hold| hold.has_guard() && hold.lease.is_trusted(Instant::now()))
     }
 
     /// Whether the server's answer about a hold that was released here is still to come.
-    pub(crate) fn is_leaving(&self) -> bool {
+    pub(crate) fn is_being_released(&self) -> bool {
         let swapping = self.state().swapping;
-        self.current().is_some_and(|hold| !hold.is_wanted()) && !swapping && !self.is_offered()
+        self.current().is_some_and(|hold| !hold.has_guard()) && !swapping && !self.is_offered()
     }
 
     fn current(&self) -> Option<Arc<Hold>> {

@@ -18,6 +18,11 @@
 //! | adopt | the next caller has the hold as it is; mostly the server is not asked |
 //! | swap | the server replaces the hold by one of the next caller: for an owner, a token or other options |
 //! | local | of this client, in this process |
+//! | join | a local reader takes a share of the hold that other local readers have |
+//! | turn | the time for which one caller has a hold that several have one after the other |
+//! | yield | after a hand-off budget is used up, other processes have their turns first |
+//! | target | a lock on its server: its key, its protocol and its channel |
+//! | copy | one sending of a request that may be sent several times and counts once |
 //!
 //! | file | content |
 //! |---|---|

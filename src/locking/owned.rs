@@ -58,7 +58,7 @@ impl Own<'_> {
     /// `None`: the owner does not hold the lock, or no longer.
     async fn reenter(&mut self) -> Result<Option<Share>, Error> {
         let Some(hold) = self.lock.hold_of(self.owner) else { return Ok(None) };
-        if !hold.is_wanted() {
+        if !hold.has_guard() {
             self.wait_for_release(hold).await?;
             return Ok(None);
         }
@@ -100,7 +100,7 @@ impl Own<'_> {
         match self.lock.target.kind.side() {
             Side::Whole => {}
             Side::Read => match self.lock.hold_on(Side::Write, self.owner) {
-                Some(write) if write.is_wanted() => return Ok(Some(write.lease.clone())),
+                Some(write) if write.has_guard() => return Ok(Some(write.lease.clone())),
                 Some(write) => self.wait_for_release(write).await?,
                 None => {}
             },
@@ -117,13 +117,13 @@ impl Own<'_> {
     /// released, and need not wait for a lost one. The server is asked, because the loss may not be
     /// known here.
     async fn must_not_wait_for(&mut self, hold: Arc<Hold>) -> Result<(), Error> {
-        if hold.is_wanted() {
+        if hold.has_guard() {
             self.is_late = true;
             match hold.check_by(self.checks_until()).await {
-                Ok(()) if hold.is_wanted() => {
+                Ok(()) if hold.has_guard() => {
                     return Err(Error::WouldDeadlock { key: self.lock.name().into() });
                 }
-                Err(Error::NotHeld { .. }) if hold.is_wanted() => return Ok(()),
+                Err(Error::NotHeld { .. }) if hold.has_guard() => return Ok(()),
                 Ok(()) | Err(Error::NotHeld { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -54,7 +54,7 @@ impl Share {
             hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
             return Err(baton);
         }
-        hold.lease.turns.end(HoldEnd::HandedOn);
+        hold.lease.turns.end(HoldEnd::HandedOff);
         let mut stake = baton.into_stake();
         match (stake.watched, watched) {
             (true, false) => stake.hold.lease.unwatch(),

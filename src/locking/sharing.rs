@@ -8,8 +8,8 @@
 //!
 //! The first reader takes the hold, others join it without a request, and the last one releases it.
 //! While a writer waits nobody joins: newcomers stand in the local line, until the writer had its turn
-//! or for 0.1 s at most. After a closure of which no writer made use, readers join for up to a second in
-//! any case.
+//! or for 0.1 s at most. If no writer came while nobody joined, readers join for up to a second in any
+//! case.
 //!
 //! Readers with an owner or a lease of their own have holds of their own.
 
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
 use tokio::time::Instant;
 
-use self::state::{Open, State};
+use self::state::{Joinable, State};
 use crate::{
     error::Loss,
     locking::{
@@ -64,7 +64,7 @@ impl Sharing {
         let mut state = self.state();
         // A writer may wait since the door had to be open.
         state.close_for_writers(now);
-        if !behind && state.is_closed(now) {
+        if !behind && state.is_writers_turn(now) {
             if request.bounds.is_one_answer() {
                 return Entry::Alone;
             }
@@ -84,14 +84,14 @@ impl Sharing {
             return Entry::Join(hold);
         }
         // One request is all that a caller who does not wait has time for.
-        if open.asked || request.bounds.is_one_answer() {
+        if open.is_asking || request.bounds.is_one_answer() {
             return Entry::Alone;
         }
         Entry::Ask(self.question(open))
     }
 
-    fn question(&self, open: &mut Open) -> Question<'_> {
-        open.asked = true;
+    fn question(&self, open: &mut Joinable) -> Question<'_> {
+        open.is_asking = true;
         Question { sharing: self, hold: open.hold.clone() }
     }
 
@@ -108,10 +108,10 @@ impl Sharing {
         let _old = {
             let mut state = self.state();
             // It was not kept out. Those that are kept out go on waiting.
-            if state.is_closed(now) {
+            if state.is_writers_turn(now) {
                 return;
             }
-            let open = Open { hold: hold.clone(), confirmed: now, asked: false };
+            let open = Joinable { hold: hold.clone(), confirmed: now, is_asking: false };
             let old = state.open.replace(open);
             state.kept_out = None;
             state.close_for_writers(now);
@@ -138,7 +138,7 @@ impl Sharing {
     }
 
     /// One reader leaves the hold. Returns whether it was the last.
-    pub(crate) fn leave(&self, hold: &Arc<Hold>) -> bool {
+    pub(crate) fn leave_share(&self, hold: &Arc<Hold>) -> bool {
         let (last, _old) = {
             let mut state = self.state();
             let last = hold.lease.shares.fetch_sub(1, Ordering::Relaxed) == 1;
@@ -164,7 +164,7 @@ impl Sharing {
         let by = Instant::now() + hold.target.engine.settings.command_timeout;
         let question = {
             let mut state = self.state();
-            let open = state.open_of(hold).filter(|open| !open.asked);
+            let open = state.open_of(hold).filter(|open| !open.is_asking);
             open.map(|open| self.question(open))
         };
         if let Some(question) = question
@@ -199,8 +199,8 @@ impl Sharing {
     }
 
     /// Whether newcomers wait for a writer.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state().is_closed(Instant::now())
+    pub(crate) fn is_writers_turn(&self) -> bool {
+        self.state().is_writers_turn(Instant::now())
     }
 
     /// A local caller waits to write. [`writer_leaves`](Self::writer_leaves) must follow.
@@ -275,7 +275,7 @@ impl Question<'_> {
 impl Drop for Question<'_> {
     fn drop(&mut self) {
         if let Some(open) = self.sharing.state().open_of(&self.hold) {
-            open.asked = false;
+            open.is_asking = false;
         }
     }
 }

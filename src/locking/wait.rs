@@ -82,7 +82,7 @@ pub(crate) async fn wait(
                 Next::Ask => {}
                 Next::Offered(baton) => match Share::adopt(baton, request) {
                     Ok(share) => {
-                        request.granted(Outcome::HandedOn);
+                        request.granted(Outcome::HandedOff);
                         return Ok(Some(share));
                     }
                     Err(baton) => attempt.swap_from(baton),
@@ -208,8 +208,8 @@ async fn was_held(
     let begun = answers.count();
     loop {
         let next = answers.next();
-        let Known { count, asked, last } = answers.known();
-        let settled = !asked && !lock.handoff.is_leaving();
+        let Known { count, is_asking, last } = answers.known();
+        let settled = !is_asking && !lock.handoff.is_being_released();
         match last {
             Some(Answer::Failed(failure)) if failure.concerns(request.replicas) => {
                 return Err(failure.error);
@@ -218,7 +218,7 @@ async fn was_held(
                 return Ok(true);
             }
             Some(Answer::Good) | None if settled => {
-                return Ok(seen && count == before || lock.handoff.is_wanted());
+                return Ok(seen && count == before || lock.handoff.has_trusted_guard());
             }
             _ => {}
         }

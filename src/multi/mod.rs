@@ -168,8 +168,8 @@ impl MultiLock {
 
     /// Acquires the locks, and waits for them without a bound.
     ///
-    /// Await the result. Before that, [`lease`](MultiAcquire::lease), [`by`](MultiAcquire::by) and
-    /// [`note`](MultiAcquire::note) add options.
+    /// Await the result. Before that, [`lease`](AcquireMulti::lease), [`by`](AcquireMulti::by) and
+    /// [`note`](AcquireMulti::note) add options.
     ///
     /// # Errors
     /// As [`Lock::lock`] for any of the locks. For a majority, only when too few servers are left.
@@ -178,11 +178,11 @@ impl MultiLock {
     /// # Cancel safety
     /// May be dropped at any time. What was acquired, or may still be acquired, is released in the
     /// background.
-    pub fn lock(&self) -> MultiAcquire<'static> {
-        MultiAcquire { lock: self.clone(), owner: None, lease: None, note: None }
+    pub fn lock(&self) -> AcquireMulti<'static> {
+        AcquireMulti { lock: self.clone(), owner: None, lease: None, note: None }
     }
 
-    /// Acquires the locks if they are free, or become free within [`wait`](MultiTryAcquire::wait).
+    /// Acquires the locks if they are free, or become free within [`wait`](TryAcquireMulti::wait).
     /// Returns `None` when they did not.
     ///
     /// # Errors
@@ -190,8 +190,8 @@ impl MultiLock {
     ///
     /// # Cancel safety
     /// As [`lock`](MultiLock::lock).
-    pub fn try_lock(&self) -> MultiTryAcquire<'static> {
-        MultiTryAcquire {
+    pub fn try_lock(&self) -> TryAcquireMulti<'static> {
+        TryAcquireMulti {
             lock: self.clone(),
             owner: None,
             lease: None,
@@ -235,23 +235,23 @@ impl MultiLock {
 
 /// An acquisition that waits for the locks. Awaiting it begins it. See [`MultiLock::lock`].
 ///
-/// It borrows nothing but its [owner](MultiAcquire::by), so it may be spawned.
+/// It borrows nothing but its [owner](AcquireMulti::by), so it may be spawned.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
-pub struct MultiAcquire<'a> {
+pub struct AcquireMulti<'a> {
     lock: MultiLock,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     note: Option<Box<str>>,
 }
 
-impl MultiAcquire<'_> {
+impl AcquireMulti<'_> {
     /// Acquires the locks for this owner. It re-enters those that it already holds.
     ///
     /// A majority for an owner waits a moment for the slower servers, because none can join it
     /// later: 50 ms, or four times as long as the majority took if that is more.
-    pub fn by(self, owner: &mut Owner) -> MultiAcquire<'_> {
-        MultiAcquire { lock: self.lock, owner: Some(owner), lease: self.lease, note: self.note }
+    pub fn by(self, owner: &mut Owner) -> AcquireMulti<'_> {
+        AcquireMulti { lock: self.lock, owner: Some(owner), lease: self.lease, note: self.note }
     }
 
     /// Holds the locks for this long at most. They are never renewed. From 10 ms to 3650 days, in
@@ -271,7 +271,7 @@ impl MultiAcquire<'_> {
     }
 }
 
-impl<'a> IntoFuture for MultiAcquire<'a> {
+impl<'a> IntoFuture for AcquireMulti<'a> {
     type Output = Result<MultiGuard, Error>;
     type IntoFuture = Acquiring<'a, MultiGuard>;
 
@@ -288,10 +288,10 @@ impl<'a> IntoFuture for MultiAcquire<'a> {
 /// An acquisition that waits for a limited time, or not at all. Awaiting it begins it. See
 /// [`MultiLock::try_lock`].
 ///
-/// As a [`MultiAcquire`], it borrows nothing but its owner.
+/// As a [`AcquireMulti`], it borrows nothing but its owner.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
-pub struct MultiTryAcquire<'a> {
+pub struct TryAcquireMulti<'a> {
     lock: MultiLock,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
@@ -299,14 +299,14 @@ pub struct MultiTryAcquire<'a> {
     note: Option<Box<str>>,
 }
 
-impl MultiTryAcquire<'_> {
-    /// As [`MultiAcquire::by`].
-    pub fn by(self, owner: &mut Owner) -> MultiTryAcquire<'_> {
+impl TryAcquireMulti<'_> {
+    /// As [`AcquireMulti::by`].
+    pub fn by(self, owner: &mut Owner) -> TryAcquireMulti<'_> {
         let Self { lock, lease, wait, note, .. } = self;
-        MultiTryAcquire { lock, owner: Some(owner), lease, wait, note }
+        TryAcquireMulti { lock, owner: Some(owner), lease, wait, note }
     }
 
-    /// As [`MultiAcquire::lease`].
+    /// As [`AcquireMulti::lease`].
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -322,14 +322,14 @@ impl MultiTryAcquire<'_> {
         self
     }
 
-    /// As [`MultiAcquire::note`].
+    /// As [`AcquireMulti::note`].
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into().into_boxed_str());
         self
     }
 }
 
-impl<'a> IntoFuture for MultiTryAcquire<'a> {
+impl<'a> IntoFuture for TryAcquireMulti<'a> {
     type Output = Result<Option<MultiGuard>, Error>;
     type IntoFuture = Acquiring<'a, Option<MultiGuard>>;
 

@@ -83,9 +83,9 @@ pub struct AcquireEnded<'a> {
 pub enum Outcome {
     /// The server granted it.
     Granted,
-    /// A local caller handed its hold off to it: see [`Config::pass_on`](crate::Config::pass_on).
-    HandedOn,
-    /// It shares the hold of other local readers: see [`Config::pass_on`](crate::Config::pass_on).
+    /// A local caller handed its hold off to it: see [`Config::reuse_holds`](crate::Config::reuse_holds).
+    HandedOff,
+    /// It shares the hold of other local readers: see [`Config::reuse_holds`](crate::Config::reuse_holds).
     Joined,
     /// The owner had the lock already. No hold begins.
     Reentered,
@@ -98,13 +98,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Its stable name in metrics and spans: `granted`, `handed_on`, `joined`, `reentered`, `busy`,
+    /// Its stable name in metrics and spans: `granted`, `handed_off`, `joined`, `reentered`, `busy`,
     /// `failed` or `cancelled`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
-            Self::HandedOn => "handed_on",
+            Self::HandedOff => "handed_off",
             Self::Joined => "joined",
             Self::Reentered => "reentered",
             Self::Busy => "busy",
@@ -150,22 +150,22 @@ pub enum HoldEnd {
     /// The server has confirmed the release.
     Released,
     /// The next local caller has it.
-    HandedOn,
+    HandedOff,
     /// It was lost, for this reason. A loss that only the release finds counts too.
     Lost(Loss),
     /// It was not released in time: the lease has ended, or ends soon.
-    NotReleased,
+    ReleaseGivenUp,
 }
 
 impl HoldEnd {
-    /// Its stable name in metrics and spans: `released`, `handed_on`, `lost` or `not_released`.
+    /// Its stable name in metrics and spans: `released`, `handed_off`, `lost` or `release_given_up`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Released => "released",
-            Self::HandedOn => "handed_on",
+            Self::HandedOff => "handed_off",
             Self::Lost(_) => "lost",
-            Self::NotReleased => "not_released",
+            Self::ReleaseGivenUp => "release_given_up",
         }
     }
 }

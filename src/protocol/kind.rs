@@ -1,4 +1,5 @@
-//! The list of the kinds of lock: each [`LockKind`] with its [`Protocol`].
+//! The list of the kinds of lock: each [`LockKind`] with its [`Protocol`]. `observer/event.rs` defines the kinds;
+//! CONTRIBUTING.md lists what else a new one needs.
 
 use super::{
     contract::Protocol,

@@ -65,8 +65,8 @@ impl AnySegment {
 
     /// Acquires a segment that is free, and waits for one without a bound.
     ///
-    /// Await the result. Before that, [`lease`](AnyAcquire::lease), [`by`](AnyAcquire::by) and
-    /// [`note`](AnyAcquire::note) add options.
+    /// Await the result. Before that, [`lease`](AcquireAny::lease), [`by`](AcquireAny::by) and
+    /// [`note`](AcquireAny::note) add options.
     ///
     /// # Errors
     /// - [`Error::Invalid`] when no segment is left, the lock cannot be used, or an option is out of
@@ -78,11 +78,11 @@ impl AnySegment {
     /// # Cancel safety
     /// May be dropped at any time. What was acquired, or may still be acquired, is released in the
     /// background. The places in line are lost.
-    pub fn lock(&self) -> AnyAcquire<'static> {
-        AnyAcquire { any: self.clone(), owner: None, lease: None, note: None }
+    pub fn lock(&self) -> AcquireAny<'static> {
+        AcquireAny { any: self.clone(), owner: None, lease: None, note: None }
     }
 
-    /// Acquires a segment that is free, or becomes free within [`wait`](AnyTryAcquire::wait).
+    /// Acquires a segment that is free, or becomes free within [`wait`](TryAcquireAny::wait).
     ///
     /// Returns `None` when others held all segments, according to the server's last answers. Without
     /// a `wait`, each segment is asked for once, in turn.
@@ -95,8 +95,8 @@ impl AnySegment {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub fn try_lock(&self) -> AnyTryAcquire<'static> {
-        AnyTryAcquire {
+    pub fn try_lock(&self) -> TryAcquireAny<'static> {
+        TryAcquireAny {
             any: self.clone(),
             owner: None,
             lease: None,
@@ -142,22 +142,22 @@ impl AnySegment {
 
 /// An acquisition that waits for a segment. Awaiting it begins it. See [`AnySegment::lock`].
 ///
-/// It borrows nothing but its [owner](AnyAcquire::by), so it may be spawned.
+/// It borrows nothing but its [owner](AcquireAny::by), so it may be spawned.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
-pub struct AnyAcquire<'a> {
+pub struct AcquireAny<'a> {
     any: AnySegment,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     note: Option<Box<str>>,
 }
 
-impl AnyAcquire<'_> {
+impl AcquireAny<'_> {
     /// Acquires a segment for this owner. If the owner already holds one of those to choose from, it
     /// re-enters that segment. One that it has lost, and still has a guard of, is passed over, unless
     /// there is no other.
-    pub fn by(self, owner: &mut Owner) -> AnyAcquire<'_> {
-        AnyAcquire { any: self.any, owner: Some(owner), lease: self.lease, note: self.note }
+    pub fn by(self, owner: &mut Owner) -> AcquireAny<'_> {
+        AcquireAny { any: self.any, owner: Some(owner), lease: self.lease, note: self.note }
     }
 
     /// Holds the segment for this long at most. The hold is never renewed. From 10 ms to 3650 days,
@@ -176,7 +176,7 @@ impl AnyAcquire<'_> {
     }
 }
 
-impl<'a> IntoFuture for AnyAcquire<'a> {
+impl<'a> IntoFuture for AcquireAny<'a> {
     type Output = Result<SegmentGuard, Error>;
     type IntoFuture = Acquiring<'a, SegmentGuard>;
 
@@ -192,10 +192,10 @@ impl<'a> IntoFuture for AnyAcquire<'a> {
 /// An acquisition that waits for a limited time, or not at all. Awaiting it begins it. See
 /// [`AnySegment::try_lock`].
 ///
-/// As an [`AnyAcquire`], it borrows nothing but its owner.
+/// As an [`AcquireAny`], it borrows nothing but its owner.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
-pub struct AnyTryAcquire<'a> {
+pub struct TryAcquireAny<'a> {
     any: AnySegment,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
@@ -203,14 +203,14 @@ pub struct AnyTryAcquire<'a> {
     note: Option<Box<str>>,
 }
 
-impl AnyTryAcquire<'_> {
-    /// As [`AnyAcquire::by`].
-    pub fn by(self, owner: &mut Owner) -> AnyTryAcquire<'_> {
+impl TryAcquireAny<'_> {
+    /// As [`AcquireAny::by`].
+    pub fn by(self, owner: &mut Owner) -> TryAcquireAny<'_> {
         let Self { any, lease, wait, note, .. } = self;
-        AnyTryAcquire { any, owner: Some(owner), lease, wait, note }
+        TryAcquireAny { any, owner: Some(owner), lease, wait, note }
     }
 
-    /// As [`AnyAcquire::lease`].
+    /// As [`AcquireAny::lease`].
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -227,14 +227,14 @@ impl AnyTryAcquire<'_> {
         self
     }
 
-    /// As [`AnyAcquire::note`].
+    /// As [`AcquireAny::note`].
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into().into_boxed_str());
         self
     }
 }
 
-impl<'a> IntoFuture for AnyTryAcquire<'a> {
+impl<'a> IntoFuture for TryAcquireAny<'a> {
     type Output = Result<Option<SegmentGuard>, Error>;
     type IntoFuture = Acquiring<'a, Option<SegmentGuard>>;
 

@@ -8,7 +8,7 @@ mod search;
 use std::{fmt, sync::Arc};
 
 pub use self::{
-    any::{AnyAcquire, AnySegment, AnyTryAcquire},
+    any::{AcquireAny, AnySegment, TryAcquireAny},
     guard::SegmentGuard,
 };
 use crate::{error::Error, lock::Lock, multi::MultiLock};

@@ -244,7 +244,7 @@ impl Search<'_> {
     fn is_lost(&self, i: usize) -> bool {
         let Some(owner) = self.owner else { return false };
         let hold = self.segments[i].state().ok().and_then(|state| state.hold_of(owner));
-        hold.is_some_and(|hold| hold.is_wanted() && hold.lease.loss().is_some())
+        hold.is_some_and(|hold| hold.has_guard() && hold.lease.loss().is_some())
     }
 
     /// By when the servers must have answered a caller that begins to ask, and does not wait.

@@ -99,7 +99,7 @@ async fn tokens_grow_from_hand_to_hand() {
         }
     }))
     .await;
-    assert_eq!(lock.token().await.unwrap().unwrap().value(), last.get());
+    assert_eq!(lock.latest_token().await.unwrap().unwrap().value(), last.get());
     assert!(sim.left().await.is_empty());
 }
 
@@ -279,7 +279,7 @@ async fn closed_at_any_ms_nothing_is_left_with_those_who_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn told_not_to_it_hands_nothing_off() {
-    let sim = Sim::with(&World::new(), |config| config.pass_on(false)).await;
+    let sim = Sim::with(&World::new(), |config| config.reuse_holds(false)).await;
     let before = sim.network.calls();
     let turns = (0..4).map(|_| Way::Free.turn(&sim.client, Duration::from_millis(1)));
     join_all(turns).await;

@@ -183,7 +183,7 @@ async fn a_release_does_not_say_lost_where_a_silent_server_may_make_the_majority
     worlds[0].forget(LOCK);
     sims[1].network.fail("release", (0..200).map(|_| Fault::LoseRequest));
     let done = guard.run(async { Ok::<_, ()>(1) }).await;
-    assert!(matches!(done, Err(crate::RunError::NotReleased { .. })), "{done:?}");
+    assert!(matches!(done, Err(crate::RunError::ReleaseUnconfirmed { .. })), "{done:?}");
 }
 
 /// Two of three are lost, and the third is silent: the guard is lost, and that need not be waited for.

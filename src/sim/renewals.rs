@@ -121,7 +121,7 @@ async fn a_renewal_that_a_swap_overtakes_tells_of_no_loss() {
     let (third, released) = tokio::join!(lock.lock().by(&mut me).into_future(), second.unlock());
     released.unwrap();
     let third = third.unwrap();
-    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::HandedOn, HoldEnd::HandedOn]);
+    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::HandedOff, HoldEnd::HandedOff]);
     third.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
 }

@@ -81,7 +81,7 @@ async fn owners_leases_of_their_own_and_clients_that_hand_nothing_off_have_holds
     assert_eq!(sim.holders(LOCK).len(), reads.len());
     drop(reads);
     assert!(sim.left().await.is_empty());
-    let sim = Sim::with(&world, |config| config.pass_on(false)).await;
+    let sim = Sim::with(&world, |config| config.reuse_holds(false)).await;
     let lock = sim.client.read_write_lock(LOCK);
     let reads = [lock.read().await.unwrap(), lock.read().await.unwrap()];
     assert_eq!(sim.holders(LOCK).len(), reads.len());

@@ -195,7 +195,7 @@ async fn a_hold_that_a_waiter_swaps_is_not_lost_when_nobody_polls_it() {
     let mut me = sim.client.owner();
     let alone = left_alone_with_a_hold(&sim, &lock, &mut me).await;
     sleep(Duration::from_secs(31)).await;
-    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::NotReleased]);
+    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::ReleaseGivenUp]);
     drop(alone);
     assert!(sim.left().await.is_empty());
     assert_eq!(ENDS.lock().unwrap().len(), 1, "a turn ends once");

@@ -24,7 +24,7 @@
 //! - give a command the reply to another one. A refused `SUBSCRIBE` must not shift later replies;
 //! - wait without a bound, for a reply, for a place in its queue, or for a connection;
 //! - lose a subscription or a message without telling its listener;
-//! - follow redirections, or choose a server: the topology does that;
+//! - follow redirections, or choose a server: `transport` and `topology` do that;
 //! - reconnect when it was told not to ([`OnBreak::End`]).
 
 use std::{sync::Arc, time::Duration};

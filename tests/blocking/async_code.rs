@@ -29,7 +29,7 @@ fn all_are_refused(stage: &Stage, client: &Client, held: &LockGuard) {
     assert_refused(lock.force_unlock());
     assert_refused(client.fair_lock("fair").lock().run());
     assert_refused(client.fenced_lock("ledger").lock().run());
-    assert_refused(client.fenced_lock("ledger").token());
+    assert_refused(client.fenced_lock("ledger").latest_token());
     let both_sides = client.read_write_lock("catalog");
     assert_refused(both_sides.read().run());
     assert_refused(both_sides.write().run());

@@ -86,7 +86,7 @@ fn the_tokens_of_a_fenced_lock_grow_and_a_re_entry_has_the_same() {
     let stage = Stage::new();
     let client = stage.client();
     let ledger = client.fenced_lock("ledger");
-    assert_eq!(ledger.token().unwrap(), None);
+    assert_eq!(ledger.latest_token().unwrap(), None);
     let first = ledger.lock().run().unwrap();
     let again = ledger.try_lock().run().unwrap().expect("re-entered");
     assert_eq!(again.token(), first.token());
@@ -104,7 +104,7 @@ fn the_tokens_of_a_fenced_lock_grow_and_a_re_entry_has_the_same() {
         taken.join().unwrap()
     });
     assert!(next > earlier, "{next} after {earlier}");
-    assert_eq!(ledger.token().unwrap(), Some(next));
+    assert_eq!(ledger.latest_token().unwrap(), Some(next));
     client.close().unwrap();
 }
 

@@ -139,7 +139,7 @@ async fn tokens_that_begin_high_grow_strictly_too() {
         for token in first + 1..first + 4 {
             let guard = lock.lock().await.unwrap();
             assert_eq!(guard.token().value(), token);
-            assert_eq!(lock.token().await.unwrap(), Some(guard.token()));
+            assert_eq!(lock.latest_token().await.unwrap(), Some(guard.token()));
             guard.unlock().await.unwrap();
         }
         // From hand to hand.

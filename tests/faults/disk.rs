@@ -251,6 +251,6 @@ async fn a_disk_that_comes_and_goes_is_nobodys_error() {
     tokens.sort();
     tokens.dedup();
     assert_eq!(tokens.len(), 200, "each visit has a token of its own");
-    assert_eq!(lock.token().await.unwrap().unwrap().value(), tokens[199]);
+    assert_eq!(lock.latest_token().await.unwrap().unwrap().value(), tokens[199]);
     held::end(&stage, clients).await;
 }

@@ -50,8 +50,8 @@ impl Stage {
     /// For a client behind the network that fails.
     pub(crate) fn config(&self) -> Config {
         // So long closing takes, too, where answers were lost: the copies must be too late first.
-        let pass_on = std::env::var("PASS_ON").map_or(true, |word| word != "off");
-        let config = Config::from_url(self.proxy.url()).unwrap().pass_on(pass_on);
+        let reuse_holds = std::env::var("REUSE_HOLDS").map_or(true, |word| word != "off");
+        let config = Config::from_url(self.proxy.url()).unwrap().reuse_holds(reuse_holds);
         config.command_timeout(Duration::from_secs(2))
     }
 

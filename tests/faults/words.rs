@@ -34,7 +34,7 @@ async fn an_error_names_what_was_done_the_server_and_the_lock() {
     says("acquiring", MultiLock::all([client.spin_lock(LOCK)]).lock().await.err());
     says("inspecting", lock.is_locked().await.err());
     says("force-unlocking", lock.force_unlock().await.err());
-    says("reading the token of", client.fenced_lock(LOCK).token().await.err());
+    says("reading the token of", client.fenced_lock(LOCK).latest_token().await.err());
     says("releasing", guard.unlock().await.err());
     stage.proxy.heal();
     let _ = soon("to close", client.close()).await;

@@ -126,7 +126,7 @@ async fn work_keeps_its_result_if_the_release_is_not_confirmed() {
         };
         let outcome = soon("an answer", guard.run(work)).await;
         match outcome {
-            Err(RunError::NotReleased { error: Error::Redis(_), output }) => {
+            Err(RunError::ReleaseUnconfirmed { error: Error::Redis(_), output }) => {
                 assert_eq!(output.is_ok(), succeeds);
             }
             other => panic!("{other:?}"),
@@ -147,7 +147,7 @@ async fn a_loss_that_is_not_known_for_certain_is_no_loss_on_the_way() {
     let _lost = stage.proxy.lose_next_reply(&sha("reentrant/release"));
     let outcome = guard.run(done()).await;
     match outcome {
-        Err(RunError::NotReleased { error: Error::NotHeld { why }, output: Ok(7) }) => {
+        Err(RunError::ReleaseUnconfirmed { error: Error::NotHeld { why }, output: Ok(7) }) => {
             assert_eq!(why, Loss::Unknown);
         }
         other => panic!("{other:?}"),

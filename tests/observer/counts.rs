@@ -40,7 +40,7 @@ impl Own {
     /// A guard of a new hold, or of one that was handed off: a holder that was seen before.
     fn got(&self, guard: LockGuard) -> LockGuard {
         let new = self.0.borrow_mut().holders.insert(guard.holder().to_owned());
-        self.count(if new { "acquire granted" } else { "acquire handed_on" });
+        self.count(if new { "acquire granted" } else { "acquire handed_off" });
         guard
     }
 
@@ -144,7 +144,7 @@ async fn run() {
     let quick = soon("to connect", Client::connect(watched)).await.unwrap();
 
     contention(&own, &clients).await;
-    assert!(own.of("acquire handed_on") > 0 && own.of("acquire busy") > 0);
+    assert!(own.of("acquire handed_off") > 0 && own.of("acquire busy") > 0);
     assert!(own.of("acquire cancelled") > 0);
     re_entry(&own, &clients[0]).await;
     losses(&own, &clients[0], &quick, &tally).await;
@@ -238,7 +238,7 @@ async fn refused_releases(own: &Own, server: &RedisServer, client: &Client, tall
     own.count("release failed");
     eventually(PATIENCE, "the lease to end", || (tally.now() == (0, 0)).then_some(())).await;
     own.count("given up");
-    own.count("not_released");
+    own.count("release_given_up");
     allow(server, true);
 }
 
@@ -265,7 +265,7 @@ fn compare(counts: &Counts, own: &Own) {
     let seen = |what: &str| counts.get(what).copied().unwrap_or_default();
     for what in [
         "acquire granted",
-        "acquire handed_on",
+        "acquire handed_off",
         "acquire reentered",
         "acquire busy",
         "acquire failed",
@@ -273,20 +273,20 @@ fn compare(counts: &Counts, own: &Own) {
         "lost Removed",
         "lost Expired",
         "lost Closed",
-        "not_released",
+        "release_given_up",
         "release failed",
         "given up",
     ] {
         assert_eq!(seen(what), own.of(what), "{what}");
     }
-    let handed_on = own.of("acquire handed_on");
-    assert_eq!(seen("handed_on"), handed_on);
-    assert_eq!(seen("released"), own.of("given back") - handed_on);
-    assert_eq!(seen("holds"), own.of("acquire granted") + handed_on);
+    let handed_off = own.of("acquire handed_off");
+    assert_eq!(seen("handed_off"), handed_off);
+    assert_eq!(seen("released"), own.of("given back") - handed_off);
+    assert_eq!(seen("holds"), own.of("acquire granted") + handed_off);
     for what in ["lost Taken", "lost Unknown"] {
         assert_eq!(seen(what), 0, "{what}");
     }
-    assert!(seen("waits") > handed_on, "those who were handed a hold had waited");
+    assert!(seen("waits") > handed_off, "those who were handed a hold had waited");
 }
 
 fn compare_metrics(recorded: &BTreeMap<String, f64>, tally: &Tally, own: &Own) {
@@ -294,16 +294,16 @@ fn compare_metrics(recorded: &BTreeMap<String, f64>, tally: &Tally, own: &Own) {
     let seen = |name: &str| recorded.get(name).copied().unwrap_or_default() as u64;
     assert_eq!(recorded["redisson_lock.waiters"], 0.0);
     assert_eq!(recorded["redisson_lock.holds"], 0.0);
-    for outcome in ["granted", "handed_on", "reentered", "busy", "failed", "cancelled"] {
+    for outcome in ["granted", "handed_off", "reentered", "busy", "failed", "cancelled"] {
         let counted = own.of(&format!("acquire {outcome}"));
         assert_eq!(seen(&format!("redisson_lock.acquire.duration {outcome}")), counted);
     }
-    let handed_on = own.of("acquire handed_on");
-    assert_eq!(seen("redisson_lock.passed_on"), handed_on);
-    assert_eq!(seen("redisson_lock.hold.duration handed_on"), handed_on);
-    let released = own.of("given back") - handed_on;
+    let handed_off = own.of("acquire handed_off");
+    assert_eq!(seen("redisson_lock.hand_offs"), handed_off);
+    assert_eq!(seen("redisson_lock.hold.duration handed_off"), handed_off);
+    let released = own.of("given back") - handed_off;
     assert_eq!(seen("redisson_lock.hold.duration released"), released);
-    assert_eq!(seen("redisson_lock.hold.duration not_released"), own.of("not_released"));
+    assert_eq!(seen("redisson_lock.hold.duration release_given_up"), own.of("release_given_up"));
     for (reason, loss) in [("removed", "Removed"), ("expired", "Expired"), ("closed", "Closed")] {
         let lost = own.of(&format!("lost {loss}"));
         assert_eq!(seen(&format!("redisson_lock.lost {reason}")), lost, "{reason}");

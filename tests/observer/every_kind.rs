@@ -88,7 +88,7 @@ async fn a_hold_that_is_swapped_is_handed_off() {
     let client = client(&server, &tally).await;
     let lock = client.lock("swapped");
     let mut rounds = 0;
-    while tally.of("handed_on") == 0 {
+    while tally.of("handed_off") == 0 {
         rounds += 1;
         assert!(rounds <= 100, "never handed off");
         let first = lock.lock().await.unwrap();
@@ -102,8 +102,11 @@ async fn a_hold_that_is_swapped_is_handed_off() {
         second.unlock().await.unwrap();
     }
     let granted = 2 * rounds - 1;
-    assert_eq!(["granted", "handed_on"].map(|it| tally.of(&format!("acquire {it}"))), [granted, 1]);
-    assert_eq!(["handed_on", "released"].map(|it| tally.of(it)), [1, granted]);
+    assert_eq!(
+        ["granted", "handed_off"].map(|it| tally.of(&format!("acquire {it}"))),
+        [granted, 1]
+    );
+    assert_eq!(["handed_off", "released"].map(|it| tally.of(it)), [1, granted]);
     soon("to close", client.close()).await.unwrap();
     assert_nothing_left(&server).await;
     tally.assert_over();
@@ -141,7 +144,7 @@ async fn each_lock_of_several_is_observed_and_nothing_is_left() {
     assert_nothing_left(&server).await;
     tally.assert_over();
     let counts = tally.counts();
-    let ends: u64 = ["released", "handed_on"].map(|end| tally.of(end)).iter().sum();
+    let ends: u64 = ["released", "handed_off"].map(|end| tally.of(end)).iter().sum();
     assert_eq!(ends, tally.of("holds"), "{counts:#?}");
     assert!(ends >= 3 && tally.of("acquire cancelled") > 0, "{counts:#?}");
 }

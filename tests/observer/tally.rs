@@ -71,7 +71,7 @@ impl Observer for Tally {
         state.waiting -= i64::from(end.waited);
         let granted = matches!(
             end.outcome,
-            Outcome::Granted | Outcome::HandedOn | Outcome::Joined | Outcome::Reentered
+            Outcome::Granted | Outcome::HandedOff | Outcome::Joined | Outcome::Reentered
         );
         if granted != end.holder.is_some()
             || (end.outcome == Outcome::Failed) != end.error.is_some()

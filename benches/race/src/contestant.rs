@@ -64,7 +64,7 @@ impl Contestant {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ours => "redisson-lock",
-            Self::OursAlone => "redisson-lock, not passing on",
+            Self::OursAlone => "redisson-lock, holds not reused",
             Self::OursOverRedisRs => "redisson-lock over redis-rs",
             Self::Bare => "bare EVALSHA by fred",
             Self::Redisson => "Redisson",

@@ -38,7 +38,7 @@ const COLUMNS: &[Column] = &[
 pub(crate) async fn read_write(server: &RedisServer, hold: Option<Duration>) -> Section {
     let args = PeerArgs::redis(server.url()).watchdog(WATCHDOG);
     let pairs = Pairs::start(&args).await;
-    let alone = pairs::of_rust(&args.option("--pass-on", "off")).await;
+    let alone = pairs::of_rust(&args.option("--reuse-holds", "off")).await;
     let mut rows = Vec::new();
     for owners in OWNERS {
         let alone =

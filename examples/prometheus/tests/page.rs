@@ -12,10 +12,10 @@ use tokio::{
 /// What the module `metrics` lists, as Prometheus names it.
 const EXPORTED: [&str; 8] = [
     "redisson_lock_acquire_duration_seconds",
+    "redisson_lock_hand_offs_total",
     "redisson_lock_hold_duration_seconds",
     "redisson_lock_holds",
     "redisson_lock_lost_total",
-    "redisson_lock_passed_on_total",
     "redisson_lock_release_failures_total",
     "redisson_lock_renewal_margin_seconds",
     "redisson_lock_waiters",

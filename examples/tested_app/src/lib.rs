@@ -40,12 +40,12 @@ pub async fn pay(
         Err(error) => return refused(&error),
     };
     match guard.run(charge).await {
-        Ok(receipt) | Err(RunError::NotReleased { output: Ok(receipt), .. }) => {
+        Ok(receipt) | Err(RunError::ReleaseUnconfirmed { output: Ok(receipt), .. }) => {
             Outcome::Paid(receipt)
         }
-        Err(RunError::Failed(Declined) | RunError::NotReleased { output: Err(Declined), .. }) => {
-            Outcome::Declined
-        }
+        Err(
+            RunError::Failed(Declined) | RunError::ReleaseUnconfirmed { output: Err(Declined), .. },
+        ) => Outcome::Declined,
         Err(RunError::NotBegun { .. }) => Outcome::TryLater,
         Err(_) => Outcome::Look,
     }

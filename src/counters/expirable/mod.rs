@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`acquire`] | the builders of an acquisition |
 //! | [`permit`] | the guard of acquired permits |
+//!
+//! A permit without a lease is renewed as a hold of a lock is: `waiting::leased` registers it with
+//! `engine::watchdog`, and `lua/expirable/renew.lua` raises its score.
 
 mod acquire;
 mod permit;
@@ -13,7 +16,7 @@ use std::{fmt, time::Duration};
 use self::acquire::at_once;
 pub use self::{
     acquire::{AcquireExpirable, TryAcquireExpirable},
-    permit::{ExpirablePermit, PermitId, PermitOut, SemaphoreInspection},
+    permit::{ExpirableInspection, ExpirablePermit, PermitId, PermitOut},
 };
 use crate::{
     counters::{
@@ -299,16 +302,16 @@ impl ExpirableSemaphore {
     ///
     /// # Cancel safety
     /// May be dropped at any time.
-    pub async fn inspect(&self) -> Result<SemaphoreInspection, Error> {
+    pub async fn inspect(&self) -> Result<ExpirableInspection, Error> {
         self.inspect_some(MOST_LISTED).await
     }
 
-    async fn inspect_some(&self, most: u64) -> Result<SemaphoreInspection, Error> {
+    async fn inspect_some(&self, most: u64) -> Result<ExpirableInspection, Error> {
         let pool = self.pool()?;
         let stock = leased::inspect(pool, most).await.map_err(pool.with_context("reading"))?;
         let permits = stock.permits.into_iter().map(|(id, left)| (id, rest(left))).collect();
         let client = pool.engine.identity.client();
-        Ok(SemaphoreInspection::new(stock.free, stock.out, permits, client))
+        Ok(ExpirableInspection::new(stock.free, stock.out, permits, client))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     run::{self, Guard, RunError},
 };
 pub use crate::{
-    inspection::{PermitOut, SemaphoreInspection},
+    inspection::{ExpirableInspection, PermitOut},
     permit_id::PermitId,
 };
 

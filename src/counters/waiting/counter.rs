@@ -201,7 +201,7 @@ impl<P: Countable> Counter<P> {
             let answer = engine.transport.call(call(&self.protocol, KEPT_MS)).await;
             match answer.and_then(|reply| cancelled(&reply)) {
                 Err(error) if !engine.is_closed() => {
-                    engine.must_retry(error, &mut backoff, give_up).await?;
+                    engine.retry_even_if_refused(error, &mut backoff, give_up).await?;
                 }
                 answer => return answer,
             }
@@ -255,7 +255,7 @@ impl<P: Countable> Counter<P> {
             let answer = engine.call(copy, sent).await.and_then(read);
             let Err(error) = answer.and_then(|answer| self.in_time(answer)) else { return };
             self.keep_settled(settled);
-            if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
+            if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await {
                 let (what, name) = (P::WHAT, self.name());
                 tracing::warn!(what, name, %error, "a change was given up");
                 return;

@@ -66,7 +66,7 @@ impl Lease {
                 requested: sent,
                 loss: None,
                 ended: false,
-                is_left: false,
+                is_for_swap: false,
                 watched: 0,
                 due: sent + period(watchdog),
                 renewing: false,

@@ -8,19 +8,19 @@ use super::{Lease, State, held::Held, trust};
 
 impl Lease {
     /// Whether a guard of the hold is left.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn has_guard(&self) -> bool {
         self.shares.load(Ordering::Relaxed) > 0
     }
 
     /// Its caller has released it, and was told so. That it is not swapped in time is no loss, nor that
     /// it is not there any more.
-    pub(crate) fn leave(&self) {
-        self.state().is_left = true;
+    pub(crate) fn mark_for_swap(&self) {
+        self.state().is_for_swap = true;
     }
 
     /// Whether it was left to be swapped, and has no other caller.
-    pub(crate) fn is_left(&self) -> bool {
-        self.state().is_left
+    pub(crate) fn is_for_swap(&self) -> bool {
+        self.state().is_for_swap
     }
 
     /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
@@ -33,7 +33,7 @@ impl Lease {
         if suits {
             state.held = Held::since(now);
             state.adopted_at = Some(now);
-            state.is_left = false;
+            state.is_for_swap = false;
         }
         suits
     }
@@ -103,13 +103,14 @@ mod tests {
         let observed = Observed::by(ends.clone());
         let (key, id) = (&lease.renew.key, &lease.renew.id);
         lease.turns.begin(Some(observed), key, LockKind::Reentrant, id);
-        lease.leave();
+        lease.mark_for_swap();
         (lease, ends)
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_left_to_be_swapped_is_no_loss_until_a_caller_has_it_again() {
-        for (again, end) in [(false, HoldEnd::NotReleased), (true, HoldEnd::Lost(Loss::Expired))] {
+        for (again, end) in [(false, HoldEnd::ReleaseGivenUp), (true, HoldEnd::Lost(Loss::Expired))]
+        {
             let (lease, ends) = left_to_be_swapped();
             assert!(!again || lease.adopt(LEASE, true));
             tokio::time::advance(LEASE).await;
@@ -126,8 +127,8 @@ mod tests {
             lease.renewed(answer, Instant::now(), LEASE);
             assert_eq!(*ends.0.lock().unwrap(), []);
             assert!(lease.loss().is_some() && !lease.adopt(LEASE, true), "nor is it a hold");
-            lease.turns.end(HoldEnd::HandedOn);
-            assert_eq!(*ends.0.lock().unwrap(), [HoldEnd::HandedOn]);
+            lease.turns.end(HoldEnd::HandedOff);
+            assert_eq!(*ends.0.lock().unwrap(), [HoldEnd::HandedOff]);
         }
     }
 

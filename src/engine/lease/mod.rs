@@ -70,7 +70,7 @@ struct State {
     loss: Option<Loss>,
     ended: bool,
     /// Its caller has released it, and was told so: another one is to swap it.
-    is_left: bool,
+    is_for_swap: bool,
     /// How many guards of the hold want it renewed.
     watched: u32,
     /// When the next renewal is due.
@@ -148,19 +148,19 @@ impl Lease {
 
     /// Marks the hold as lost. Only the first reason counts.
     pub(crate) fn lose(&self, why: Loss) {
-        let is_left = {
+        let is_for_swap = {
             let mut state = self.state();
             if state.ended || state.loss.is_some() {
                 return;
             }
             state.loss = Some(why);
-            state.is_left
+            state.is_for_swap
         };
         self.changed.notify_waiters();
         match why {
-            Loss::Expired if is_left => return self.turns.end(HoldEnd::NotReleased),
+            Loss::Expired if is_for_swap => return self.turns.end(HoldEnd::ReleaseGivenUp),
             // The swap may have been first. Its answer ends the turn.
-            Loss::Removed | Loss::Taken if is_left => return,
+            Loss::Removed | Loss::Taken if is_for_swap => return,
             _ => {}
         }
         let key = String::from_utf8_lossy(&self.renew.key);

@@ -166,9 +166,9 @@ async fn the_first_guard_that_wants_renewals_sets_when_and_the_last_ends_them() 
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_wanted_while_a_share_of_it_is_left() {
     let lease = lease();
-    assert!(!lease.is_wanted());
+    assert!(!lease.has_guard());
     lease.shares.store(1, Ordering::Relaxed);
-    assert!(lease.is_wanted());
+    assert!(lease.has_guard());
 }
 
 #[tokio::test(start_paused = true)]

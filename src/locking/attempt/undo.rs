@@ -13,7 +13,7 @@ use crate::{
     owner::HoldId,
     protocol::{AcquireReply::Granted, Timely::InTime},
     sometimes::sometimes,
-    wire::WireError,
+    wire::{ServerId, WireError},
 };
 
 impl Drop for Attempt<'_> {
@@ -24,7 +24,7 @@ impl Drop for Attempt<'_> {
             // The hold that it was to replace goes to the next caller.
             return;
         }
-        let source = self.source.take().map(|source| (source, self.place));
+        let source = self.source.take().map(|source| (source, self.server));
         let (lock, id, lease) = (self.lock.clone(), self.id.clone(), self.request.lease);
         let janitor = lock.target.engine.janitor.clone();
         janitor.spawn(undo(lock, id, lease, self.stands, state, source, unanswered));
@@ -37,7 +37,7 @@ async fn undo(
     lease: Duration,
     mut stands: bool,
     state: State,
-    source: Option<(Baton, Option<u64>)>,
+    source: Option<(Baton, Option<ServerId>)>,
     mut unanswered: Option<u64>,
 ) {
     let target = &lock.target;
@@ -69,10 +69,10 @@ async fn undo(
     // The source first: no copy can then replace it.
     let swapped = source.is_some();
     match source {
-        Some((source, place)) if granted => {
+        Some((source, server)) if granted => {
             // No caller has what it was swapped for.
             source.hold().lease.turns.end(HoldEnd::Released);
-            source.replaced(place);
+            source.replaced(server);
         }
         Some((source, _)) => {
             // A copy without an answer may have replaced it. That is no loss: its last caller has

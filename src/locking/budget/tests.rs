@@ -19,7 +19,7 @@ fn a_hold_is_handed_off_so_often_and_so_long_and_then_the_server_is_asked() {
     assert_eq!(budget.plan(begun), Plan::HandOff);
     handed_off(&mut budget, 1);
     assert_eq!(budget.plan(begun), Plan::Ask);
-    assert!(budget.asked(begun, begun, 0));
+    assert!(budget.confirmed_by_server(begun, begun, 0));
     assert_eq!(budget.plan(begun), Plan::HandOff);
     assert_eq!(budget.plan(begun + TIME), Plan::Ask);
 }
@@ -31,7 +31,11 @@ fn a_confirmation_that_took_long_says_nothing_about_now() {
         let mut budget = Budget::default();
         budget.won(sent + late, sent);
         assert_eq!(budget.plan(sent + late), plan, "{late:?}");
-        assert_eq!(budget.asked(sent + late, sent, 0), plan == Plan::HandOff, "{late:?}");
+        assert_eq!(
+            budget.confirmed_by_server(sent + late, sent, 0),
+            plan == Plan::HandOff,
+            "{late:?}"
+        );
         assert_eq!(budget.plan(sent + late), plan, "{late:?}");
     }
 }
@@ -42,7 +46,7 @@ fn while_others_wait_it_is_released_and_left_to_them_until_they_had_their_turns(
     let mut budget = Budget::default();
     budget.won(begun, begun);
     handed_off(&mut budget, TURNS);
-    assert!(!budget.asked(begun, begun, 2));
+    assert!(!budget.confirmed_by_server(begun, begun, 2));
     assert_eq!(budget.plan(begun), Plan::Release);
     budget.released(begun, ms(1), 2, Some(11));
     assert_eq!(budget.yields_until(begun, Some(11)), Some(begun + COURTESY), "our own message");
@@ -61,7 +65,7 @@ fn the_lock_is_free_for_a_moment_now_and_then_though_nobody_is_seen_to_wait() {
     budget.won(begun, begun);
     let late = begun + UNBROKEN;
     handed_off(&mut budget, 1);
-    budget.asked(late - ms(3), late - ms(3), 0);
+    budget.confirmed_by_server(late - ms(3), late - ms(3), 0);
     assert_eq!(budget.plan(late), Plan::Release);
     budget.released(late, ms(1), 0, Some(1));
     assert_eq!(budget.yields_until(late, Some(1)), Some(late + GAP));
@@ -82,14 +86,14 @@ fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
         budget.won(begun, begun);
         handed_off(&mut budget, TURNS << vain.min(MOST_VAIN));
         assert_ne!(budget.plan(begun), Plan::HandOff);
-        assert!(!budget.asked(begun, begun, 1), "{vain}");
+        assert!(!budget.confirmed_by_server(begun, begun, 1), "{vain}");
         budget.released(begun, ms(1), 1, Some(1));
         assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None);
     }
     budget.won(begun, begun);
     handed_off(&mut budget, TURNS);
     assert_eq!(budget.plan(begun), Plan::Ask, "the server is asked as often as ever");
-    assert!(budget.asked(begun, begun, 1), "but goes on");
+    assert!(budget.confirmed_by_server(begun, begun, 1), "but goes on");
     budget.lost();
     budget.won(begun, begun);
     handed_off(&mut budget, TURNS);
@@ -130,8 +134,8 @@ fn a_budget_that_has_grown_lasts_longer_too() {
     budget.released(begun, ms(1), 1, Some(1));
     assert_eq!(budget.yields_until(begun + COURTESY, Some(1)), None, "nobody came");
     budget.won(begun, begun);
-    assert!(budget.asked(begun + TIME, begun + TIME, 1));
-    assert!(!budget.asked(begun + 2 * TIME, begun + 2 * TIME, 1));
+    assert!(budget.confirmed_by_server(begun + TIME, begun + TIME, 1));
+    assert!(!budget.confirmed_by_server(begun + 2 * TIME, begun + 2 * TIME, 1));
 }
 
 #[test]

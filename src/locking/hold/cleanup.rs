@@ -13,7 +13,7 @@ use crate::{
     sometimes::sometimes,
 };
 
-/// Waits until no copy can take the lock any more, or as long as what a copy has taken may last.
+/// Waits until no copy can take the lock any more, or until what a copy took must have expired.
 /// Then undoes it.
 pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_after: u64) {
     let engine = &target.engine;
@@ -55,9 +55,10 @@ pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
         let place = engine.server_for_release(&*target.protocol);
         let answer = engine.transport.call(target.protocol.undo(id)).await;
         match answer.and_then(protocol::released) {
-            Ok(_) => return target.released(place, id, || give_up),
+            Ok(_) => return target.remember_release(place, id, || give_up),
             Err(error) => {
-                if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
+                if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await
+                {
                     tracing::warn!(lock = target.name(), holder = ?id, %error, "could not undo");
                     return;
                 }

@@ -5,12 +5,12 @@
 
 mod asked;
 pub(crate) mod cleanup;
-mod hand_off;
 mod listener;
 mod reenter;
 pub(crate) mod registration;
 pub(crate) mod release;
 pub(crate) mod target;
+mod transfer;
 
 use std::{
     sync::{
@@ -131,8 +131,8 @@ impl Hold {
     }
 
     /// Whether a guard of the hold is left.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.lease.is_wanted()
+    pub(crate) fn has_guard(&self) -> bool {
+        self.lease.has_guard()
     }
 
     /// Whether an owner holds it, maybe several times.

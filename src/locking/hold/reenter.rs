@@ -30,7 +30,7 @@ impl Hold {
         replicas: Replicas,
     ) -> Result<Option<Instant>, Error> {
         let (mut count, copies) = self.counting_until(retry_until).await?;
-        if *count == 0 || !self.is_wanted() {
+        if *count == 0 || !self.has_guard() {
             return Ok(None);
         }
         let to = count.checked_add(1).ok_or_else(|| Error::Invalid("held too often".into()))?;
@@ -41,7 +41,7 @@ impl Hold {
         };
         let sent = match raised {
             // Its owner released it, although it was lost.
-            Err(Error::NotHeld { .. }) if !self.is_wanted() => {
+            Err(Error::NotHeld { .. }) if !self.has_guard() => {
                 sometimes!("re-entry: its owner had released it");
                 return Ok(None);
             }

@@ -137,8 +137,8 @@ impl Hold {
         };
         match &released {
             // It was to be swapped: its caller was told that it is released.
-            Err(Error::NotHeld { .. }) if ended && self.lease.is_left() => {
-                self.lease.turns.end(HoldEnd::NotReleased);
+            Err(Error::NotHeld { .. }) if ended && self.lease.is_for_swap() => {
+                self.lease.turns.end(HoldEnd::ReleaseGivenUp);
             }
             released if ended => self.lease.turns.released(released.as_ref().map(|_| ())),
             _ => {}
@@ -159,11 +159,11 @@ impl Hold {
     /// was nothing to release.
     async fn send_release(&self, to: u32, sent: Instant) -> Result<Option<u64>, WireError> {
         let (target, engine) = (&self.target, &self.target.engine);
-        let place = if to == 0 { engine.server_for_release(&*target.protocol) } else { None };
+        let server = if to == 0 { engine.server_for_release(&*target.protocol) } else { None };
         let answer = engine.call(target.protocol.release(self.id(), to), sent).await;
         let answer = answer.and_then(protocol::released);
         if answer.is_ok() {
-            target.released(place, self.id(), || self.lease.outlived_at(sent));
+            target.remember_release(server, self.id(), || self.lease.outlived_at(sent));
         }
         match &answer {
             // Those who wait may share it.
@@ -185,12 +185,12 @@ async fn free(hold: Arc<Hold>) {
             return hold.lease.turns.end(HoldEnd::Released);
         };
         let give_up = hold.lease.outlived_at(begun);
-        if let Err(error) = engine.must_retry(error, &mut backoff, give_up).await {
+        if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await {
             let error = error.into_error(target.name());
             if let Error::Redis(error) = &error {
                 tracing::warn!(lock = target.name(), holder = ?hold.id(), %error, "could not release");
             }
-            return hold.lease.turns.not_released(&error);
+            return hold.lease.turns.release_given_up(&error);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     options::Replicas,
     owner::HoldId,
     protocol::{Order, Protocol, Timely},
-    wire::{Invocation, Reply, WireError},
+    wire::{Invocation, Reply, ServerId, WireError},
 };
 
 /// What holds and waiters of one lock of one client share.
@@ -38,8 +38,8 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, kind: LockKind) -> Self {
-        let hands_off = engine.settings.pass_on && protocol.swap_script().is_some();
-        let shares = engine.settings.pass_on && protocol.order() == Order::Shared;
+        let hands_off = engine.settings.reuse_holds && protocol.swap_script().is_some();
+        let shares = engine.settings.reuse_holds && protocol.order() == Order::Shared;
         let (line, held) = Default::default();
         Self { engine, protocol, kind, line, hands_off, shares, held }
     }
@@ -107,8 +107,13 @@ impl Target {
     }
 
     /// Notes that the server has answered the release of the hold `id`. See [`Engine::released`].
-    pub(crate) fn released(&self, place: Option<u64>, id: &HoldId, ends: impl FnOnce() -> Instant) {
-        self.engine.released(place, || Undone {
+    pub(crate) fn remember_release(
+        &self,
+        server: Option<ServerId>,
+        id: &HoldId,
+        ends: impl FnOnce() -> Instant,
+    ) {
+        self.engine.remember_release(server, || Undone {
             protocol: self.protocol.clone(),
             id: id.clone(),
             held: self.held.clone(),

@@ -11,11 +11,11 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{error::Error, options::Replicas, wire::WireError};
+use crate::{engine::ASK_AGAIN, error::Error, options::Replicas, wire::WireError};
 
 /// A waiter asks again sooner than this. An older answer says nothing about now: its asker is not
 /// being polled.
-const FRESH: Duration = Duration::from_secs(6);
+const FRESH: Duration = ASK_AGAIN.saturating_mul(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
@@ -60,7 +60,7 @@ pub(crate) struct Known {
     /// How many answers have come.
     pub(crate) count: u64,
     /// Whether a question is open.
-    pub(crate) asked: bool,
+    pub(crate) is_asking: bool,
     /// The last answer, unless it is old.
     pub(crate) last: Option<Answer>,
 }
@@ -127,7 +127,7 @@ impl Answers {
         let state = self.state();
         let fresh = state.last.as_ref().filter(|(came, _)| came.elapsed() < FRESH);
         let last = fresh.map(|(_, answer)| answer.clone());
-        Known { count: state.count, asked: state.open.is_some(), last }
+        Known { count: state.count, is_asking: state.open.is_some(), last }
     }
 
     /// Whether more than `count` answers have come, and the server has just answered.

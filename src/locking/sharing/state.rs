@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     locking::{
-        budget::{TIME, Yielding},
+        budget::{ASK_AFTER, Yielding},
         hold::Hold,
     },
     sometimes::sometimes,
@@ -25,7 +25,7 @@ const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
 /// For this long readers join after the lock was free and no writer came. It doubles each time, up to
 /// [`OPEN_AGAIN`]: whoever listens may be a reader.
-const OPEN_UNWANTED: Duration = Duration::from_millis(32);
+const OPEN_IF_NO_WRITER: Duration = Duration::from_millis(32);
 /// How many times it doubles.
 const MOST_VAIN: u32 = 5;
 
@@ -33,10 +33,10 @@ const MOST_VAIN: u32 = 5;
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The hold that readers may join.
-    pub(super) open: Option<Open>,
+    pub(super) open: Option<Joinable>,
     /// How many local callers wait to write.
     pub(super) writers: usize,
-    pub(super) closed: Option<Closed>,
+    pub(super) closed: Option<WritersTurn>,
     /// Since when a reader waits for writers, if none was let in since.
     pub(super) kept_out: Option<Instant>,
     /// Until then readers join, whoever waits.
@@ -46,24 +46,24 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct Joinable {
     pub(super) hold: Arc<Hold>,
     /// When the server's last confirmation came.
     pub(super) confirmed: Instant,
     /// Whether a reader asks about it now.
-    pub(super) asked: bool,
+    pub(super) is_asking: bool,
 }
 
-impl Open {
+impl Joinable {
     /// For how long after a confirmation the hold is joined and left without a request.
     pub(super) fn fresh_for(&self) -> Duration {
-        if self.asked { ASKED_ABOUT } else { TIME }
+        if self.is_asking { ASKED_ABOUT } else { ASK_AFTER }
     }
 }
 
 /// No newcomer joins.
 #[derive(Debug)]
-pub(super) struct Closed {
+pub(super) struct WritersTurn {
     pub(super) since: Instant,
     /// How many other clients listened, when the server was last asked.
     pub(super) others: u64,
@@ -71,7 +71,7 @@ pub(super) struct Closed {
     pub(super) left: Option<Yielding>,
 }
 
-impl Closed {
+impl WritersTurn {
     /// When it ends in any case. A reader may be kept out by one closure after the other.
     pub(super) fn over(&self, kept_out: Option<Instant>) -> Instant {
         kept_out.map_or(self.since, |since| since.min(self.since)) + CLOSED
@@ -80,7 +80,7 @@ impl Closed {
 
 impl State {
     /// What is known of this hold, if readers may join it.
-    pub(super) fn open_of(&mut self, hold: &Arc<Hold>) -> Option<&mut Open> {
+    pub(super) fn open_of(&mut self, hold: &Arc<Hold>) -> Option<&mut Joinable> {
         self.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, hold))
     }
 
@@ -106,12 +106,12 @@ impl State {
 
     /// Closes the door, unless it is closed, or has to be open.
     pub(super) fn close(&mut self, now: Instant, others: u64) {
-        if !self.is_closed(now) && self.open_until.is_none_or(|until| until <= now) {
-            self.closed = Some(Closed { since: now, others, left: None });
+        if !self.is_writers_turn(now) && self.open_until.is_none_or(|until| until <= now) {
+            self.closed = Some(WritersTurn { since: now, others, left: None });
         }
     }
 
-    pub(super) fn is_closed(&mut self, now: Instant) -> bool {
+    pub(super) fn is_writers_turn(&mut self, now: Instant) -> bool {
         let Some(closed) = &self.closed else { return false };
         let over = closed.over(self.kept_out);
         if now < over {
@@ -124,7 +124,7 @@ impl State {
     }
 
     pub(super) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
-        if !self.is_closed(now) {
+        if !self.is_writers_turn(now) {
             return None;
         }
         let closed = self.closed.as_mut()?;
@@ -137,7 +137,7 @@ impl State {
                 Some(until) => Some(until.min(over)),
                 None => {
                     if left.is_in_vain() {
-                        let open = OPEN_UNWANTED * (1 << self.vain);
+                        let open = OPEN_IF_NO_WRITER * (1 << self.vain);
                         self.open_until = Some(now + open.min(OPEN_AGAIN));
                         self.vain = (self.vain + 1).min(MOST_VAIN);
                     } else {

@@ -124,7 +124,7 @@ pub(super) struct Options {
     pub(super) command_timeout: Duration,
     pub(super) retry_timeout: Duration,
     pub(super) fair_wait: Duration,
-    pub(super) pass_on: bool,
+    pub(super) reuse_holds: bool,
     /// How many replicas each client asks to confirm its holds.
     pub(super) replicas: Vec<Replicas>,
     /// How often things go wrong for a while, and are healed.
@@ -219,7 +219,7 @@ impl Options {
             command_timeout: ms(rng.u64(100..3_000)),
             retry_timeout: ms(rng.u64(500..10_000)),
             fair_wait: ms(rng.u64(1_000..10_000)),
-            pass_on: rng.u32(0..4) > 0,
+            reuse_holds: rng.u32(0..4) > 0,
             leases: rng.bool(),
             owners: rng.bool(),
             overlaps: rng.bool(),

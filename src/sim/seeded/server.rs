@@ -133,7 +133,7 @@ impl SimServer {
         for lock in keys.iter().map(|key| lock_of(key)).collect::<BTreeSet<_>>() {
             register.look(redis, clock, lock, cause);
         }
-        if self.trace.is_wanted() {
+        if self.trace.has_guard() {
             let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
             let args = words[3..].iter().map(text).collect::<Vec<_>>().join(" ");
             let (script, server) = (call.script.name, self.name);

@@ -29,7 +29,7 @@ impl Trace {
         Self { begun: Instant::now(), wanted, state: Mutex::default() }
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn has_guard(&self) -> bool {
         self.wanted
     }
 

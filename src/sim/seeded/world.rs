@@ -183,7 +183,7 @@ impl SimClient {
                 .fair_wait(options.fair_wait)
                 .replicas(options.replicas[name])
                 .replica_timeout(options.command_timeout / 2)
-                .pass_on(options.pass_on);
+                .reuse_holds(options.reuse_holds);
             let (_, settings) = config.into_settings().unwrap();
             let runtime = ClientRuntime::current();
             Client::on(Engine::start(Identity::new(), settings, transport, subscriptions, runtime))

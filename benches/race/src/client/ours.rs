@@ -82,7 +82,7 @@ impl LockClient for OursAlone {
     type Lock = Lock;
 
     async fn connect(url: &str) -> Self {
-        Self(client(config(url).pass_on(false)).await)
+        Self(client(config(url).reuse_holds(false)).await)
     }
 
     fn lock(&self, name: &str) -> Lock {

@@ -50,7 +50,7 @@ async fn a_lock_that_was_freed_is_an_answer_that_says_nothing_about_a_holder() {
 #[tokio::test(start_paused = true)]
 async fn a_question_is_open_until_its_answer_or_its_askers_end() {
     let answers = Answers::default();
-    let is_open = || answers.known().asked;
+    let is_open = || answers.known().is_asking;
     assert!(!is_open());
     let question = answers.ask();
     assert!(is_open());

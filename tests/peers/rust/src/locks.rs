@@ -131,7 +131,7 @@ impl AnyLock {
             Self::Single(_) | Self::Multi(_) => {
                 Err(Failure::invalid("only a fenced lock has a token"))
             }
-            Self::Fenced(lock) => Ok(lock.token().await?.map(|token| token.value()).into()),
+            Self::Fenced(lock) => Ok(lock.latest_token().await?.map(|token| token.value()).into()),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     threads: Option<usize>,
     replicas: Option<Replicas>,
     prefix: String,
-    pass_on: bool,
+    reuse_holds: bool,
 }
 
 impl Options {
@@ -32,7 +32,7 @@ impl Options {
         let mut replicas = None;
         let mut prefix = String::new();
         // For the tests that are to hold without it as well.
-        let mut pass_on = std::env::var("PASS_ON").map_or(true, |word| word != "off");
+        let mut reuse_holds = std::env::var("REUSE_HOLDS").map_or(true, |word| word != "off");
         while let Some(option) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{option} needs a value"))?;
             match option.as_str() {
@@ -52,7 +52,7 @@ impl Options {
                 "--fair-wait-ms" => redisson_fair_wait = Some(millis(&option, &value)?),
                 "--replicas" => replicas = Some(how_many(&value)?),
                 "--prefix" => prefix = value,
-                "--pass-on" => pass_on = value != "off",
+                "--reuse-holds" => reuse_holds = value != "off",
                 _ => return Err(format!("unknown option {option}")),
             }
         }
@@ -79,7 +79,7 @@ impl Options {
             threads,
             replicas,
             prefix,
-            pass_on,
+            reuse_holds,
         })
     }
 
@@ -103,7 +103,7 @@ impl Options {
         if let Some(replicas) = self.replicas {
             config = config.replicas(replicas);
         }
-        Ok(config.pass_on(self.pass_on))
+        Ok(config.reuse_holds(self.reuse_holds))
     }
 
     /// How many threads the runtime has.
@@ -164,10 +164,10 @@ mod tests {
     #[test]
     fn options_are_read() {
         let options = parse(
-            "--redis redis://h:1 --watchdog-ms 1500 --fair-wait-ms 4000 --prefix p: --replicas all --pass-on off",
+            "--redis redis://h:1 --watchdog-ms 1500 --fair-wait-ms 4000 --prefix p: --replicas all --reuse-holds off",
         )
         .unwrap();
-        assert_eq!((options.replicas, options.pass_on), (Some(Replicas::All), false));
+        assert_eq!((options.replicas, options.reuse_holds), (Some(Replicas::All), false));
         assert_eq!(options.watchdog, Some(Duration::from_millis(1500)));
         assert_eq!(options.redisson_fair_wait, Some(Duration::from_millis(4000)));
         assert_eq!((options.url.as_str(), options.prefix.as_str()), ("redis://h:1", "p:"));

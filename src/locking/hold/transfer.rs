@@ -10,6 +10,7 @@ use crate::{
     observer::HoldEnd,
     options::Replicas,
     protocol::{self, Extended, Side},
+    wire::ServerId,
 };
 
 impl Hold {
@@ -17,7 +18,7 @@ impl Hold {
     /// extend it beyond the lease that this caller asked for. A caller that listens to questions
     /// releases for the sake of those that ask, who may be in other processes.
     pub(crate) fn may_be_handed_off(&self) -> bool {
-        !self.is_wanted()
+        !self.has_guard()
             && self.unanswered.is_none()
             && self.listener.get().is_none()
             && self.prolongations.load(Ordering::Relaxed) == 0
@@ -103,10 +104,10 @@ impl Hold {
     }
 
     /// Another hold has replaced it on the server that was asked for that.
-    pub(crate) fn replaced(&self, by: Option<u64>) {
-        self.lease.turns.end(HoldEnd::HandedOn);
+    pub(crate) fn replaced(&self, by: Option<ServerId>) {
+        self.lease.turns.end(HoldEnd::HandedOff);
         self.lease.end();
         self.target.engine.watchdog.remove(&self.lease);
-        self.target.released(by, self.id(), || self.lease.outlived_at(Instant::now()));
+        self.target.remember_release(by, self.id(), || self.lease.outlived_at(Instant::now()));
     }
 }
