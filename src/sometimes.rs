@@ -36,6 +36,7 @@ mod counters {
         "line: reads with the one before",
         "line: timed out before its turn",
         "readers share a hold",
+        "readers: one asks for all",
         "readers: a writer may wait elsewhere",
         "readers waited for a writer in vain",
         "lease: taken",

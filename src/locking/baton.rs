@@ -13,7 +13,10 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep},
+};
 
 use crate::{
     determinism::select,
@@ -199,12 +202,16 @@ impl Baton {
 
     /// A reader leaves a hold that others share. `None`: they have it still. To them the server is asked
     /// now and then, as for a hand-off.
-    async fn leave_to_readers(mut self) -> Result<Option<Self>, Error> {
-        let stake = self.0.take().expect("taken once");
-        if !stake.counts {
-            return Ok(Some(Self(Some(stake))));
+    async fn leave_to_readers(self) -> Result<Option<Self>, Error> {
+        if !self.stake().counts {
+            return Ok(Some(self));
         }
-        let hold = stake.hold.clone();
+        let hold = self.hold().clone();
+        if self.stake().home.sharing().is_about_to_be_joined(&hold) {
+            // They are polled before this goes on.
+            yield_now().await;
+        }
+        let stake = self.into_stake();
         if stake.home.sharing().must_check(&hold) {
             let janitor = hold.target.engine.janitor.clone();
             // It has the hold until there is an answer, and the caller may not be polled.

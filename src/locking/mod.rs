@@ -67,6 +67,7 @@ use self::{
     registry::LockState,
     request::Request,
     share::Share,
+    sharing::{Arrival, Arriving, Behind},
 };
 use crate::{
     engine::Lease,
@@ -167,19 +168,67 @@ async fn read(
 ) -> Result<Option<Share>, Box<Error>> {
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
+        Joining::Wait => stand_in_line(lock, request, under).boxed().await,
+        Joining::Alone(None) if is_open(lock) => match lock.sharing().arrive(request) {
+            Arriving::First(first) => read_first(lock, request, since, first).boxed().await,
+            Arriving::Behind(behind) => read_behind(lock, request, behind).boxed().await,
+            Arriving::Alone => ask_or_wait(lock, request, under, since).await,
+        },
         Joining::Alone(None) => ask_or_wait(lock, request, under, since).await,
         Joining::Alone(Some(asked)) => {
             let begun = since.copied().unwrap_or(asked);
-            let settings = &lock.target.engine.settings;
-            let ask =
-                async |since: Option<&Instant>| ask_or_wait(lock, request, under, since).await;
-            request.bounds.late(begun, settings, ask).boxed().await
-        }
-        Joining::Wait => {
-            let mut attempt = Attempt::new(lock, request, under);
-            wait::wait(lock, request, &mut attempt, false).await
+            ask_or_wait_late(lock, request, under, begun).boxed().await
         }
     }
+}
+
+/// Reads with a hold that others who come now are to join. Has no owner.
+async fn read_first(
+    lock: &Arc<LockState>,
+    request: &Request,
+    since: Option<&Instant>,
+    first: Arrival<'_>,
+) -> Result<Option<Share>, Box<Error>> {
+    let share = ask_or_wait(lock, request, None, since).await;
+    // Without an answer the others go on now.
+    drop(first);
+    share
+}
+
+/// Reads with the hold that another local caller asks for just now. Has no owner.
+async fn read_behind(
+    lock: &Arc<LockState>,
+    request: &Request,
+    behind: Behind<'_>,
+) -> Result<Option<Share>, Box<Error>> {
+    behind.answered(request.bounds.deadline()).await;
+    match beside::join(lock, request, false).await {
+        Joining::Joined(share) => Ok(Some(share)),
+        // The head of the line asks for all.
+        Joining::Wait | Joining::Alone(None) => stand_in_line(lock, request, None).await,
+        Joining::Alone(Some(asked)) => ask_or_wait_late(lock, request, None, asked).await,
+    }
+}
+
+/// The same as [`ask_or_wait`], for a call that has waited for the server since `begun`.
+async fn ask_or_wait_late(
+    lock: &Arc<LockState>,
+    request: &Request,
+    under: Option<Arc<Lease>>,
+    begun: Instant,
+) -> Result<Option<Share>, Box<Error>> {
+    let settings = &lock.target.engine.settings;
+    let ask = async |since: Option<&Instant>| ask_or_wait(lock, request, under, since).await;
+    request.bounds.late(begun, settings, ask).await
+}
+
+async fn stand_in_line(
+    lock: &Arc<LockState>,
+    request: &Request,
+    under: Option<Arc<Lease>>,
+) -> Result<Option<Share>, Box<Error>> {
+    let mut attempt = Attempt::new(lock, request, under);
+    wait::wait(lock, request, &mut attempt, false).await
 }
 
 async fn write(

@@ -6,19 +6,22 @@
 //!                      `---joined, and the server asked from time to time---'
 //! ```
 //!
-//! The first reader takes the hold, others join it without a request, and the last one releases it.
+//! The first reader takes the hold, others join it without a request, and the last one releases it. Of
+//! several that come at once only the first one asks. The last one to leave lets those first who are about to join.
 //! While a writer waits nobody joins: newcomers stand in the local line, until the writer had its turn
 //! or for 0.1 s at most. If no writer came while nobody joined, readers join for up to a second in any
 //! case.
 //!
 //! Readers with an owner or a lease of their own have holds of their own.
 
+mod arrival;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
+pub(crate) use self::arrival::{Arrival, Arriving, Behind};
 use self::state::{Joinable, State};
 use crate::{
     error::Loss,
@@ -35,6 +38,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     state: Mutex<State>,
+    /// The first of several readers has its answer.
+    answered: Notify,
 }
 
 /// What an anonymous reader is to do.
@@ -78,6 +83,7 @@ impl Sharing {
         }
         if age < open.fresh_for() {
             sometimes!("readers share a hold");
+            open.was_joined = true;
             let hold = hold.clone();
             hold.lease.shares.fetch_add(1, Ordering::Relaxed);
             state.kept_out = None;
@@ -111,17 +117,24 @@ impl Sharing {
             if state.is_writers_turn(now) {
                 return;
             }
-            let open = Joinable { hold: hold.clone(), confirmed: now, is_asking: false };
+            let open = Joinable {
+                hold: hold.clone(),
+                confirmed: now,
+                is_asking: false,
+                was_joined: false,
+            };
             let old = state.open.replace(open);
             state.kept_out = None;
             state.close_for_writers(now);
             old
         };
+        self.answered();
     }
 
     /// The server was asked at `sent`, and has said that a writer holds the lock: it has its turn. Readers
     /// wait for the server from now on.
     pub(crate) fn reader_refused(&self, sent: Instant) {
+        self.answered();
         let _old = {
             let mut state = self.state();
             // An older answer says less than the confirmation.
@@ -146,6 +159,18 @@ impl Sharing {
             (last, if last && is_open { state.open.take() } else { None })
         };
         last
+    }
+
+    /// Whether others are likely to join the hold in a moment, which would then be released and acquired
+    /// again: only one reader has it, others joined it before or wait for such a hold, and no writer waits.
+    pub(crate) fn is_about_to_be_joined(&self, hold: &Arc<Hold>) -> bool {
+        if hold.lease.shares.load(Ordering::Relaxed) != 1 {
+            return false;
+        }
+        let mut state = self.state();
+        let others_wait = state.arrivals.others > 0 || !hold.target.line.is_empty();
+        state.open_of(hold).is_some_and(|open| open.was_joined || others_wait)
+            && !state.is_writers_turn(Instant::now())
     }
 
     /// Whether a reader that leaves the hold to others has to ask the server whether it is still there.

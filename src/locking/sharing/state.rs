@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::arrival::Arrivals;
 use crate::{
     locking::{
         budget::{ASK_AFTER, Yielding},
@@ -43,6 +44,7 @@ pub(super) struct State {
     pub(super) open_until: Option<Instant>,
     /// How many times in a row no writer came.
     pub(super) vain: u32,
+    pub(super) arrivals: Arrivals,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub(super) struct Joinable {
     pub(super) confirmed: Instant,
     /// Whether a reader asks about it now.
     pub(super) is_asking: bool,
+    /// Whether others have joined it.
+    pub(super) was_joined: bool,
 }
 
 impl Joinable {
@@ -92,8 +96,8 @@ impl State {
     /// A writer has the lock. What was known of readers is over. Returns it, to be dropped when nothing
     /// is locked.
     pub(super) fn begin_anew(&mut self) -> Self {
-        let writers = self.writers;
-        std::mem::replace(self, Self { writers, ..Self::default() })
+        let (writers, arrivals) = (self.writers, std::mem::take(&mut self.arrivals));
+        std::mem::replace(self, Self { writers, arrivals, ..Self::default() })
     }
 
     /// Closes the door if there is a hold to join, and a local caller waits to write. Without such a

@@ -34,7 +34,7 @@ use options::{Command, Options};
 const ROUND: u64 = 120;
 
 const USAGE: &str = "redisson-lock-chaos run [--seed N] [--topology single|replicated|sentinel|cluster] [--seconds S]
-                        [--rust N] [--java N] [--replicas none|N|all] [--faults a,b] [--long %] [--force ‰] [--out DIR]
+                        [--rust N] [--java N] [--replicas none|N|all] [--faults a,b] [--locks a,b] [--long %] [--force ‰] [--out DIR]
 redisson-lock-chaos judge DIR...
 redisson-lock-chaos show DIR...";
 

@@ -19,6 +19,8 @@ pub(crate) struct Command {
     pub(crate) replicas: Policy,
     /// Names of faults or of families; without any, the seed decides.
     pub(crate) faults: Vec<String>,
+    /// Which of [`LOCKS`] there are; without any, the seed decides.
+    pub(crate) locks: Vec<String>,
     /// How many of a hundred holds are long ones, and how many of a thousand operations free a lock by force; without it, the
     /// seed decides.
     pub(crate) long_percent: Option<u8>,
@@ -72,6 +74,16 @@ pub(crate) struct Options {
     pub(crate) long_percent: u8,
 }
 
+/// The locks there may be, by the beginning of their names.
+const LOCKS: [(&str, &[Kind]); 6] = [
+    ("lock", &[Kind::Lock]),
+    ("fair", &[Kind::Fair]),
+    ("rw", &[Kind::Read, Kind::Write]),
+    ("fenced", &[Kind::Fenced]),
+    ("spin", &[Kind::Spin]),
+    ("plain", &[Kind::NonReentrant]),
+];
+
 /// How long the phases take.
 pub(crate) const WARM_UP: u64 = 4;
 pub(crate) const LIVENESS: u64 = 16;
@@ -81,17 +93,15 @@ impl Options {
         let mut rng = Rng::with_seed(seed);
         let watchdog_ms = rng.u64(1_500..=3_000);
         let mut names = Vec::new();
-        for (stem, kinds) in [
-            ("lock", &[Kind::Lock][..]),
-            ("fair", &[Kind::Fair]),
-            ("rw", &[Kind::Read, Kind::Write]),
-            ("fenced", &[Kind::Fenced]),
-            ("spin", &[Kind::Spin]),
-            ("plain", &[Kind::NonReentrant]),
-        ] {
+        for (stem, kinds) in LOCKS {
             let most = if matches!(stem, "lock" | "fair" | "rw") { 3 } else { 1 };
-            let least = usize::from(most > 1);
-            for number in 0..rng.usize(least..=most) {
+            let count = rng.usize(usize::from(most > 1)..=most);
+            let count = match &command.locks[..] {
+                [] => count,
+                locks if locks.iter().any(|lock| lock == stem) => count.max(1),
+                _ => 0,
+            };
+            for number in 0..count {
                 names.push((format!("{stem}{number}"), kinds.to_vec()));
             }
         }
@@ -162,6 +172,7 @@ impl Command {
             java: 0,
             replicas: Policy::None,
             faults: Vec::new(),
+            locks: Vec::new(),
             long_percent: None,
             force_permille: None,
             out: PathBuf::from("target/chaos"),
@@ -182,6 +193,7 @@ impl Command {
                     }
                 }
                 "--faults" => command.faults = value.split(',').map(str::to_owned).collect(),
+                "--locks" => command.locks = value.split(',').map(str::to_owned).collect(),
                 "--long" => command.long_percent = Some(number(&option, &value)?),
                 "--force" => command.force_permille = Some(number(&option, &value)?),
                 "--out" => command.out = value.into(),
@@ -191,7 +203,11 @@ impl Command {
         if command.seconds < WARM_UP + LIVENESS + 10 {
             return Err(format!("--seconds needs at least {}", WARM_UP + LIVENESS + 10));
         }
-        Ok(command)
+        let names = LOCKS.map(|(name, _)| name);
+        match command.locks.iter().find(|lock| !names.contains(&&***lock)) {
+            Some(lock) => Err(format!("no lock is named {lock}: {}", names.join(", "))),
+            None => Ok(command),
+        }
     }
 }
 

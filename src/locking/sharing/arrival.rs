@@ -1,0 +1,101 @@
+//! The first of several readers that come at once asks the server. The others wait for its answer, and
+//! join its hold.
+
+use tokio::time::{Duration, Instant, timeout_at};
+
+use super::{Sharing, may_share};
+use crate::{locking::request::Request, sometimes::sometimes};
+
+/// The first one is waited for so long. It may be far from the server, or not be polled any more.
+const ANSWERED: Duration = Duration::from_millis(100);
+
+/// Which readers have come and have no hold yet.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// When the first one came.
+    first: Option<Instant>,
+    /// How many wait for its answer.
+    pub(super) others: usize,
+}
+
+/// What a reader does that has no hold to join.
+#[derive(Debug)]
+pub(crate) enum Arriving<'a> {
+    /// It asks the server, and drops this when it has an answer.
+    First(Arrival<'a>),
+    /// It waits for the answer to another's request, and looks then.
+    Behind(Behind<'a>),
+    /// It asks the server, whoever else comes.
+    Alone,
+}
+
+impl Sharing {
+    /// A reader has come, and there is no hold to join.
+    pub(crate) fn arrive(&self, request: &Request) -> Arriving<'_> {
+        if !may_share(request) || request.bounds.is_one_answer() {
+            return Arriving::Alone;
+        }
+        let now = Instant::now();
+        let arrivals = &mut self.state().arrivals;
+        if let Some(since) = arrivals.first
+            && now < since + ANSWERED
+        {
+            arrivals.others += 1;
+            return Arriving::Behind(Behind { sharing: self, until: since + ANSWERED });
+        }
+        arrivals.first = Some(now);
+        Arriving::First(Arrival(self))
+    }
+
+    /// The server has answered a reader: those that have waited for it look.
+    pub(super) fn answered(&self) {
+        let others = {
+            let arrivals = &mut self.state().arrivals;
+            arrivals.first = None;
+            arrivals.others
+        };
+        if others > 0 {
+            self.answered.notify_waiters();
+        }
+    }
+}
+
+/// The first reader. Dropping it lets the others look, as an answer does. Who looks too soon stands in line.
+#[derive(Debug)]
+pub(crate) struct Arrival<'a>(&'a Sharing);
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.0.answered();
+    }
+}
+
+/// A reader that waits for the first one.
+#[derive(Debug)]
+pub(crate) struct Behind<'a> {
+    sharing: &'a Sharing,
+    until: Instant,
+}
+
+impl Behind<'_> {
+    /// Waits until the first one has its answer, or for as long as it is waited for.
+    pub(crate) async fn answered(self, deadline: Option<Instant>) {
+        let until = deadline.map_or(self.until, |end| self.until.min(end));
+        loop {
+            let answered = self.sharing.answered.notified();
+            if self.sharing.state().arrivals.first.is_none() {
+                sometimes!("readers: one asks for all");
+                return;
+            }
+            if timeout_at(until, answered).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Behind<'_> {
+    fn drop(&mut self) {
+        self.sharing.state().arrivals.others -= 1;
+    }
+}
