@@ -13,10 +13,8 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::{
-    task::yield_now,
-    time::{Instant, sleep},
-};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     determinism::select,
@@ -176,6 +174,17 @@ impl Baton {
     /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
     /// background if it is dropped.
     pub(crate) async fn hand_off_or_release(self) -> Result<(), Error> {
+        let Stake { home, hold, counts, .. } = self.stake();
+        if !*counts || !home.sharing().is_about_to_be_joined(hold) {
+            return self.hand_off_or_release_now().await;
+        }
+        // It has the hold until those were polled, and the caller may not be polled.
+        let janitor = hold.target.engine.janitor.clone();
+        let others_first = yield_now().then(|()| self.hand_off_or_release_now());
+        janitor.run_apart(others_first).boxed().await
+    }
+
+    async fn hand_off_or_release_now(self) -> Result<(), Error> {
         let Some(baton) = self.leave_to_readers().await? else { return Ok(()) };
         let baton = match baton.plan() {
             Plan::HandOff => match baton.offer() {
@@ -202,16 +211,12 @@ impl Baton {
 
     /// A reader leaves a hold that others share. `None`: they have it still. To them the server is asked
     /// now and then, as for a hand-off.
-    async fn leave_to_readers(self) -> Result<Option<Self>, Error> {
-        if !self.stake().counts {
-            return Ok(Some(self));
+    async fn leave_to_readers(mut self) -> Result<Option<Self>, Error> {
+        let stake = self.0.take().expect("taken once");
+        if !stake.counts {
+            return Ok(Some(Self(Some(stake))));
         }
-        let hold = self.hold().clone();
-        if self.stake().home.sharing().is_about_to_be_joined(&hold) {
-            // They are polled before this goes on.
-            yield_now().await;
-        }
-        let stake = self.into_stake();
+        let hold = stake.hold.clone();
         if stake.home.sharing().must_check(&hold) {
             let janitor = hold.target.engine.janitor.clone();
             // It has the hold until there is an answer, and the caller may not be polled.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{registry::LockState, request::Request, share::Share, sharing::Entry};
+use super::{hold::Hold, registry::LockState, request::Request, share::Share, sharing::Entry};
 use crate::observer::Outcome;
 
 /// How an acquisition goes on.
@@ -19,6 +19,17 @@ pub(crate) enum Joining {
     Alone(Option<Instant>),
 }
 
+/// Joins a hold that local readers share, if that needs no request.
+pub(crate) fn join_at_once(lock: &Arc<LockState>, request: &Request) -> Option<Share> {
+    let hold = lock.target.shares.then(|| lock.sharing().join_at_once(request)).flatten();
+    hold.map(|hold| joined(lock, request, hold))
+}
+
+fn joined(lock: &Arc<LockState>, request: &Request, hold: Arc<Hold>) -> Share {
+    request.granted(Outcome::Joined);
+    Share::counted(lock.clone(), hold, true)
+}
+
 /// Joins a hold that local readers share, if there is one. `behind`: the one before it in line was
 /// granted just now.
 pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool) -> Joining {
@@ -28,10 +39,7 @@ pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool)
     let (mut asked, mut since) = (false, None);
     loop {
         match lock.sharing().enter(request, behind) {
-            Entry::Join(hold) => {
-                request.granted(Outcome::Joined);
-                return Joining::Joined(Share::counted(lock.clone(), hold, true));
-            }
+            Entry::Join(hold) => return Joining::Joined(joined(lock, request, hold)),
             Entry::Wait => return Joining::Wait,
             Entry::Ask(question) if !asked => {
                 asked = true;

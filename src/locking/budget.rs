@@ -23,7 +23,7 @@ const TIME: Duration = Duration::from_millis(2);
 
 /// After this time the lock is free for [`GAP`] in any case, for processes that poll and do not
 /// subscribe.
-const UNBROKEN: Duration = Duration::from_millis(32);
+pub(crate) const UNBROKEN: Duration = Duration::from_millis(32);
 const GAP: Duration = Duration::from_millis(1);
 
 /// The shortest time for which a yielding process waits for the next of the others. A JVM needs

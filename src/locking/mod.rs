@@ -169,11 +169,13 @@ async fn read(
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
         Joining::Wait => stand_in_line(lock, request, under).boxed().await,
-        Joining::Alone(None) if is_open(lock) => match lock.sharing().arrive(request) {
-            Arriving::First(first) => read_first(lock, request, since, first).boxed().await,
-            Arriving::Behind(behind) => read_behind(lock, request, behind).boxed().await,
-            Arriving::Alone => ask_or_wait(lock, request, under, since).await,
-        },
+        Joining::Alone(None) if lock.target.shares && is_open(lock) => {
+            match lock.sharing().arrive(request) {
+                Arriving::First(first) => read_first(lock, request, since, first).boxed().await,
+                Arriving::Behind(behind) => read_behind(lock, request, behind).boxed().await,
+                Arriving::Alone => ask_or_wait(lock, request, under, since).await,
+            }
+        }
         Joining::Alone(None) => ask_or_wait(lock, request, under, since).await,
         Joining::Alone(Some(asked)) => {
             let begun = since.copied().unwrap_or(asked);
@@ -201,12 +203,17 @@ async fn read_behind(
     request: &Request,
     behind: Behind<'_>,
 ) -> Result<Option<Share>, Box<Error>> {
-    behind.answered(request.bounds.deadline()).await;
+    let begun = behind.came;
+    let is_answered = behind.is_answered(request.bounds.deadline()).await;
+    drop(behind);
+    if !is_answered {
+        return ask_or_wait_late(lock, request, None, begun).await;
+    }
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
         // The head of the line asks for all.
         Joining::Wait | Joining::Alone(None) => stand_in_line(lock, request, None).await,
-        Joining::Alone(Some(asked)) => ask_or_wait_late(lock, request, None, asked).await,
+        Joining::Alone(Some(_)) => ask_or_wait_late(lock, request, None, begun).await,
     }
 }
 

@@ -26,7 +26,7 @@ use self::state::{Joinable, State};
 use crate::{
     error::Loss,
     locking::{
-        budget::{STALE, Yielding},
+        budget::{STALE, UNBROKEN, Yielding},
         hold::{Hold, release::Told},
         request::Request,
     },
@@ -76,24 +76,25 @@ impl Sharing {
             state.kept_out.get_or_insert(now);
             return Entry::Wait;
         }
-        let Some(open) = &mut state.open else { return Entry::Alone };
-        let (hold, age) = (&open.hold, now - open.confirmed);
-        if !hold.suits_another(request.lease, request.replicas) {
-            return Entry::Alone;
-        }
-        if age < open.fresh_for() {
-            sometimes!("readers share a hold");
-            open.was_joined = true;
-            let hold = hold.clone();
-            hold.lease.shares.fetch_add(1, Ordering::Relaxed);
-            state.kept_out = None;
+        if let Some(hold) = state.share(request, now) {
             return Entry::Join(hold);
         }
+        let Some(open) = state.open.as_mut().filter(|open| open.suits(request)) else {
+            return Entry::Alone;
+        };
         // One request is all that a caller who does not wait has time for.
         if open.is_asking || request.bounds.is_one_answer() {
             return Entry::Alone;
         }
         Entry::Ask(self.question(open))
+    }
+
+    /// The hold that a reader joins whose wait is over, if that needs no request. It is counted already.
+    pub(crate) fn join_at_once(&self, request: &Request) -> Option<Arc<Hold>> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let may_join = may_share(request) && !state.is_writers_turn(now);
+        if may_join { state.share(request, now) } else { None }
     }
 
     fn question(&self, open: &mut Joinable) -> Question<'_> {
@@ -122,6 +123,7 @@ impl Sharing {
                 confirmed: now,
                 is_asking: false,
                 was_joined: false,
+                since: now,
             };
             let old = state.open.replace(open);
             state.kept_out = None;
@@ -163,14 +165,17 @@ impl Sharing {
 
     /// Whether others are likely to join the hold in a moment, which would then be released and acquired
     /// again: only one reader has it, others joined it before or wait for such a hold, and no writer waits.
+    /// Never of a hold that is older than [`UNBROKEN`]: a writer elsewhere may poll and not listen.
     pub(crate) fn is_about_to_be_joined(&self, hold: &Arc<Hold>) -> bool {
         if hold.lease.shares.load(Ordering::Relaxed) != 1 {
             return false;
         }
         let mut state = self.state();
+        let now = Instant::now();
         let others_wait = state.arrivals.others > 0 || !hold.target.line.is_empty();
-        state.open_of(hold).is_some_and(|open| open.was_joined || others_wait)
-            && !state.is_writers_turn(Instant::now())
+        let is_joined =
+            |open: &mut Joinable| (open.was_joined || others_wait) && now < open.since + UNBROKEN;
+        state.open_of(hold).is_some_and(is_joined) && !state.is_writers_turn(now)
     }
 
     /// Whether a reader that leaves the hold to others has to ask the server whether it is still there.

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     locking::{
         attempt::Attempt,
-        beside::{Joining, join},
+        beside::{Joining, join, join_at_once},
         hold::target::Target,
         line::{
             answers::{Answer, Answers, Known},
@@ -118,6 +118,9 @@ pub(crate) async fn wait(
     let end = answer_due(lock, &waiter);
     if !must_ask && was_held(lock, request, &waiter, before, end).boxed().await? {
         return Ok(None);
+    }
+    if let Some(share) = join_at_once(lock, request) {
+        return Ok(Some(share));
     }
     match timeout_at(end, attempt.ask(answers, None)).boxed().await {
         Ok(Ok(Granted { .. })) => Ok(Some(attempt.take_share())),

@@ -4,6 +4,7 @@
 //! lost. Only the time is simulated: TTLs do not run, and a not-after time is compared here, on the virtual clock.
 
 mod all;
+mod arrivals;
 mod asking;
 mod bounds;
 mod cancellation;

@@ -46,35 +46,6 @@ async fn the_first_reader_takes_the_hold_and_the_last_one_releases_it() {
     assert!(sim.left().await.is_empty());
 }
 
-/// Nobody would be there to share with if a reader that has nothing to do released at once.
-#[tokio::test(start_paused = true)]
-async fn readers_in_line_come_before_a_reader_that_leaves() {
-    let sim = Sim::new(&World::new()).await;
-    let lock = sim.client.read_write_lock(LOCK);
-    let calls = sim.network.calls();
-    let readers = (0..8).map(|_| {
-        let lock = lock.clone();
-        tokio::spawn(async move {
-            for _ in 0..10 {
-                lock.read().await.unwrap().unlock().await.unwrap();
-            }
-        })
-    });
-    for reader in readers.collect::<Vec<_>>() {
-        reader.await.unwrap();
-    }
-    // The first one asks each time, and the others join. Then it asks for itself, nine times.
-    assert_eq!(sim.network.calls() - calls, 2 * 10);
-    // Alone, a reader waits for nobody.
-    let read = lock.read().await.unwrap();
-    let calls = sim.network.calls();
-    let mut unlock = pin!(read.unlock());
-    assert!((&mut unlock).now_or_never().is_none());
-    assert_eq!(sim.network.calls() - calls, 1);
-    unlock.await.unwrap();
-    assert!(sim.left().await.is_empty());
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_server_is_asked_from_time_to_time_by_who_comes_or_leaves() {
     let sim = Sim::new(&World::new()).await;

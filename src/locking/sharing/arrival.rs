@@ -41,10 +41,10 @@ impl Sharing {
             && now < since + ANSWERED
         {
             arrivals.others += 1;
-            return Arriving::Behind(Behind { sharing: self, until: since + ANSWERED });
+            return Arriving::Behind(Behind { sharing: self, since, came: now });
         }
         arrivals.first = Some(now);
-        Arriving::First(Arrival(self))
+        Arriving::First(Arrival { sharing: self, since: now })
     }
 
     /// The server has answered a reader: those that have waited for it look.
@@ -60,13 +60,20 @@ impl Sharing {
     }
 }
 
-/// The first reader. Dropping it lets the others look, as an answer does. Who looks too soon stands in line.
+/// The first reader. Dropping it lets the others look, as an answer does.
 #[derive(Debug)]
-pub(crate) struct Arrival<'a>(&'a Sharing);
+pub(crate) struct Arrival<'a> {
+    sharing: &'a Sharing,
+    since: Instant,
+}
 
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
-        self.0.answered();
+        // Another one may be the first by now.
+        let is_first = self.sharing.state().arrivals.first == Some(self.since);
+        if is_first {
+            self.sharing.answered();
+        }
     }
 }
 
@@ -74,21 +81,24 @@ impl Drop for Arrival<'_> {
 #[derive(Debug)]
 pub(crate) struct Behind<'a> {
     sharing: &'a Sharing,
-    until: Instant,
+    /// When the first one came, and when this one did.
+    since: Instant,
+    pub(crate) came: Instant,
 }
 
 impl Behind<'_> {
-    /// Waits until the first one has its answer, or for as long as it is waited for.
-    pub(crate) async fn answered(self, deadline: Option<Instant>) {
-        let until = deadline.map_or(self.until, |end| self.until.min(end));
+    /// Waits until the first one has its answer. `false`: it has none in time, or by this deadline.
+    pub(crate) async fn is_answered(&self, deadline: Option<Instant>) -> bool {
+        let end = self.since + ANSWERED;
+        let until = deadline.map_or(end, |deadline| end.min(deadline));
         loop {
             let answered = self.sharing.answered.notified();
             if self.sharing.state().arrivals.first.is_none() {
                 sometimes!("readers: one asks for all");
-                return;
+                return true;
             }
             if timeout_at(until, answered).await.is_err() {
-                return;
+                return false;
             }
         }
     }

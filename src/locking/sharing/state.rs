@@ -1,7 +1,10 @@
 //! [`State`] of [`Sharing`](super::Sharing): the hold that readers may join, and the door that is closed for the
 //! sake of a writer. It is told what happens and when, and does no I/O.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -10,6 +13,7 @@ use crate::{
     locking::{
         budget::{ASK_AFTER, Yielding},
         hold::Hold,
+        request::Request,
     },
     sometimes::sometimes,
 };
@@ -56,9 +60,15 @@ pub(super) struct Joinable {
     pub(super) is_asking: bool,
     /// Whether others have joined it.
     pub(super) was_joined: bool,
+    pub(super) since: Instant,
 }
 
 impl Joinable {
+    /// Whether this reader may have it.
+    pub(super) fn suits(&self, request: &Request) -> bool {
+        self.hold.suits_another(request.lease, request.replicas)
+    }
+
     /// For how long after a confirmation the hold is joined and left without a request.
     pub(super) fn fresh_for(&self) -> Duration {
         if self.is_asking { ASKED_ABOUT } else { ASK_AFTER }
@@ -83,6 +93,19 @@ impl WritersTurn {
 }
 
 impl State {
+    /// Takes a share of the hold, if that needs no request.
+    pub(super) fn share(&mut self, request: &Request, now: Instant) -> Option<Arc<Hold>> {
+        let open = self.open.as_mut().filter(|open| open.suits(request))?;
+        if now >= open.confirmed + open.fresh_for() {
+            return None;
+        }
+        sometimes!("readers share a hold");
+        open.was_joined = true;
+        open.hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+        self.kept_out = None;
+        Some(open.hold.clone())
+    }
+
     /// What is known of this hold, if readers may join it.
     pub(super) fn open_of(&mut self, hold: &Arc<Hold>) -> Option<&mut Joinable> {
         self.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, hold))
