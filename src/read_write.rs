@@ -24,7 +24,8 @@ use crate::{
 /// - A read hold lasts for the longest lease its owner asked for, even after the re-entry with that
 ///   lease was released. (Redisson goes back to the lease of the outer hold.)
 /// - Readers of one client that have no owner and no lease of their own share one hold. The first one
-///   takes it, others join it without a request, and the last one releases it. Their guards have the
+///   takes it, others join it without a request, and the last one releases it. Of several that come at
+///   once one asks the server, and the others wait for its answer, for 0.1 s at most. Their guards have the
 ///   same [holder](crate::LockGuard::holder), and are lost together. A reader that comes or leaves asks
 ///   the server whether the hold is there and whether other clients wait, if nobody has for 2 ms.
 ///   [`Config::reuse_holds`](crate::Config::reuse_holds) turns this off.

@@ -35,7 +35,7 @@
 //! | [`share`], [`baton`] | what guards have; what becomes of it when they are gone |
 //! | [`hold`] | the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
-//! | [`sharing`], [`beside`] | local readers have one hold together; how they join it, and writers keep them out |
+//! | [`sharing`], [`beside`] | local readers have one hold together; how they come, join and leave, and writers keep them out |
 
 pub(crate) mod acquisition;
 pub(crate) mod attempt;
