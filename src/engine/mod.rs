@@ -226,7 +226,7 @@ impl Engine {
         backoff.retry_even_if_refused(&self.life.runtime, error, retry_until).await
     }
 
-    /// The server that gets the release of a lock: see [`Engine::released`].
+    /// The server that gets the release of a lock: see [`Engine::remember_release`].
     pub(crate) fn server_for_release(&self, protocol: &dyn Protocol) -> Option<ServerId> {
         let may_be_replaced = self.transport.may_replace_servers();
         may_be_replaced.then(|| self.transport.server_id(names::text(protocol.key())))

@@ -154,9 +154,9 @@ impl Baton {
     }
 
     /// Another hold has replaced it on the server. `by`: the server that was asked, see
-    /// [`Engine::serves`]. Returns whether it was the current local hold.
+    /// [`Engine::server_for_release`]. Returns whether it was the current local hold.
     ///
-    /// [`Engine::serves`]: crate::engine::Engine::serves
+    /// [`Engine::server_for_release`]: crate::engine::Engine::server_for_release
     pub(crate) fn replaced(self, by: Option<ServerId>) -> bool {
         let Stake { home, hold, .. } = *self.into_stake();
         hold.replaced(by);

@@ -67,7 +67,7 @@ use self::{
     registry::LockState,
     request::Request,
     share::Share,
-    sharing::{Arrival, Arriving, Behind},
+    sharing::arrival::{Arrival, Arriving, Behind},
 };
 use crate::{
     engine::Lease,
@@ -206,14 +206,19 @@ async fn read_behind(
     let begun = behind.came;
     let is_answered = behind.is_answered(request.bounds.deadline()).await;
     drop(behind);
+    lock.target.engine.check_open()?;
     if !is_answered {
-        return ask_or_wait_late(lock, request, None, begun).await;
+        // The server has not been asked for this call: its time begins now, but for its deadline.
+        return match request.bounds.deadline() {
+            Some(_) => ask_or_wait_late(lock, request, None, begun).await,
+            None => ask_or_wait(lock, request, None, None).await,
+        };
     }
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
         // The head of the line asks for all.
         Joining::Wait | Joining::Alone(None) => stand_in_line(lock, request, None).await,
-        Joining::Alone(Some(_)) => ask_or_wait_late(lock, request, None, begun).await,
+        Joining::Alone(Some(asked)) => ask_or_wait_late(lock, request, None, asked).await,
     }
 }
 

@@ -14,14 +14,13 @@
 //!
 //! Readers with an owner or a lease of their own have holds of their own.
 
-mod arrival;
+pub(crate) mod arrival;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
 use tokio::{sync::Notify, time::Instant};
 
-pub(crate) use self::arrival::{Arrival, Arriving, Behind};
 use self::state::{Joinable, State};
 use crate::{
     error::Loss,
@@ -93,6 +92,7 @@ impl Sharing {
     pub(crate) fn join_at_once(&self, request: &Request) -> Option<Arc<Hold>> {
         let now = Instant::now();
         let mut state = self.state();
+        state.close_for_writers(now);
         let may_join = may_share(request) && !state.is_writers_turn(now);
         if may_join { state.share(request, now) } else { None }
     }
@@ -165,7 +165,7 @@ impl Sharing {
 
     /// Whether others are likely to join the hold in a moment, which would then be released and acquired
     /// again: only one reader has it, others joined it before or wait for such a hold, and no writer waits.
-    /// Never of a hold that is older than [`UNBROKEN`]: a writer elsewhere may poll and not listen.
+    /// Never of a hold that is older than [`UNBROKEN`]: the server sees it end now and then.
     pub(crate) fn is_about_to_be_joined(&self, hold: &Arc<Hold>) -> bool {
         if hold.lease.shares.load(Ordering::Relaxed) != 1 {
             return false;

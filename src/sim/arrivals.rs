@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LOCK, ONE_WAY, Sim, World, ms};
+use super::{Fault, LOCK, ONE_WAY, Sim, World, ms};
 
 /// The first of several readers is waited for so long.
 const ANSWERED: Duration = Duration::from_millis(100);
@@ -78,6 +78,19 @@ async fn readers_whose_wait_is_shorter_than_an_answer_takes_do_not_wait_for_each
     let reads = join_all((0..100).map(|_| lock.try_read().wait(ONE_WAY).into_future())).await;
     assert!(begun.elapsed() < 8 * ONE_WAY, "{:?}", begun.elapsed());
     let reads: Vec<_> = reads.into_iter().map(|read| read.unwrap().expect("held")).collect();
+    drop(reads);
+    assert!(sim.left().await.is_empty());
+}
+
+/// Their time begins when they ask for themselves.
+#[tokio::test(start_paused = true)]
+async fn readers_behind_one_whose_answer_is_slow_are_not_out_of_time() {
+    let world = World::new();
+    let sim = Sim::with(&world, |config| config.retry_timeout(ms(50))).await;
+    sim.network.fail("read/acquire", (0..10).map(|_| Fault::SlowReply(ms(130))));
+    let lock = sim.client.read_write_lock(LOCK);
+    let reads = join_all((0..10).map(|_| lock.read().into_future())).await;
+    let reads: Vec<_> = reads.into_iter().map(Result::unwrap).collect();
     drop(reads);
     assert!(sim.left().await.is_empty());
 }

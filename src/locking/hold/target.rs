@@ -106,7 +106,7 @@ impl Target {
         }
     }
 
-    /// Notes that the server has answered the release of the hold `id`. See [`Engine::released`].
+    /// Notes that the server has answered the release of the hold `id`. See [`Engine::remember_release`].
     pub(crate) fn remember_release(
         &self,
         server: Option<ServerId>,

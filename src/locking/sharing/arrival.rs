@@ -9,15 +9,6 @@ use crate::{locking::request::Request, sometimes::sometimes};
 /// The first one is waited for so long. It may be far from the server, or not be polled any more.
 const ANSWERED: Duration = Duration::from_millis(100);
 
-/// Which readers have come and have no hold yet.
-#[derive(Debug, Default)]
-pub(super) struct Arrivals {
-    /// When the first one came.
-    first: Option<Instant>,
-    /// How many wait for its answer.
-    pub(super) others: usize,
-}
-
 /// What a reader does that has no hold to join.
 #[derive(Debug)]
 pub(crate) enum Arriving<'a> {
@@ -37,13 +28,17 @@ impl Sharing {
         }
         let now = Instant::now();
         let arrivals = &mut self.state().arrivals;
-        if let Some(since) = arrivals.first
+        if let Some((since, replicas)) = arrivals.first
             && now < since + ANSWERED
         {
+            if replicas != request.replicas {
+                return Arriving::Alone;
+            }
             arrivals.others += 1;
-            return Arriving::Behind(Behind { sharing: self, since, came: now });
+            let answers = arrivals.answers;
+            return Arriving::Behind(Behind { sharing: self, since, came: now, answers });
         }
-        arrivals.first = Some(now);
+        arrivals.first = Some((now, request.replicas));
         Arriving::First(Arrival { sharing: self, since: now })
     }
 
@@ -52,6 +47,7 @@ impl Sharing {
         let others = {
             let arrivals = &mut self.state().arrivals;
             arrivals.first = None;
+            arrivals.answers += 1;
             arrivals.others
         };
         if others > 0 {
@@ -60,7 +56,7 @@ impl Sharing {
     }
 }
 
-/// The first reader. Dropping it lets the others look, as an answer does.
+/// The first reader. If it is dropped before it has an answer, the others ask for themselves.
 #[derive(Debug)]
 pub(crate) struct Arrival<'a> {
     sharing: &'a Sharing,
@@ -70,9 +66,10 @@ pub(crate) struct Arrival<'a> {
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         // Another one may be the first by now.
-        let is_first = self.sharing.state().arrivals.first == Some(self.since);
-        if is_first {
-            self.sharing.answered();
+        let is_first = |first: &mut (Instant, _)| first.0 == self.since;
+        let was_first = self.sharing.state().arrivals.first.take_if(is_first).is_some();
+        if was_first {
+            self.sharing.answered.notify_waiters();
         }
     }
 }
@@ -84,18 +81,28 @@ pub(crate) struct Behind<'a> {
     /// When the first one came, and when this one did.
     since: Instant,
     pub(crate) came: Instant,
+    /// How many answers had come then.
+    answers: u64,
 }
 
 impl Behind<'_> {
-    /// Waits until the first one has its answer. `false`: it has none in time, or by this deadline.
+    /// Waits until the first one has its answer. `false`: it has none in time, or by this deadline, or was
+    /// dropped.
     pub(crate) async fn is_answered(&self, deadline: Option<Instant>) -> bool {
         let end = self.since + ANSWERED;
         let until = deadline.map_or(end, |deadline| end.min(deadline));
         loop {
             let answered = self.sharing.answered.notified();
-            if self.sharing.state().arrivals.first.is_none() {
+            let (has_first, answers) = {
+                let arrivals = &self.sharing.state().arrivals;
+                (arrivals.first.is_some(), arrivals.answers)
+            };
+            if answers != self.answers {
                 sometimes!("readers: one asks for all");
                 return true;
+            }
+            if !has_first {
+                return false;
             }
             if timeout_at(until, answered).await.is_err() {
                 return false;

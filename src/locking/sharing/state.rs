@@ -8,13 +8,13 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::arrival::Arrivals;
 use crate::{
     locking::{
         budget::{ASK_AFTER, Yielding},
         hold::Hold,
         request::Request,
     },
+    options::Replicas,
     sometimes::sometimes,
 };
 
@@ -49,6 +49,17 @@ pub(super) struct State {
     /// How many times in a row no writer came.
     pub(super) vain: u32,
     pub(super) arrivals: Arrivals,
+}
+
+/// Which readers have come and have no hold yet.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// When the first one came, and which replicas it asks for.
+    pub(super) first: Option<(Instant, Replicas)>,
+    /// How many answers of the server have come.
+    pub(super) answers: u64,
+    /// How many wait for its answer.
+    pub(super) others: usize,
 }
 
 #[derive(Debug)]
