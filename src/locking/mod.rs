@@ -67,7 +67,7 @@ use self::{
     registry::LockState,
     request::Request,
     share::Share,
-    sharing::arrival::{Arrival, Arriving, Behind},
+    sharing::arrival::{Arrival, Arriving, Behind, Waited},
 };
 use crate::{
     engine::Lease,
@@ -201,18 +201,30 @@ async fn read_first(
 async fn read_behind(
     lock: &Arc<LockState>,
     request: &Request,
-    behind: Behind<'_>,
+    mut behind: Behind<'_>,
 ) -> Result<Option<Share>, Box<Error>> {
-    let begun = behind.came;
-    let is_answered = behind.is_answered(request.bounds.deadline()).await;
+    let (begun, deadline) = (behind.came, request.bounds.deadline());
+    let arriving = loop {
+        let waited = behind.wait(deadline).await;
+        lock.target.engine.check_open()?;
+        match waited {
+            Waited::Answered => break None,
+            Waited::Dropped if deadline.is_none() => match lock.sharing().arrive(request) {
+                Arriving::Behind(next) => behind = next,
+                other => break Some(other),
+            },
+            Waited::Dropped | Waited::TooLong => break Some(Arriving::Alone),
+        }
+    };
     drop(behind);
-    lock.target.engine.check_open()?;
-    if !is_answered {
-        // The server has not been asked for this call: its time begins now, but for its deadline.
-        return match request.bounds.deadline() {
-            Some(_) => ask_or_wait_late(lock, request, None, begun).await,
-            None => ask_or_wait(lock, request, None, None).await,
-        };
+    match arriving {
+        None => {}
+        Some(Arriving::First(first)) => return read_first(lock, request, None, first).await,
+        Some(_) if deadline.is_some() => {
+            return ask_or_wait_late(lock, request, None, begun).await;
+        }
+        // The server has not been asked for this call: its time begins now.
+        Some(_) => return ask_or_wait(lock, request, None, None).await,
     }
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),

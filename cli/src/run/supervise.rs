@@ -103,7 +103,7 @@ pub(crate) async fn supervise(
                 Change::Replaced => standby.until(trusted_until(holding)).await,
                 Change::Failed(failure) => {
                     drop((lost, asked));
-                    kill(group, &mut child, holding).await;
+                    kill(group, &mut child, holding, &mut standby).await;
                     return Err(failure);
                 }
             },
@@ -186,7 +186,7 @@ async fn end(
     let grace = match cause {
         // The lock may be another's already.
         Cause::Lost(_) | Cause::Stopped => {
-            kill(group, child, holding).await;
+            kill(group, child, holding, standby).await;
             return End::By(cause);
         }
         Cause::NoRenewal => {
@@ -232,7 +232,11 @@ async fn end(
             }
         }
     };
-    kill(group, child, holding).await;
+    kill(group, child, holding, standby).await;
+    let untrusted = match untrusted {
+        None if !holding.guard().is_held() => Some(holding.lost().await),
+        seen => seen,
+    };
     match (untrusted, cause) {
         // It has ended under its lock.
         (_, cause @ Cause::Exited(_)) | (None, cause) => End::By(cause),
@@ -241,18 +245,22 @@ async fn end(
 }
 
 /// Kills the group. It is waited for as long as the lock is held, and for 10 s more.
-async fn kill(group: Group, child: &mut Child, holding: &Holding) {
-    // Where a system shows no processes, one that nobody waits for would seem to live.
-    let reaping = async {
+async fn kill(group: Group, child: &mut Child, holding: &Holding, standby: &mut Watched) {
+    let meanwhile = async {
+        // Where a system shows no processes, one that nobody waits for would seem to live.
         let _ = child.wait().await;
-        std::future::pending().await
+        let mut ticks = interval(TELLING);
+        loop {
+            ticks.tick().await;
+            standby.until(trusted_until(holding)).await;
+        }
     };
     let killing =
         async { while !group.kill(Instant::now() + KILLED).await && holding.guard().is_held() {} };
     tokio::select! {
         biased;
         () = killing => {}
-        () = reaping => {}
+        () = meanwhile => {}
     }
 }
 

@@ -124,7 +124,7 @@ fn a_key_that_is_no_lock_is_not_freed() {
 
 /// The first is one that the command does not end on.
 #[tokio::test]
-async fn each_signal_is_handed_off() {
+async fn each_signal_is_handed_on() {
     let stage = Stage::new();
     let file = stage.file("ready");
     let script = format!(

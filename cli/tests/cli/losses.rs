@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 
 use crate::stage::{
     LEASE, LOCK, Running, Stage, all_ended, any_runs, cli, code, err, members, watch_the_end,
-    where_processes_are_hidden,
+    where_processes_are_hidden, without_the_right_to_kill,
 };
 
 /// How many losses are tried at the same time.
@@ -97,6 +97,31 @@ async fn a_run_ends_with_its_command_where_processes_are_hidden() {
     let done = one.end().await;
     assert_eq!(code(&done), 74, "{done:?}");
     stage.is_free(LOCK).await;
+}
+
+/// The command has another user, and works on after its lock was taken away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_cannot_be_killed_has_not_ended_under_its_lock() {
+    let stage = Stage::new();
+    let (part, file) = (stage.file("part"), stage.file("file"));
+    let script = format!(
+        "echo $$ > {0}; mv {0} {1}; exec setpriv --reuid=65534 --clear-groups sleep 20",
+        part.display(),
+        file.display()
+    );
+    let line = ["run", "--grace", "500ms", "--watchdog", LEASE, LOCK, "--", "sh", "-c", &script];
+    let Some(command) = without_the_right_to_kill(&stage.cli(&line)) else { return };
+    let one = Running::start(command);
+    let members = members(&file).await;
+    let name = format!("/proc/{}/comm", members[0]);
+    let sleeps = || std::fs::read_to_string(&name).ok().filter(|name| name.trim() == "sleep");
+    eventually(PATIENCE, "the command to have its user", sleeps).await;
+    one.signal(Signal::SIGTERM);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(any_runs(&members) && stage.redis().exists(LOCK), "it is held as long as it can be");
+    assert_eq!(code(&stage.done(&["force-unlock", LOCK, "--any"])), 0);
+    let done = one.end().await;
+    assert_eq!(code(&done), 74, "{done:?}");
 }
 
 /// `etcdctl lock` does not look at its lease while the command runs.

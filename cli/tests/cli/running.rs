@@ -11,7 +11,7 @@ use harness::redis::{Value, cmd};
 use crate::stage::{LOCK, Running, Stage, cli, code, err, members, out, with_signals};
 
 #[test]
-fn the_exit_code_of_the_command_is_handed_off() {
+fn the_exit_code_of_the_command_is_handed_on() {
     let stage = Stage::new();
     for (script, expected) in
         [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143), ("exit 255", 255)]

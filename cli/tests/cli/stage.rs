@@ -105,15 +105,35 @@ pub(crate) fn where_processes_are_hidden(command: &Command) -> Option<Command> {
         println!("skipped: {seen:?}");
         return None;
     }
-    let mut there = hidden();
-    there.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
+    Some(within(hidden(), command))
+}
+
+/// The same by a user who may not end processes of others. `None`: this user cannot become such a one.
+pub(crate) fn without_the_right_to_kill(command: &Command) -> Option<Command> {
+    let without = || {
+        let mut without = Command::new("setpriv");
+        without.arg("--bounding-set=-kill").stdin(Stdio::null());
+        without
+    };
+    let seen =
+        without().args(["setpriv", "--reuid=65534", "--clear-groups", "true"]).output().ok()?;
+    if !seen.status.success() {
+        println!("skipped: {seen:?}");
+        return None;
+    }
+    Some(within(without(), command))
+}
+
+/// A program that runs another one.
+fn within(mut outer: Command, inner: &Command) -> Command {
+    outer.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
         match value {
-            Some(value) => there.env(name, value),
-            None => there.env_remove(name),
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
         };
     }
-    Some(there)
+    outer
 }
 
 /// A program that runs. It is killed at the end of a test that fails.

@@ -56,7 +56,18 @@ impl Sharing {
     }
 }
 
-/// The first reader. If it is dropped before it has an answer, the others ask for themselves.
+/// How a reader's wait for the first one ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waited {
+    /// The first one has its answer.
+    Answered,
+    /// It was dropped, or failed.
+    Dropped,
+    /// It has no answer in time, or by the deadline.
+    TooLong,
+}
+
+/// The first reader. If it is dropped before it has an answer, another one is the first.
 #[derive(Debug)]
 pub(crate) struct Arrival<'a> {
     sharing: &'a Sharing,
@@ -86,9 +97,8 @@ pub(crate) struct Behind<'a> {
 }
 
 impl Behind<'_> {
-    /// Waits until the first one has its answer. `false`: it has none in time, or by this deadline, or was
-    /// dropped.
-    pub(crate) async fn is_answered(&self, deadline: Option<Instant>) -> bool {
+    /// Waits until the first one has its answer.
+    pub(crate) async fn wait(&self, deadline: Option<Instant>) -> Waited {
         let end = self.since + ANSWERED;
         let until = deadline.map_or(end, |deadline| end.min(deadline));
         loop {
@@ -99,13 +109,13 @@ impl Behind<'_> {
             };
             if answers != self.answers {
                 sometimes!("readers: one asks for all");
-                return true;
+                return Waited::Answered;
             }
             if !has_first {
-                return false;
+                return Waited::Dropped;
             }
             if timeout_at(until, answered).await.is_err() {
-                return false;
+                return Waited::TooLong;
             }
         }
     }
