@@ -6,8 +6,9 @@
 //!                                                 `--none came--> open, and the next budget is larger
 //! ```
 //!
-//! After 64 hand-offs or 2 ms, whichever is first, the server is asked. The same numbers limit the hold while others
-//! wait; that limit doubles after each yield in vain, up to 32-fold. Pure: it is told what happened and when, and decides what to do.
+//! After 64 hand-offs or 2 ms, whichever is first, the server is asked. The same numbers limit the hold
+//! while others wait; that limit doubles after each yield in vain, up to 32-fold. Pure: it is told what
+//! happened and when, and decides what to do.
 
 use std::time::Duration;
 

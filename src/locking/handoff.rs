@@ -72,7 +72,8 @@ impl Current {
 /// The result of offering a hold to the next local waiter.
 #[derive(Debug)]
 pub(crate) enum Offered<B> {
-    /// It was taken into the slot. If `unminded`, the caller must start a task that watches for a forgotten hold:
+    /// It was taken into the slot. If `unminded`, the caller must start a task that watches for a
+    /// forgotten hold:
     /// see [`Handoff::forgotten`].
     Yes { unminded: bool },
     /// There is no waiter, or this is not the hold to hand off.

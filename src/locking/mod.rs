@@ -203,28 +203,23 @@ async fn read_behind(
     request: &Request,
     mut behind: Behind<'_>,
 ) -> Result<Option<Share>, Box<Error>> {
-    let (begun, deadline) = (behind.came, request.bounds.deadline());
-    let arriving = loop {
+    let deadline = request.bounds.deadline();
+    loop {
         let waited = behind.wait(deadline).await;
         lock.target.engine.check_open()?;
         match waited {
-            Waited::Answered => break None,
-            Waited::Dropped if deadline.is_none() => match lock.sharing().arrive(request) {
+            Waited::Answered => break,
+            Waited::Dropped | Waited::TooLong if deadline.is_some() => {
+                return ask_or_wait_late(lock, request, None, Instant::now()).await;
+            }
+            // The server has not been asked for this call: its time begins now.
+            Waited::TooLong => return ask_or_wait(lock, request, None, None).await,
+            Waited::Dropped => match lock.sharing().arrive(request) {
+                Arriving::First(first) => return read_first(lock, request, None, first).await,
                 Arriving::Behind(next) => behind = next,
-                other => break Some(other),
+                Arriving::Alone => return ask_or_wait(lock, request, None, None).await,
             },
-            Waited::Dropped | Waited::TooLong => break Some(Arriving::Alone),
         }
-    };
-    drop(behind);
-    match arriving {
-        None => {}
-        Some(Arriving::First(first)) => return read_first(lock, request, None, first).await,
-        Some(_) if deadline.is_some() => {
-            return ask_or_wait_late(lock, request, None, begun).await;
-        }
-        // The server has not been asked for this call: its time begins now.
-        Some(_) => return ask_or_wait(lock, request, None, None).await,
     }
     match beside::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
@@ -246,6 +241,7 @@ async fn ask_or_wait_late(
     request.bounds.late(begun, settings, ask).await
 }
 
+/// Waits for the lock without asking first: the head of the line asks for all.
 async fn stand_in_line(
     lock: &Arc<LockState>,
     request: &Request,

@@ -37,8 +37,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     state: Mutex<State>,
-    /// The first of several readers has its answer.
-    answered: Notify,
+    /// Wakes those behind the first of several readers.
+    behind: Notify,
 }
 
 /// What an anonymous reader is to do.

@@ -6,6 +6,7 @@ use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, LOCK, ONE_WAY, Sim, World, ms};
+use crate::LockGuard;
 
 /// The first of several readers is waited for so long.
 const ANSWERED: Duration = Duration::from_millis(100);
@@ -39,13 +40,19 @@ async fn readers_in_line_come_before_a_reader_that_leaves() {
     assert!(sim.left().await.is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_unlock_before_others_join_goes_on_when_nobody_polls_it() {
+/// A client whose only reader has a hold that another one had joined; and another client.
+async fn joined_before() -> (Sim, Sim, LockGuard) {
     let world = World::new();
     let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
     let lock = sim.client.read_write_lock(LOCK);
     let [one, two] = [lock.read().await.unwrap(), lock.read().await.unwrap()];
     two.unlock().await.unwrap();
+    (sim, other, one)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_before_others_join_goes_on_when_nobody_polls_it() {
+    let (sim, other, one) = joined_before().await;
     let mut unlock = pin!(one.unlock());
     assert!((&mut unlock).now_or_never().is_none(), "the others come first");
     let writes = other.client.read_write_lock(LOCK).write().into_future();
@@ -57,11 +64,7 @@ async fn an_unlock_before_others_join_goes_on_when_nobody_polls_it() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_waits_for_an_unlock_before_others_join() {
-    let world = World::new();
-    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
-    let lock = sim.client.read_write_lock(LOCK);
-    let [one, two] = [lock.read().await.unwrap(), lock.read().await.unwrap()];
-    two.unlock().await.unwrap();
+    let (sim, other, one) = joined_before().await;
     let mut unlock = pin!(one.unlock());
     assert!((&mut unlock).now_or_never().is_none());
     sim.client.close().await.unwrap();

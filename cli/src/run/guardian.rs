@@ -198,17 +198,11 @@ impl Watched {
         timeout(most, standby.has_killed()).await.unwrap_or(false)
     }
 
-    /// See [`Guardian::until`].
+    /// See [`Guardian::until`]. Has a stopped one replaced.
     pub(crate) async fn until(&mut self, until: Instant) {
         if let Some(standby) = &mut self.now {
-            standby.until(until).await;
-        }
-    }
-
-    /// Has a stopped one replaced.
-    pub(crate) fn kill_if_stopped(&mut self) {
-        if let Some(standby) = &mut self.now {
             standby.kill_if_stopped();
+            standby.until(until).await;
         }
     }
 

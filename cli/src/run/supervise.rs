@@ -109,7 +109,6 @@ pub(crate) async fn supervise(
             },
             _ = ticks.tick() => {
                 standby.until(trusted_until(holding)).await;
-                standby.kill_if_stopped();
                 halts = if group.is_stopped() { halts + 1 } else { 0 };
                 if halts == HALTED {
                     break Cause::Halted;
@@ -183,37 +182,22 @@ async fn end(
     standby: &mut Watched,
     signals: &mut Signals,
 ) -> End {
-    let grace = match cause {
+    match cause {
         // The lock may be another's already.
         Cause::Lost(_) | Cause::Stopped => {
             kill(group, child, holding, standby).await;
             return End::By(cause);
         }
-        Cause::NoRenewal => {
-            group.signal(Signal::SIGTERM);
-            holding.last_grace()
-        }
-        Cause::Signal(signal) => {
-            group.signal(signal);
-            grace
-        }
-        Cause::Halted | Cause::Asked => {
-            group.signal(Signal::SIGTERM);
-            grace
-        }
-        Cause::Exited(_) => {
-            if !group.is_alive() {
-                return End::By(cause);
-            }
-            group.signal(Signal::SIGTERM);
-            grace
-        }
-    };
+        Cause::Exited(_) if !group.is_alive() => return End::By(cause),
+        Cause::Signal(signal) => group.signal(signal),
+        _ => group.signal(Signal::SIGTERM),
+    }
+    // The time that is left is known already where the trust is about to end.
+    let is_short = matches!(cause, Cause::NoRenewal);
+    let grace = if is_short { holding.last_grace() } else { grace };
     let mut ticks = interval(TELLING);
     let mut gently = Box::pin(group.ended_by(Instant::now() + grace));
     let mut is_reaped = false;
-    // The time that is left then is known already where the trust is about to end.
-    let is_short = matches!(cause, Cause::NoRenewal);
     let mut untrusted =
         Box::pin(async { if is_short { holding.lost().await } else { holding.untrusted().await } });
     let untrusted = loop {
@@ -226,10 +210,7 @@ async fn end(
                 standby.until(trusted_until(holding)).await;
             },
             why = &mut untrusted => break Some(why),
-            _ = ticks.tick() => {
-                standby.until(trusted_until(holding)).await;
-                standby.kill_if_stopped();
-            }
+            _ = ticks.tick() => standby.until(trusted_until(holding)).await,
         }
     };
     kill(group, child, holding, standby).await;
@@ -246,9 +227,9 @@ async fn end(
 
 /// Kills the group. It is waited for as long as the lock is held, and for 10 s more.
 async fn kill(group: Group, child: &mut Child, holding: &Holding, standby: &mut Watched) {
-    let meanwhile = async {
-        // Where a system shows no processes, one that nobody waits for would seem to live.
-        let _ = child.wait().await;
+    // Where a system shows no processes, one that nobody waits for would seem to live.
+    let reaping = child.wait();
+    let telling = async {
         let mut ticks = interval(TELLING);
         loop {
             ticks.tick().await;
@@ -260,7 +241,7 @@ async fn kill(group: Group, child: &mut Child, holding: &Holding, standby: &mut 
     tokio::select! {
         biased;
         () = killing => {}
-        () = meanwhile => {}
+        _ = async { tokio::join!(reaping, telling) } => {}
     }
 }
 

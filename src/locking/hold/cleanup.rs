@@ -52,10 +52,10 @@ pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
     let give_up = Instant::now() + lasts(target, lease);
     let mut backoff = Backoff::persistent();
     while !engine.is_closed() {
-        let place = engine.server_for_release(&*target.protocol);
+        let server = engine.server_for_release(&*target.protocol);
         let answer = engine.transport.call(target.protocol.undo(id)).await;
         match answer.and_then(protocol::released) {
-            Ok(_) => return target.remember_release(place, id, || give_up),
+            Ok(_) => return target.remember_release(server, id, || give_up),
             Err(error) => {
                 if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await
                 {

@@ -36,7 +36,7 @@ impl Sharing {
             }
             arrivals.others += 1;
             let answers = arrivals.answers;
-            return Arriving::Behind(Behind { sharing: self, since, came: now, answers });
+            return Arriving::Behind(Behind { sharing: self, since, answers });
         }
         arrivals.first = Some((now, request.replicas));
         Arriving::First(Arrival { sharing: self, since: now })
@@ -51,7 +51,7 @@ impl Sharing {
             arrivals.others
         };
         if others > 0 {
-            self.answered.notify_waiters();
+            self.behind.notify_waiters();
         }
     }
 }
@@ -80,7 +80,7 @@ impl Drop for Arrival<'_> {
         let is_first = |first: &mut (Instant, _)| first.0 == self.since;
         let was_first = self.sharing.state().arrivals.first.take_if(is_first).is_some();
         if was_first {
-            self.sharing.answered.notify_waiters();
+            self.sharing.behind.notify_waiters();
         }
     }
 }
@@ -89,20 +89,19 @@ impl Drop for Arrival<'_> {
 #[derive(Debug)]
 pub(crate) struct Behind<'a> {
     sharing: &'a Sharing,
-    /// When the first one came, and when this one did.
+    /// When the first one came.
     since: Instant,
-    pub(crate) came: Instant,
     /// How many answers had come then.
     answers: u64,
 }
 
 impl Behind<'_> {
     /// Waits until the first one has its answer.
-    pub(crate) async fn wait(&self, deadline: Option<Instant>) -> Waited {
+    pub(crate) async fn wait(self, deadline: Option<Instant>) -> Waited {
         let end = self.since + ANSWERED;
         let until = deadline.map_or(end, |deadline| end.min(deadline));
         loop {
-            let answered = self.sharing.answered.notified();
+            let answered = self.sharing.behind.notified();
             let (has_first, answers) = {
                 let arrivals = &self.sharing.state().arrivals;
                 (arrivals.first.is_some(), arrivals.answers)

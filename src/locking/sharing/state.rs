@@ -71,6 +71,7 @@ pub(super) struct Joinable {
     pub(super) is_asking: bool,
     /// Whether others have joined it.
     pub(super) was_joined: bool,
+    /// When it was granted.
     pub(super) since: Instant,
 }
 
