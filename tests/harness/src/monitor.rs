@@ -70,6 +70,8 @@ pub struct Commands {
     connection: Connection,
     /// What is kept where it watches.
     key: String,
+    /// Its own: others may watch the same server.
+    mark: String,
 }
 
 impl Commands {
@@ -90,7 +92,10 @@ impl Commands {
     pub fn watch_at(key: &str, mut connection: Connection) -> Self {
         connection.send_packed_command(&cmd("MONITOR").get_packed_command()).expect("to ask");
         connection.recv_response().expect("to be allowed to watch");
-        Self { connection, key: key.into() }
+        static WATCHING: AtomicU64 = AtomicU64::new(0);
+        let number = WATCHING.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}:{}:{number}:", Self::MARKER, std::process::id());
+        Self { connection, key: key.into(), mark }
     }
 
     /// The lines since the last time, up to now, such as `1700000000.5 [0 lua] "pttl" "name"`.
@@ -100,17 +105,19 @@ impl Commands {
     pub fn so_far(&mut self, inspector: &Inspector) -> Vec<String> {
         // With a key, so that a cluster's node refuses it that does not keep that.
         let mut mark = cmd("EVAL");
-        mark.arg("return 0").arg(1).arg(&self.key).arg(Self::MARKER);
+        mark.arg("return 0").arg(1).arg(&self.key).arg(&self.mark);
         let mark = |server: &mut Connection| mark.exec(server);
         inspector.at(self.key.as_bytes(), mark).expect("to mark the place");
         let mut lines = Vec::new();
         loop {
             let line = self.connection.recv_response().expect("a command");
             let line: String = redis::from_redis_value(line).expect("a line");
-            if line.contains(Self::MARKER) {
+            if line.contains(&self.mark) {
                 return lines;
             }
-            lines.push(line);
+            if !line.contains(Self::MARKER) {
+                lines.push(line);
+            }
         }
     }
 }
@@ -149,5 +156,18 @@ mod tests {
             "{lines:?}"
         );
         assert!(commands.so_far(&inspector).is_empty());
+    }
+    #[test]
+    fn two_who_watch_do_not_end_each_others_looks() {
+        let server = RedisServer::start();
+        let inspector = server.inspector();
+        let mut first = Commands::watch(server.client());
+        let mut second = Commands::watch(server.client());
+        inspector.publish("news", "a");
+        // Its mark stands between the two messages for the other one.
+        assert_eq!(second.so_far(&inspector).len(), 1);
+        inspector.publish("news", "b");
+        assert_eq!(first.so_far(&inspector).len(), 2);
+        assert_eq!(second.so_far(&inspector).len(), 1);
     }
 }
