@@ -1,6 +1,6 @@
 //! [`Group`]: the process group of a command.
 
-use std::{fs, io, thread, time::Duration};
+use std::{fs, io, path::Path, process, str, sync::LazyLock, thread, time::Duration};
 
 use nix::{
     errno::Errno,
@@ -95,9 +95,11 @@ impl Group {
 
     /// The same without a runtime or a limit.
     pub(crate) fn kill_and_wait(self) {
+        let mut pause = LOOK;
         self.signal(Signal::SIGKILL);
         while self.is_alive() {
-            thread::sleep(LOOK);
+            thread::sleep(pause);
+            pause = (pause * 2).min(AGAIN);
             self.signal(Signal::SIGKILL);
         }
     }
@@ -112,11 +114,34 @@ enum Members {
     Ended,
     /// None is seen.
     Unseen,
-    /// Some processes are not shown.
+    /// None that lives is seen, and some processes are not shown.
     Hidden,
 }
 
+/// Whether `/proc` is that of our PID namespace. In that of another one, others have these numbers.
+static IS_OURS: LazyLock<bool> = LazyLock::new(|| {
+    let own = fs::read_link("/proc/self");
+    own.is_ok_and(|link| link == Path::new(&process::id().to_string()))
+});
+
+/// Whether `/proc` shows the processes of other users.
+static SHOWS_ALL: LazyLock<bool> = LazyLock::new(|| {
+    fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| shows_all(&mounts))
+});
+
+/// See `hidepid` in proc(5).
+fn shows_all(mounts: &str) -> bool {
+    // The last is on top.
+    let proc = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
+    let options = proc.and_then(|line| line.rsplit(' ').next()).unwrap_or_default();
+    let mut hidden = options.split(',').filter_map(|option| option.strip_prefix("hidepid="));
+    hidden.all(|level| matches!(level, "0" | "off"))
+}
+
 fn members(group: Pid) -> Members {
+    if !*IS_OURS {
+        return Members::Hidden;
+    }
     let Ok(processes) = fs::read_dir("/proc") else { return Members::Hidden };
     let mut seen = Members::Unseen;
     let mut is_any_shown = false;
@@ -139,7 +164,7 @@ fn members(group: Pid) -> Members {
             Err(_) => seen = Members::Hidden,
         }
     }
-    if is_any_shown { seen } else { Members::Hidden }
+    if is_any_shown && *SHOWS_ALL { seen } else { Members::Hidden }
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -156,7 +181,7 @@ pub(crate) struct Stat {
 
 impl Stat {
     /// Whether it waits for its parent, or is gone. While it has other threads they run on.
-    fn has_ended(self) -> bool {
+    pub(crate) fn has_ended(self) -> bool {
         matches!(self.state, 'Z' | 'X') && self.threads <= 1
     }
 
@@ -168,6 +193,9 @@ impl Stat {
 
 /// Reads what the system shows of a process.
 pub(crate) fn stat(pid: i32) -> io::Result<Stat> {
+    if !*IS_OURS {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     parse(&fs::read(format!("/proc/{pid}/stat"))?).ok_or(io::ErrorKind::InvalidData.into())
 }
 
@@ -205,6 +233,24 @@ mod tests {
         let stat = b"12 (a b) Z 1 \xc3) S 1 34 34 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 5 0 99";
         assert_eq!(parse(stat), Some(Stat { state: 'S', group: 34, threads: 5 }));
         assert_eq!(parse(b"12 (a"), None);
+    }
+
+    #[test]
+    fn an_option_says_whether_processes_of_others_are_shown() {
+        let mounts = |options| {
+            format!(
+                "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                 22 21 0:5 / /proc rw,nosuid shared:13 - proc proc {options}\n\
+                 23 22 0:6 / /proc/sys rw - proc proc rw"
+            )
+        };
+        for all in ["rw", "rw,hidepid=0", "rw,gid=4,hidepid=off"] {
+            assert!(shows_all(&mounts(all)), "{all}");
+        }
+        for some in ["rw,hidepid=1", "rw,hidepid=2", "rw,hidepid=invisible", "rw,hidepid=4,gid=1"] {
+            assert!(!shows_all(&mounts(some)), "{some}");
+        }
+        assert!(*IS_OURS && *SHOWS_ALL);
     }
 
     #[test]

@@ -32,10 +32,25 @@ const SAME: i64 = 20;
 /// A running standby.
 #[derive(Debug)]
 pub(crate) struct Guardian {
-    child: Child,
+    process: Process,
     lines: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
     until: i64,
+}
+
+/// Dropped before it was ready it is killed: it would end the command at the end of its pipe.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    is_ready: bool,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.is_ready {
+            let _ = self.child.start_kill();
+        }
+    }
 }
 
 /// Why a standby has ended.
@@ -66,8 +81,10 @@ impl Guardian {
             let (lines, out) =
                 child.stdin.take().zip(child.stdout.take()).ok_or(io::ErrorKind::Other)?;
             let answers = BufReader::new(out).lines();
-            let mut new = Self { child, lines, answers, until: 0 };
+            let process = Process { child, is_ready: false };
+            let mut new = Self { process, lines, answers, until: 0 };
             new.expect("ready").await?;
+            new.process.is_ready = true;
             Ok(new)
         };
         start.await.map_err(failed)
@@ -118,7 +135,7 @@ impl Guardian {
 
     /// Waits for its end.
     async fn gone(&mut self) -> Gone {
-        match self.child.wait().await {
+        match self.process.child.wait().await {
             Ok(status) if status.code() == Some(KILLED) => Gone::HasKilled,
             _ => Gone::Died,
         }
@@ -126,10 +143,10 @@ impl Guardian {
 
     /// One that is stopped ends nothing.
     fn kill_if_stopped(&mut self) {
-        let seen = self.child.id().map(|id| stat(id as i32));
+        let seen = self.process.child.id().map(|id| stat(id as i32));
         if seen.is_some_and(|stat| stat.is_ok_and(Stat::is_stopped)) {
             // If it has ended meanwhile, that is noticed, too.
-            let _ = self.child.start_kill();
+            let _ = self.process.child.start_kill();
         }
     }
 
@@ -137,9 +154,9 @@ impl Guardian {
     pub(crate) async fn dismiss(mut self) {
         let _ = self.write("done\n").await;
         drop(self.lines);
-        if timeout(WRITES, self.child.wait()).await.is_err() {
+        if timeout(WRITES, self.process.child.wait()).await.is_err() {
             // It may be stopped.
-            let _ = self.child.start_kill();
+            let _ = self.process.child.start_kill();
         }
     }
 }
@@ -150,6 +167,8 @@ pub(crate) struct Watched {
     group: Group,
     now: Option<Guardian>,
     next: Option<JoinHandle<Result<Guardian, Failure>>>,
+    /// Whether it was seen to have ended the command.
+    has_killed: bool,
 }
 
 /// What became of a standby.
@@ -165,7 +184,7 @@ pub(crate) enum Change {
 
 impl Watched {
     pub(crate) fn new(group: Group, standby: Guardian) -> Self {
-        Self { group, now: Some(standby), next: None }
+        Self { group, now: Some(standby), next: None, has_killed: false }
     }
 
     /// Waits for the next change. May be dropped at any time.
@@ -174,6 +193,7 @@ impl Watched {
             let gone = standby.gone().await;
             self.now = None;
             if gone == Gone::HasKilled {
+                self.has_killed = true;
                 return Change::HasKilled;
             }
             self.next = Some(tokio::spawn(start_again(self.group)));
@@ -194,7 +214,7 @@ impl Watched {
 
     /// Whether it has ended the command. Asks for this long at most.
     pub(crate) async fn has_killed(&mut self, most: Duration) -> bool {
-        let Some(standby) = &mut self.now else { return false };
+        let Some(standby) = &mut self.now else { return self.has_killed };
         timeout(most, standby.has_killed()).await.unwrap_or(false)
     }
 
@@ -209,7 +229,7 @@ impl Watched {
     /// Ends it. The command has ended.
     pub(crate) async fn dismiss(mut self) {
         if let Some(next) = self.next.take() {
-            // When its task ends, so does the standby.
+            // With its task ends a standby that is not ready.
             next.abort();
         }
         if let Some(standby) = self.now.take() {
@@ -231,4 +251,21 @@ async fn start_again(group: Group) -> Result<Guardian, Failure> {
 
 fn failed(error: io::Error) -> Failure {
     Failure::internal(format!("the standby process cannot be started: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_standby_that_was_never_ready_is_killed_when_it_is_dropped() {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let group = Group::led_by(child.id().unwrap() as i32);
+        let is_there = || stat(group.id()).is_ok_and(|stat| !stat.has_ended());
+        assert!(is_there());
+        drop(Process { child, is_ready: false });
+        while is_there() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
 }

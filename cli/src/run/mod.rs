@@ -132,6 +132,13 @@ async fn under_lock(
             let text = format!("the lock {:?} was lost ({why}): the command was ended", args.name);
             return Ok(Outcome::new(LOST).with(text));
         }
+        Ok(Ended::Unkillable(why)) => {
+            let text = format!(
+                "the lock {:?} was lost ({why}): the command could not be killed, and works on",
+                args.name
+            );
+            return Ok(Outcome::new(LOST).with(text));
+        }
         Ok(Ended::Stopped) => {
             let text = format!(
                 "run was stopped or too slow, and the lock {:?} could have been lost: the command was ended",

@@ -1,11 +1,13 @@
 //! The command, from its start to the end of its process group.
 
-use std::{env, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use std::{
+    env, future::pending, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration,
+};
 
 use redisson_lock::{Error, Loss};
 use tokio::{
     process::Child,
-    time::{Instant, interval, sleep_until},
+    time::{Instant, interval, sleep_until, timeout},
 };
 
 use super::{
@@ -24,6 +26,9 @@ const TELLING: Duration = Duration::from_millis(250);
 /// How long a killed group is waited for when the lock is not held any more.
 const KILLED: Duration = Duration::from_secs(10);
 
+/// How long a command that was killed may take to be gone.
+const REAPED: Duration = Duration::from_secs(2);
+
 /// How long a standby may take to say whether it has killed the command.
 const STANDBY_ENDS: Duration = Duration::from_secs(2);
 
@@ -41,6 +46,8 @@ pub(crate) enum Ended {
     Done { code: u8, words: Vec<String> },
     /// Because the lock was lost.
     Lost(Loss),
+    /// It could not be killed, and works on after its lock was lost.
+    Unkillable(Loss),
     /// By the standby, because `run` was stopped.
     Stopped,
 }
@@ -60,7 +67,7 @@ enum Cause {
     Halted,
 }
 
-/// Runs the command. When it returns, nothing of its group is left.
+/// Runs the command. When it returns, nothing of its group is left, or the lock is lost.
 pub(crate) async fn supervise(
     args: &Run,
     holding: &Holding,
@@ -99,8 +106,11 @@ pub(crate) async fn supervise(
             () = &mut asked, if args.release_when_asked => break Cause::Asked,
             change = standby.changed() => match change {
                 Change::HasKilled => break Cause::Stopped,
-                Change::Died => words.push("the standby process died: there is a new one".to_owned()),
-                Change::Replaced => standby.until(trusted_until(holding)).await,
+                Change::Died => {}
+                Change::Replaced => {
+                    words.push("the standby process died: there is a new one".to_owned());
+                    standby.until(trusted_until(holding)).await;
+                }
                 Change::Failed(failure) => {
                     drop((lost, asked));
                     kill(group, &mut child, holding, &mut standby).await;
@@ -119,8 +129,7 @@ pub(crate) async fn supervise(
     drop((lost, asked));
     let cause = match cause {
         Cause::Exited(status)
-            if status.signal() == Some(Signal::SIGKILL as i32)
-                && standby.has_killed(STANDBY_ENDS).await =>
+            if is_killed(Some(status)) && standby.has_killed(STANDBY_ENDS).await =>
         {
             Cause::Stopped
         }
@@ -129,14 +138,15 @@ pub(crate) async fn supervise(
         cause => cause,
     };
     let ended = end(cause, group, &mut child, holding, grace, &mut standby, signals).await;
-    // It is not of the group any more, or has ended.
+    // It is not of the group any more, or has ended, or cannot be killed.
     let _ = child.start_kill();
-    let status = child.wait().await.ok();
+    let status = timeout(REAPED, child.wait()).await.ok().and_then(Result::ok);
     drop(lent);
     standby.dismiss().await;
     Ok(match ended {
         End::By(cause) => by(cause, status, words),
         End::LostMeanwhile(why) => Ended::Lost(why),
+        End::LivesOn(why) => Ended::Unkillable(why),
     })
 }
 
@@ -170,6 +180,8 @@ async fn ended_early(holding: &Holding, signals: &mut Signals) -> Option<Ended> 
 enum End {
     By(Cause),
     LostMeanwhile(Loss),
+    /// It could not be killed, and the lock is lost.
+    LivesOn(Loss),
 }
 
 /// Ends what is left of the group.
@@ -185,8 +197,10 @@ async fn end(
     match cause {
         // The lock may be another's already.
         Cause::Lost(_) | Cause::Stopped => {
-            kill(group, child, holding, standby).await;
-            return End::By(cause);
+            if kill(group, child, holding, standby).await {
+                return End::By(cause);
+            }
+            return End::LivesOn(holding.lost().await);
         }
         Cause::Exited(_) if !group.is_alive() => return End::By(cause),
         Cause::Signal(signal) => group.signal(signal),
@@ -200,48 +214,76 @@ async fn end(
     let mut is_reaped = false;
     let mut untrusted =
         Box::pin(async { if is_short { holding.lost().await } else { holding.untrusted().await } });
-    let untrusted = loop {
+    let mut seen = None;
+    let has_ended = loop {
         tokio::select! {
             biased;
-            ended = &mut gently => break if ended { return End::By(cause) } else { None },
+            ended = &mut gently => break ended,
             _ = child.wait(), if !is_reaped => is_reaped = true,
             signal = signals.next() => group.signal(signal),
-            change = standby.changed() => if matches!(change, Change::Replaced) {
-                standby.until(trusted_until(holding)).await;
+            change = standby.changed() => match change {
+                Change::HasKilled => break true,
+                Change::Replaced => standby.until(trusted_until(holding)).await,
+                Change::Died | Change::Failed(_) => {}
             },
-            why = &mut untrusted => break Some(why),
+            why = &mut untrusted => {
+                seen = Some(why);
+                break false;
+            }
             _ = ticks.tick() => standby.until(trusted_until(holding)).await,
         }
     };
-    kill(group, child, holding, standby).await;
-    let untrusted = match untrusted {
-        None if !holding.guard().is_held() => Some(holding.lost().await),
-        seen => seen,
-    };
-    match (untrusted, cause) {
+    let is_stopped = has_ended
+        && !matches!(cause, Cause::Exited(_))
+        && is_killed(child.try_wait().ok().flatten())
+        && standby.has_killed(STANDBY_ENDS).await;
+    if is_stopped {
+        return End::By(Cause::Stopped);
+    }
+    let has_ended = has_ended || kill(group, child, holding, standby).await;
+    if !has_ended || seen.is_none() && !holding.guard().is_held() {
+        seen = Some(holding.lost().await);
+    }
+    match (seen, cause) {
+        (Some(why), _) if !has_ended => End::LivesOn(why),
         // It has ended under its lock.
         (_, cause @ Cause::Exited(_)) | (None, cause) => End::By(cause),
         (Some(why), _) => End::LostMeanwhile(why),
     }
 }
 
-/// Kills the group. It is waited for as long as the lock is held, and for 10 s more.
-async fn kill(group: Group, child: &mut Child, holding: &Holding, standby: &mut Watched) {
+/// Kills the group. It is waited for as long as the lock is held, and for 10 s more. `false`: it lives.
+async fn kill(group: Group, child: &mut Child, holding: &Holding, standby: &mut Watched) -> bool {
     // Where a system shows no processes, one that nobody waits for would seem to live.
-    let reaping = child.wait();
+    let reaping = async {
+        let _ = child.wait().await;
+        pending().await
+    };
     let telling = async {
         let mut ticks = interval(TELLING);
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                // One that died or was stopped is replaced.
+                _ = standby.changed() => {}
+                _ = ticks.tick() => {}
+            }
             standby.until(trusted_until(holding)).await;
         }
     };
-    let killing =
-        async { while !group.kill(Instant::now() + KILLED).await && holding.guard().is_held() {} };
+    let killing = async {
+        loop {
+            let is_held = holding.guard().is_held();
+            let has_ended = group.kill(Instant::now() + KILLED).await;
+            if has_ended || !is_held {
+                return has_ended;
+            }
+        }
+    };
     tokio::select! {
         biased;
-        () = killing => {}
-        _ = async { tokio::join!(reaping, telling) } => {}
+        has_ended = killing => has_ended,
+        never = reaping => never,
+        never = telling => never,
     }
 }
 
@@ -263,11 +305,14 @@ fn by(cause: Cause, status: Option<ExitStatus>, mut words: Vec<String>) -> Ended
     }
 }
 
+fn is_killed(status: Option<ExitStatus>) -> bool {
+    status.is_some_and(|status| status.signal() == Some(Signal::SIGKILL as i32))
+}
+
 /// The exit code of a command that was sent this signal.
 fn code_after(signal: Signal, status: Option<ExitStatus>) -> u8 {
-    let killed = status.is_none_or(|it| it.signal() == Some(Signal::SIGKILL as i32));
     let by_signal = 128 + signal as u8;
-    if killed { by_signal } else { status.map_or(by_signal, code) }
+    if status.is_none() || is_killed(status) { by_signal } else { status.map_or(by_signal, code) }
 }
 
 /// The exit code that shells give.

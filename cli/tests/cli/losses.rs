@@ -88,7 +88,7 @@ async fn a_run_ends_with_its_command_where_processes_are_hidden() {
         ready.display()
     );
     let line = ["run", "--watchdog", "12s", LOCK, "--", "sh", "-c", &script];
-    let Some(command) = where_processes_are_hidden(&stage.cli(&line)) else { return };
+    let Some(command) = where_processes_are_hidden(1, &stage.cli(&line)) else { return };
     let one = Running::start(command);
     eventually(PATIENCE, "the command to start", || ready.exists().then_some(())).await;
     stage.server.pause();
@@ -105,7 +105,7 @@ async fn a_command_that_cannot_be_killed_has_not_ended_under_its_lock() {
     let stage = Stage::new();
     let (part, file) = (stage.file("part"), stage.file("file"));
     let script = format!(
-        "echo $$ > {0}; mv {0} {1}; exec setpriv --reuid=65534 --clear-groups sleep 20",
+        "echo $$ > {0}; mv {0} {1}; exec setpriv --reuid=65534 --clear-groups sleep 90 >&- 2>&-",
         part.display(),
         file.display()
     );
@@ -120,8 +120,37 @@ async fn a_command_that_cannot_be_killed_has_not_ended_under_its_lock() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(any_runs(&members) && stage.redis().exists(LOCK), "it is held as long as it can be");
     assert_eq!(code(&stage.done(&["force-unlock", LOCK, "--any"])), 0);
+    // `run` does not wait for it for ever.
     let done = one.end().await;
+    assert!(any_runs(&members));
+    crate::stage::send(members[0], Signal::SIGKILL);
     assert_eq!(code(&done), 74, "{done:?}");
+    assert!(err(&done).contains("could not be killed"), "{done:?}");
+}
+
+/// A process of the command has another user and is not shown, and an ended one that is shown belongs to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_held_as_long_as_a_process_that_is_hidden() {
+    let stage = Stage::new();
+    let (part, file) = (stage.file("part"), stage.file("file"));
+    let hidden = format!(
+        "sleep 0.3 & echo $$ > {0}; mv {0} {1}; exec setpriv --reuid=65534 --clear-groups sleep 6 >&- 2>&-",
+        part.display(),
+        file.display()
+    );
+    let script =
+        format!("sh -c '{hidden}' & until [ -e {} ]; do sleep 0.05; done; sleep 1", file.display());
+    let line = ["run", "--grace", "500ms", LOCK, "--", "sh", "-c", &script];
+    let command = without_the_right_to_kill(&stage.cli(&line));
+    let Some(command) = command.and_then(|command| where_processes_are_hidden(2, &command)) else {
+        return;
+    };
+    let one = Running::start(command);
+    let members = members(&file).await;
+    let done = one.end().await;
+    assert!(!any_runs(&members), "the lock was released beside it: {done:?}");
+    assert_eq!(code(&done), 0, "{done:?}");
+    stage.is_free(LOCK).await;
 }
 
 /// `etcdctl lock` does not look at its lease while the command runs.

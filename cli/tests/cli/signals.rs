@@ -2,11 +2,12 @@
 
 use std::{fs, time::Duration};
 
+use harness::{PATIENCE, eventually};
 use nix::sys::signal::Signal;
 
 use crate::stage::{
     LOCK, Running, Stage, all_ended, any_runs, code, err, members, out, runs, standby_of,
-    watch_the_end, with_signals,
+    watch_the_end, where_numbers_are_of_others, with_signals,
 };
 
 /// A standby that waits for the end of trust would leave less of a lease of 30 s, in ms.
@@ -170,17 +171,45 @@ async fn a_killed_run_takes_its_command_with_it_before_the_lock_is_free() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_run_loses_its_command_before_the_lock_is_free() {
+    for is_ending in [false, true] {
+        let stage = Stage::new();
+        let (script, file) = stage.family("family", true);
+        let line = ["run", "--grace", "10m", LOCK, "--", "sh", "-c", &script];
+        let one = Running::start(stage.cli(&line));
+        let members = members(&file).await;
+        if is_ending {
+            // It ignores that.
+            one.signal(Signal::SIGTERM);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        one.signal(Signal::SIGSTOP);
+        all_ended(&members).await;
+        assert!(stage.redis().pttl(LOCK) > LONG, "long before the end of the lease");
+        one.signal(Signal::SIGCONT);
+        let done = one.end().await;
+        assert_eq!(code(&done), 74, "{done:?}");
+        assert!(err(&done).contains("run was stopped"), "{done:?}");
+        stage.is_free(LOCK).await;
+    }
+}
+
+/// There the numbers of its processes are those of strangers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_has_its_grace_where_proc_is_of_another_namespace() {
     let stage = Stage::new();
-    let (script, file) = stage.family("family", true);
-    let one = Running::start(stage.cli(&["run", LOCK, "--", "sh", "-c", &script]));
-    let members = members(&file).await;
-    one.signal(Signal::SIGSTOP);
-    all_ended(&members).await;
-    assert!(stage.redis().pttl(LOCK) > LONG, "long before the end of the lease");
-    one.signal(Signal::SIGCONT);
+    let ready = stage.file("ready");
+    let script = format!(
+        "trap 'sleep 1; exit 9' TERM; touch {}; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    // A signal from outside would end `unshare` alone.
+    let line = ["run", "--grace", "10m", "--release-when-asked", LOCK, "--", "sh", "-c", &script];
+    let Some(command) = where_numbers_are_of_others(&stage.cli(&line)) else { return };
+    let one = Running::start(command);
+    eventually(PATIENCE, "the command to start", || ready.exists().then_some(())).await;
+    assert_eq!(code(&stage.done(&["ask", LOCK])), 0);
     let done = one.end().await;
-    assert_eq!(code(&done), 74, "{done:?}");
-    assert!(!err(&done).is_empty());
+    assert_eq!(code(&done), 9, "{done:?}");
     stage.is_free(LOCK).await;
 }
 

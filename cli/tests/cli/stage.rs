@@ -91,21 +91,38 @@ pub(crate) fn with_signals(option: &str, url: &str, line: &[&str]) -> Command {
     command
 }
 
-/// The same where the system shows no processes of others, as `/proc` with `hidepid` does. `None`: this user cannot
-/// make such a place.
-pub(crate) fn where_processes_are_hidden(command: &Command) -> Option<Command> {
-    const HIDE: &str = "mount -t proc -o hidepid=1,gid=65533 proc /proc && exec setpriv --bounding-set=-sys_ptrace \"$@\"";
+/// The same where the system hides processes of others, as `/proc` with `hidepid` does: their files, at level 1, or that
+/// they are there, at level 2. `None`: this user cannot make such a place.
+pub(crate) fn where_processes_are_hidden(level: u8, command: &Command) -> Option<Command> {
+    let hide = format!(
+        "mount -t proc -o hidepid={level},gid=65533 proc /proc && exec setpriv --bounding-set=-sys_ptrace \"$@\""
+    );
     let hidden = || {
         let mut hidden = Command::new("unshare");
-        hidden.args(["--mount", "sh", "-c", HIDE, "sh"]).stdin(Stdio::null());
+        hidden.args(["--mount", "sh", "-c", &hide, "sh"]).stdin(Stdio::null());
         hidden
     };
     let seen = hidden().args(["cat", "/proc/1/stat"]).output().ok()?;
-    if !err(&seen).contains("not permitted") {
+    if !["not permitted", "No such file"].iter().any(|refusal| err(&seen).contains(refusal)) {
         println!("skipped: {seen:?}");
         return None;
     }
     Some(within(hidden(), command))
+}
+
+/// The same where the system shows processes of another PID namespace. `None`: this user cannot make such a place.
+pub(crate) fn where_numbers_are_of_others(command: &Command) -> Option<Command> {
+    let apart = || {
+        let mut apart = Command::new("unshare");
+        apart.args(["--pid", "--fork", "--kill-child"]).stdin(Stdio::null());
+        apart
+    };
+    let seen = apart().arg("true").output().ok()?;
+    if !seen.status.success() {
+        println!("skipped: {seen:?}");
+        return None;
+    }
+    Some(within(apart(), command))
 }
 
 /// The same by a user who may not end processes of others. `None`: this user cannot become such a one.
