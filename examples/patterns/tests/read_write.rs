@@ -89,6 +89,8 @@ async fn kill_a_writer_between_the_two(order: Order) -> Killed {
         (writes && deleted).then_some(())
     };
     eventually(PATIENCE, "the writer at the database", is_writing).await;
+    // Redis has answered, and the writer has to hear it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     proxy.blackhole(true);
     other.execute_batch("COMMIT").expect("to commit");
     let mut committed = 1;
