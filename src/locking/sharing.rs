@@ -158,7 +158,7 @@ impl Sharing {
             let mut state = self.state();
             let last = hold.lease.shares.fetch_sub(1, Ordering::Relaxed) == 1;
             let is_open = state.open_of(hold).is_some();
-            (last, if last && is_open { state.open.take() } else { None })
+            (last, if last && is_open { state.last_leaves(Instant::now()) } else { None })
         };
         last
     }
@@ -172,6 +172,7 @@ impl Sharing {
         }
         let mut state = self.state();
         let now = Instant::now();
+        state.close_for_writers(now);
         let others_wait = state.arrivals.others > 0 || !hold.target.line.is_empty();
         let is_joined =
             |open: &mut Joinable| (open.was_joined || others_wait) && now < open.since + UNBROKEN;
@@ -235,9 +236,7 @@ impl Sharing {
 
     /// A local caller waits to write. [`writer_leaves`](Self::writer_leaves) must follow.
     pub(crate) fn writer_waits(&self) {
-        let mut state = self.state();
-        state.writers += 1;
-        state.close_for_writers(Instant::now());
+        self.state().writer_waits(Instant::now());
     }
 
     /// A local writer was granted the lock. Readers wait for the server from now on.
@@ -252,11 +251,7 @@ impl Sharing {
 
     /// The caller waits no longer.
     pub(crate) fn writer_leaves(&self) {
-        let mut state = self.state();
-        state.writers -= 1;
-        if state.writers == 0 {
-            state.open_for_readers();
-        }
+        self.state().writer_leaves();
     }
 }
 

@@ -134,6 +134,7 @@ async fn a_reader_that_was_kept_out_to_the_end_asks_the_server() {
         let shared = lock.read().await.unwrap();
         let mut writes = pin!(lock.write().into_future());
         assert!((&mut writes).now_or_never().is_none());
+        sleep(ms(2)).await;
         let mut head = pin!(lock.read().into_future());
         if behind {
             assert!((&mut head).now_or_never().is_none());

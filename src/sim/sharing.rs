@@ -90,13 +90,14 @@ async fn owners_leases_of_their_own_and_clients_that_hand_nothing_off_have_holds
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_joins_while_a_local_writer_waits() {
+async fn nobody_joins_while_a_local_writer_has_waited_for_a_moment() {
     let sim = Sim::new(&World::new()).await;
     let lock = sim.client.read_write_lock(LOCK);
     let first = lock.read().await.unwrap();
-    let second = lock.read().await.unwrap();
     let mut writes = pin!(lock.write().into_future());
     assert!((&mut writes).now_or_never().is_none());
+    let second = lock.read().into_future().now_or_never().expect("joined at once").unwrap();
+    sleep(ms(2)).await;
     let mut third = pin!(lock.read().into_future());
     assert!((&mut third).now_or_never().is_none());
     let release = async {
@@ -115,6 +116,32 @@ async fn nobody_joins_while_a_local_writer_waits() {
     let ((), written, (third, read)) = tokio::join!(release, written, read);
     assert!(written <= read + ONE_WAY, "the reader came first");
     third.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// It was let in for as long as others had the hold, and no longer.
+#[tokio::test(start_paused = true)]
+async fn a_local_writer_comes_next_when_the_last_reader_leaves_at_once() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let first = lock.read().await.unwrap();
+    let mut writes = pin!(lock.write().into_future());
+    assert!((&mut writes).now_or_never().is_none());
+    let mut release = pin!(first.unlock());
+    assert!((&mut release).now_or_never().is_none());
+    let mut second = pin!(lock.read().into_future());
+    assert!((&mut second).now_or_never().is_none());
+    let written = async {
+        let guard = writes.await.unwrap();
+        sleep(ms(20)).await;
+        guard.unlock().await.unwrap();
+        Instant::now()
+    };
+    let read = async { (second.await.unwrap(), Instant::now()) };
+    let (released, written, (second, read)) = tokio::join!(release, written, read);
+    released.unwrap();
+    assert!(written <= read + ONE_WAY, "the reader came first");
+    second.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
 }
 

@@ -21,6 +21,10 @@ use crate::{
 /// While the server is asked about the hold, others join it if it was confirmed so lately.
 const ASKED_ABOUT: Duration = Duration::from_millis(10);
 
+/// For this long readers join although a local writer waits. To change over costs several requests, in
+/// which nobody reads: so much more is read between two of them.
+pub(super) const LAST_JOINS: Duration = Duration::from_millis(1);
+
 /// For this long newcomers wait for a writer. A reader that waits for itself, by a second read under its
 /// first, waits no longer.
 const CLOSED: Duration = Duration::from_millis(100);
@@ -41,6 +45,8 @@ pub(super) struct State {
     pub(super) open: Option<Joinable>,
     /// How many local callers wait to write.
     pub(super) writers: usize,
+    /// Since when there have been such callers.
+    pub(super) writers_since: Option<Instant>,
     pub(super) closed: Option<WritersTurn>,
     /// Since when a reader waits for writers, if none was let in since.
     pub(super) kept_out: Option<Instant>,
@@ -131,16 +137,40 @@ impl State {
     /// A writer has the lock. What was known of readers is over. Returns it, to be dropped when nothing
     /// is locked.
     pub(super) fn begin_anew(&mut self) -> Self {
-        let (writers, arrivals) = (self.writers, std::mem::take(&mut self.arrivals));
-        std::mem::replace(self, Self { writers, arrivals, ..Self::default() })
+        let arrivals = std::mem::take(&mut self.arrivals);
+        let (writers, writers_since) = (self.writers, self.writers_since);
+        std::mem::replace(self, Self { writers, writers_since, arrivals, ..Self::default() })
     }
 
-    /// Closes the door if there is a hold to join, and a local caller waits to write. Without such a
-    /// hold, the server keeps readers and writers apart.
+    pub(super) fn writer_waits(&mut self, now: Instant) {
+        self.writers += 1;
+        self.writers_since.get_or_insert(now);
+    }
+
+    pub(super) fn writer_leaves(&mut self) {
+        self.writers -= 1;
+        if self.writers == 0 {
+            self.writers_since = None;
+            self.open_for_readers();
+        }
+    }
+
+    /// Closes the door if there is a hold to join, and a local caller has waited to write for a moment.
+    /// Without such a hold, the server keeps readers and writers apart.
     pub(super) fn close_for_writers(&mut self, now: Instant) {
-        if self.writers > 0 && self.open.is_some() {
+        if self.writers_since.is_some_and(|since| since + LAST_JOINS <= now) && self.open.is_some()
+        {
             self.close(now, 0);
         }
+    }
+
+    /// The last reader leaves the hold that others could join. If a local caller waits to write, it is
+    /// that one's turn.
+    pub(super) fn last_leaves(&mut self, now: Instant) -> Option<Joinable> {
+        if self.writers > 0 {
+            self.close(now, 0);
+        }
+        self.open.take()
     }
 
     /// Closes the door, unless it is closed, or has to be open.
