@@ -229,16 +229,18 @@ impl Renewal {
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
         // A hold whose holder was told of a loss meanwhile must not be renewed.
         let now = Instant::now();
-        let held: Vec<_> = batch.iter().filter(|(lease, _)| lease.loss_at(now).is_none()).collect();
+        let held = batch.iter().filter(|(lease, _)| lease.loss_at(now).is_none());
+        let held: Vec<Due> =
+            held.map(|(lease, to)| (lease.clone(), lease.still_wanted(now, *to))).collect();
         // A call that got its turn late may have no answer though the server is well.
         let is_silent = give_up.saturating_duration_since(now) >= self.watchdog.timeout / 2;
         let answers = ask(&self.transport, &held, give_up, is_silent).await?;
         let mut refused = None;
         for ((lease, to), answer) in held.into_iter().zip(answers) {
             match answer {
-                Ok(answer) => lease.renewed(answer, sent, *to),
+                Ok(answer) => lease.renewed(answer, sent, to),
                 Err(error) => {
-                    self.put_off(lease);
+                    self.put_off(&lease);
                     let (_, holds) = refused.get_or_insert((error, 0));
                     *holds += 1;
                 }
@@ -266,7 +268,7 @@ impl Renewal {
 /// `is_silent`: without an answer the server counts as silent.
 async fn ask(
     transport: &Arc<dyn Transport>,
-    batch: &[&Due],
+    batch: &[Due],
     give_up: Instant,
     is_silent: bool,
 ) -> Result<Vec<Result<Renewed, WireError>>, WireError> {

@@ -34,12 +34,16 @@ use crate::{
 /// How long the other servers have to answer once a majority has: this at least, else four times as
 /// long as the majority took.
 const LEAST_GRACE: Duration = Duration::from_millis(50);
+/// While the others decide whether it is granted, this grows with each try, up to so much.
+const MOST_GRACE: Duration = Duration::from_millis(800);
 
 /// The result of one try.
 enum Outcome {
     Granted(MultiGuard),
     /// Other holders have too many servers.
     Refused,
+    /// Others have some, and those that have not answered in time could have granted it.
+    Undecided,
     /// Too few of the servers that were asked can grant it. Others were left out.
     Short,
     /// Too few of all servers can grant it.
@@ -68,12 +72,21 @@ pub(super) async fn take(
     // Since when too few servers have answered.
     let mut failing = None;
     let mut whom = Whom::Responsive;
+    let mut grace = match request.bounds.is_one_answer() {
+        true => Duration::MAX,
+        false => LEAST_GRACE,
+    };
     loop {
         let tried = Instant::now();
-        match attempt(locks, request, std::mem::replace(&mut whom, Whom::Responsive)).await {
+        let asked = std::mem::replace(&mut whom, Whom::Responsive);
+        match attempt(locks, request, asked, grace).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
-            Outcome::Refused if over(deadline) => return Ok(None),
+            Outcome::Refused | Outcome::Undecided if over(deadline) => return Ok(None),
             Outcome::Refused => failing = None,
+            Outcome::Undecided => {
+                failing = None;
+                grace = (2 * grace).min(MOST_GRACE);
+            }
             Outcome::Short => {
                 sometimes!("majority: those left out are asked too");
                 whom = Whom::All;
@@ -91,8 +104,9 @@ pub(super) async fn take(
     }
 }
 
-/// Asks once. If it is dropped before its end, what it acquired is released.
-async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
+/// Asks once. If it is dropped before its end, what it acquired is released. `patience`: how long those
+/// may take that decide, at least.
+async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Duration) -> Outcome {
     let (all, quorum) = (locks.len(), locks.len() / 2 + 1);
     let begun = Instant::now();
     let end = begun + limit(locks, request);
@@ -115,8 +129,10 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
                 }
             }
         }
-        if shares.len() + refused == quorum {
-            cut = end.min(begun + grace(begun));
+        if shares.len() + refused >= quorum {
+            let decide = shares.len() + asked.open() >= quorum;
+            let least = if decide { patience.min(end - begun) } else { LEAST_GRACE };
+            cut = end.min(begun + grace(begun).max(least));
         }
     }
     if shares.len() >= quorum {
@@ -143,12 +159,14 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom) -> Outcome {
         return Outcome::Granted(guard);
     }
     asked.open_breakers();
-    failed += asked.open();
+    let (granted, open) = (shares.len(), asked.open());
+    failed += open;
     drop(asked);
     let given_back = shares.into_iter().map(|share| share.into_baton().hand_off_or_release());
     let _ = timeout(GIVE_BACK, join_all(given_back)).await;
     if all - failed >= quorum {
-        return Outcome::Refused;
+        let could_be = granted + open >= quorum;
+        return if could_be { Outcome::Undecided } else { Outcome::Refused };
     }
     if left_out > 0 {
         return Outcome::Short;

@@ -22,6 +22,7 @@ use crate::{
 static ACQUIRE: Script = script!("plain/acquire");
 static RELEASE: Script = script!("plain/release");
 static RENEW: Script = script!("plain/renew");
+static PROLONG: Script = script!("plain/prolong");
 static FORCE_UNLOCK: Script = script!("plain/force_unlock");
 static INSPECT: Script = script!("plain/inspect");
 
@@ -51,7 +52,11 @@ impl Protocol for Plain {
         self.0.acquire(&ACQUIRE, id, terms)
     }
 
-    /// The hold count of a plain lock is always 1.
+    /// The hold count of a plain lock is always 1: the hold is extended.
+    fn reenter(&self, id: &HoldId, terms: ScriptArgs, _: u32) -> Invocation {
+        self.0.acquire(&PROLONG, id, terms)
+    }
+
     fn release(&self, id: &HoldId, _: u32) -> Invocation {
         Invocation {
             script: &RELEASE,

@@ -1,6 +1,6 @@
 //! A majority: which answers may be late, and how long it is trusted.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
@@ -202,4 +202,29 @@ async fn a_check_of_a_guard_that_is_lost_waits_for_no_silent_server() {
     assert!(matches!(checked, Err(Error::NotHeld { .. })), "{checked:?}");
     assert!(begun.elapsed() < ms(2_000), "{:?}", begun.elapsed());
     assert_eq!(guard.lost().now_or_never(), Some(Loss::Removed));
+}
+
+/// One of three is held by another, and one is slower than the others are waited for.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_that_decides_is_waited_for() {
+    let worlds = worlds();
+    let (other, sims) = (sims(&worlds).await, self::sims(&worlds).await);
+    let held = other[1].client.lock(LOCK).lock().await.unwrap();
+    sims[2].network.fail("acquire", vec![Fault::SlowReply(ms(80)); 100]);
+    let multi = MultiLock::majority(locks(&sims));
+    let once = multi.try_lock().await.unwrap();
+    once.expect("two of three").unlock().await.unwrap();
+    let waited = multi.try_lock().wait(Duration::from_secs(5)).await.unwrap();
+    waited.expect("two of three").unlock().await.unwrap();
+    // Two of three are another's: the slow one does not decide.
+    let more = other[0].client.lock(LOCK).lock().await.unwrap();
+    let begun = Instant::now();
+    assert!(multi.try_lock().await.unwrap().is_none());
+    assert!(begun.elapsed() < ms(80), "{:?}", begun.elapsed());
+    for guard in [held, more] {
+        guard.unlock().await.unwrap();
+    }
+    sims[2].network.heal();
+    sleep(ms(200)).await;
+    assert_eq!([left(&other).await, left(&sims).await].concat(), [""; 0]);
 }

@@ -112,7 +112,10 @@ impl WireError {
             Self::Refused(error) => {
                 let text = error.text();
                 let codes = ["NOPERM", "NOAUTH", "WRONGPASS"];
-                codes.iter().any(|code| text.contains(code)) && !text.contains("user_script")
+                // What a script answers instead of an error does not name it.
+                let in_script = ["user_script", "failure in script"];
+                codes.iter().any(|code| text.contains(code))
+                    && !in_script.iter().any(|words| text.contains(words))
             }
             Self::Unanswered(_) | Self::WrongType => false,
         }

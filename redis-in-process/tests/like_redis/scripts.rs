@@ -64,6 +64,7 @@ ours! {
     "plain/acquire": "any", "holder lease not_after";
     "plain/force_unlock": "any", "not_after channel publish";
     "plain/inspect": "any", "";
+    "plain/prolong": "any", "holder lease not_after";
     "plain/release": "any", "holder channel publish";
     "plain/renew":
         "any other lock", "holder holder holder lease":

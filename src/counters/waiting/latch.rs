@@ -38,7 +38,9 @@ async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool
             Next::Done => return Ok(true),
             Next::TimedOut => break,
         }
-        if is_open(latch, bounds).await? {
+        let begun = Instant::now();
+        let answer = is_open(latch, bounds).await;
+        if answer.inspect_err(|error| waiter.failed(error, begun, deadline))? {
             waiter.finish();
             return Ok(true);
         }

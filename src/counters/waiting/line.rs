@@ -14,6 +14,8 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
+use crate::error::Error;
+
 /// No waiter asks sooner than this because a lease ends.
 const SHORTEST: Duration = Duration::from_millis(2);
 
@@ -47,6 +49,8 @@ struct Waiting {
     asks: Option<u64>,
     /// What it waits for has happened.
     done: bool,
+    /// The server has not answered another waiter for so long that it fails too.
+    failed: Option<Error>,
     bell: Arc<Notify>,
 }
 
@@ -62,6 +66,8 @@ pub(super) struct Place {
 pub(super) enum Turn {
     Ask,
     Done,
+    /// See [`Line::failure`].
+    Failed,
     /// Sleep until this moment, or until the bell rings.
     Sleep(Instant),
 }
@@ -84,8 +90,8 @@ impl Line {
         let number = state.next;
         state.next += 1;
         let bell = Arc::new(Notify::new());
-        let (woken, asks, done) = (false, None, false);
-        let waiting = Waiting { number, wants, woken, asks, done, bell: bell.clone() };
+        let (woken, asks, done, failed) = (false, None, false, None);
+        let waiting = Waiting { number, wants, woken, asks, done, failed, bell: bell.clone() };
         state.waiters.push_back(waiting);
         let starts = !std::mem::replace(&mut state.listening, true);
         (Place { number, bell }, starts)
@@ -100,6 +106,9 @@ impl Line {
         let Some(waiting) = state.of(number) else { return Turn::Done };
         if waiting.done {
             return Turn::Done;
+        }
+        if waiting.failed.is_some() {
+            return Turn::Failed;
         }
         if !waiting.woken && now < due {
             return Turn::Sleep(due);
@@ -160,6 +169,23 @@ impl Line {
             waiting.done = true;
             waiting.bell.notify_one();
         }
+    }
+
+    /// The server has failed this waiter. Those that waited when it asked, and do not ask themselves,
+    /// fail too.
+    pub(super) fn failed(&self, number: u64, error: &Error) {
+        let mut state = self.state();
+        let Some(before) = state.of(number).and_then(|waiting| waiting.asks) else { return };
+        let waiters = state.waiters.iter_mut().filter(|waiting| waiting.number < before);
+        for waiting in waiters.filter(|waiting| waiting.asks.is_none()) {
+            waiting.failed = Some(error.clone());
+            waiting.bell.notify_one();
+        }
+    }
+
+    /// Why this waiter fails.
+    pub(super) fn failure(&self, number: u64) -> Option<Error> {
+        self.state().of(number)?.failed.clone()
     }
 
     /// The waiter leaves. If it was to ask and has not heard the answer, another one is woken.

@@ -25,7 +25,8 @@ pub(super) struct Waiter<'a, P: Countable> {
 /// What a waiter is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Ask the server. [`Waiter::answered`] or [`Waiter::finish`] must follow, unless it leaves.
+    /// Ask the server. [`Waiter::answered`], [`Waiter::finish`] or [`Waiter::failed`] must follow, unless
+    /// it leaves.
     Ask,
     /// Another waiter has seen what all wait for.
     Done,
@@ -48,7 +49,8 @@ impl<'a, P: Countable> Waiter<'a, P> {
         Self { counter, place }
     }
 
-    /// Waits until there is something to do. Fails when the client is closed.
+    /// Waits until there is something to do. Fails when the client is closed, or when the server does not
+    /// answer.
     pub(super) async fn next(&self, deadline: Option<Instant>) -> Result<Next, Error> {
         let Counter { engine, line, .. } = &**self.counter;
         loop {
@@ -60,6 +62,9 @@ impl<'a, P: Countable> Waiter<'a, P> {
             let due = match line.turn(self.place.number, ask_again) {
                 Turn::Ask => return Ok(Next::Ask),
                 Turn::Done => return Ok(Next::Done),
+                Turn::Failed => {
+                    return Err(line.failure(self.place.number).unwrap_or_else(Error::timed_out));
+                }
                 Turn::Sleep(due) => deadline.map_or(due, |deadline| due.min(deadline)),
             };
             select! {
@@ -73,6 +78,16 @@ impl<'a, P: Countable> Waiter<'a, P> {
     /// The server has answered: this many permits are free.
     pub(super) fn answered(&self, free: i64) {
         self.counter.line.answered(self.place.number, free);
+    }
+
+    /// The server has failed a request that was begun at `begun`. Others that wait fail too, unless this
+    /// waiter had less time than they may have.
+    pub(super) fn failed(&self, error: &Error, begun: Instant, deadline: Option<Instant>) {
+        let Counter { engine, line, .. } = &**self.counter;
+        let is_impatient = deadline.is_some_and(|end| end < begun + engine.settings.retry_timeout);
+        if matches!(error, Error::Redis(_)) && !is_impatient {
+            line.failed(self.place.number, error);
+        }
     }
 
     /// The server has said after what time a lease ends.

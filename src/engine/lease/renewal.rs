@@ -116,6 +116,17 @@ impl Lease {
         Check::Renew(lease)
     }
 
+    /// What a renewal asks for that [`check`](Self::check) wanted to be sent, and that is sent now: a
+    /// fixed lease ends when it was to end.
+    pub(crate) fn still_wanted(&self, now: Instant, lease: Duration) -> Duration {
+        let state = self.state();
+        if state.watched > 0 {
+            return lease;
+        }
+        let left = whole_ms(state.leased_until.saturating_duration_since(now));
+        lease.min(left).max(Duration::from_millis(1))
+    }
+
     /// The server's answer to a renewal that was sent at `sent`.
     pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
         match answer {

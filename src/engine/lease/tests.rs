@@ -88,9 +88,20 @@ async fn a_fixed_lease_that_others_may_cut_short_is_upheld_for_what_is_left_of_i
     let left = 10 * LEASE - LEASE / 3;
     assert_eq!(look(&lease), Check::Renew(left));
     let until = Instant::now() + lease.trusted_for();
+    // The task that sends it may run late.
+    tokio::time::advance(LEASE / 4).await;
+    let left = lease.still_wanted(Instant::now(), left);
     lease.renewed(Renewed::Yes, Instant::now(), left);
     assert!(Instant::now() + lease.trusted_for() <= until + LEASE / 100, "not prolonged");
     assert!(!is_due(&lease));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_sent_late_is_for_a_full_lease_if_it_is_renewed_again() {
+    let lease = lease();
+    lease.watch(Instant::now());
+    tokio::time::advance(LEASE / 2).await;
+    assert_eq!(lease.still_wanted(Instant::now(), LEASE), LEASE);
 }
 
 /// The least time.

@@ -1,14 +1,14 @@
 //! Waiters: who is woken, and how often the server is asked.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{CHANNEL, GATE, NAME, ms};
 use crate::{
-    Permit,
-    sim::{ONE_WAY, Sim, World},
+    Error, Permit,
+    sim::{Fault, ONE_WAY, Sim, World},
 };
 
 /// A release of one permit may wake the waiter that wants three. Redisson's then sleeps on beside the
@@ -181,5 +181,38 @@ async fn a_latch_that_opens_at_any_ms_lets_all_waiters_through() {
         let all = async { tokio::join!(waiters, open) };
         timeout(ms(after) + 20 * ONE_WAY, all).await.expect("all waiters to be let through");
         assert_eq!(sim.at_rest().await, None);
+    }
+}
+
+/// One of them asks, and those behind it fail with it.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_fails_all_waiters_in_time() {
+    let world = World::new();
+    world.write(NAME, "0");
+    let retried = Duration::from_secs(10);
+    for what in ["semaphore/acquire", "counter/read"] {
+        let sim = Sim::new(&world).await;
+        world.write(NAME, if what == "counter/read" { "1" } else { "0" });
+        let (pool, gate) = (sim.pool(), sim.gate());
+        let silence = async {
+            sleep(ms(500)).await;
+            sim.network.fail(what, vec![Fault::Silent(Duration::from_secs(3)); 1_000]);
+            Instant::now()
+        };
+        let wait = async || {
+            let failed = match what {
+                "counter/read" => gate.wait().await.err(),
+                _ => pool.acquire(1).await.err(),
+            };
+            assert!(matches!(failed, Some(Error::Redis(_))), "{failed:?}");
+        };
+        let waits = join_all((0..100).map(|_| wait()));
+        // It is asked after 3 s at the latest. Another one begins to ask before the first fails at the
+        // latest, and its last request may take 3 s.
+        let in_time = Duration::from_secs(3) + 2 * retried + Duration::from_secs(4);
+        let (begun, _) = timeout(in_time, async { tokio::join!(silence, waits) })
+            .await
+            .unwrap_or_else(|_| panic!("{what}: some wait for longer than {in_time:?}"));
+        assert!(begun.elapsed() >= retried, "{what}: {:?}", begun.elapsed());
     }
 }

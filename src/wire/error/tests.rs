@@ -127,6 +127,7 @@ fn what_passes_is_waited_for_and_what_does_not_is_told() {
     for text in [
         format!("ERR The user executing the script can't run this command {by_7}"),
         format!("NOPERM ACL failure in script: User has no permissions {by_7}"),
+        "NOPERM ACL failure in script: User has no permissions".to_owned(),
         format!("{by_6} The user executing the script can't run this command"),
         "ERR unknown command".to_owned(),
     ] {

@@ -11,6 +11,8 @@ examples! {
         a_strangers_release_leaves_a_plain_lock;
     "plain/renew": renewals_of_plain_locks_answer_each_for_itself, a_renewal_of_a_plain_lock_never_lowers_the_ttl,
         a_renewal_of_a_plain_lock_on_redis_6_2_never_lowers_the_ttl;
+    "plain/prolong": a_hold_of_a_plain_lock_is_prolonged, a_hold_of_a_plain_lock_is_never_shortened,
+        a_late_prolonging_of_a_plain_lock_does_nothing, a_hold_that_is_gone_is_not_prolonged;
     "plain/force_unlock": a_plain_lock_is_forced, a_free_plain_lock_is_not_forced,
         a_late_force_leaves_a_plain_lock, a_force_refuses_what_is_no_plain_lock;
     "plain/inspect": a_plain_lock_is_inspected, a_foreign_token_is_shown_in_part;
@@ -29,6 +31,38 @@ fn a_held_plain_lock_tells_its_ttl(scene: &mut Scene) {
     assert_eq!(scene.call("plain/acquire", "lock", "B 50 @99"), "20");
     assert_eq!(scene.call("plain/acquire", "lock", "B 50 @0"), "20");
     assert_eq!(scene.see("lock"), "A for 20");
+}
+
+fn a_hold_of_a_plain_lock_is_prolonged(scene: &mut Scene) {
+    scene.command("set lock A px 30");
+    assert_eq!(scene.call("plain/prolong", "lock", "A 50 @0"), "1");
+    assert_eq!(scene.see("lock"), "A for 50");
+}
+
+fn a_hold_of_a_plain_lock_is_never_shortened(scene: &mut Scene) {
+    scene.command("set lock A px 30");
+    assert_eq!(scene.call("plain/prolong", "lock", "A 20 @0"), "1");
+    assert_eq!(scene.see("lock"), "A for 30");
+    scene.command("persist lock");
+    assert_eq!(scene.call("plain/prolong", "lock", "A 20 @0"), "1");
+    assert_eq!(scene.see("lock"), "A");
+}
+
+fn a_late_prolonging_of_a_plain_lock_does_nothing(scene: &mut Scene) {
+    scene.at(1_234);
+    scene.command("set lock A px 30");
+    assert_eq!(scene.call("plain/prolong", "lock", "A 50 @1233"), "{@1234}");
+    assert_eq!(scene.see("lock"), "A for 30");
+    assert_eq!(scene.call("plain/prolong", "lock", "A 50 @1234"), "1");
+    assert_eq!(scene.see("lock"), "A for 50");
+}
+
+fn a_hold_that_is_gone_is_not_prolonged(scene: &mut Scene) {
+    assert_eq!(scene.call("plain/prolong", "lock", "A 50 @0"), "0");
+    assert_eq!(scene.see("lock"), "none");
+    scene.command("set lock B px 30");
+    assert_eq!(scene.call("plain/prolong", "lock", "A 50 @0"), "0");
+    assert_eq!(scene.see("lock"), "B for 30");
 }
 
 fn a_plain_acquire_that_comes_too_late_does_nothing(scene: &mut Scene) {
