@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use harness::redis::{RedisResult, cmd};
-use harness::{PATIENCE, Proxy, RedisCluster, RedisServer, eventually, within};
+use harness::{PATIENCE, Proxy, RedisCluster, RedisServer, Servers, eventually, within};
 use redisson_lock::{Client, Config, Error, Lock, LockGuard, Loss, Replicas};
 use tokio::time::sleep;
 
@@ -120,6 +120,18 @@ async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alo
 }
 
 /// Of a node that is down, or that a firewall hides.
+/// A connection takes several round trips, and with the question more than a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_connects_to_a_cluster_that_is_far_away() {
+    let servers = RedisCluster::start();
+    let (names, proxies, url) = behind_proxies(&servers).await;
+    proxies.iter().for_each(|proxy| proxy.delay_replies(Duration::from_millis(400)));
+    let config = Config::from_url(&url).unwrap().command_timeout(BOUND);
+    let client = within(BOUND, "to connect", Client::connect(config)).await.unwrap();
+    client.lock(&names[0]).lock().await.unwrap().unlock().await.unwrap();
+    within(BOUND, "to close", client.close()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_connects_without_a_node_that_it_does_not_reach() {
     let servers = RedisCluster::start();
@@ -225,4 +237,33 @@ async fn a_master_that_was_left_alone_with_clients_grants_nothing_that_a_replica
         within(BOUND, "to close", client.close()).await.unwrap();
     }
     harness::assert_nothing_left(&heir).await;
+}
+
+/// As when a host of another cluster is given the address of one that is gone. Its epochs are later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_another_cluster_is_not_believed() {
+    let (ours, theirs) = (RedisCluster::start(), RedisCluster::start());
+    for _ in 0..20 {
+        for master in theirs.masters() {
+            let _: String = theirs.node(master).inspector().query(cmd("CLUSTER").arg("BUMPEPOCH"));
+        }
+    }
+    let [first, second, ..] = ours.masters()[..] else { panic!("too few masters") };
+    let way = Proxy::start(ours.node(first).port()).await;
+    let known = ours.node(second).port();
+    let url = format!("redis-cluster://127.0.0.1:{}?node=127.0.0.1:{known}", way.port());
+    let client = Client::connect(Config::from_url(&url).unwrap()).await.unwrap();
+    let held = client.lock("order:1").lock().await.unwrap();
+    way.lead_to(theirs.node(theirs.masters()[0]).port());
+    way.cut_all();
+    // Without a cause the nodes are asked every 5 s.
+    let until = Instant::now() + Duration::from_secs(12);
+    while Instant::now() < until {
+        let other = client.lock("order:2").lock().await.unwrap();
+        assert!(!theirs.inspector().exists("order:2"), "two clusters have one lock each");
+        other.unlock().await.unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+    held.unlock().await.unwrap();
+    within(BOUND, "to close", client.close()).await.unwrap();
 }

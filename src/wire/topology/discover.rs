@@ -1,21 +1,16 @@
 //! [`Discovery`]: asks the nodes of a cluster, or the sentinels, which server serves which slots.
 
-use std::{
-    collections::HashMap,
-    ops::RangeInclusive,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{
     FutureExt,
-    stream::{FuturesUnordered, Stream, StreamExt},
+    stream::{FuturesUnordered, StreamExt},
 };
 use tokio::time::{Instant, timeout};
 
-use super::news::News;
-use super::slots::{ALL_SLOTS, Claim, View, merge, read_nodes};
+use super::slots::{View, merge, read_nodes};
+use super::{kin::Kin, late::Late, news::News, sentinels::read_master};
 use crate::{
     error::Error,
     runtime::ClientRuntime,
@@ -24,12 +19,13 @@ use crate::{
         connection::{ConnectionSettings, Driver, OnBreak, Options},
         deployment::{Address, Deployment, Servers},
         naming::Naming,
-        script::{Arg, Reply},
+        script::Arg,
         session::{QUIT_TIMEOUT, Session, quit_all},
     },
 };
 
-/// How long one source may take. All are asked at the same time.
+/// How long a source may take if another has answered; otherwise as long as a command, with its
+/// connection. All are asked at the same time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the remaining sources may take when most have answered.
@@ -52,12 +48,14 @@ pub(in crate::wire) struct Discovery {
     sources: Vec<(Address, Option<Arc<Session>>)>,
     /// The sources that may always be asked.
     configured: Vec<Address>,
+    /// How long each source may take.
+    patience: Duration,
+    command_timeout: Duration,
     /// Sources that answered long after most. Their connections are kept for the next time.
     late: Late,
+    kin: Kin,
     news: News,
 }
-
-type Late = Arc<Mutex<Vec<(Address, Arc<Session>)>>>;
 
 #[derive(Clone)]
 enum Kind {
@@ -77,9 +75,21 @@ impl Discovery {
         };
         let configured = deployment.hosts().to_vec();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
-        let ConnectionSettings { driver, runtime, .. } = settings.clone();
+        let ConnectionSettings { driver, runtime, command_timeout, .. } = settings.clone();
         let (deployment, late) = (deployment.clone(), Late::default());
-        Self { driver, runtime, deployment, kind, sources, configured, late, news: News::default() }
+        Self {
+            driver,
+            runtime,
+            deployment,
+            kind,
+            sources,
+            configured,
+            patience: command_timeout,
+            command_timeout,
+            late,
+            kin: Kin::default(),
+            news: News::default(),
+        }
     }
 
     pub(in crate::wire) fn is_cluster(&self) -> bool {
@@ -116,12 +126,14 @@ impl Discovery {
     }
 
     async fn ask_first(&mut self, count: usize) -> Result<ServerMap, Failure> {
-        for (address, session) in take_late(&self.late) {
+        for (address, session) in self.late.take() {
             let mut sources = self.sources.iter_mut();
             if let Some((_, unknown @ None)) = sources.find(|(known, _)| *known == address) {
                 *unknown = Some(session);
             }
         }
+        let (began, patience) = (Instant::now(), self.patience);
+        self.patience = self.command_timeout;
         let mut silent: Vec<_> = self.sources[..count].iter().map(|(at, _)| at.clone()).collect();
         // The addresses stay: this may be dropped.
         let mut asking: FuturesUnordered<_> = self.sources[..count]
@@ -131,8 +143,10 @@ impl Discovery {
                 let (driver, runtime) = (self.driver.clone(), self.runtime.clone());
                 let (deployment, kind) = (self.deployment.clone(), self.kind.clone());
                 async move {
-                    let asking = ask_one(&driver, &runtime, &deployment, &kind, &address, session);
-                    let answer = timeout(ASK_TIMEOUT, asking).await;
+                    let options = Options::plain(patience, OnBreak::Reconnect);
+                    let asking =
+                        ask_one(&driver, &runtime, &deployment, &kind, &address, session, options);
+                    let answer = timeout(patience, asking).await;
                     (address, answer.unwrap_or_else(|_| Err(Failure::timed_out())))
                 }
             })
@@ -142,13 +156,21 @@ impl Discovery {
         let enough = count / 2 + 1;
         loop {
             // The answer of most is enough, but quick answers of the others count too.
-            let timeout_of_rest = if views.len() >= enough { REST_TIMEOUT } else { ASK_TIMEOUT };
+            let timeout_of_rest = match views.len() {
+                0 => patience,
+                few if few < enough => ASK_TIMEOUT,
+                _ => REST_TIMEOUT,
+            };
             let Ok(Some((address, answer))) = timeout(timeout_of_rest, asking.next()).await else {
                 break;
             };
             silent.retain(|other| *other != address);
             match answer {
                 Ok((view, session)) => {
+                    if views.is_empty() {
+                        let took = began.elapsed();
+                        self.patience = (4 * took).max(ASK_TIMEOUT).min(self.command_timeout);
+                    }
                     views.push(view);
                     good.push((address, Some(session)));
                 }
@@ -159,8 +181,9 @@ impl Discovery {
             }
         }
         if !asking.is_empty() {
-            self.runtime.spawn(hear_out(asking, self.late.clone()).boxed());
+            self.runtime.spawn(self.late.clone().hear_out(asking).boxed());
         }
+        let ours = self.leave_out_strangers(&mut views, &mut good);
         if !views.is_empty() {
             silent.retain(|address| is_known(address, &self.configured, &views));
         }
@@ -171,11 +194,32 @@ impl Discovery {
                 self.sources.push((address.clone(), None));
             }
         }
+        ours?;
         if matches!(self.kind, Kind::Sentinel { .. }) {
             self.news.check(&views, Instant::now())?;
         }
         let map = agree(views)?;
         if map.is_empty() { Err(last) } else { Ok(map) }
+    }
+
+    /// Leaves out what nodes of another cluster say. Of these those are asked again that are configured,
+    /// over new connections.
+    fn leave_out_strangers(
+        &mut self,
+        views: &mut Vec<View>,
+        sources: &mut Vec<(Address, Option<Arc<Session>>)>,
+    ) -> Result<(), Failure> {
+        let ours = self.kin.ours(views, Instant::now());
+        let are_ours = ours.as_deref().unwrap_or_default();
+        let mut each = are_ours.iter();
+        views.retain(|_| each.next() == Some(&true));
+        let mut each = are_ours.iter();
+        sources.retain_mut(|(address, session)| {
+            let is_ours = each.next() == Some(&true);
+            session.take_if(|_| !is_ours);
+            is_ours || self.configured.contains(address)
+        });
+        ours.map(drop)
     }
 
     /// Asks whether the cluster has sharded channels. Redisson then publishes there.
@@ -195,26 +239,10 @@ impl Discovery {
     }
 
     pub(in crate::wire) async fn quit(&mut self) {
-        let late = take_late(&self.late).into_iter().map(|(_, session)| session);
+        let late = self.late.take().into_iter().map(|(_, session)| session);
         let known = self.sources.drain(..).filter_map(|(_, session)| session);
         quit_all(known.chain(late), QUIT_TIMEOUT).await;
     }
-}
-
-/// Waits for sources that are slower than most, because their connections are worth keeping.
-async fn hear_out<V>(
-    mut asking: impl Stream<Item = (Address, Result<(V, Arc<Session>), Failure>)> + Unpin,
-    late: Late,
-) {
-    while let Some((address, answer)) = asking.next().await {
-        if let Ok((_, session)) = answer {
-            late.lock().unwrap_or_else(PoisonError::into_inner).push((address, session));
-        }
-    }
-}
-
-fn take_late(late: &Late) -> Vec<(Address, Arc<Session>)> {
-    std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Whether there is a reason to ask it again, although it does not answer.
@@ -230,6 +258,7 @@ async fn ask_one(
     kind: &Kind,
     address: &Address,
     known: Option<Arc<Session>>,
+    options: Options,
 ) -> Result<(View, Arc<Session>), Failure> {
     // A source that does not answer is asked over a new connection the next time.
     let session = match known {
@@ -239,7 +268,6 @@ async fn ask_one(
                 Kind::Cluster(naming) => (deployment.endpoint(address), naming.clone()),
                 Kind::Sentinel { .. } => (deployment.sentinel(address), None),
             };
-            let options = Options::plain(ASK_TIMEOUT, OnBreak::Reconnect);
             Session::connect(driver, runtime, &endpoint, options, naming).await?
         }
     };
@@ -275,37 +303,6 @@ fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     Ok(map)
 }
 
-/// Reads a sentinel's answers about the master and the other sentinels.
-fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
-    let master = fields(master);
-    let address = |fields: &HashMap<String, String>| {
-        let port = fields.get("port")?.parse().ok()?;
-        Some(Address::new(fields.get("ip")?, port))
-    };
-    let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok());
-    let (Some(epoch), Some(at)) = (epoch, address(&master)) else {
-        return Err(Failure::no_master("no master is known"));
-    };
-    let Reply::Array(others) = others else {
-        return Err(Failure::unreadable("no sentinels are told"));
-    };
-    let nodes = others.iter().filter_map(|other| address(&fields(other))).collect();
-    // Until all replicas follow the new master, this is the old one. The epoch may already be new.
-    let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
-    if master.get("flags").is_some_and(is_leaving) {
-        return Ok(View { claims: Vec::new(), nodes, leaving: Some(at) });
-    }
-    let claim = Claim { epoch, slots: ALL_SLOTS, address: at };
-    Ok(View { claims: vec![claim], nodes, leaving: None })
-}
-
-/// Reads names and values in turns, as a sentinel writes them.
-fn fields(reply: &Reply) -> HashMap<String, String> {
-    let Reply::Array(parts) = reply else { return HashMap::new() };
-    let pairs = parts.chunks_exact(2);
-    pairs.filter_map(|pair| Some((pair[0].as_text()?, pair[1].as_text()?))).collect()
-}
-
 /// Whether the server has answered, but does not know the command.
 fn is_refusal(error: &Failure) -> bool {
     matches!(error.kind, FailureKind::Refused | FailureKind::Redirected)
@@ -314,6 +311,7 @@ fn is_refusal(error: &Failure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{script::Reply, topology::slots::ALL_SLOTS};
 
     const OLD: u16 = 1;
     const NEW: u16 = 2;

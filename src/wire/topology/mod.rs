@@ -1,11 +1,15 @@
 //! Which server serves a key: [`router`] knows it, [`discover`] asks for it, [`mod@refresh`] keeps it up
-//! to date. [`news`] decides which sentinels are believed after a failover.
+//! to date. [`news`] decides which sentinels are believed after a failover, [`kin`] which nodes of a cluster.
+//! [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late`] keeps connections to slow ones.
 
 mod channels;
 mod discover;
+mod kin;
+mod late;
 mod news;
 mod refresh;
 mod router;
+mod sentinels;
 mod slots;
 
 pub(super) use self::{

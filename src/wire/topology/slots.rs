@@ -1,7 +1,7 @@
 //! The slots of a Redis Cluster: the slot of a key, and the owners of slots by the nodes' answers.
 //! Pure.
 
-use std::ops::RangeInclusive;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use crate::wire::deployment::Address;
 
@@ -54,6 +54,8 @@ pub(in crate::wire) struct View {
     pub(in crate::wire) nodes: Vec<Address>,
     /// A master that is being replaced.
     pub(in crate::wire) leaving: Option<Address>,
+    /// The ids of the nodes of a cluster.
+    pub(in crate::wire) ids: BTreeSet<String>,
 }
 
 impl View {
@@ -64,6 +66,7 @@ impl View {
             claims: self.claims.into_iter().map(claim).collect(),
             nodes: self.nodes.into_iter().map(&other).collect(),
             leaving: self.leaving.map(&other),
+            ids: self.ids,
         }
     }
 }
@@ -73,10 +76,18 @@ impl View {
 pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> View {
     let mut view = View::default();
     for line in text.lines() {
-        let mut words = line.split_whitespace().skip(1);
-        let (Some(place), Some(flags)) = (words.next(), words.next()) else { continue };
+        let mut words = line.split_whitespace();
+        let [Some(id), Some(place), Some(flags)] = [words.next(), words.next(), words.next()]
+        else {
+            continue;
+        };
         let has = |flag: &str| flags.split(',').any(|word| word == flag);
-        if has("noaddr") || has("handshake") {
+        if has("handshake") {
+            // It has an id of its own only afterwards.
+            continue;
+        }
+        view.ids.insert(id.to_owned());
+        if has("noaddr") {
             continue;
         }
         let mut place = place.split(',');

@@ -1,0 +1,37 @@
+//! What a sentinel says.
+
+use std::collections::HashMap;
+
+use super::slots::{ALL_SLOTS, Claim, View};
+use crate::wire::{answers::Failure, deployment::Address, script::Reply};
+
+/// Reads a sentinel's answers about the master and the other sentinels.
+pub(super) fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
+    let master = fields(master);
+    let address = |fields: &HashMap<String, String>| {
+        let port = fields.get("port")?.parse().ok()?;
+        Some(Address::new(fields.get("ip")?, port))
+    };
+    let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok());
+    let (Some(epoch), Some(at)) = (epoch, address(&master)) else {
+        return Err(Failure::no_master("no master is known"));
+    };
+    let Reply::Array(others) = others else {
+        return Err(Failure::unreadable("no sentinels are told"));
+    };
+    let nodes = others.iter().filter_map(|other| address(&fields(other))).collect();
+    // Until all replicas follow the new master, this is the old one. The epoch may already be new.
+    let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
+    if master.get("flags").is_some_and(is_leaving) {
+        return Ok(View { nodes, leaving: Some(at), ..View::default() });
+    }
+    let claim = Claim { epoch, slots: ALL_SLOTS, address: at };
+    Ok(View { claims: vec![claim], nodes, ..View::default() })
+}
+
+/// Reads names and values in turns, as a sentinel writes them.
+fn fields(reply: &Reply) -> HashMap<String, String> {
+    let Reply::Array(parts) = reply else { return HashMap::new() };
+    let pairs = parts.chunks_exact(2);
+    pairs.filter_map(|pair| Some((pair[0].as_text()?, pair[1].as_text()?))).collect()
+}
