@@ -1,7 +1,9 @@
 //! What a hold is, and what each peer sees of it.
 
+use std::time::Instant;
+
 use harness::redis::cmd;
-use harness::{Lang, Party};
+use harness::{Lang, PATIENCE, Party};
 use serde_json::Value;
 
 use crate::kind::{EVERY, EXCLUSIVE, Kind, NOT_FAIR, REENTRANT};
@@ -98,7 +100,8 @@ async fn the_questions_have_the_same_answers_on_both_sides(pair: &Pair) {
     }
     // A renewal may come between: a JVM renews all its holds together, young ones too.
     let mut said = [0; 3];
-    for _ in 0..5 {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
         let _: bool = pair.redis().query(cmd("PERSIST").arg(pair.name()));
         for (said, party) in said.iter_mut().zip(everybody) {
             *said = party.remaining_ms().await;

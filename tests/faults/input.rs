@@ -129,7 +129,8 @@ async fn a_query_reads_no_more_than_a_part_of_a_large_hash() {
     const MILLION: &str = "for i = 1, 1000000 do redis.call('hset', KEYS[1], 'a-client:' .. i, 1) end \
                            for i = 1, 20000 do redis.call('rpush', KEYS[2], 'a-client:' .. i) end";
     let stage = Stage::new().await;
-    let client = stage.client().await;
+    // A busy machine takes its time.
+    let client = connect(stage.config().command_timeout(PATIENCE)).await;
     let line = "redisson_lock_queue:{order:42}";
     stage.redis().query::<()>(cmd("EVAL").arg(MILLION).arg(2).arg(LOCK).arg(line));
     stage.redis().query::<()>(cmd("CONFIG").arg("RESETSTAT"));

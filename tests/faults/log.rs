@@ -71,7 +71,10 @@ async fn what_was_given_back_before_the_client_closes_is_not_told_to_be_lost() {
         ];
         let several = MultiLock::all([client.lock("one"), client.lock("other")]);
         let several = several.lock().await.unwrap();
-        drop((dropped, several));
+        let pool = client.expirable_semaphore("pool");
+        pool.try_set(3).await.unwrap();
+        let permit = pool.acquire(1).await.unwrap();
+        drop((dropped, several, permit));
         if round == 0 {
             // One that is still there is lost.
             let kept = client.lock("kept").lock().await.unwrap();
@@ -80,9 +83,14 @@ async fn what_was_given_back_before_the_client_closes_is_not_told_to_be_lost() {
             assert_eq!(warnings.count("lock lost"), 1);
             stage.redis().query::<()>(harness::redis::cmd("DEL").arg("kept"));
         }
+        soon("to close", client.close()).await.unwrap();
+        assert_eq!(stage.redis().query::<i64>(harness::redis::cmd("GET").arg("pool")), 3);
+        let of_pool = ["pool", "redisson_lock_requests:{pool}"];
+        stage.redis().query::<()>(harness::redis::cmd("DEL").arg(&of_pool));
         stage.end([client]).await;
     }
     assert_eq!(warnings.count("lock lost"), 1);
+    warnings.assert_without("permits lost");
     warnings.assert_without("dropped guard");
 }
 

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::line::Line;
@@ -260,6 +261,23 @@ impl<P: Countable> Counter<P> {
                 tracing::warn!(what, name, %error, "a change was given up");
                 return;
             }
+        }
+    }
+
+    /// Reads the number. Without an answer it asks again until then.
+    pub(crate) async fn number_by(&self, retry_until: Instant) -> Result<i64, Error> {
+        let engine = &self.engine;
+        let mut copies = Copies::new(Instant::now(), retry_until);
+        loop {
+            engine.check_open()?;
+            let answer = copies.send(|| engine.transport.call(self.protocol.read())).await;
+            let error = match answer.and_then(|reply| number_of(&reply)) {
+                Ok(number) => return Ok(number),
+                Err(error) => error,
+            };
+            engine.check_open()?;
+            let again = copies.again(error, engine).boxed().await;
+            again.map_err(|error| error.into_error(self.name()))?;
         }
     }
 

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     error::Error,
-    locking::{copies::Copies, request::Bounds},
-    protocol::{Countable, RequestArgs, done, latch::Latch, number_of},
+    locking::request::Bounds,
+    protocol::{RequestArgs, done, latch::Latch},
 };
 
 pub(crate) type LatchCounter = Arc<Counter<Latch>>;
@@ -57,20 +57,8 @@ async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool
 
 /// Asks whether the latch is open. Without an answer it asks again, as long as the bounds allow.
 async fn is_open(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
-    let engine = &latch.engine;
-    let now = Instant::now();
-    let mut copies = Copies::new(now, bounds.retry_until(now, &engine.settings));
-    loop {
-        engine.check_open()?;
-        let answer = copies.send(|| engine.transport.call(latch.protocol.read())).await;
-        let error = match answer.and_then(|reply| number_of(&reply)) {
-            Ok(count) => return Ok(count <= 0),
-            Err(error) => error,
-        };
-        engine.check_open()?;
-        let again = copies.again(error, engine).boxed().await;
-        again.map_err(|error| error.into_error(latch.name()))?;
-    }
+    let retry_until = bounds.retry_until(Instant::now(), &latch.engine.settings);
+    Ok(latch.number_by(retry_until).await? <= 0)
 }
 
 /// Lowers the count by one. If the server does not answer in time, it goes on in the background.

@@ -60,6 +60,10 @@ impl LeasedPermits {
         }
         let lease = Arc::new(lease);
         watchdog.add(&lease);
+        // The call that closes the client sees these permits, or this call sees that it is closed.
+        if pool.engine.is_closed() {
+            lease.lose(Loss::Closed);
+        }
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
         Self { pool: pool.clone(), ids, lease, acknowledged, unclear }
     }
@@ -90,6 +94,8 @@ impl LeasedPermits {
 
     /// Returns the permits in the background.
     pub(crate) fn give_back_later(self) {
+        // Nobody is to be told of a loss when the client is closed meanwhile.
+        self.lease.shares.store(0, Ordering::Relaxed);
         let janitor = self.pool.engine.janitor.clone();
         janitor.spawn(async move {
             let (pool, permits) = (self.pool.clone(), self.ids.len());

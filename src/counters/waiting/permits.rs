@@ -77,7 +77,8 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
 /// The server takes them only if there are as many as this client knows. A request without an
 /// answer is then repeated without a doubt about the number.
 pub(crate) async fn drain(pool: Pool) -> Result<i64, Error> {
-    let mut expected = pool.number().await?;
+    let retry_until = Instant::now() + pool.engine.settings.retry_timeout;
+    let mut expected = pool.number_by(retry_until).await?;
     for _ in 0..DRAIN_TRIES {
         let id = pool.new_id();
         let call =

@@ -31,6 +31,7 @@ async fn a_hundred_lost_replies_of_a_hundred_count_once() {
         assert_eq!(sim.value(), Some(1_000 + 7 * (round % 2)));
     }
     for round in 1..=100_u32 {
+        sim.network.fail("counter/read", [Fault::LoseReply]);
         sim.network.fail("semaphore/drain", [Fault::LoseReply]);
         assert_eq!(pool.drain().await.unwrap(), if round == 1 { 1_000 } else { 5 });
         pool.release(5).await.unwrap();
