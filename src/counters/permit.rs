@@ -46,8 +46,8 @@ impl Permit {
 
     /// Returns the permits, and wakes waiters.
     ///
-    /// The request is repeated until it is answered, and counts once. Nothing is returned to a
-    /// semaphore that was deleted meanwhile.
+    /// The request is repeated until it is answered, and counts once. Nothing is returned while the
+    /// semaphore is deleted. One that was set anew meanwhile gets the permits, and then has too many.
     ///
     /// # Errors
     /// [`Error::Redis`] when the server does not answer within

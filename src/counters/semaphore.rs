@@ -38,6 +38,8 @@ use crate::{
 /// - **It is no safer than its worst peer.** Redisson repeats acquisitions and releases whose replies
 ///   were lost, and each copy counts. In a cluster and behind sentinels it returns permits of refused
 ///   acquisitions that it never had. Both change the number for all clients.
+/// - **A semaphore that is deleted and set anew** gets back the permits that were out before, and then
+///   has more than it was set to.
 /// - **A failover may undo an acquisition or a release**, because Redis replicates asynchronously.
 /// - **An outage of more than 10 min loses permits** whose release or undo was under way when it
 ///   began. The same is true of a server clock that is set forward by that much, and of a server that

@@ -54,7 +54,7 @@ pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool)
     }
 }
 
-/// A local caller that waits to write. While it lives no reader joins.
+/// A local caller that waits to write. While it lives no reader joins, but for a moment at its beginning.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     lock: &'a Arc<LockState>,

@@ -8,7 +8,7 @@
 //!
 //! The first reader takes the hold, others join it without a request, and the last one releases it. Of
 //! several that come at once only the first one asks. The last one to leave lets those first who are about to join.
-//! While a writer waits nobody joins: newcomers stand in the local line, until the writer had its turn
+//! While a writer waits elsewhere, and a moment after a local one came, nobody joins: newcomers stand in the local line, until the writer had its turn
 //! or for 0.1 s at most. If no writer came while nobody joined, readers join for up to a second in any
 //! case.
 //!
@@ -164,7 +164,8 @@ impl Sharing {
     }
 
     /// Whether others are likely to join the hold in a moment, which would then be released and acquired
-    /// again: only one reader has it, others joined it before or wait for such a hold, and no writer waits.
+    /// again: only one reader has it, others joined it before or wait for such a hold, and it is no writer's
+    /// turn.
     /// Never of a hold that is older than [`UNBROKEN`]: the server sees it end now and then.
     pub(crate) fn is_about_to_be_joined(&self, hold: &Arc<Hold>) -> bool {
         if hold.lease.shares.load(Ordering::Relaxed) != 1 {

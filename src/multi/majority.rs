@@ -1,7 +1,7 @@
 //! Acquisition of a majority of several locks, which Redis calls RedLock.
 //!
-//! All servers are asked at the same time, and none is waited on. Once more than half have granted
-//! the lock, it is acquired. Later grants join the guard. If too many refuse, everything is
+//! All servers are asked at the same time, and none is waited on unless it decides. Once more than half
+//! have granted the lock, it is acquired. Later grants join the guard. If too many refuse, everything is
 //! released, and tried again after a random pause, because several callers may have split the
 //! servers among them.
 
@@ -81,8 +81,14 @@ pub(super) async fn take(
         let asked = std::mem::replace(&mut whom, Whom::Responsive);
         match attempt(locks, request, asked, grace).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
-            Outcome::Refused | Outcome::Undecided if over(deadline) => return Ok(None),
+            Outcome::Refused if over(deadline) => return Ok(None),
             Outcome::Refused => failing = None,
+            Outcome::Undecided if grace == Duration::MAX => return Ok(None),
+            Outcome::Undecided if over(deadline) => {
+                // At the end once more, with all the time that an answer may take.
+                grace = Duration::MAX;
+                continue;
+            }
             Outcome::Undecided => {
                 failing = None;
                 grace = (2 * grace).min(MOST_GRACE);
@@ -158,14 +164,17 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         }
         return Outcome::Granted(guard);
     }
-    asked.open_breakers();
     let (granted, open) = (shares.len(), asked.open());
+    let could_be = granted + open >= quorum;
+    // One that decides was perhaps not given enough time.
+    if !could_be || begun.elapsed() >= MOST_GRACE.min(end - begun) {
+        asked.open_breakers();
+    }
     failed += open;
     drop(asked);
     let given_back = shares.into_iter().map(|share| share.into_baton().hand_off_or_release());
     let _ = timeout(GIVE_BACK, join_all(given_back)).await;
     if all - failed >= quorum {
-        let could_be = granted + open >= quorum;
         return if could_be { Outcome::Undecided } else { Outcome::Refused };
     }
     if left_out > 0 {

@@ -28,8 +28,7 @@ use crate::{
 /// also happens when the future is dropped, a server is down or a reply is lost.
 ///
 /// Callers that list the same locks in different orders cannot deadlock. All callers have one
-/// global order, by name and then by server. A caller that waits holds only locks that come earlier
-/// in that order.
+/// global order, by name and then by server. A caller that waits holds only locks before that.
 ///
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
 /// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of a
@@ -50,7 +49,8 @@ use crate::{
 /// others.
 ///
 /// All servers are asked at the same time. If other holders have too many of them, everything is
-/// released and tried again, after a random pause of up to 100 ms. No server is waited on.
+/// released and tried again, after a random pause of up to 100 ms. A server is waited on only if it
+/// decides: for 50 ms to 0.8 s, and by a `try_lock` without a wait for `command_timeout`.
 ///
 /// The guard is trusted for *lease − time since the requests were sent − (1 % of the lease + 2
 /// ms)*, on more than half of the servers: see [`remaining`](MultiGuard::remaining). A majority

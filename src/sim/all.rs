@@ -146,3 +146,20 @@ async fn a_lock_that_is_released_at_the_last_moment_is_still_taken() {
     guard.unwrap().expect("it was free by then").unlock().await.unwrap();
     assert_eq!(sim.left().await, [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_lock_taken_early_is_held_for_the_whole_lease_too() {
+    let world = World::new();
+    let (other, sim) = (Sim::new(&world).await, Sim::new(&world).await);
+    let blocker = other.client.lock("b").lock().await.unwrap();
+    let release = async {
+        sleep(ms(250)).await;
+        blocker.unlock().await.unwrap();
+    };
+    let multi = MultiLock::all([sim.client.plain_lock("a"), sim.client.lock("b")]);
+    let (guard, ()) = tokio::join!(multi.lock().lease(ms(1_000)).into_future(), release);
+    let guard = guard.unwrap();
+    assert!(guard.remaining() >= ms(988 - 2 * 6), "{:?}", guard.remaining());
+    guard.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}

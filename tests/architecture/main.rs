@@ -37,7 +37,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/redis_rs"],
     &["wire/drivers"],
     &["wire/topology/channels"],
-    &["wire/topology/news"],
+    &["wire/topology/news", "wire/topology/kin", "wire/topology/late", "wire/topology/sentinels"],
     &["wire/topology/discover"],
     &["wire/topology/router"],
     &["wire/topology/refresh"],

@@ -119,7 +119,6 @@ async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alo
     within(BOUND, "to close", client.close()).await.unwrap();
 }
 
-/// Of a node that is down, or that a firewall hides.
 /// A connection takes several round trips, and with the question more than a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_connects_to_a_cluster_that_is_far_away() {
@@ -132,6 +131,7 @@ async fn a_client_connects_to_a_cluster_that_is_far_away() {
     within(BOUND, "to close", client.close()).await.unwrap();
 }
 
+/// Of a node that is down, or that a firewall hides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_connects_without_a_node_that_it_does_not_reach() {
     let servers = RedisCluster::start();

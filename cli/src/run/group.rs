@@ -124,10 +124,21 @@ static IS_OURS: LazyLock<bool> = LazyLock::new(|| {
     own.is_ok_and(|link| link == Path::new(&process::id().to_string()))
 });
 
-/// Whether `/proc` shows the processes of other users.
+/// Whether `/proc` shows the processes of other users, or this one may see them all the same.
 static SHOWS_ALL: LazyLock<bool> = LazyLock::new(|| {
-    fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| shows_all(&mounts))
+    let own = |file, says: fn(&str) -> bool| {
+        fs::read_to_string(format!("/proc/self/{file}")).is_ok_and(|text| says(&text))
+    };
+    own("status", may_see_all) || own("mountinfo", shows_all)
 });
+
+/// Whether it has CAP_SYS_PTRACE, for which nothing is hidden.
+fn may_see_all(status: &str) -> bool {
+    const SYS_PTRACE: u32 = 19;
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let rights = rights.and_then(|rights| u64::from_str_radix(rights.trim(), 16).ok());
+    rights.is_some_and(|rights| rights >> SYS_PTRACE & 1 == 1)
+}
 
 /// See `hidepid` in proc(5).
 fn shows_all(mounts: &str) -> bool {
@@ -251,6 +262,8 @@ mod tests {
             assert!(!shows_all(&mounts(some)), "{some}");
         }
         assert!(*IS_OURS && *SHOWS_ALL);
+        assert!(!may_see_all("Name:\tx\nCapEff:\t000001fffef7ffdf\n"));
+        assert!(may_see_all("CapPrm:\t0\nCapEff:\t0000000000080000\n"));
     }
 
     #[test]

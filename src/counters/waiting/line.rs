@@ -37,6 +37,8 @@ struct State {
     next_end: Option<Instant>,
     /// Whether a task listens to the messages.
     listening: bool,
+    /// How many answers have come.
+    answers: u64,
 }
 
 #[derive(Debug)]
@@ -47,9 +49,11 @@ struct Waiting {
     woken: bool,
     /// `Some(n)`: it is asking now, on behalf of all waiters numbered below `n`.
     asks: Option<u64>,
+    /// How many answers had come when it began to ask.
+    answers: u64,
     /// What it waits for has happened.
     done: bool,
-    /// The server has not answered another waiter for so long that it fails too.
+    /// The server has failed another waiter, and so this one too.
     failed: Option<Error>,
     bell: Arc<Notify>,
 }
@@ -91,30 +95,39 @@ impl Line {
         state.next += 1;
         let bell = Arc::new(Notify::new());
         let (woken, asks, done, failed) = (false, None, false, None);
-        let waiting = Waiting { number, wants, woken, asks, done, failed, bell: bell.clone() };
-        state.waiters.push_back(waiting);
+        let (place, answers) = (Place { number, bell: bell.clone() }, 0);
+        state.waiters.push_back(Waiting {
+            number,
+            wants,
+            woken,
+            asks,
+            answers,
+            done,
+            failed,
+            bell,
+        });
         let starts = !std::mem::replace(&mut state.listening, true);
-        (Place { number, bell }, starts)
+        (place, starts)
     }
 
     /// What a waiter is to do now. If nobody asks for this long, it asks.
     pub(super) fn turn(&self, number: u64, ask_again: Duration) -> Turn {
         let now = Instant::now();
         let mut state = self.state();
-        let (next, due) = (state.next, state.asked.map_or(now, |asked| asked + ask_again));
+        let (next, answers) = (state.next, state.answers);
+        let due = state.asked.map_or(now, |asked| asked + ask_again);
         let due = state.next_end.map_or(due, |end| end.min(due));
         let Some(waiting) = state.of(number) else { return Turn::Done };
-        if waiting.done {
-            return Turn::Done;
-        }
-        if waiting.failed.is_some() {
-            return Turn::Failed;
+        match waiting {
+            Waiting { done: true, .. } => return Turn::Done,
+            Waiting { failed: Some(_), .. } => return Turn::Failed,
+            _ => {}
         }
         if !waiting.woken && now < due {
             return Turn::Sleep(due);
         }
         waiting.woken = false;
-        waiting.asks = Some(next);
+        (waiting.asks, waiting.answers) = (Some(next), answers);
         state.asked = Some(now);
         state.next_end = None;
         Turn::Ask
@@ -150,6 +163,7 @@ impl Line {
     /// This waiter has its answer: this many permits are free.
     pub(super) fn answered(&self, number: u64, free: i64) {
         let mut state = self.state();
+        state.answers += 1;
         let mut left = free;
         for waiting in &mut state.waiters {
             if waiting.number == number {
@@ -171,11 +185,13 @@ impl Line {
         }
     }
 
-    /// The server has failed this waiter. Those that waited when it asked, and do not ask themselves,
-    /// fail too.
+    /// The server has failed this waiter. If it has answered nobody since this one began to ask, those
+    /// that waited then and do not ask themselves fail too.
     pub(super) fn failed(&self, number: u64, error: &Error) {
         let mut state = self.state();
-        let Some(before) = state.of(number).and_then(|waiting| waiting.asks) else { return };
+        let answers = state.answers;
+        let asked = state.of(number).filter(|waiting| waiting.answers == answers);
+        let Some(before) = asked.and_then(|waiting| waiting.asks) else { return };
         let waiters = state.waiters.iter_mut().filter(|waiting| waiting.number < before);
         for waiting in waiters.filter(|waiting| waiting.asks.is_none()) {
             waiting.failed = Some(error.clone());
@@ -236,116 +252,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const AGAIN: Duration = Duration::from_secs(3);
-
-    /// Which of the waiters are to ask now.
-    fn asking(line: &Line, waiters: &[Place]) -> Vec<usize> {
-        let is_asking = |place: &Place| line.turn(place.number, AGAIN) == Turn::Ask;
-        (0..waiters.len()).filter(|&at| is_asking(&waiters[at])).collect()
-    }
-
-    fn line_of(wants: &[i64]) -> (Line, Vec<Place>) {
-        let line = Line::default();
-        line.was_asked_from_outside();
-        let places = wants.iter().map(|&wants| line.enter(wants).0).collect();
-        (line, places)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_message_wakes_the_first_that_is_not_woken() {
-        let (line, waiters) = line_of(&[1, 1, 1]);
-        assert!(asking(&line, &waiters).is_empty());
-        line.wake_first(false);
-        line.wake_first(false);
-        assert_eq!(asking(&line, &waiters), [0, 1]);
-        line.wake_first(true);
-        line.wake_first(true);
-        assert_eq!(asking(&line, &waiters), [0]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_one_cannot_use_is_offered_to_those_that_can() {
-        let (line, waiters) = line_of(&[3, 2, 1, 1]);
-        line.wake_first(false);
-        assert_eq!(asking(&line, &waiters), [0]);
-        line.answered(waiters[0].number, 1);
-        assert_eq!(asking(&line, &waiters), [2], "one permit is enough for one of them");
-        line.answered(waiters[2].number, 0);
-        assert!(asking(&line, &waiters).is_empty());
-        // Granted, and some are left.
-        line.answered(waiters[3].number, 5);
-        line.leave(waiters[3].number);
-        assert_eq!(asking(&line, &waiters), [0, 1]);
-        line.answered(waiters[0].number, -4);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_waiter_that_leaves_passes_its_wake_up_on() {
-        let (line, waiters) = line_of(&[1, 1, 1]);
-        line.wake_first(false);
-        line.leave(waiters[0].number);
-        assert_eq!(asking(&line, &waiters[1..]), [0], "woken, but did not ask");
-        line.leave(waiters[1].number);
-        assert_eq!(asking(&line, &waiters[2..]), [0], "asked, but did not hear");
-        line.answered(waiters[2].number, 0);
-        line.leave(waiters[2].number);
-        assert!(line.ends_listening());
-        assert!(line.enter(1).1, "the next one starts another");
-        assert!(!line.enter(1).1);
-        assert!(!line.ends_listening());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_of_them_asks_again_after_a_while() {
-        let (line, waiters) = line_of(&[1, 1]);
-        tokio::time::advance(AGAIN - Duration::from_millis(1)).await;
-        assert!(asking(&line, &waiters).is_empty());
-        tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(asking(&line, &waiters), [0], "for both");
-        tokio::time::advance(AGAIN).await;
-        assert_eq!(asking(&line, &waiters[1..]), [0], "the first is not polled");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_of_them_asks_when_a_lease_ends() {
-        let (line, waiters) = line_of(&[1, 1]);
-        line.next_end(Some(Duration::from_millis(70)));
-        let Turn::Sleep(until) = line.turn(waiters[0].number, AGAIN) else { panic!("asks") };
-        assert_eq!(until, Instant::now() + Duration::from_millis(70));
-        tokio::time::advance(Duration::from_millis(70)).await;
-        assert_eq!(asking(&line, &waiters), [0], "for both");
-        line.answered(waiters[0].number, 0);
-        line.next_end(Some(Duration::ZERO));
-        assert!(asking(&line, &waiters).is_empty(), "not at once");
-        line.leave(waiters[0].number);
-        waiters[1].bell.notified().await;
-        tokio::time::advance(SHORTEST).await;
-        assert_eq!(asking(&line, &waiters[1..]), [0]);
-        line.next_end(None);
-        assert!(asking(&line, &waiters[1..]).is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waiters_that_come_do_not_put_off_what_the_others_ask() {
-        let (line, waiters) = line_of(&[1]);
-        tokio::time::advance(AGAIN - Duration::from_millis(1)).await;
-        line.was_asked_from_outside();
-        let _wants_more = line.enter(3);
-        tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(asking(&line, &waiters), [0], "the answer was for the other one");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_has_happened_has_happened_for_those_that_waited_then() {
-        let (line, waiters) = line_of(&[1, 1]);
-        line.wake_first(true);
-        assert_eq!(asking(&line, &waiters), [0]);
-        let late = line.enter(1).0;
-        line.finish(waiters[0].number);
-        assert_eq!(line.turn(waiters[1].number, AGAIN), Turn::Done);
-        assert!(matches!(line.turn(late.number, AGAIN), Turn::Sleep(_)), "it came later");
-    }
-}
+mod tests;

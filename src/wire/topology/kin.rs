@@ -1,7 +1,7 @@
 //! [`Kin`]: which nodes are of the cluster that was asked before.
 //!
 //! An address may come to belong to a node of another cluster, which has other owners of slots and other
-//! locks.
+//! locks. Nodes of one cluster know each other: their views have ids in common.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,76 +10,168 @@ use tokio::time::Instant;
 use super::slots::View;
 use crate::wire::answers::Failure;
 
-/// A cluster none of whose nodes has answered for so long may have been replaced.
+/// A cluster none of whose nodes has answered for so long may have been set up anew.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// The ids of the nodes, and when one of them last answered.
+type Ids = BTreeSet<String>;
+
+/// The ids of the nodes of a cluster that serves slots.
 #[derive(Debug, Default)]
-pub(super) struct Kin(Option<(BTreeSet<String>, Instant)>);
+pub(super) struct Kin {
+    known: Ids,
+    /// When one of them last answered.
+    seen: Option<Instant>,
+    /// Those of the cluster before, after which this one was believed because it did not answer.
+    before: Ids,
+}
+
+/// Views that have ids in common.
+#[derive(Debug, Default)]
+struct Group<'a> {
+    views: Vec<usize>,
+    ids: BTreeSet<&'a String>,
+    slots: usize,
+}
+
+impl Group<'_> {
+    fn knows(&self, known: &Ids) -> bool {
+        self.ids.iter().any(|id| known.contains(*id))
+    }
+}
 
 impl Kin {
-    /// Which of these views are of that cluster. Views without ids are. Fails when others have answered
-    /// alone.
+    /// Which of these views are of that cluster. Fails when others have answered alone.
     pub(super) fn ours(&mut self, views: &[View], now: Instant) -> Result<Vec<bool>, Failure> {
-        // A node that is not of a cluster yet knows itself alone.
-        let Some(most) = views.iter().max_by_key(|view| view.ids.len()) else {
-            return Ok(Vec::new());
-        };
-        let known = match self.0.take() {
-            Some((known, since)) if now < since + FORGOTTEN => Some((known, since)),
-            _ => None,
-        };
-        let ids = known.as_ref().map_or(&most.ids, |(known, _)| known);
-        let is_ours = |view: &View| view.ids.is_empty() || !view.ids.is_disjoint(ids);
-        let ours: Vec<_> = views.iter().map(is_ours).collect();
-        let others = ours.iter().filter(|is_ours| !**is_ours).count();
-        if others > 0 {
-            tracing::warn!(nodes = others, "nodes of another cluster have answered");
+        let mut groups = groups_of(views);
+        let others = groups.len().saturating_sub(1);
+        if self.seen.is_some_and(|seen| now < seen + FORGOTTEN) {
+            let is_kin = |group: &Group<'_>| group.knows(&self.known) || group.knows(&self.before);
+            groups.retain(|group| group.ids.is_empty() || is_kin(group));
         }
-        if others == views.len() {
-            self.0 = known;
-            return Err(Failure::no_master("nodes of another cluster have answered"));
+        // Of two groups that is the cluster for which more nodes speak, and all clients choose the same.
+        let ours = groups.iter().max_by(|one, other| {
+            let key = |group: &Group<'_>| (group.slots > 0, group.views.len());
+            let rest = |group: &Group<'_>| (group.knows(&self.known), group.slots);
+            let by_id = other.ids.first().cmp(&one.ids.first());
+            key(one).cmp(&key(other)).then(rest(one).cmp(&rest(other))).then(by_id)
+        });
+        if others > 0 || (ours.is_none() && !views.is_empty()) {
+            tracing::warn!("nodes of another cluster have answered");
         }
-        let all = views.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
-        self.0 = Some((all.flat_map(|(view, _)| view.ids.iter().cloned()).collect(), now));
-        Ok(ours)
+        let Some(ours) = ours else {
+            return match views.is_empty() {
+                true => Ok(Vec::new()),
+                false => Err(Failure::no_master("nodes of another cluster have answered")),
+            };
+        };
+        let are_ours = (0..views.len()).map(|at| ours.views.contains(&at)).collect();
+        // A node without slots may be alone because it has left the cluster.
+        if ours.slots > 0 && !ours.ids.is_empty() {
+            let ids = ours.ids.iter().map(|id| (*id).clone()).collect();
+            if !ours.knows(&self.known) {
+                self.before = std::mem::take(&mut self.known);
+            }
+            (self.known, self.seen) = (ids, Some(now));
+        }
+        Ok(are_ours)
     }
+}
+
+/// Views without ids, those of sentinels, are one group.
+fn groups_of(views: &[View]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (at, view) in views.iter().enumerate() {
+        let (near, mut far): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
+            view.ids.is_empty() && group.ids.is_empty() || group.knows(&view.ids)
+        });
+        let slots = view.claims.iter().map(|claim| claim.slots.len()).sum();
+        let mut group = Group { views: vec![at], ids: view.ids.iter().collect(), slots };
+        for one in near {
+            group.views.extend(one.views);
+            group.ids.extend(one.ids);
+            group.slots = group.slots.max(one.slots);
+        }
+        far.push(group);
+        groups = far;
+    }
+    groups
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{
+        deployment::Address,
+        topology::slots::{ALL_SLOTS, Claim},
+    };
 
-    fn says(ids: &[&str]) -> View {
-        View { ids: ids.iter().map(|id| (*id).to_owned()).collect(), ..View::default() }
+    /// It serves slots.
+    fn says(ids: &str) -> View {
+        let claim = Claim { epoch: 1, slots: ALL_SLOTS, address: Address::new("h", 1) };
+        View { claims: vec![claim], ..lone(ids) }
+    }
+
+    fn lone(ids: &str) -> View {
+        View { ids: ids.chars().map(String::from).collect(), ..View::default() }
+    }
+
+    /// Which of the views are ours, as digits.
+    fn ours(kin: &mut Kin, now: Instant, views: &[View]) -> Option<String> {
+        let digit = |is_ours: bool| if is_ours { '1' } else { '0' };
+        Some(kin.ours(views, now).ok()?.into_iter().map(digit).collect())
     }
 
     #[test]
     fn a_node_that_knows_none_of_the_others_is_a_stranger() {
-        let (mut kin, begun) = (Kin::default(), Instant::now());
-        let ours = |kin: &mut Kin, views: &[View], after| kin.ours(views, begun + after).ok();
+        let (mut kin, now) = (Kin::default(), Instant::now());
+        let mut seen = |after, views: &[View]| ours(&mut kin, now + after, views);
         let (half, whole) = (FORGOTTEN / 2, FORGOTTEN);
-        assert_eq!(
-            ours(&mut kin, &[says(&["a", "b"]), says(&["x"])], half),
-            Some(vec![true, false])
-        );
-        assert_eq!(
-            ours(&mut kin, &[says(&["x"]), says(&["b", "c"])], half),
-            Some(vec![false, true])
-        );
+        assert_eq!(seen(half, &[says("ab"), says("x")]).unwrap(), "10");
+        assert_eq!(seen(half, &[says("xyz"), says("bc"), says("xyz")]).unwrap(), "010");
         // Its nodes are replaced one after the other.
-        assert_eq!(ours(&mut kin, &[says(&["c", "d"])], half), Some(vec![true]));
-        assert_eq!(ours(&mut kin, &[says(&["d", "e"])], half), Some(vec![true]));
-        assert_eq!(ours(&mut kin, &[says(&["x", "a"])], whole), None);
-        assert_eq!(ours(&mut kin, &[says(&["e"])], whole), Some(vec![true]));
-        assert_eq!(ours(&mut kin, &[says(&["x"])], 2 * whole - Duration::from_millis(1)), None);
-        assert_eq!(ours(&mut kin, &[says(&["x"])], 2 * whole), Some(vec![true]), "set up anew");
-        assert_eq!(ours(&mut kin, &[says(&["e"])], 2 * whole), None);
+        assert_eq!(seen(half, &[says("cd")]).unwrap(), "1");
+        assert_eq!(seen(half, &[says("de")]).unwrap(), "1");
+        assert_eq!(seen(whole, &[says("xa")]), None);
+        assert_eq!(seen(whole, &[says("e")]).unwrap(), "1");
+        assert_eq!(seen(2 * whole - Duration::from_millis(1), &[says("x")]), None);
+        assert_eq!(seen(2 * whole, &[says("x")]).unwrap(), "1", "set up anew");
+        assert_eq!(seen(2 * whole, &[says("y")]), None);
+        // It was away.
+        assert_eq!(seen(2 * whole, &[says("x"), says("ef"), says("ef")]).unwrap(), "011");
+    }
+
+    #[test]
+    fn a_node_that_has_left_a_cluster_is_not_the_cluster() {
+        let (mut kin, now) = (Kin::default(), Instant::now());
+        let mut seen = |views: &[View]| ours(&mut kin, now, views);
+        assert_eq!(seen(&[says("abc"), says("abc"), says("abc")]).unwrap(), "111");
+        assert_eq!(seen(&[says("ab"), says("ab"), lone("c")]).unwrap(), "110");
+        assert_eq!(seen(&[lone("c")]), None);
+        assert_eq!(seen(&[lone("c"), says("ab")]).unwrap(), "01");
+    }
+
+    #[test]
+    fn all_clients_choose_the_same_of_two_clusters() {
+        let (two, one) = (says("abc"), says("xyz"));
+        for (views, expected) in
+            [([&two, &two, &one], "110"), ([&one, &two, &two], "011"), ([&one, &two, &one], "101")]
+        {
+            let views = views.map(|view| View { ids: view.ids.clone(), ..says("") });
+            assert_eq!(ours(&mut Kin::default(), Instant::now(), &views).unwrap(), expected);
+        }
+        for (views, expected) in
+            [([says("ab"), says("xy")], "10"), ([says("xy"), says("ab")], "01")]
+        {
+            assert_eq!(ours(&mut Kin::default(), Instant::now(), &views).unwrap(), expected);
+        }
     }
 
     #[test]
     fn sentinels_have_no_ids_and_are_all_believed() {
         let mut kin = Kin::default();
-        assert_eq!(kin.ours(&[says(&[]), says(&[])], Instant::now()).ok(), Some(vec![true; 2]));
+        for _ in 0..2 {
+            assert_eq!(ours(&mut kin, Instant::now(), &[says(""), says("")]).unwrap(), "11");
+        }
+        assert_eq!(ours(&mut kin, Instant::now(), &[]).unwrap(), "");
     }
 }
