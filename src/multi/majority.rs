@@ -81,14 +81,8 @@ pub(super) async fn take(
         let asked = std::mem::replace(&mut whom, Whom::Responsive);
         match attempt(locks, request, asked, grace).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
-            Outcome::Refused if over(deadline) => return Ok(None),
+            Outcome::Refused | Outcome::Undecided if over(deadline) => return Ok(None),
             Outcome::Refused => failing = None,
-            Outcome::Undecided if grace == Duration::MAX => return Ok(None),
-            Outcome::Undecided if over(deadline) => {
-                // At the end once more, with all the time that an answer may take.
-                grace = Duration::MAX;
-                continue;
-            }
             Outcome::Undecided => {
                 failing = None;
                 grace = (2 * grace).min(MOST_GRACE);

@@ -113,7 +113,8 @@ impl Discovery {
     /// Asks. Fails when no source answers.
     pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, Failure> {
         let asked = match self.kind {
-            Kind::Cluster(_) => self.sources.len().min(ASKED),
+            Kind::Cluster(_) if !self.kin.is_a_guess() => self.sources.len().min(ASKED),
+            Kind::Cluster(_) => self.sources.len(),
             Kind::Sentinel { .. } => self.sources.len(),
         };
         let mut map = self.ask_first(asked).await;

@@ -19,9 +19,9 @@ type Ids = BTreeSet<String>;
 #[derive(Debug, Default)]
 pub(super) struct Kin {
     known: Ids,
-    /// When one of them last answered.
-    seen: Option<Instant>,
-    /// Those of the cluster before, after which this one was believed because it did not answer.
+    /// Since when others have answered alone.
+    alone: Option<Instant>,
+    /// The ids of the cluster in whose place this one was believed, because none of its nodes answered.
     before: Ids,
 }
 
@@ -40,50 +40,57 @@ impl Group<'_> {
 }
 
 impl Kin {
+    /// Whether the cluster was believed in place of another one, which may come back.
+    pub(super) fn is_a_guess(&self) -> bool {
+        !self.before.is_empty()
+    }
+
     /// Which of these views are of that cluster. Fails when others have answered alone.
     pub(super) fn ours(&mut self, views: &[View], now: Instant) -> Result<Vec<bool>, Failure> {
-        let mut groups = groups_of(views);
-        let others = groups.len().saturating_sub(1);
-        if self.seen.is_some_and(|seen| now < seen + FORGOTTEN) {
-            let is_kin = |group: &Group<'_>| group.knows(&self.known) || group.knows(&self.before);
-            groups.retain(|group| group.ids.is_empty() || is_kin(group));
+        if views.iter().all(|view| view.ids.is_empty()) {
+            return Ok(vec![true; views.len()]);
         }
-        // Of two groups that is the cluster for which more nodes speak, and all clients choose the same.
-        let ours = groups.iter().max_by(|one, other| {
-            let key = |group: &Group<'_>| (group.slots > 0, group.views.len());
-            let rest = |group: &Group<'_>| (group.knows(&self.known), group.slots);
-            let by_id = other.ids.first().cmp(&one.ids.first());
-            key(one).cmp(&key(other)).then(rest(one).cmp(&rest(other))).then(by_id)
-        });
-        if others > 0 || (ours.is_none() && !views.is_empty()) {
+        let groups = groups_of(views);
+        if groups.len() > 1 {
             tracing::warn!("nodes of another cluster have answered");
         }
-        let Some(ours) = ours else {
-            return match views.is_empty() {
-                true => Ok(Vec::new()),
-                false => Err(Failure::no_master("nodes of another cluster have answered")),
-            };
+        let serving = || groups.iter().filter(|group| group.slots > 0);
+        let known = serving().find(|group| group.knows(&self.known));
+        let before = serving().find(|group| group.knows(&self.before));
+        let is_new = self.known.is_empty();
+        let Some(ours) = before.or(known).or_else(|| {
+            let alone = *self.alone.get_or_insert(now);
+            let may_be_believed = is_new || now >= alone + FORGOTTEN;
+            // For which more nodes speak. All clients choose the same.
+            let key = |group: &Group<'_>| (group.slots > 0, group.views.len(), group.slots);
+            let most = groups.iter().max_by(|one, other| {
+                key(one).cmp(&key(other)).then_with(|| other.ids.first().cmp(&one.ids.first()))
+            });
+            most.filter(|_| may_be_believed)
+        }) else {
+            return Err(Failure::no_master("nodes of another cluster have answered"));
         };
         let are_ours = (0..views.len()).map(|at| ours.views.contains(&at)).collect();
         // A node without slots may be alone because it has left the cluster.
-        if ours.slots > 0 && !ours.ids.is_empty() {
+        if ours.slots > 0 {
             let ids = ours.ids.iter().map(|id| (*id).clone()).collect();
-            if !ours.knows(&self.known) {
+            self.alone = None;
+            if ours.knows(&self.before) {
+                self.before.clear();
+            } else if !is_new && !ours.knows(&self.known) {
                 self.before = std::mem::take(&mut self.known);
             }
-            (self.known, self.seen) = (ids, Some(now));
+            self.known = ids;
         }
         Ok(are_ours)
     }
 }
 
-/// Views without ids, those of sentinels, are one group.
 fn groups_of(views: &[View]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (at, view) in views.iter().enumerate() {
-        let (near, mut far): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
-            view.ids.is_empty() && group.ids.is_empty() || group.knows(&view.ids)
-        });
+        let (near, mut far): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| group.knows(&view.ids));
         let slots = view.claims.iter().map(|claim| claim.slots.len()).sum();
         let mut group = Group { views: vec![at], ids: view.ids.iter().collect(), slots };
         for one in near {
@@ -124,20 +131,33 @@ mod tests {
     #[test]
     fn a_node_that_knows_none_of_the_others_is_a_stranger() {
         let (mut kin, now) = (Kin::default(), Instant::now());
-        let mut seen = |after, views: &[View]| ours(&mut kin, now + after, views);
-        let (half, whole) = (FORGOTTEN / 2, FORGOTTEN);
-        assert_eq!(seen(half, &[says("ab"), says("x")]).unwrap(), "10");
-        assert_eq!(seen(half, &[says("xyz"), says("bc"), says("xyz")]).unwrap(), "010");
+        let mut seen = |views: &[View]| ours(&mut kin, now, views);
+        assert_eq!(seen(&[says("ab"), says("x")]).unwrap(), "10");
+        assert_eq!(seen(&[says("xyz"), says("bc"), says("xyz")]).unwrap(), "010");
         // Its nodes are replaced one after the other.
-        assert_eq!(seen(half, &[says("cd")]).unwrap(), "1");
-        assert_eq!(seen(half, &[says("de")]).unwrap(), "1");
-        assert_eq!(seen(whole, &[says("xa")]), None);
-        assert_eq!(seen(whole, &[says("e")]).unwrap(), "1");
-        assert_eq!(seen(2 * whole - Duration::from_millis(1), &[says("x")]), None);
-        assert_eq!(seen(2 * whole, &[says("x")]).unwrap(), "1", "set up anew");
-        assert_eq!(seen(2 * whole, &[says("y")]), None);
-        // It was away.
-        assert_eq!(seen(2 * whole, &[says("x"), says("ef"), says("ef")]).unwrap(), "011");
+        assert_eq!(seen(&[says("cd")]).unwrap(), "1");
+        assert_eq!(seen(&[says("de")]).unwrap(), "1");
+        assert_eq!(seen(&[says("xa")]), None);
+        assert_eq!(seen(&[says("e")]).unwrap(), "1");
+    }
+
+    #[test]
+    fn a_cluster_that_is_away_for_long_is_replaced_until_it_is_back() {
+        let (mut kin, begun) = (Kin::default(), Instant::now());
+        let mut seen = |after, views: &[View]| ours(&mut kin, begun + after, views);
+        let (whole, least) = (FORGOTTEN, Duration::from_millis(1));
+        assert_eq!(seen(Duration::ZERO, &[says("abc")]).unwrap(), "1");
+        // It was paused, and both are there.
+        assert_eq!(seen(9 * whole, &[says("xyz"), says("abc"), says("xyz")]).unwrap(), "010");
+        assert_eq!(seen(9 * whole, &[says("xyz")]), None);
+        assert_eq!(seen(9 * whole + least, &[says("abc")]).unwrap(), "1");
+        assert_eq!(seen(10 * whole, &[says("xyz")]), None);
+        assert_eq!(seen(11 * whole - least, &[says("xyz")]), None);
+        assert_eq!(seen(11 * whole, &[says("xyz")]).unwrap(), "1", "set up anew");
+        assert_eq!(seen(11 * whole, &[says("q")]), None);
+        let views = [says("xyz"), says("xyz"), says("xyz"), says("abc"), says("abc")];
+        assert_eq!(seen(12 * whole, &views).unwrap(), "00011", "it was away");
+        assert_eq!(seen(12 * whole, &[says("xyz")]), None);
     }
 
     #[test]
