@@ -81,6 +81,25 @@ fn a_lock_is_one_whatever_has_the_names_beside_it() {
     }
 }
 
+/// The driver may take three fields of these names for a message, and give each later reply to the command before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hashes_of_others_do_not_mix_up_the_answers() {
+    let stage = Stage::new();
+    let redis = stage.redis();
+    let of_others =
+        [&["message", "level", "time"][..], &["pmessage", "a", "b", "c"], &["subscribe", "a", "b"]];
+    for (n, fields) in of_others.iter().enumerate() {
+        for field in *fields {
+            redis.query::<()>(cmd("HSET").arg(format!("job:{n}")).arg(field).arg("x"));
+        }
+    }
+    let holder = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:17";
+    redis.query::<()>(cmd("HSET").arg(LOCK).arg(holder).arg(1));
+    let done = stage.done(&["ls"]);
+    assert_eq!(code(&done), 0, "{done:?}");
+    assert!(out(&done).contains(holder) && out(&done).lines().count() == 2, "{done:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ls_finds_the_locks_among_all_keys() {
     let stage = Stage::new();
