@@ -24,8 +24,8 @@ use crate::{
     },
 };
 
-/// How long a source may take if another has answered; otherwise as long as a command, with its
-/// connection. All are asked at the same time.
+/// How long a source may take if another has answered; otherwise as long as a command, if that is longer,
+/// with its connection. All are asked at the same time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the remaining sources may take when most have answered.
@@ -84,7 +84,7 @@ impl Discovery {
             kind,
             sources,
             configured,
-            patience: command_timeout,
+            patience: next_patience(None, command_timeout),
             command_timeout,
             late,
             kin: Kin::default(),
@@ -114,8 +114,7 @@ impl Discovery {
     pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, Failure> {
         let asked = match self.kind {
             Kind::Cluster(_) if !self.kin.is_a_guess() => self.sources.len().min(ASKED),
-            Kind::Cluster(_) => self.sources.len(),
-            Kind::Sentinel { .. } => self.sources.len(),
+            _ => self.sources.len(),
         };
         let mut map = self.ask_first(asked).await;
         if map.is_err() && asked < self.sources.len() {
@@ -133,8 +132,9 @@ impl Discovery {
                 *unknown = Some(session);
             }
         }
-        let (began, patience) = (Instant::now(), self.patience);
-        self.patience = self.command_timeout;
+        let began = Instant::now();
+        let patience =
+            std::mem::replace(&mut self.patience, next_patience(None, self.command_timeout));
         let mut silent: Vec<_> = self.sources[..count].iter().map(|(at, _)| at.clone()).collect();
         // The addresses stay: this may be dropped.
         let mut asking: FuturesUnordered<_> = self.sources[..count]
@@ -169,8 +169,7 @@ impl Discovery {
             match answer {
                 Ok((view, session)) => {
                     if views.is_empty() {
-                        let took = began.elapsed();
-                        self.patience = (4 * took).max(ASK_TIMEOUT).min(self.command_timeout);
+                        self.patience = next_patience(Some(began.elapsed()), self.command_timeout);
                     }
                     views.push(view);
                     good.push((address, Some(session)));
@@ -246,6 +245,12 @@ impl Discovery {
     }
 }
 
+/// How long each source may take, after the first that answered took so long.
+fn next_patience(took: Option<Duration>, command_timeout: Duration) -> Duration {
+    let most = command_timeout.max(ASK_TIMEOUT);
+    took.map_or(most, |took| (4 * took).clamp(ASK_TIMEOUT, most))
+}
+
 /// Whether there is a reason to ask it again, although it does not answer.
 fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
     let named = views.iter().flat_map(|view| &view.nodes);
@@ -310,40 +315,4 @@ fn is_refusal(error: &Failure) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wire::{script::Reply, topology::slots::ALL_SLOTS};
-
-    const OLD: u16 = 1;
-    const NEW: u16 = 2;
-
-    /// In the form of a sentinel's answer.
-    fn says(port: u16, epoch: u64, flags: &str) -> View {
-        let fields = [
-            ("ip", "h".to_owned()),
-            ("port", port.to_string()),
-            ("flags", flags.to_owned()),
-            ("config-epoch", epoch.to_string()),
-        ];
-        let text = |text: &str| Reply::Bytes(text.to_owned().into());
-        let fields = fields.map(|(field, value)| [text(field), text(&value)]);
-        let master = Reply::Array(fields.into_iter().flatten().collect());
-        read_master(&master, &Reply::Array(Vec::new())).unwrap()
-    }
-
-    fn is(port: u16) -> ServerMap {
-        vec![(ALL_SLOTS, Address::new("h", port))]
-    }
-
-    #[test]
-    fn a_master_is_not_trusted_while_another_is_put_in_its_place() {
-        let replacing = "s_down,o_down,master,failover_in_progress";
-        assert_eq!(agree(vec![says(OLD, 3, "s_down,master"), says(OLD, 3, "master")]), Ok(is(OLD)));
-        agree(vec![says(OLD, 3, "master"), says(OLD, 3, replacing)]).unwrap_err();
-        agree(vec![says(OLD, 4, replacing)]).unwrap_err();
-        // A sentinel whose replicas do not all follow the new master knows the new epoch and names
-        // the old master.
-        let views = vec![says(NEW, 4, "master"), says(OLD, 4, replacing), says(OLD, 3, "master")];
-        assert_eq!(agree(views), Ok(is(NEW)));
-    }
-}
+mod tests;

@@ -13,6 +13,9 @@ use crate::wire::answers::Failure;
 /// A cluster none of whose nodes has answered for so long may have been set up anew.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
+/// A cluster that was away comes first again within so long.
+const COMES_BACK: Duration = Duration::from_secs(600);
+
 type Ids = BTreeSet<String>;
 
 /// The ids of the nodes of a cluster that serves slots.
@@ -21,8 +24,9 @@ pub(super) struct Kin {
     known: Ids,
     /// Since when others have answered alone.
     alone: Option<Instant>,
-    /// The ids of the cluster in whose place this one was believed, because none of its nodes answered.
-    before: Ids,
+    /// The ids of the cluster in whose place this one was believed, because none of its nodes answered; and
+    /// since when.
+    before: Option<(Ids, Instant)>,
 }
 
 /// Views that have ids in common.
@@ -35,14 +39,18 @@ struct Group<'a> {
 
 impl Group<'_> {
     fn knows(&self, known: &Ids) -> bool {
-        self.ids.iter().any(|id| known.contains(*id))
+        self.in_common(known) > 0
+    }
+
+    fn in_common(&self, known: &Ids) -> usize {
+        self.ids.iter().filter(|id| known.contains(**id)).count()
     }
 }
 
 impl Kin {
     /// Whether the cluster was believed in place of another one, which may come back.
     pub(super) fn is_a_guess(&self) -> bool {
-        !self.before.is_empty()
+        self.before.is_some()
     }
 
     /// Which of these views are of that cluster. Fails when others have answered alone.
@@ -54,9 +62,14 @@ impl Kin {
         if groups.len() > 1 {
             tracing::warn!("nodes of another cluster have answered");
         }
-        let serving = || groups.iter().filter(|group| group.slots > 0);
-        let known = serving().find(|group| group.knows(&self.known));
-        let before = serving().find(|group| group.knows(&self.before));
+        self.before.take_if(|(_, since)| now >= *since + COMES_BACK);
+        // A node may have gone from one cluster to another: that is ours of which most is known.
+        let kin = |known: &Ids| {
+            let serving = groups.iter().filter(|group| group.slots > 0 && group.knows(known));
+            serving.max_by_key(|group| (group.in_common(known), group.views.len()))
+        };
+        let before = self.before.as_ref().and_then(|(before, _)| kin(before));
+        let known = kin(&self.known);
         let is_new = self.known.is_empty();
         let Some(ours) = before.or(known).or_else(|| {
             let alone = *self.alone.get_or_insert(now);
@@ -75,12 +88,12 @@ impl Kin {
         if ours.slots > 0 {
             let ids = ours.ids.iter().map(|id| (*id).clone()).collect();
             self.alone = None;
-            if ours.knows(&self.before) {
-                self.before.clear();
-            } else if !is_new && !ours.knows(&self.known) {
-                self.before = std::mem::take(&mut self.known);
+            let old = std::mem::replace(&mut self.known, ids);
+            if before.is_some() {
+                self.before = None;
+            } else if !is_new && known.is_none() {
+                self.before = Some((old, now));
             }
-            self.known = ids;
         }
         Ok(are_ours)
     }
@@ -158,6 +171,30 @@ mod tests {
         let views = [says("xyz"), says("xyz"), says("xyz"), says("abc"), says("abc")];
         assert_eq!(seen(12 * whole, &views).unwrap(), "00011", "it was away");
         assert_eq!(seen(12 * whole, &[says("xyz")]), None);
+    }
+
+    #[test]
+    fn a_node_that_has_gone_to_another_cluster_takes_nobody_along() {
+        for at in 0..4 {
+            let mut kin = Kin::default();
+            assert_eq!(ours(&mut kin, Instant::now(), &[says("abcd")]).unwrap(), "1");
+            let mut views = vec![says("bcd"), says("bcd"), says("bcd")];
+            views.insert(at, says("xyza"));
+            let expected: String = (0..4).map(|n| if n == at { '0' } else { '1' }).collect();
+            assert_eq!(ours(&mut kin, Instant::now(), &views).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_was_replaced_long_ago_does_not_come_back() {
+        let (mut kin, begun) = (Kin::default(), Instant::now());
+        let mut seen = |after, views: &[View]| ours(&mut kin, begun + after, views);
+        assert_eq!(seen(Duration::ZERO, &[says("abc")]).unwrap(), "1");
+        assert_eq!(seen(FORGOTTEN, &[says("xyz")]), None);
+        assert_eq!(seen(2 * FORGOTTEN, &[says("xyz")]).unwrap(), "1");
+        let late = 2 * FORGOTTEN + COMES_BACK;
+        assert_eq!(seen(late, &[says("abc"), says("xyz")]).unwrap(), "01");
+        assert_eq!(seen(late, &[says("abc")]), None);
     }
 
     #[test]
