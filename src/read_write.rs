@@ -29,10 +29,10 @@ use crate::{
 ///   same [holder](crate::LockGuard::holder), and are lost together. A reader that comes or leaves asks
 ///   the server whether the hold is there and whether other clients wait, if nobody has for 2 ms.
 ///   [`Config::reuse_holds`](crate::Config::reuse_holds) turns this off.
-/// - While a writer waits, such readers wait too, from 1 ms after a local one came: until it had its
-///   turn, or for 0.1 s. If it did not come, they join for up to 1 s after that, whoever waits. A caller that reads twice without an
-///   owner may therefore wait up to 0.1 s for the second read, and does not deadlock. An
-///   [owner](Acquire::by) that already reads is not delayed.
+/// - While a writer waits, such readers wait too, from 1 ms after a local one came: until it had
+///   its turn, or for 0.1 s. If it did not come, they join for up to 1 s after that, whoever waits.
+///   A caller that reads twice without an owner may therefore wait up to 0.1 s for the second read,
+///   and does not deadlock. An [owner](Acquire::by) that already reads is not delayed.
 ///   [`try_read`](Self::try_read) without a wait asks for a hold of its own. Readers with an owner or
 ///   a lease that come meanwhile stand behind the waiting readers.
 /// - Otherwise there is no order. While readers of several clients come and go without a gap, or hold

@@ -98,7 +98,8 @@ impl Server {
         self.raw.is_sharded()
     }
 
-    /// Sends one copy of a command.
+    /// Sends one copy of a command, which must not answer with an array of three or four that begins with
+    /// the name of a kind of message, such as `message` or `subscribe`: fred takes that for one.
     ///
     /// # Errors
     /// [`Error::Redis`] when the server does not answer within

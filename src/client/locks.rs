@@ -59,7 +59,8 @@ impl Client {
     /// The counter of the tokens is a key of its own. This crate gives it no TTL, and never deletes
     /// it. If the server loses it (evicted under `allkeys-*`, flushed, restarted without its data),
     /// tokens start again at 1. So they do when a Redisson `MultiLock` with a lease, which gives the
-    /// counter a TTL, was the last to have the lock until that TTL was over. After a failover two holders may have the same token.
+    /// counter a TTL, was the last to have the lock until that TTL was over. After a failover two
+    /// holders may have the same token.
     /// [`FencedGuard::token`](crate::FencedGuard::token) says what a storage must refuse.
     ///
     /// A re-entry has the token of the outer hold. A re-entry by Redisson gets a new token.

@@ -72,20 +72,20 @@ pub(super) async fn take(
     // Since when too few servers have answered.
     let mut failing = None;
     let mut whom = Whom::Responsive;
-    let mut grace = match request.bounds.is_one_answer() {
+    let mut patience = match request.bounds.is_one_answer() {
         true => Duration::MAX,
         false => LEAST_GRACE,
     };
     loop {
         let tried = Instant::now();
         let asked = std::mem::replace(&mut whom, Whom::Responsive);
-        match attempt(locks, request, asked, grace).await {
+        match attempt(locks, request, asked, patience).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
             Outcome::Refused | Outcome::Undecided if over(deadline) => return Ok(None),
             Outcome::Refused => failing = None,
             Outcome::Undecided => {
                 failing = None;
-                grace = (2 * grace).min(MOST_GRACE);
+                patience = (2 * patience).min(MOST_GRACE);
             }
             Outcome::Short => {
                 sometimes!("majority: those left out are asked too");
@@ -116,6 +116,8 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
     let (mut refused, mut failed) = (0, left_out);
     let mut error = None;
     let mut cut = end;
+    // Whether those that have not answered could make it a majority.
+    let do_decide = |granted: usize, open: usize| granted + open >= quorum;
     while shares.len() < quorum {
         let Ok(Some(answer)) = timeout_at(cut, asked.next()).await else { break };
         match answer {
@@ -130,7 +132,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
             }
         }
         if shares.len() + refused >= quorum {
-            let decide = shares.len() + asked.open() >= quorum;
+            let decide = do_decide(shares.len(), asked.open());
             let least = if decide { patience.min(end - begun) } else { LEAST_GRACE };
             cut = end.min(begun + grace(begun).max(least));
         }
@@ -158,18 +160,17 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         }
         return Outcome::Granted(guard);
     }
-    let (granted, open) = (shares.len(), asked.open());
-    let could_be = granted + open >= quorum;
+    let decide = do_decide(shares.len(), asked.open());
     // One that decides was perhaps not given enough time.
-    if !could_be || begun.elapsed() >= MOST_GRACE.min(end - begun) {
+    if !decide || begun.elapsed() >= MOST_GRACE.min(end - begun) {
         asked.open_breakers();
     }
-    failed += open;
+    failed += asked.open();
     drop(asked);
     let given_back = shares.into_iter().map(|share| share.into_baton().hand_off_or_release());
     let _ = timeout(GIVE_BACK, join_all(given_back)).await;
     if all - failed >= quorum {
-        return if could_be { Outcome::Undecided } else { Outcome::Refused };
+        return if decide { Outcome::Undecided } else { Outcome::Refused };
     }
     if left_out > 0 {
         return Outcome::Short;

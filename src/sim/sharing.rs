@@ -113,7 +113,10 @@ async fn nobody_joins_while_a_local_writer_has_waited_for_a_moment() {
         Instant::now()
     };
     let read = async { (third.await.unwrap(), Instant::now()) };
-    let ((), written, (third, read)) = tokio::join!(release, written, read);
+    // A reader that came first would keep the writer out for ever.
+    let all = async { tokio::join!(release, written, read) };
+    let ((), written, (third, read)) =
+        timeout(ms(5_000), all).await.expect("the writer to come first");
     assert!(written <= read + ONE_WAY, "the reader came first");
     third.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
@@ -138,7 +141,10 @@ async fn a_local_writer_comes_next_when_the_last_reader_leaves_at_once() {
         Instant::now()
     };
     let read = async { (second.await.unwrap(), Instant::now()) };
-    let (released, written, (second, read)) = tokio::join!(release, written, read);
+    // A reader that came first would keep the writer out for ever.
+    let all = async { tokio::join!(release, written, read) };
+    let (released, written, (second, read)) =
+        timeout(ms(5_000), all).await.expect("the writer to come first");
     released.unwrap();
     assert!(written <= read + ONE_WAY, "the reader came first");
     second.unlock().await.unwrap();

@@ -128,9 +128,7 @@ pub(crate) async fn supervise(
     };
     drop((lost, asked));
     let cause = match cause {
-        Cause::Exited(status)
-            if is_killed(Some(status)) && standby.has_killed(STANDBY_ENDS).await =>
-        {
+        Cause::Exited(status) if is_killed(&status) && standby.has_killed(STANDBY_ENDS).await => {
             Cause::Stopped
         }
         // It is unknown whether the command ended before.
@@ -235,7 +233,7 @@ async fn end(
     };
     let is_stopped = has_ended
         && !matches!(cause, Cause::Exited(_))
-        && is_killed(child.try_wait().ok().flatten())
+        && child.try_wait().ok().flatten().as_ref().is_some_and(is_killed)
         && standby.has_killed(STANDBY_ENDS).await;
     if is_stopped {
         return End::By(Cause::Stopped);
@@ -305,14 +303,13 @@ fn by(cause: Cause, status: Option<ExitStatus>, mut words: Vec<String>) -> Ended
     }
 }
 
-fn is_killed(status: Option<ExitStatus>) -> bool {
-    status.is_some_and(|status| status.signal() == Some(Signal::SIGKILL as i32))
+fn is_killed(status: &ExitStatus) -> bool {
+    status.signal() == Some(Signal::SIGKILL as i32)
 }
 
 /// The exit code of a command that was sent this signal.
 fn code_after(signal: Signal, status: Option<ExitStatus>) -> u8 {
-    let by_signal = 128 + signal as u8;
-    if status.is_none() || is_killed(status) { by_signal } else { status.map_or(by_signal, code) }
+    status.filter(|status| !is_killed(status)).map_or(128 + signal as u8, code)
 }
 
 /// The exit code that shells give.

@@ -103,12 +103,7 @@ async fn a_run_ends_with_its_command_where_processes_are_hidden() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_cannot_be_killed_has_not_ended_under_its_lock() {
     let stage = Stage::new();
-    let (part, file) = (stage.file("part"), stage.file("file"));
-    let script = format!(
-        "echo $$ > {0}; mv {0} {1}; exec setpriv --reuid=65534 --clear-groups sleep 90 >&- 2>&-",
-        part.display(),
-        file.display()
-    );
+    let (script, file) = stage.of_another_user(90);
     let line = ["run", "--grace", "500ms", "--watchdog", LEASE, LOCK, "--", "sh", "-c", &script];
     let Some(command) = without_the_right_to_kill(&stage.cli(&line)) else { return };
     let one = Running::start(command);
@@ -132,14 +127,11 @@ async fn a_command_that_cannot_be_killed_has_not_ended_under_its_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_held_as_long_as_a_process_that_is_hidden() {
     let stage = Stage::new();
-    let (part, file) = (stage.file("part"), stage.file("file"));
-    let hidden = format!(
-        "sleep 0.3 & echo $$ > {0}; mv {0} {1}; exec setpriv --reuid=65534 --clear-groups sleep 6 >&- 2>&-",
-        part.display(),
+    let (hidden, file) = stage.of_another_user(6);
+    let script = format!(
+        "sh -c 'sleep 0.3 & {hidden}' & until [ -e {} ]; do sleep 0.05; done; sleep 1",
         file.display()
     );
-    let script =
-        format!("sh -c '{hidden}' & until [ -e {} ]; do sleep 0.05; done; sleep 1", file.display());
     let line = ["run", "--grace", "500ms", LOCK, "--", "sh", "-c", &script];
     let command = without_the_right_to_kill(&stage.cli(&line));
     let Some(command) = command.and_then(|command| where_processes_are_hidden(2, &command)) else {

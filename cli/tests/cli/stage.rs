@@ -66,6 +66,18 @@ impl Stage {
         (script, file)
     }
 
+    /// A script that writes the id of its process into a file, and is then a process of another user for so many
+    /// seconds. Nobody waits for what it could write.
+    pub(crate) fn of_another_user(&self, seconds: u32) -> (String, PathBuf) {
+        let (part, file) = (self.file("user.part"), self.file("user"));
+        let script = format!(
+            "echo $$ > {0}; mv {0} {1}; exec setpriv --reuid=65534 --clear-groups sleep {seconds} >&- 2>&-",
+            part.display(),
+            file.display()
+        );
+        (script, file)
+    }
+
     /// Waits until the lock is free.
     pub(crate) async fn is_free(&self, lock: &str) {
         let redis = self.redis();

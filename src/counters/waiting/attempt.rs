@@ -69,10 +69,7 @@ async fn wait<P: Permitting>(
             Next::Done => unreachable!("permits can be taken for ever"),
             Next::TimedOut => break,
         }
-        let begun = Instant::now();
-        let answer = attempt.ask(bounds).await;
-        let answer = answer.inspect_err(|error| waiter.failed(error, begun, deadline));
-        let Taken { granted, free, next_end } = answer?;
+        let Taken { granted, free, next_end } = waiter.ask(deadline, attempt.ask(bounds)).await?;
         waiter.answered(free);
         // Also when this waiter leaves: the others learn it then.
         waiter.next_end(next_end);

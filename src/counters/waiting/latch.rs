@@ -38,9 +38,7 @@ async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool
             Next::Done => return Ok(true),
             Next::TimedOut => break,
         }
-        let begun = Instant::now();
-        let answer = is_open(latch, bounds).await;
-        if answer.inspect_err(|error| waiter.failed(error, begun, deadline))? {
+        if waiter.ask(deadline, is_open(latch, bounds)).await? {
             waiter.finish();
             return Ok(true);
         }

@@ -25,8 +25,8 @@ pub(super) struct Waiter<'a, P: Countable> {
 /// What a waiter is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Ask the server. [`Waiter::answered`], [`Waiter::finish`] or [`Waiter::failed`] must follow, unless
-    /// it leaves.
+    /// Ask the server, by [`Waiter::ask`]. [`Waiter::answered`] or [`Waiter::finish`] must follow, unless it
+    /// leaves.
     Ask,
     /// Another waiter has seen what all wait for.
     Done,
@@ -80,14 +80,22 @@ impl<'a, P: Countable> Waiter<'a, P> {
         self.counter.line.answered(self.place.number, free);
     }
 
-    /// The server has failed a request that was begun at `begun`. Others that wait fail too, unless this
-    /// waiter had less time than they may have.
-    pub(super) fn failed(&self, error: &Error, begun: Instant, deadline: Option<Instant>) {
+    /// Asks the server. If that fails, others that wait fail too, unless this waiter had less time than
+    /// they may have.
+    pub(super) async fn ask<T>(
+        &self,
+        deadline: Option<Instant>,
+        asking: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let Counter { engine, line, .. } = &**self.counter;
-        let is_impatient = deadline.is_some_and(|end| end < begun + engine.settings.retry_timeout);
-        if matches!(error, Error::Redis(_)) && !is_impatient {
+        let patient = Instant::now() + engine.settings.retry_timeout;
+        let answer = asking.await;
+        if let Err(error @ Error::Redis(_)) = &answer
+            && deadline.is_none_or(|end| end >= patient)
+        {
             line.failed(self.place.number, error);
         }
+        answer
     }
 
     /// The server has said after what time a lease ends.

@@ -22,8 +22,8 @@ use tokio::{
 pub(crate) use self::{held::Held, renewal::Check};
 use super::turns::Turns;
 use crate::{
-    broken::broken, determinism::select, error::Loss, observer::HoldEnd, protocol::Renew,
-    wire::Script,
+    broken::broken, config::whole_ms, determinism::select, error::Loss, observer::HoldEnd,
+    protocol::Renew, wire::Script,
 };
 
 /// How long a hold can be trusted, counted from when its request was SENT: its lease, less the
@@ -90,6 +90,11 @@ impl State {
         self.trusted_until = self.trusted_until.max(sent + trust(lease));
         self.confirmed = self.confirmed.max(sent);
         self.leased_until = self.leased_until.max(sent + lease);
+    }
+
+    /// How much is left of the last requested lease.
+    fn left(&self, now: Instant) -> Duration {
+        whole_ms(self.leased_until.saturating_duration_since(now))
     }
 
     /// See [`Lease::requested`].

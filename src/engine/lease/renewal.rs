@@ -8,9 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Lease;
-use crate::{
-    broken::broken, config::whole_ms, error::Loss, protocol::Renewed, sometimes::sometimes,
-};
+use crate::{broken::broken, error::Loss, protocol::Renewed, sometimes::sometimes};
 
 /// What the watchdog does about a hold that it has checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +104,7 @@ impl Lease {
         state.renewing = true;
         // Random, so that holds granted together are not renewed together for ever.
         state.due = now + self.period().mul_f64(0.9 + fastrand::f64() / 10.0);
-        let left = whole_ms(state.leased_until.saturating_duration_since(now));
+        let left = state.left(now);
         let lease = if watched { left.max(self.watchdog()) } else { left };
         state.requested(now, lease);
         drop(state);
@@ -123,8 +121,7 @@ impl Lease {
         if state.watched > 0 {
             return lease;
         }
-        let left = whole_ms(state.leased_until.saturating_duration_since(now));
-        lease.min(left).max(Duration::from_millis(1))
+        lease.min(state.left(now)).max(Duration::from_millis(1))
     }
 
     /// The server's answer to a renewal that was sent at `sent`.

@@ -6,6 +6,12 @@ use redis::{Connection, RedisResult, cmd};
 
 use crate::inspect::Inspector;
 
+/// A number for a mark of its own: others may listen or watch at the same time.
+fn next() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Listens on one channel, on a connection of its own; in a cluster as long as the channel's slot stays where it is.
 pub struct Messages {
     connection: Connection,
@@ -27,11 +33,8 @@ impl Messages {
     }
 
     fn by(command: &str, mut connection: Connection, channel: &str) -> RedisResult<Self> {
-        // Its own, or two who listen would read each other's; and in the same slot, as what stands in the braces of a
-        // channel does it.
-        static LISTENERS: AtomicU64 = AtomicU64::new(0);
-        let listener = LISTENERS.fetch_add(1, Ordering::Relaxed);
-        let marker = format!("harness:end-of-messages:{listener}:{channel}");
+        // In the same slot, as what stands in the braces of a channel does it.
+        let marker = format!("harness:end-of-messages:{}:{channel}", next());
         for channel in [channel, &marker] {
             connection.send_packed_command(&cmd(command).arg(channel).get_packed_command())?;
             // A refusal is a response like any other.
@@ -92,9 +95,7 @@ impl Commands {
     pub fn watch_at(key: &str, mut connection: Connection) -> Self {
         connection.send_packed_command(&cmd("MONITOR").get_packed_command()).expect("to ask");
         connection.recv_response().expect("to be allowed to watch");
-        static WATCHING: AtomicU64 = AtomicU64::new(0);
-        let number = WATCHING.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("{}:{}:{number}:", Self::MARKER, std::process::id());
+        let mark = format!("{}:{}:", Self::MARKER, next());
         Self { connection, key: key.into(), mark }
     }
 
