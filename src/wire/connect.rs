@@ -15,7 +15,7 @@ use super::{
     node::Node,
     tls::Tls,
     tls_library,
-    topology::{ALL_SLOTS, Discovery, Router, Routes, ServerMap, connect_all, refresh},
+    topology::{ALL_SLOTS, Discovery, Patience, Router, Routes, ServerMap, connect_all, refresh},
     transport::RedisTransport,
 };
 use crate::{
@@ -70,10 +70,14 @@ impl RedisTransport {
             settings.on_break = OnBreak::End;
         }
         let known = Routes::default();
-        let (routes, errors) = connect_all(&map, &known, discovery.deployment(), &settings).await;
+        let (routes, errors) =
+            connect_all(&map, &known, discovery.deployment(), &settings, Patience::Full).await;
         if !errors.is_empty() {
             // The other servers of a cluster serve their slots meanwhile.
             settings.refresh_requested.notify_one();
+        }
+        for error in &errors {
+            tracing::warn!(%error, "cannot connect");
         }
         let is_final = |error: &Error| routes.slots.is_empty() || !may_come_back(error);
         if let Some(error) = errors.into_iter().find(is_final) {

@@ -37,6 +37,7 @@ mod link;
 mod named;
 mod naming;
 mod node;
+mod node_id;
 #[cfg(feature = "redis-rs")]
 mod queue;
 #[cfg(feature = "_servers")]

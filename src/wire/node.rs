@@ -27,6 +27,7 @@ use super::{
     error::WireError,
     eviction::look_for_eviction,
     link::{Link, Sort},
+    node_id::NodeId,
     replicas::ReplicaPool,
     script::{Invocation, Reply},
     session::{Bound, QUIT_TIMEOUT, finished},
@@ -57,6 +58,8 @@ pub(super) struct Node {
     pub(super) clock: ServerClock,
     replicas: ReplicaPool,
     server: Place,
+    /// In a cluster. The server at its address may become another node: no connection is made to that.
+    node_id: Option<NodeId>,
     settings: ConnectionSettings,
     /// How many commands in a row had no answer in time.
     timeouts: AtomicU32,
@@ -91,6 +94,7 @@ impl Node {
         let node = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             server: endpoint.place.clone(),
+            node_id: endpoint.node_id.clone(),
             replicas: ReplicaPool::new(endpoint, settings.clone(), commands.clone()),
             commands,
             subscriber,
@@ -248,6 +252,11 @@ impl Node {
         self.commands.give_up();
         self.subscriber.give_up();
         self.replicas.give_up();
+    }
+
+    /// Whether it may be the node with this id.
+    pub(super) fn may_be(&self, id: Option<&NodeId>) -> bool {
+        self.node_id.as_ref().is_none_or(|known| id.is_none_or(|id| known == id))
     }
 
     /// Whether another node has to take its place, for the same server or another one.

@@ -20,6 +20,7 @@ use super::{
     deployment::{Endpoint, PasswordFile},
     named::Named,
     naming::Naming,
+    node_id::NodeId,
     script::{Arg, Invocation},
 };
 use crate::{
@@ -95,6 +96,11 @@ impl Session {
             // A driver would reconnect with the password of today.
             options.on_break = OnBreak::End;
         }
+        let node_id = endpoint.node_id.take();
+        if node_id.is_some() {
+            // A driver would reconnect to whatever node has the address then.
+            options.on_break = OnBreak::End;
+        }
         let named = naming.map(|naming| Named::new(naming, runtime.clone()));
         if let Some(named) = &named {
             options.listener = Some(named.before(options.listener.take()));
@@ -115,9 +121,18 @@ impl Session {
                 ended.send_replace(true);
             });
             let since = Instant::now();
-            Ok(Arc::new(Self { connection, task, has_ended, on_break, since }))
+            let session = Arc::new(Self { connection, task, has_ended, on_break, since });
+            if let Some(node_id) = node_id {
+                session.check_node(&node_id).await?;
+            }
+            Ok(session)
         });
         finished(connecting).await?
+    }
+
+    async fn check_node(&self, wanted: &NodeId) -> Result<(), Failure> {
+        let nodes = self.command("CLUSTER", &["NODES".into()]).await?;
+        wanted.check_writer(&nodes.as_text().unwrap_or_default())
     }
 
     pub(super) fn is_gone(&self) -> bool {

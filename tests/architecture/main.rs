@@ -27,7 +27,7 @@ const LAYERS: &[&[&str]] = &[
     &["permit_id"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
-    &["wire", "wire/answers", "wire/deployment", "wire/naming"],
+    &["wire", "wire/answers", "wire/node_id", "wire/deployment", "wire/naming"],
     &["wire/url", "wire/connection", "wire/tls_library", "wire/topology/slots"],
     &["wire/named", "wire/queue", "wire/resp", "wire/socket"],
     &["wire/session", "wire/fred/answers", "wire/redis_rs/answers"],

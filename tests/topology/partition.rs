@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::{future::join_all, join};
 use harness::redis::{RedisResult, cmd};
 use harness::{PATIENCE, Proxy, RedisCluster, RedisServer, Servers, eventually, within};
 use redisson_lock::{Client, Config, Error, Lock, LockGuard, Loss, Replicas};
@@ -265,5 +265,45 @@ async fn a_node_of_another_cluster_is_not_believed() {
         sleep(Duration::from_millis(100)).await;
     }
     held.unlock().await.unwrap();
+    within(BOUND, "to close", client.close()).await.unwrap();
+}
+
+/// As when the host of a master is gone, and one of another cluster is given its address before a replica is promoted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_of_another_cluster_is_not_asked_for_locks() {
+    let (ours, theirs) = (RedisCluster::start(), RedisCluster::start());
+    let master = ours.node(ours.master_of("order:1"));
+    let way = Proxy::start(master.port()).await;
+    let config = Config::from_url(&format!("redis-cluster://{}", ours.node(0).address())).unwrap();
+    let config = config
+        .nat_map([(master.address(), format!("127.0.0.1:{}", way.port()))])
+        .command_timeout(Duration::from_secs(1))
+        .retry_timeout(Duration::from_secs(2));
+    let client = Client::connect(config).await.unwrap();
+    let (first, second) = (client.lock("order:1"), client.lock("{order:1}:2"));
+    let held = first.lock().await.unwrap();
+    // Over a connection of its own.
+    let confirmed = client.lock("{order:1}:3").replicas(Replicas::All);
+    way.lead_to(theirs.node(theirs.master_of("order:1")).port());
+    way.cut_all();
+    let until = Instant::now() + BOUND;
+    while Instant::now() < until {
+        let (second, confirmed) =
+            (second.try_lock().into_future(), confirmed.try_lock().into_future());
+        for answer in <[_; 2]>::from(join!(second, confirmed)) {
+            let answer = answer.map(|guard| guard.is_some());
+            assert!(
+                matches!(answer, Err(Error::Redis(_))),
+                "two clusters have one lock each: {answer:?}"
+            );
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    way.lead_to(master.port());
+    way.cut_all();
+    let other = second.try_lock().wait(PATIENCE).await.unwrap().expect("it is free");
+    other.unlock().await.unwrap();
+    held.unlock().await.unwrap();
+    harness::assert_nothing_left(&theirs).await;
     within(BOUND, "to close", client.close()).await.unwrap();
 }

@@ -132,11 +132,16 @@ async fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
     // A replica grants nothing.
     client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
 
-    let mut alone = cmd("REPLICAOF");
-    alone.arg("NO").arg("ONE").exec(&mut servers.node(old).client()).unwrap();
-    for sentinel in 0..servers.sentinels().len() {
+    let sentinels = 0..servers.sentinels().len();
+    for sentinel in sentinels.clone() {
         let mut sentinel = servers.sentinel(sentinel).client();
         cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
+    }
+    // None of them makes it a replica again.
+    let mut alone = cmd("REPLICAOF");
+    alone.arg("NO").arg("ONE").exec(&mut servers.node(old).client()).unwrap();
+    for sentinel in sentinels {
+        let mut sentinel = servers.sentinel(sentinel).client();
         let (host, port) = ("127.0.0.1", servers.node(old).port());
         let watch = &mut cmd("SENTINEL");
         watch.arg("MONITOR").arg(service).arg(host).arg(port).arg(2).exec(&mut sentinel).unwrap();

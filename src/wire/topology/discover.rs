@@ -9,7 +9,7 @@ use futures::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::slots::{View, merge, read_nodes};
+use super::slots::{Master, View, merge, read_nodes};
 use super::{kin::Kin, late::Late, news::News, sentinels::read_master};
 use crate::{
     error::Error,
@@ -35,7 +35,7 @@ const REST_TIMEOUT: Duration = Duration::from_millis(20);
 const ASKED: usize = 5;
 
 /// Which server serves which slots, in order.
-pub(in crate::wire) type ServerMap = Vec<(RangeInclusive<u16>, Address)>;
+pub(in crate::wire) type ServerMap = Vec<(RangeInclusive<u16>, Master)>;
 
 /// Finds the servers of the locks.
 pub(in crate::wire) struct Discovery {
@@ -152,12 +152,13 @@ impl Discovery {
                 }
             })
             .collect();
-        let (mut views, mut good) = (Vec::new(), Vec::new());
+        let (mut views, mut good, mut heard) = (Vec::new(), Vec::new(), 0);
         let mut last = Failure::timed_out();
         let enough = count / 2 + 1;
         loop {
-            // The answer of most is enough, but quick answers of the others count too.
-            let timeout_of_rest = match views.len() {
+            // The answer of most is enough, but quick answers of the others count too. Nodes of
+            // another cluster count for nothing.
+            let timeout_of_rest = match heard {
                 0 => patience,
                 few if few < enough => ASK_TIMEOUT,
                 _ => REST_TIMEOUT,
@@ -171,6 +172,7 @@ impl Discovery {
                     if views.is_empty() {
                         self.patience = next_patience(Some(began.elapsed()), self.command_timeout);
                     }
+                    heard += usize::from(self.kin.may_be_ours(&view));
                     views.push(view);
                     good.push((address, Some(session)));
                 }
@@ -302,7 +304,7 @@ async fn command(session: &Session, name: &'static str, args: &[&str]) -> Answer
 fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
     let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
-    let is_leaving = map.iter().any(|(_, address)| leaving.contains(address));
+    let is_leaving = map.iter().any(|(_, master)| leaving.contains(&master.address));
     if is_leaving || (map.is_empty() && !leaving.is_empty()) {
         return Err(Failure::no_master("another master is being chosen"));
     }

@@ -27,6 +27,8 @@ pub(super) struct Kin {
     /// The ids of the cluster in whose place this one was believed, because none of its nodes answered; and
     /// since when.
     before: Option<(Ids, Instant)>,
+    /// Whether the last answers were of several clusters.
+    mixed: bool,
 }
 
 /// Views that have ids in common.
@@ -53,13 +55,22 @@ impl Kin {
         self.before.is_some()
     }
 
+    /// Whether the view may be one of that cluster, as far as it can be told without the others.
+    pub(super) fn may_be_ours(&self, view: &View) -> bool {
+        let mut known = self.before.iter().map(|(before, _)| before).chain([&self.known]);
+        view.ids.is_empty()
+            || self.known.is_empty()
+            || known.any(|known| !known.is_disjoint(&view.ids))
+    }
+
     /// Which of these views are of that cluster. Fails when others have answered alone.
     pub(super) fn ours(&mut self, views: &[View], now: Instant) -> Result<Vec<bool>, Failure> {
         if views.iter().all(|view| view.ids.is_empty()) {
             return Ok(vec![true; views.len()]);
         }
         let groups = groups_of(views);
-        if groups.len() > 1 {
+        let was_mixed = std::mem::replace(&mut self.mixed, groups.len() > 1);
+        if self.mixed && !was_mixed {
             tracing::warn!("nodes of another cluster have answered");
         }
         self.before.take_if(|(_, since)| now >= *since + COMES_BACK);
@@ -122,12 +133,13 @@ mod tests {
     use super::*;
     use crate::wire::{
         deployment::Address,
-        topology::slots::{ALL_SLOTS, Claim},
+        topology::slots::{ALL_SLOTS, Claim, Master},
     };
 
     /// It serves slots.
     fn says(ids: &str) -> View {
-        let claim = Claim { epoch: 1, slots: ALL_SLOTS, address: Address::new("h", 1) };
+        let master = Master { address: Address::new("h", 1), id: None };
+        let claim = Claim { epoch: 1, slots: ALL_SLOTS, master };
         View { claims: vec![claim], ..lone(ids) }
     }
 
@@ -152,6 +164,8 @@ mod tests {
         assert_eq!(seen(&[says("de")]).unwrap(), "1");
         assert_eq!(seen(&[says("xa")]), None);
         assert_eq!(seen(&[says("e")]).unwrap(), "1");
+        let may_be = ["e", "", "xa", "d"].map(|ids| kin.may_be_ours(&says(ids)));
+        assert_eq!(may_be, [true, true, false, false]);
     }
 
     #[test]

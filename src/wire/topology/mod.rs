@@ -16,6 +16,6 @@ pub(super) use self::{
     channels::group_by_node,
     discover::{Discovery, ServerMap},
     refresh::refresh,
-    router::{Router, Routes, connect_all},
+    router::{Patience, Router, Routes, connect_all},
     slots::{ALL_SLOTS, slot_of},
 };

@@ -38,11 +38,12 @@ mod tests {
     use super::*;
     use crate::wire::{
         deployment::Address,
-        topology::slots::{ALL_SLOTS, Claim},
+        topology::slots::{ALL_SLOTS, Claim, Master},
     };
 
     fn says(epoch: u64) -> View {
-        let claim = Claim { epoch, slots: ALL_SLOTS, address: Address::new("h", 1) };
+        let master = Master { address: Address::new("h", 1), id: None };
+        let claim = Claim { epoch, slots: ALL_SLOTS, master };
         View { claims: vec![claim], ..View::default() }
     }
 

@@ -2,6 +2,8 @@
 //! after moved slots, and from time to time.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt::Display,
     sync::{Arc, PoisonError, Weak, atomic::Ordering},
     time::Duration,
 };
@@ -10,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     discover::{Discovery, ServerMap},
-    router::{Router, connect_all},
+    router::{Patience, Router, WARNING_PAUSE, connect_all},
 };
 use crate::wire::{Event, deployment::Deployment};
 
@@ -27,7 +29,7 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         Some(router) => router.settings.refresh_requested.clone(),
         None => return,
     };
-    let mut complete = true;
+    let (mut complete, mut warnings) = (true, Warnings::default());
     // The servers may take a while to see what caused the question, above all a failover.
     let mut alert_until = Instant::now();
     loop {
@@ -43,7 +45,7 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         let mut map = match discovery.ask().await {
             Ok(map) => map,
             Err(error) => {
-                tracing::warn!(%error, "nobody says who serves the locks");
+                warnings.tell("nobody says who serves the locks", &error);
                 complete = false;
                 continue;
             }
@@ -53,7 +55,7 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         complete = loop {
             tokio::select! {
                 biased;
-                complete = router.adopt(&map, &deployment) => break complete,
+                complete = router.adopt(&map, &deployment, &mut warnings) => break complete,
                 newer = other_than(&map, &mut discovery) => map = newer,
             }
         };
@@ -72,17 +74,46 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     }
 }
 
+/// Tells the log what is wrong: once, and again from time to time.
+#[derive(Default)]
+struct Warnings {
+    told: BTreeMap<String, Instant>,
+}
+
+impl Warnings {
+    fn tell(&mut self, what: &'static str, error: &dyn Display) {
+        let now = Instant::now();
+        self.told.retain(|_, at| now < *at + WARNING_PAUSE);
+        if let Entry::Vacant(new) = self.told.entry(format!("{what}: {error}")) {
+            tracing::warn!(%error, "{what}");
+            new.insert(now);
+        }
+    }
+}
+
 impl Router {
     /// Connects to the servers of the map and installs the new routes. Returns whether every slot
     /// has a server.
-    async fn adopt(&self, map: &ServerMap, deployment: &Deployment) -> bool {
+    async fn adopt(
+        &self,
+        map: &ServerMap,
+        deployment: &Deployment,
+        warnings: &mut Warnings,
+    ) -> bool {
         let old = self.routes();
-        let known = old.slots.iter().map(|(slots, node)| (slots, old.address_of(node)));
-        let is_broken = old.nodes.iter().any(|(_, node)| node.is_broken());
-        if !is_broken && known.eq(map.iter().map(|(slots, address)| (slots, Some(address)))) {
+        let is_known = old.slots.len() == map.len()
+            && old.slots.iter().zip(map).all(|((slots, node), (now, master))| {
+                let is_there = old.address_of(node) == Some(&master.address);
+                slots == now && is_there && node.may_be(master.id.as_ref())
+            });
+        if is_known && !old.nodes.iter().any(|(_, node)| node.is_broken()) {
             return true;
         }
-        let (new, errors) = connect_all(map, &old, deployment, &self.settings).await;
+        let connecting = connect_all(map, &old, deployment, &self.settings, Patience::Short);
+        let (new, errors) = connecting.await;
+        for error in &errors {
+            warnings.tell("cannot connect", error);
+        }
         if new.slots == old.slots {
             // A new server cannot be reached yet.
             return errors.is_empty();

@@ -2,6 +2,7 @@
 //! to servers, and how the next one is connected.
 
 use std::{
+    collections::BTreeMap,
     ops::RangeInclusive,
     sync::{
         Arc, PoisonError, RwLock,
@@ -10,13 +11,17 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{channels::SubscriptionMap, discover::ServerMap, slots::slot_of};
+use super::{
+    channels::SubscriptionMap,
+    discover::ServerMap,
+    slots::{Master, slot_of},
+};
 use crate::{
     error::Error,
     redis_error::{RedisError, RedisErrorKind},
@@ -28,8 +33,11 @@ use crate::{
     },
 };
 
-/// At most one warning in this time about servers that serve no slot yet and cannot be reached.
-const WARNING_PAUSE: Duration = Duration::from_secs(10);
+/// At most one warning in this time about servers that cannot be reached.
+pub(super) const WARNING_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long the other servers may take at least after one has been connected to.
+const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The servers of one client at this moment, and what is subscribed where.
 pub(in crate::wire) struct Router {
@@ -187,6 +195,15 @@ impl Routes {
     }
 }
 
+/// How long the slowest servers are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::wire) enum Patience {
+    /// As long as a command.
+    Full,
+    /// Twice as long as the others took. What is connected to is used meanwhile.
+    Short,
+}
+
 /// Connects to all nodes of the map that are unknown or broken, at the same time. Slots of new
 /// nodes that cannot be reached are left out.
 pub(in crate::wire) async fn connect_all(
@@ -194,37 +211,63 @@ pub(in crate::wire) async fn connect_all(
     old: &Routes,
     deployment: &Deployment,
     settings: &ConnectionSettings,
+    patience: Patience,
 ) -> (Routes, Vec<Error>) {
-    let mut addresses: Vec<_> = map.iter().map(|(_, address)| address).collect();
-    addresses.sort();
-    addresses.dedup();
-    let connecting = addresses.into_iter().map(async |address| {
-        let node = match old.at(address) {
-            Some(node) if !node.is_broken() => Ok(node.clone()),
-            _ => connect_one(deployment.endpoint(address), settings).await,
-        };
-        (address, node)
-    });
-    let mut routes = Routes::default();
+    let began = Instant::now();
+    let known = |master: &Master| {
+        let node = old.at(&master.address);
+        node.filter(|node| node.may_be(master.id.as_ref())).cloned()
+    };
+    let mut away: Vec<_> = map.iter().map(|(_, master)| master).collect();
+    away.sort();
+    away.dedup();
+    let mut connecting: FuturesUnordered<_> = (away.iter().copied())
+        .map(async |master| {
+            if let Some(node) = known(master).filter(|node| !node.is_broken()) {
+                return (master, Ok(node), false);
+            }
+            let node_id = master.id.clone();
+            let endpoint = Endpoint { node_id, ..deployment.endpoint(&master.address) };
+            (master, connect_one(endpoint, settings).await, true)
+        })
+        .collect();
+    let mut connected = BTreeMap::new();
     let mut errors = Vec::new();
-    for (address, node) in join_all(connecting).await {
+    let mut until = None;
+    loop {
+        let next = connecting.next();
+        let next = match until {
+            Some(until) => timeout_at(until, next).await.ok().flatten(),
+            None => next.await,
+        };
+        let Some((master, node, is_new)) = next else { break };
+        away.retain(|other| *other != master);
         match node {
-            Ok(node) => routes.nodes.push((Some(address.clone()), node)),
-            Err(error) => {
-                tracing::warn!(host = address.host, port = address.port, %error, "cannot connect");
-                errors.push(error.said_by(address));
-                // It keeps the connections that still work.
-                if let Some(node) = old.at(address) {
-                    routes.nodes.push((Some(address.clone()), node.clone()));
+            Ok(node) => {
+                connected.insert(master, node);
+                if is_new && patience == Patience::Short {
+                    until = Some(Instant::now() + began.elapsed().max(LEAST_PATIENCE));
                 }
             }
+            Err(error) => errors.push((master, error)),
         }
     }
-    let served = map.iter().filter_map(|(slots, address)| {
-        routes.at(address).map(|node| (slots.clone(), node.clone()))
+    errors.extend(away.into_iter().map(|master| (master, Error::timed_out())));
+    let mut routes = Routes::default();
+    for (master, _) in &errors {
+        // It keeps the connections that still work.
+        if let Some(node) = known(master) {
+            connected.insert(master, node);
+        }
+    }
+    let served = map.iter().filter_map(|(slots, master)| {
+        connected.get(master).map(|node| (slots.clone(), node.clone()))
     });
     routes.slots = served.collect();
-    (routes, errors)
+    let nodes = connected.into_iter().map(|(master, node)| (Some(master.address.clone()), node));
+    routes.nodes = nodes.collect();
+    let errors = errors.into_iter().map(|(master, error)| error.said_by(&master.address));
+    (routes, errors.collect())
 }
 
 async fn connect_one(

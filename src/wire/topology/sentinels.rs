@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::slots::{ALL_SLOTS, Claim, View};
+use super::slots::{ALL_SLOTS, Claim, Master, View};
 use crate::wire::{answers::Failure, deployment::Address, script::Reply};
 
 /// Reads a sentinel's answers about the master and the other sentinels.
@@ -25,7 +25,7 @@ pub(super) fn read_master(master: &Reply, others: &Reply) -> Result<View, Failur
     if master.get("flags").is_some_and(is_leaving) {
         return Ok(View { nodes, leaving: Some(at), ..View::default() });
     }
-    let claim = Claim { epoch, slots: ALL_SLOTS, address: at };
+    let claim = Claim { epoch, slots: ALL_SLOTS, master: Master { address: at, id: None } };
     Ok(View { claims: vec![claim], nodes, ..View::default() })
 }
 

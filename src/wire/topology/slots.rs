@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use crate::wire::deployment::Address;
+use crate::wire::{deployment::Address, node_id::NodeId};
 
 /// All slots. A single server serves them all.
 pub(in crate::wire) const ALL_SLOTS: RangeInclusive<u16> = 0..=16383;
@@ -38,12 +38,20 @@ const CRC16: [u16; 256] = {
     table
 };
 
+/// Who serves slots.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::wire) struct Master {
+    pub(in crate::wire) address: Address,
+    /// In a cluster.
+    pub(in crate::wire) id: Option<NodeId>,
+}
+
 /// A master's claim to slots. Of two claims, the one with the later epoch is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::wire) struct Claim {
     pub(in crate::wire) epoch: u64,
     pub(in crate::wire) slots: RangeInclusive<u16>,
-    pub(in crate::wire) address: Address,
+    pub(in crate::wire) master: Master,
 }
 
 /// One node's view of the cluster.
@@ -61,7 +69,10 @@ pub(in crate::wire) struct View {
 impl View {
     /// The same view with other addresses.
     pub(in crate::wire) fn map(self, other: impl Fn(Address) -> Address) -> Self {
-        let claim = |claim: Claim| Claim { address: other(claim.address), ..claim };
+        let claim = |claim: Claim| {
+            let Master { address, id } = claim.master;
+            Claim { master: Master { address: other(address), id }, ..claim }
+        };
         Self {
             claims: self.claims.into_iter().map(claim).collect(),
             nodes: self.nodes.into_iter().map(&other).collect(),
@@ -100,6 +111,8 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
             std::mem::swap(&mut address.host, name);
         }
         view.nodes.push(address.clone());
+        let id = Some(NodeId::new(id));
+        let master = Master { address, id };
         let Some(epoch) = words.nth(3).and_then(|epoch| epoch.parse().ok()) else { continue };
         if !has("master") {
             continue;
@@ -108,28 +121,28 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         for slots in words.skip(1).filter(|slots| !slots.starts_with('[')) {
             let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
             let (Ok(first), Ok(last)) = (first.parse(), last.parse()) else { continue };
-            view.claims.push(Claim { epoch, slots: first..=last, address: address.clone() });
+            view.claims.push(Claim { epoch, slots: first..=last, master: master.clone() });
         }
     }
     view
 }
 
 /// Merges the views of several nodes: which server serves which slots, in order.
-pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Address)> {
+pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Master)> {
     claims.sort_by_key(|claim| claim.epoch);
-    let mut owners: Vec<Option<&Address>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
+    let mut owners: Vec<Option<&Master>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
     for claim in &claims {
         let slots = usize::from(*claim.slots.start())..=usize::from(*claim.slots.end());
         if let Some(owners) = owners.get_mut(slots) {
-            owners.fill(Some(&claim.address));
+            owners.fill(Some(&claim.master));
         }
     }
     let mut merged = Vec::new();
     let mut first = 0;
     for run in owners.chunk_by(|one, next| one == next) {
         let last = first + run.len() as u16 - 1;
-        if let Some(address) = run[0] {
-            merged.push((first..=last, address.clone()));
+        if let Some(master) = run[0] {
+            merged.push((first..=last, master.clone()));
         }
         first = last.wrapping_add(1);
     }
@@ -178,7 +191,7 @@ mod tests {
         let claims: Vec<_> = view
             .claims
             .iter()
-            .map(|claim| (claim.epoch, claim.slots.clone(), claim.address.clone()))
+            .map(|claim| (claim.epoch, claim.slots.clone(), claim.master.address.clone()))
             .collect();
         assert_eq!(
             claims,
@@ -209,10 +222,11 @@ mod tests {
 
     #[test]
     fn of_two_claims_the_later_one_is_true() {
-        let (old, new) = (address("old", 1), address("new", 1));
+        let master = |host| Master { address: address(host, 1), id: None };
+        let (old, new) = (master("old"), master("new"));
         let claims = vec![
-            Claim { epoch: 7, slots: 100..=200, address: new.clone() },
-            Claim { epoch: 3, slots: 0..=16383, address: old.clone() },
+            Claim { epoch: 7, slots: 100..=200, master: new.clone() },
+            Claim { epoch: 3, slots: 0..=16383, master: old.clone() },
         ];
         assert_eq!(merge(claims), [(0..=99, old.clone()), (100..=200, new), (201..=16383, old)]);
         assert_eq!(merge(Vec::new()), []);

@@ -19,7 +19,7 @@ fn says(port: u16, epoch: u64, flags: &str) -> View {
 }
 
 fn is(port: u16) -> ServerMap {
-    vec![(ALL_SLOTS, Address::new("h", port))]
+    vec![(ALL_SLOTS, Master { address: Address::new("h", port), id: None })]
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Callers that join a node, and nodes that are replaced.
 
-use std::sync::atomic::AtomicUsize;
+use std::{net::TcpListener, sync::atomic::AtomicUsize};
 
 use futures::FutureExt;
 use harness::{RedisServer, Sentinel};
@@ -166,4 +166,26 @@ async fn a_master_that_cannot_be_reached_is_warned_of_once() {
         assert!(router.joining(&at, in_time()).await.is_none());
     }
     assert_eq!(warnings.0.load(Ordering::Relaxed), 1);
+}
+
+/// As when one master is killed while another is cut off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_silent_does_not_keep_the_others_from_being_used() {
+    let (server, silent) = (RedisServer::start(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let master = |port| Master { address: Address::new("127.0.0.1", port), id: None };
+    let gone = silent.local_addr().unwrap().port();
+    let map = vec![(0..=99, master(gone)), (100..=16383, master(server.port()))];
+    let router = router(server.port());
+    let deployment = router.deployment.as_ref().unwrap();
+    let mut took = Vec::new();
+    for patience in [Patience::Short, Patience::Full] {
+        let (begun, none) = (Instant::now(), Routes::default());
+        let connecting = connect_all(&map, &none, deployment, &router.settings, patience);
+        let (routes, errors) = connecting.await;
+        took.push(begun.elapsed());
+        assert!(routes.of(0).is_none() && routes.of(100).is_some());
+        let [error] = &errors[..] else { panic!("{errors:?}") };
+        assert!(error.to_string().contains(&gone.to_string()), "{error}");
+    }
+    assert!(took[1] >= router.settings.command_timeout && took[0] < took[1] / 2, "{took:?}");
 }

@@ -1,0 +1,47 @@
+//! [`NodeId`]: which node of a cluster it is, whatever its address.
+
+use std::sync::Arc;
+
+use super::answers::Failure;
+use crate::redis_error::RedisErrorKind;
+
+/// The id that a node of a cluster keeps for its life. An address may come to belong to another node, also
+/// to one of another cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeId(Arc<str>);
+
+impl NodeId {
+    pub(super) fn new(id: &str) -> Self {
+        Self(id.into())
+    }
+
+    /// Fails if another node wrote this answer to `CLUSTER NODES`. A proxy may leave out who wrote it.
+    pub(super) fn check_writer(&self, nodes: &str) -> Result<(), Failure> {
+        let is_myself = |flags: &str| flags.split(',').any(|flag| flag == "myself");
+        let writer = nodes.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            let id = words.next()?;
+            words.nth(1).is_some_and(is_myself).then_some(id)
+        });
+        if writer.is_none_or(|writer| *writer == *self.0) {
+            return Ok(());
+        }
+        let why = "another node of a cluster has this address now";
+        Err(Failure::not_sent(why).because(RedisErrorKind::Unreachable))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_known_by_the_line_of_its_own() {
+        let nodes = "a1 127.0.0.1:7001@17001 master - 0 0 3 connected 0-5460\n\
+             b2 127.0.0.1:7002@17002 myself,master - 0 1 2 connected 5461-10922\n";
+        assert!(NodeId::new("b2").check_writer(nodes).is_ok());
+        let error = NodeId::new("a1").check_writer(nodes).unwrap_err();
+        assert!(error.text.contains("another node"), "{error}");
+        assert!(NodeId::new("a1").check_writer("").is_ok());
+    }
+}
