@@ -274,7 +274,7 @@ async fn a_master_of_another_cluster_is_not_asked_for_locks() {
     let (ours, theirs) = (RedisCluster::start(), RedisCluster::start());
     let master = ours.node(ours.master_of("order:1"));
     let way = Proxy::start(master.port()).await;
-    let config = Config::from_url(&format!("redis-cluster://{}", ours.node(0).address())).unwrap();
+    let config = Config::from_url(format!("redis-cluster://{}", ours.node(0).address())).unwrap();
     let config = config
         .nat_map([(master.address(), format!("127.0.0.1:{}", way.port()))])
         .command_timeout(Duration::from_secs(1))
