@@ -134,6 +134,10 @@ pub enum Driver {
 impl Default for Driver {
     /// fred, if it is compiled.
     fn default() -> Self {
+        #[cfg(all(feature = "redis-rs", feature = "_driver_from_env"))]
+        if std::env::var("DRIVER").is_ok_and(|name| name == "redis-rs") {
+            return Self::RedisRs;
+        }
         #[cfg(feature = "fred")]
         let driver = Self::Fred;
         #[cfg(all(feature = "redis-rs", not(feature = "fred")))]
@@ -141,5 +145,17 @@ impl Default for Driver {
         #[cfg(not(any(feature = "fred", feature = "redis-rs")))]
         let driver = unreachable!("this does not compile");
         driver
+    }
+}
+
+#[cfg(all(test, feature = "redis-rs"))]
+mod tests {
+    use super::*;
+
+    /// Otherwise `make drivers` would run the tests over fred again.
+    #[test]
+    fn the_tests_run_over_the_driver_of_the_environment() {
+        let wanted = std::env::var("DRIVER").is_ok_and(|name| name == "redis-rs");
+        assert_eq!(Driver::default() == Driver::RedisRs, wanted || !cfg!(feature = "fred"));
     }
 }

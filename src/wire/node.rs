@@ -27,7 +27,7 @@ use super::{
     error::WireError,
     eviction::look_for_eviction,
     link::{Link, Sort},
-    node_id::NodeId,
+    node_id::{NodeId, Wanted},
     replicas::ReplicaPool,
     script::{Invocation, Reply},
     session::{Bound, QUIT_TIMEOUT, finished},
@@ -58,7 +58,7 @@ pub(super) struct Node {
     pub(super) clock: ServerClock,
     replicas: ReplicaPool,
     server: Place,
-    /// In a cluster. The server at its address may become another node: no connection is made to that.
+    /// In a cluster, if it is known.
     node_id: Option<NodeId>,
     settings: ConnectionSettings,
     /// How many commands in a row had no answer in time.
@@ -94,7 +94,10 @@ impl Node {
         let node = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             server: endpoint.place.clone(),
-            node_id: endpoint.node_id.clone(),
+            node_id: match &endpoint.wanted {
+                Some(Wanted::Itself(id)) => Some(id.clone()),
+                _ => None,
+            },
             replicas: ReplicaPool::new(endpoint, settings.clone(), commands.clone()),
             commands,
             subscriber,
@@ -252,6 +255,16 @@ impl Node {
         self.commands.give_up();
         self.subscriber.give_up();
         self.replicas.give_up();
+    }
+
+    /// Its id in the cluster, if it is known.
+    pub(super) fn node_id(&self) -> Option<&NodeId> {
+        self.node_id.as_ref()
+    }
+
+    /// Whether a command could be sent now.
+    pub(super) fn is_connected(&self) -> bool {
+        self.commands.session().is_some()
     }
 
     /// Whether it may be the node with this id.

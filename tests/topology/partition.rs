@@ -274,12 +274,7 @@ async fn a_master_of_another_cluster_is_not_asked_for_locks() {
     let (ours, theirs) = (RedisCluster::start(), RedisCluster::start());
     let master = ours.node(ours.master_of("order:1"));
     let way = Proxy::start(master.port()).await;
-    let config = Config::from_url(format!("redis-cluster://{}", ours.node(0).address())).unwrap();
-    let config = config
-        .nat_map([(master.address(), format!("127.0.0.1:{}", way.port()))])
-        .command_timeout(Duration::from_secs(1))
-        .retry_timeout(Duration::from_secs(2));
-    let client = Client::connect(config).await.unwrap();
+    let client = client_with_a_way(&ours, master, &way).await;
     let (first, second) = (client.lock("order:1"), client.lock("{order:1}:2"));
     let held = first.lock().await.unwrap();
     // Over a connection of its own.
@@ -306,4 +301,35 @@ async fn a_master_of_another_cluster_is_not_asked_for_locks() {
     held.unlock().await.unwrap();
     harness::assert_nothing_left(&theirs).await;
     within(BOUND, "to close", client.close()).await.unwrap();
+}
+
+/// As above, but the host is that of a master that gets its first slot.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_is_not_followed_to_another_cluster() {
+    let (ours, theirs) = (RedisCluster::start(), RedisCluster::start());
+    ours.make_an_empty_master();
+    let to = ours.empty_master();
+    let way = Proxy::start(theirs.node(theirs.master_of("order:1")).port()).await;
+    let client = client_with_a_way(&ours, ours.node(to), &way).await;
+    ours.begin_to_move_slot_of("order:1", to);
+    let lock = client.lock("order:1");
+    let answer = lock.try_lock().await.map(|guard| guard.is_some());
+    assert!(matches!(answer, Err(Error::Redis(_))), "a lock of another cluster: {answer:?}");
+    assert!(way.accepted() > 0);
+    way.lead_to(ours.node(to).port());
+    let guard = lock.try_lock().wait(PATIENCE).await.unwrap().expect("it is free");
+    guard.unlock().await.unwrap();
+    harness::assert_nothing_left(&theirs).await;
+    within(BOUND, "to close", client.close()).await.unwrap();
+}
+
+/// It reaches that node over the proxy alone.
+async fn client_with_a_way(cluster: &RedisCluster, node: &RedisServer, way: &Proxy) -> Client {
+    let url = format!("redis-cluster://{}", cluster.node(cluster.masters()[0]).address());
+    let config = Config::from_url(url)
+        .unwrap()
+        .nat_map([(node.address(), format!("127.0.0.1:{}", way.port()))])
+        .command_timeout(Duration::from_secs(1))
+        .retry_timeout(Duration::from_secs(2));
+    Client::connect(config).await.unwrap()
 }

@@ -152,14 +152,15 @@ impl Discovery {
                 }
             })
             .collect();
-        let (mut views, mut good, mut heard) = (Vec::new(), Vec::new(), 0);
+        let (mut views, mut good) = (Vec::new(), Vec::new());
+        let (mut heard, mut awaited) = (false, 0);
         let mut last = Failure::timed_out();
         let enough = count / 2 + 1;
         loop {
             // The answer of most is enough, but quick answers of the others count too. Nodes of
             // another cluster count for nothing.
-            let timeout_of_rest = match heard {
-                0 => patience,
+            let timeout_of_rest = match awaited {
+                _ if !heard => patience,
                 few if few < enough => ASK_TIMEOUT,
                 _ => REST_TIMEOUT,
             };
@@ -169,10 +170,10 @@ impl Discovery {
             silent.retain(|other| *other != address);
             match answer {
                 Ok((view, session)) => {
-                    if views.is_empty() {
+                    if self.kin.may_be_ours(&view) && !std::mem::replace(&mut heard, true) {
                         self.patience = next_patience(Some(began.elapsed()), self.command_timeout);
                     }
-                    heard += usize::from(self.kin.may_be_ours(&view));
+                    awaited += usize::from(self.kin.is_awaited(&view));
                     views.push(view);
                     good.push((address, Some(session)));
                 }

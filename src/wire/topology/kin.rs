@@ -57,10 +57,12 @@ impl Kin {
 
     /// Whether the view may be one of that cluster, as far as it can be told without the others.
     pub(super) fn may_be_ours(&self, view: &View) -> bool {
-        let mut known = self.before.iter().map(|(before, _)| before).chain([&self.known]);
-        view.ids.is_empty()
-            || self.known.is_empty()
-            || known.any(|known| !known.is_disjoint(&view.ids))
+        is_near(&self.known, view) || self.is_awaited(view)
+    }
+
+    /// Whether the view may be one of the cluster that comes first.
+    pub(super) fn is_awaited(&self, view: &View) -> bool {
+        is_near(self.before.as_ref().map_or(&self.known, |(before, _)| before), view)
     }
 
     /// Which of these views are of that cluster. Fails when others have answered alone.
@@ -108,6 +110,10 @@ impl Kin {
         }
         Ok(are_ours)
     }
+}
+
+fn is_near(known: &Ids, view: &View) -> bool {
+    known.is_empty() || view.ids.is_empty() || !known.is_disjoint(&view.ids)
 }
 
 fn groups_of(views: &[View]) -> Vec<Group<'_>> {
@@ -182,6 +188,13 @@ mod tests {
         assert_eq!(seen(11 * whole - least, &[says("xyz")]), None);
         assert_eq!(seen(11 * whole, &[says("xyz")]).unwrap(), "1", "set up anew");
         assert_eq!(seen(11 * whole, &[says("q")]), None);
+        for (ids, may_be, comes_first) in
+            [("xyz", true, false), ("abc", true, true), ("q", false, false)]
+        {
+            let view = says(ids);
+            assert_eq!((kin.may_be_ours(&view), kin.is_awaited(&view)), (may_be, comes_first));
+        }
+        let mut seen = |after, views: &[View]| ours(&mut kin, begun + after, views);
         let views = [says("xyz"), says("xyz"), says("xyz"), says("abc"), says("abc")];
         assert_eq!(seen(12 * whole, &views).unwrap(), "00011", "it was away");
         assert_eq!(seen(12 * whole, &[says("xyz")]), None);

@@ -30,6 +30,7 @@ use crate::{
         deployment::{Address, Deployment, Endpoint},
         error::WireError,
         node::Node,
+        node_id::Wanted,
     },
 };
 
@@ -129,9 +130,13 @@ impl Router {
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
-        let at = &self.routes().known_as(at);
+        let routes = self.routes();
+        let at = &routes.known_as(at);
         let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
-        match connect_one(deployment.endpoint(at), &settings).await {
+        // Of the cluster, whichever node it is.
+        let wanted = routes.nodes.iter().find_map(|(_, node)| node.node_id().cloned());
+        let endpoint = Endpoint { wanted: wanted.map(Wanted::Knows), ..deployment.endpoint(at) };
+        match connect_one(endpoint, &settings).await {
             Ok(node) => self.let_join(at, node),
             Err(error) => {
                 // Each call that is redirected there gets here.
@@ -171,9 +176,14 @@ impl Routes {
     }
 
     pub(in crate::wire) fn at(&self, address: &Address) -> Option<&Arc<Node>> {
+        self.all_at(address).next()
+    }
+
+    /// Several, if one address has had several nodes.
+    fn all_at(&self, address: &Address) -> impl Iterator<Item = &Arc<Node>> {
         let is_it = |known: &Address| known.is_called(address);
-        let place = self.nodes.iter().find(|(known, _)| known.as_ref().is_some_and(is_it))?;
-        Some(&place.1)
+        let found = self.nodes.iter().filter(move |(known, _)| known.as_ref().is_some_and(is_it));
+        found.map(|(_, node)| node)
     }
 
     /// The address as the servers were last named: with the name in its certificate, and its alias.
@@ -200,7 +210,7 @@ impl Routes {
 pub(in crate::wire) enum Patience {
     /// As long as a command.
     Full,
-    /// Twice as long as the others took. What is connected to is used meanwhile.
+    /// Those whose slots no other server has: twice as long as the others took, which are used meanwhile.
     Short,
 }
 
@@ -215,8 +225,8 @@ pub(in crate::wire) async fn connect_all(
 ) -> (Routes, Vec<Error>) {
     let began = Instant::now();
     let known = |master: &Master| {
-        let node = old.at(&master.address);
-        node.filter(|node| node.may_be(master.id.as_ref())).cloned()
+        let mut nodes = old.all_at(&master.address);
+        nodes.find(|node| node.may_be(master.id.as_ref())).cloned()
     };
     let mut away: Vec<_> = map.iter().map(|(_, master)| master).collect();
     away.sort();
@@ -226,14 +236,23 @@ pub(in crate::wire) async fn connect_all(
             if let Some(node) = known(master).filter(|node| !node.is_broken()) {
                 return (master, Ok(node), false);
             }
-            let node_id = master.id.clone();
-            let endpoint = Endpoint { node_id, ..deployment.endpoint(&master.address) };
+            let wanted = master.id.clone().map(Wanted::Itself);
+            let endpoint = Endpoint { wanted, ..deployment.endpoint(&master.address) };
             (master, connect_one(endpoint, settings).await, true)
         })
         .collect();
+    // Of those that are left out, calls would be refused that are answered now.
+    let is_served = |master: &Master| {
+        let slots = map.iter().filter(|(_, other)| other == master);
+        slots.flat_map(|(slots, _)| old.of(*slots.start())).any(|node| node.is_connected())
+    };
+    let mut needed = match patience {
+        Patience::Full => away.clone(),
+        Patience::Short => away.iter().copied().filter(|master| is_served(master)).collect(),
+    };
     let mut connected = BTreeMap::new();
     let mut errors = Vec::new();
-    let mut until = None;
+    let (mut some_new, mut until) = (false, None);
     loop {
         let next = connecting.next();
         let next = match until {
@@ -242,14 +261,16 @@ pub(in crate::wire) async fn connect_all(
         };
         let Some((master, node, is_new)) = next else { break };
         away.retain(|other| *other != master);
+        needed.retain(|other| *other != master);
         match node {
             Ok(node) => {
                 connected.insert(master, node);
-                if is_new && patience == Patience::Short {
-                    until = Some(Instant::now() + began.elapsed().max(LEAST_PATIENCE));
-                }
+                some_new |= is_new;
             }
             Err(error) => errors.push((master, error)),
+        }
+        if some_new && needed.is_empty() {
+            until = Some(Instant::now() + began.elapsed().max(LEAST_PATIENCE));
         }
     }
     errors.extend(away.into_iter().map(|master| (master, Error::timed_out())));
