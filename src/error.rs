@@ -48,7 +48,8 @@ pub enum Error {
     #[error(transparent)]
     Redis(#[from] RedisError),
     /// Too few replicas confirmed the hold in time: see
-    /// [`Config::replicas`](crate::Config::replicas). The lock is released in the background.
+    /// [`Config::replicas`](crate::Config::replicas). The lock is released in the background, unless the
+    /// owner has held it before.
     #[error("{acknowledged} of {needed} required replicas confirmed the lock in time")]
     NotReplicated {
         /// How many replicas confirmed it.

@@ -85,15 +85,26 @@ impl Turns {
         number
     }
 
-    /// One reader of several has released the hold.
-    pub(crate) fn end_one(&self, number: u64) {
+    /// One reader of several has left the hold, with this result for its caller.
+    pub(crate) fn end_one(&self, number: u64, left: Result<(), &Error>) {
         let Some(seen) = self.0.get() else { return };
         let ended = {
             let mut turns = seen.current();
             let at = turns.iter().position(|turn| turn.number == number);
             at.map(|at| turns.swap_remove(at))
         };
-        seen.ended(ended, HoldEnd::Released);
+        let end = match left {
+            Ok(()) => HoldEnd::Released,
+            Err(Error::NotHeld { why }) => HoldEnd::Lost(*why),
+            Err(Error::Closed) => HoldEnd::Lost(Loss::Closed),
+            Err(error) => {
+                if ended.is_some() {
+                    seen.release_failed(error, true);
+                }
+                HoldEnd::ReleaseGivenUp
+            }
+        };
+        seen.ended(ended, end);
     }
 
     /// The turns that have not ended before end.

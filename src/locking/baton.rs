@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     determinism::select,
-    error::Error,
+    error::{Error, Loss},
     locking::{
         budget::Plan,
         copies::Copies,
@@ -60,12 +60,12 @@ pub(super) struct Stake {
 }
 
 impl Stake {
-    /// One reader leaves the hold. `None`: other readers have it still.
-    fn leave_share(mut self: Box<Self>) -> Option<Box<Self>> {
+    /// One reader leaves the hold, with this result for its caller. `None`: other readers have it still.
+    fn leave_share(mut self: Box<Self>, left: Result<(), &Error>) -> Option<Box<Self>> {
         if !std::mem::take(&mut self.counts) || self.home.sharing().leave_share(&self.hold) {
             return Some(self);
         }
-        self.hold.lease.turns.end_one(self.turn);
+        self.hold.lease.turns.end_one(self.turn, left);
         None
     }
 
@@ -74,7 +74,7 @@ impl Stake {
     async fn check_and_leave(self: Box<Self>) -> Result<(), Error> {
         let begun = Instant::now();
         let checked = self.check(begun).await;
-        match self.leave_share() {
+        match self.leave_share(checked.as_ref().copied()) {
             Some(stake) => stake.release(Some(begun)).await,
             None => checked,
         }
@@ -90,6 +90,8 @@ impl Stake {
             engine.check_open()?;
             let error = match copies.send(|| home.sharing().find_loss(hold)).await {
                 Ok(None) => return Ok(()),
+                // It was there, and the client has been closed meanwhile.
+                Ok(Some(Loss::Closed)) => return Err(Error::Closed),
                 Ok(Some(why)) => return Err(Error::NotHeld { why }),
                 Err(error) => error,
             };
@@ -222,7 +224,7 @@ impl Baton {
             // It has the hold until there is an answer, and the caller may not be polled.
             return janitor.run_apart(stake.check_and_leave()).boxed().await.map(|()| None);
         }
-        if let Some(stake) = stake.leave_share() {
+        if let Some(stake) = stake.leave_share(Ok(())) {
             return Ok(Some(Self(Some(stake))));
         }
         hold.target.engine.check_open()?;
@@ -284,7 +286,7 @@ impl AsRef<Hold> for Baton {
 
 impl Drop for Baton {
     fn drop(&mut self) {
-        let Some(stake) = self.0.take().and_then(Stake::leave_share) else { return };
+        let Some(stake) = self.0.take().and_then(|stake| stake.leave_share(Ok(()))) else { return };
         let baton = Self(Some(stake));
         let left = match baton.plan() {
             Plan::HandOff => baton.offer(),

@@ -174,6 +174,11 @@ impl Bounds {
         }
     }
 
+    /// Whether the wait for the lock is over. Another request would have a bound of its own.
+    pub(crate) fn is_over(self) -> bool {
+        self.is_one_answer() || self.deadline().is_some_and(|end| end <= Instant::now())
+    }
+
     /// Whether requests are repeated until a moment that the caller has set.
     pub(crate) fn has_deadline(self) -> bool {
         matches!(self.server, Wait::Until(_))

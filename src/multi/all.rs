@@ -17,10 +17,11 @@ use futures::{
     future::{join_all, try_join_all},
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::request::{GIVE_BACK, MultiRequest};
 use crate::{
+    config::Settings,
     error::Error,
     lock::Lock,
     locking::{is_open, request::Bounds, share::Share},
@@ -87,13 +88,15 @@ impl Taking<'_> {
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
             let over = || deadline.is_some_and(|deadline| deadline <= Instant::now());
-            if self.wait_for(missing, Bounds::until(until)).await? {
+            // Another wait would have a bound of its own.
+            if !over() && self.wait_for(missing, Bounds::until(until)).await? {
                 refused = self.try_again_and_again().await?;
                 continue;
             }
             if over() && missing > 0 {
                 // The last moment: the lock may have been released since.
-                refused = self.try_missing().await?;
+                let end = self.request.bounds.ends_by(Instant::now(), self.settings()?);
+                refused = self.try_missing_by(end, missing).await?;
                 if refused.is_none() {
                     continue;
                 }
@@ -125,14 +128,35 @@ impl Taking<'_> {
     /// Tries all locks that are not held, and again while the first ones are held. Afterwards no
     /// lock behind the first refused one is held.
     async fn try_again_and_again(&mut self) -> Result<Option<usize>, Error> {
+        let begun = Instant::now();
         let mut refused = self.try_missing().await?;
+        let took = begun.elapsed();
+        let end = self.request.bounds.ends_by(begun, self.settings()?);
         for _ in 0..TRIES_AGAIN {
-            if refused.is_none_or(|refused| refused == 0) {
+            let Some(missing) = refused.filter(|refused| *refused > 0) else { break };
+            // A slow server would not answer in time again.
+            if end.is_some_and(|end| Instant::now() + took > end) {
                 break;
             }
-            refused = self.try_missing().await?;
+            refused = self.try_missing_by(end, missing).await?;
         }
         Ok(refused)
+    }
+
+    /// As [`try_missing`](Self::try_missing). Without all answers by then, what was missing before counts.
+    async fn try_missing_by(
+        &mut self,
+        end: Option<Instant>,
+        missing: usize,
+    ) -> Result<Option<usize>, Error> {
+        match end {
+            Some(end) => timeout_at(end, self.try_missing()).await.unwrap_or(Ok(Some(missing))),
+            None => self.try_missing().await,
+        }
+    }
+
+    fn settings(&self) -> Result<&Settings, Error> {
+        Ok(&self.locks[0].state()?.target.engine.settings)
     }
 
     /// Until when locks may be held while another is waited for. Random, so that no two callers
@@ -145,7 +169,7 @@ impl Taking<'_> {
     }
 
     /// Tries all locks that are not held, at the same time. Returns the first refused one in the
-    /// global order. The locks behind it are released.
+    /// global order. The locks behind it are released, unless the wait is over.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
         self.early = self.held.iter().map(Option::is_some).collect();
         let (locks, MultiRequest { owner, lease, bounds }) = (self.locks, self.request);
@@ -163,7 +187,8 @@ impl Taking<'_> {
                 refused = Some(refused.map_or(i, |first| first.min(i)));
             }
             self.held[i] = share;
-            let Some(first) = refused.filter(|_| !bounds.is_one_answer()) else { continue };
+            // A caller that is about to give up gives them back itself, before its answer.
+            let Some(first) = refused.filter(|_| !bounds.is_over()) else { continue };
             // Others may need these locks, so they are released before all tries have answered.
             self.held[first..].fill_with(|| None);
             if first == 0 {

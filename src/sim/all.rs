@@ -1,12 +1,14 @@
 //! All of several locks: who loses one meanwhile, and whose servers fall silent.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{iter::repeat_n, pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Fault, KINDS, LOCK, Sim, World, ms,
+    Fault, KINDS, LOCK, Sim, World,
+    bounds::{COMMAND, ends_within},
+    ms,
     multi::{left, locks, sims},
 };
 use crate::{Error, Lock, Loss, MultiLock};
@@ -162,4 +164,26 @@ async fn a_plain_lock_taken_early_is_held_for_the_whole_lease_too() {
     assert!(guard.remaining() >= ms(988 - 2 * 6), "{:?}", guard.remaining());
     guard.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
+}
+
+/// Neither the locks that are tried again nor the last look at a lock take more time than the call has.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_that_refuses_is_asked_within_one_bound() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    for slow in [800, 1_600, 2_900] {
+        for wait in [0, 1, 500, 5_000].map(ms) {
+            sims[1].network.fail("acquire", repeat_n(Fault::SlowReply(ms(slow)), 100));
+            let what = format!("a wait of {wait:?}, answers after {slow} ms");
+            let asking = multi.try_lock().wait(wait).into_future();
+            let answer = ends_within(wait + COMMAND, &what, asking).await;
+            assert!(matches!(answer, Ok(None)), "{what}: {answer:?}");
+            sims[1].network.heal();
+            sleep(2 * COMMAND).await;
+        }
+    }
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }

@@ -12,10 +12,14 @@ use std::{
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LOCK, ONE_WAY, Sim, World, ms};
+use super::{
+    LOCK, ONE_WAY, Sim, World,
+    bounds::{RETRIES, assert_timed_out, ends_within, outage},
+    ms,
+};
 use crate::{
     Error, Loss,
-    observer::{HoldBegun, HoldEnd, HoldEnded, Observer},
+    observer::{HoldBegun, HoldEnd, HoldEnded, Observer, ReleaseFailed},
 };
 
 /// Longer than newcomers wait for a writer that does not come.
@@ -293,5 +297,38 @@ async fn an_unlock_that_nobody_polls_keeps_no_writer_waiting() {
     let writes = timeout(Duration::from_secs(5), writes).await.expect("its turn").unwrap();
     writes.unlock().await.unwrap();
     unlock.await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+static ENDS: Mutex<Vec<HoldEnd>> = Mutex::new(Vec::new());
+static FAILED: AtomicUsize = AtomicUsize::new(0);
+
+struct Failures;
+
+impl Observer for Failures {
+    fn hold_ended(&self, hold: &HoldEnded<'_>) {
+        ENDS.lock().unwrap().push(hold.end);
+    }
+
+    fn release_failed(&self, failure: &ReleaseFailed<'_>) {
+        assert!(failure.given_up);
+        FAILED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_not_told_of_a_release_that_nobody_confirmed() {
+    let sim = Sim::with(&World::new(), |config| config.observer(Failures)).await;
+    let lock = sim.client.read_write_lock(LOCK);
+    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    assert_eq!(sim.holders(LOCK).len(), 1);
+    sleep(ms(5_000)).await;
+    outage(&sim);
+    assert_timed_out(ends_within(RETRIES, "to unlock", one.unlock()).await);
+    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::ReleaseGivenUp]);
+    assert_eq!(FAILED.load(Ordering::Relaxed), 1);
+    sim.network.heal();
+    other.unlock().await.unwrap();
+    assert_eq!(ENDS.lock().unwrap()[1..], [HoldEnd::Released]);
     assert!(sim.left().await.is_empty());
 }

@@ -44,7 +44,7 @@ pub(super) async fn acquire<P: Permitting>(
 ) -> Result<Option<Grant>, Error> {
     let mut attempt = Attempt::new(pool, wanted);
     let first = attempt.ask(bounds).await?;
-    if !first.granted && bounds.is_one_answer() {
+    if !first.granted && bounds.is_over() {
         return Ok(None);
     }
     if !first.granted && !wait(pool, &mut attempt, first, bounds).boxed().await? {
@@ -73,8 +73,8 @@ async fn wait<P: Permitting>(
         waiter.answered(free);
         // Also when this waiter leaves: the others learn it then.
         waiter.next_end(next_end);
-        if granted {
-            return Ok(true);
+        if granted || bounds.is_over() {
+            return Ok(granted);
         }
     }
     // At the end once more. It has not left the line yet: what it cannot use others may.

@@ -23,7 +23,7 @@ pub(crate) async fn wait(latch: &LatchCounter, bounds: Bounds) -> Result<bool, E
     if is_open(latch, bounds).await? {
         return Ok(true);
     }
-    if bounds.is_one_answer() {
+    if bounds.is_over() {
         return Ok(false);
     }
     wait_for_a_message(latch, bounds).boxed().await
@@ -44,6 +44,9 @@ async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool
         }
         // None of the others is to ask.
         waiter.answered(-1);
+        if bounds.is_over() {
+            return Ok(false);
+        }
     }
     // At the end once more.
     let end = bounds.last_answer_by(&latch.engine.settings);

@@ -1,6 +1,6 @@
 //! Waiters: who is woken, and how often the server is asked.
 
-use std::{cell::RefCell, time::Duration};
+use std::{cell::RefCell, iter::repeat_n, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
@@ -8,7 +8,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{CHANNEL, GATE, NAME, ms};
 use crate::{
     Error, Permit,
-    sim::{Fault, ONE_WAY, Sim, World},
+    sim::{
+        Fault, ONE_WAY, Sim, World,
+        bounds::{COMMAND, ends_within},
+    },
 };
 
 /// A release of one permit may wake the waiter that wants three. Redisson's then sleeps on beside the
@@ -214,5 +217,31 @@ async fn a_server_that_falls_silent_fails_all_waiters_in_time() {
             .await
             .unwrap_or_else(|_| panic!("{what}: some wait for longer than {in_time:?}"));
         assert!(begun.elapsed() >= retried, "{what}: {:?}", begun.elapsed());
+    }
+}
+
+/// A request that is under way when the wait ends decides.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_answered_after_its_wait_does_not_ask_again() {
+    let world = World::new();
+    world.write(NAME, "0");
+    let wait = ms(500);
+    for slow in [COMMAND / 2, COMMAND - ms(20)] {
+        let sim = Sim::new(&world).await;
+        sim.network.fail("acquire", repeat_n(Fault::SlowReply(slow), 10));
+        let asking = async { sim.pool().try_acquire(1).wait(wait).await.map(|it| it.is_some()) };
+        let answer = ends_within(wait + COMMAND, "permits", asking).await;
+        assert!(matches!(answer, Ok(false)), "{slow:?}: {answer:?}");
+        sim.network.heal();
+        assert_eq!(sim.at_rest().await, Some(0));
+    }
+    world.write(NAME, "1");
+    for slow in [COMMAND / 2, COMMAND - ms(20)] {
+        let sim = Sim::new(&world).await;
+        sim.network.fail("", repeat_n(Fault::SlowReply(slow), 10));
+        let answer = ends_within(wait + COMMAND, "a latch", sim.gate().wait_timeout(wait)).await;
+        assert!(matches!(answer, Ok(false)), "{slow:?}: {answer:?}");
+        sim.network.heal();
+        assert_eq!(sim.at_rest().await, Some(1));
     }
 }
