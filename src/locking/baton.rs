@@ -7,10 +7,9 @@
 //!                           `--none, or others come first--> released
 //! ```
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::Ordering},
-};
+mod readers;
+
+use std::{fmt, sync::Arc};
 
 use futures::FutureExt;
 use tokio::task::yield_now;
@@ -18,10 +17,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     determinism::select,
-    error::{Error, Loss},
+    error::Error,
     locking::{
         budget::Plan,
-        copies::Copies,
         handoff::{ADOPT_WITHIN, Forgotten, Handoff, Offered},
         hold::{
             Hold,
@@ -60,49 +58,6 @@ pub(super) struct Stake {
 }
 
 impl Stake {
-    /// One reader leaves the hold, with this result for its caller. `None`: other readers have it still.
-    fn leave_share(mut self: Box<Self>, left: Result<(), &Error>) -> Option<Box<Self>> {
-        if !std::mem::take(&mut self.counts) || self.home.sharing().leave_share(&self.hold) {
-            return Some(self);
-        }
-        self.hold.lease.turns.end_one(self.turn, left);
-        None
-    }
-
-    /// Asks the server about a hold that is shared, and leaves it. Whoever is the last by then releases
-    /// it. To be run to its end.
-    async fn check_and_leave(self: Box<Self>) -> Result<(), Error> {
-        let begun = Instant::now();
-        let checked = self.check(begun).await;
-        match self.leave_share(checked.as_ref().copied()) {
-            Some(stake) => stake.release(Some(begun)).await,
-            None => checked,
-        }
-    }
-
-    /// Asks the server about a hold that is shared, until there is an answer. The last reader stops
-    /// asking: its release has the answer.
-    async fn check(&self, begun: Instant) -> Result<(), Error> {
-        let Self { home, hold, .. } = self;
-        let engine = &hold.target.engine;
-        let mut copies = Copies::new(begun, begun + engine.settings.retry_timeout);
-        loop {
-            engine.check_open()?;
-            let error = match copies.send(|| home.sharing().find_loss(hold)).await {
-                Ok(None) => return Ok(()),
-                // It was there, and the client has been closed meanwhile.
-                Ok(Some(Loss::Closed)) => return Err(Error::Closed),
-                Ok(Some(why)) => return Err(Error::NotHeld { why }),
-                Err(error) => error,
-            };
-            if hold.lease.shares.load(Ordering::Relaxed) == 1 {
-                return Ok(());
-            }
-            let again = copies.again(error, engine).boxed().await;
-            again.map_err(|error| error.into_error(hold.target.name()))?;
-        }
-    }
-
     /// Releases the hold on the server, or one entry of it. To be run to its end. `since`: when the
     /// call began, if it has waited for something else.
     ///
@@ -209,26 +164,6 @@ impl Baton {
             true => janitor.run_apart(release).boxed().await,
             false => janitor.finish_if_dropped(release).await,
         }
-    }
-
-    /// A reader leaves a hold that others share. `None`: they have it still. To them the server is asked
-    /// now and then, as for a hand-off.
-    async fn leave_to_readers(mut self) -> Result<Option<Self>, Error> {
-        let stake = self.0.take().expect("taken once");
-        if !stake.counts {
-            return Ok(Some(Self(Some(stake))));
-        }
-        let hold = stake.hold.clone();
-        if stake.home.sharing().must_check(&hold) {
-            let janitor = hold.target.engine.janitor.clone();
-            // It has the hold until there is an answer, and the caller may not be polled.
-            return janitor.run_apart(stake.check_and_leave()).boxed().await.map(|()| None);
-        }
-        if let Some(stake) = stake.leave_share(Ok(())) {
-            return Ok(Some(Self(Some(stake))));
-        }
-        hold.target.engine.check_open()?;
-        hold.lease.loss().map_or(Ok(None), |why| Err(Error::NotHeld { why }))
     }
 
     /// Releases the hold on the server, whoever waits. To be run to its end.
