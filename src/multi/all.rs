@@ -21,7 +21,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::request::{GIVE_BACK, MultiRequest};
 use crate::{
-    config::Settings,
     error::Error,
     lock::Lock,
     locking::{is_open, request::Bounds, share::Share},
@@ -42,7 +41,10 @@ pub(super) async fn take(
     request: MultiRequest,
 ) -> Result<Option<Vec<Share>>, Error> {
     let held = locks.iter().map(|_| None).collect();
-    Taking { locks, request, held, early: Vec::new(), round: FIRST_ROUND }.run().await
+    let settings = &locks[0].state()?.target.engine.settings;
+    let end = request.bounds.ends_by(Instant::now(), settings);
+    let (early, took) = (Vec::new(), Duration::ZERO);
+    Taking { locks, request, end, held, early, took, round: FIRST_ROUND }.run().await
 }
 
 /// How often the caller that holds the first locks tries the others again before it waits for them.
@@ -51,9 +53,13 @@ const TRIES_AGAIN: usize = 2;
 struct Taking<'a> {
     locks: &'a [Lock],
     request: MultiRequest,
+    /// By when the call ends in any case.
+    end: Option<Instant>,
     held: Vec<Option<Share>>,
     /// Which locks were held before the others were last tried.
     early: Vec<bool>,
+    /// How long that took.
+    took: Duration,
     round: Duration,
 }
 
@@ -67,7 +73,13 @@ impl Taking<'_> {
         };
         loop {
             let Some(missing) = refused else {
-                match self.prolong().await {
+                let prolonged = match self.end {
+                    Some(end) if !self.request.bounds.is_one_answer() => {
+                        timeout_at(end, self.prolong()).await.unwrap_or(Err(Error::timed_out()))
+                    }
+                    _ => self.prolong().await,
+                };
+                match prolonged {
                     Ok(()) => return Ok(Some(self.held.into_iter().flatten().collect())),
                     // A short lease would end the next time too. A lock that was removed may not
                     // be.
@@ -93,10 +105,9 @@ impl Taking<'_> {
                 refused = self.try_again_and_again().await?;
                 continue;
             }
-            if over() && missing > 0 {
+            if over() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
-                let end = self.request.bounds.ends_by(Instant::now(), self.settings()?);
-                refused = self.try_missing_by(end, missing).await?;
+                refused = self.try_missing_or(Ok(Some(missing))).await?;
                 if refused.is_none() {
                     continue;
                 }
@@ -128,35 +139,35 @@ impl Taking<'_> {
     /// Tries all locks that are not held, and again while the first ones are held. Afterwards no
     /// lock behind the first refused one is held.
     async fn try_again_and_again(&mut self) -> Result<Option<usize>, Error> {
-        let begun = Instant::now();
-        let mut refused = self.try_missing().await?;
-        let took = begun.elapsed();
-        let end = self.request.bounds.ends_by(begun, self.settings()?);
+        let mut refused = match self.request.bounds.is_one_answer() {
+            // Each try has a bound of its own, and an error that says which server is silent.
+            true => self.try_missing().await?,
+            false => self.try_missing_or(Err(Error::timed_out())).await?,
+        };
         for _ in 0..TRIES_AGAIN {
             let Some(missing) = refused.filter(|refused| *refused > 0) else { break };
-            // A slow server would not answer in time again.
-            if end.is_some_and(|end| Instant::now() + took > end) {
+            if !self.has_time_to_try() {
                 break;
             }
-            refused = self.try_missing_by(end, missing).await?;
+            refused = self.try_missing_or(Ok(Some(missing))).await?;
         }
         Ok(refused)
     }
 
-    /// As [`try_missing`](Self::try_missing). Without all answers by then, what was missing before counts.
-    async fn try_missing_by(
-        &mut self,
-        end: Option<Instant>,
-        missing: usize,
-    ) -> Result<Option<usize>, Error> {
-        match end {
-            Some(end) => timeout_at(end, self.try_missing()).await.unwrap_or(Ok(Some(missing))),
-            None => self.try_missing().await,
-        }
+    /// Whether servers that are as slow as the last time would answer before the call ends.
+    fn has_time_to_try(&self) -> bool {
+        self.end.is_none_or(|end| Instant::now() + self.took < end)
     }
 
-    fn settings(&self) -> Result<&Settings, Error> {
-        Ok(&self.locks[0].state()?.target.engine.settings)
+    /// As [`try_missing`](Self::try_missing), or this if not all have answered when the call ends.
+    async fn try_missing_or(
+        &mut self,
+        otherwise: Result<Option<usize>, Error>,
+    ) -> Result<Option<usize>, Error> {
+        match self.end {
+            Some(end) => timeout_at(end, self.try_missing()).await.unwrap_or(otherwise),
+            None => self.try_missing().await,
+        }
     }
 
     /// Until when locks may be held while another is waited for. Random, so that no two callers
@@ -171,6 +182,7 @@ impl Taking<'_> {
     /// Tries all locks that are not held, at the same time. Returns the first refused one in the
     /// global order. The locks behind it are released, unless the wait is over.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
+        let begun = Instant::now();
         self.early = self.held.iter().map(Option::is_some).collect();
         let (locks, MultiRequest { owner, lease, bounds }) = (self.locks, self.request);
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
@@ -180,9 +192,14 @@ impl Taking<'_> {
                 (i, tried.map_err(locks[i].with_context("acquiring")))
             })
             .collect();
+        let is_over = || bounds.deadline().is_some_and(|deadline| deadline <= Instant::now());
         let mut refused: Option<usize> = None;
         while let Some((i, tried)) = tries.next().await {
-            let share = tried?;
+            let share = match tried {
+                // One was refused, and no time is left to wait for it.
+                Err(Error::Redis(_)) if refused.is_some() && is_over() => break,
+                tried => tried?,
+            };
             if share.is_none() {
                 refused = Some(refused.map_or(i, |first| first.min(i)));
             }
@@ -195,6 +212,7 @@ impl Taking<'_> {
                 break;
             }
         }
+        self.took = begun.elapsed();
         Ok(refused)
     }
 

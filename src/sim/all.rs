@@ -185,5 +185,24 @@ async fn a_slow_server_that_refuses_is_asked_within_one_bound() {
         }
     }
     blocker.unlock().await.unwrap();
+    // What is granted when the wait is over is not worth much more time.
+    let first = others[0].client.lock(LOCK).lock().await.unwrap();
+    for sim in &sims {
+        sim.network.fail("acquire", repeat_n(Fault::SlowReply(ms(2_900)), 100));
+    }
+    let asking = async {
+        let asking = multi.try_lock().wait(ms(500)).lease(ms(60_000)).into_future();
+        let granted = ends_within(ms(500) + COMMAND, "a late grant", asking).await;
+        assert!(matches!(granted, Ok(None) | Err(Error::Redis(_))), "{granted:?}");
+    };
+    let release = async {
+        sleep(ms(400)).await;
+        first.unlock().await.unwrap();
+    };
+    tokio::join!(asking, release);
+    for sim in &sims {
+        sim.network.heal();
+    }
+    sleep(2 * COMMAND).await;
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }

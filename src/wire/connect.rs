@@ -59,7 +59,7 @@ impl RedisTransport {
             let node = Node::connect(server, settings.clone()).boxed().await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
-            return Ok(Self::new(Router::new(settings, false, None, false, routes)));
+            return Ok(Self::new(Router::new(settings, false, None, false, routes, Vec::new())));
         }
         let mut discovery = Discovery::new(&deployment, &settings);
         let (map, sharded) = look_around(&mut discovery, sharding).await?;
@@ -85,8 +85,14 @@ impl RedisTransport {
         }
         let (is_cluster, found_by) = (discovery.is_cluster(), discovery.deployment().clone());
         let runtime = settings.runtime.clone();
-        let transport =
-            Self::new(Router::new(settings, is_cluster, Some(found_by), sharded, routes));
+        let transport = Self::new(Router::new(
+            settings,
+            is_cluster,
+            Some(found_by),
+            sharded,
+            routes,
+            map.nodes,
+        ));
         runtime.spawn(refresh(Arc::downgrade(&transport.router), discovery));
         Ok(transport)
     }

@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::{node_id::Wanted, tls::Tls};
+use super::{node_id::NodeId, tls::Tls};
 use crate::error::Error;
 
 /// The address of a server. The alias does not count for equality.
@@ -214,8 +214,8 @@ pub(super) struct Endpoint {
     pub(super) database: Option<u8>,
     /// With TLS: the name that its certificate must have, if that is not its host.
     pub(super) certified_for: Option<String>,
-    /// In a cluster: which node will do. `None`: any server.
-    pub(super) wanted: Option<Wanted>,
+    /// In a cluster: the only node that will do, if that is known.
+    pub(super) node_id: Option<NodeId>,
 }
 
 #[derive(Clone, Debug)]
@@ -276,7 +276,7 @@ impl Deployment {
     fn endpoint_of(&self, place: Place, certified_for: Option<String>) -> Endpoint {
         let (credentials, database) = (self.credentials.clone(), self.database);
         let password_file = self.password_file.clone();
-        Endpoint { place, credentials, password_file, database, certified_for, wanted: None }
+        Endpoint { place, credentials, password_file, database, certified_for, node_id: None }
     }
 
     /// The first configured host that is a name.

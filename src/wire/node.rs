@@ -27,7 +27,7 @@ use super::{
     error::WireError,
     eviction::look_for_eviction,
     link::{Link, Sort},
-    node_id::{NodeId, Wanted},
+    node_id::NodeId,
     replicas::ReplicaPool,
     script::{Invocation, Reply},
     session::{Bound, QUIT_TIMEOUT, finished},
@@ -94,10 +94,7 @@ impl Node {
         let node = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             server: endpoint.place.clone(),
-            node_id: match &endpoint.wanted {
-                Some(Wanted::Itself(id)) => Some(id.clone()),
-                _ => None,
-            },
+            node_id: endpoint.node_id.clone(),
             replicas: ReplicaPool::new(endpoint, settings.clone(), commands.clone()),
             commands,
             subscriber,
@@ -255,11 +252,6 @@ impl Node {
         self.commands.give_up();
         self.subscriber.give_up();
         self.replicas.give_up();
-    }
-
-    /// Its id in the cluster, if it is known.
-    pub(super) fn node_id(&self) -> Option<&NodeId> {
-        self.node_id.as_ref()
     }
 
     /// Whether a command could be sent now.

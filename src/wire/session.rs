@@ -20,7 +20,7 @@ use super::{
     deployment::{Endpoint, PasswordFile},
     named::Named,
     naming::Naming,
-    node_id::{Wanted, another},
+    node_id::{NodeId, another},
     script::{Arg, Invocation},
 };
 use crate::{
@@ -96,8 +96,8 @@ impl Session {
             // A driver would reconnect with the password of today.
             options.on_break = OnBreak::End;
         }
-        let wanted = endpoint.wanted.take();
-        if wanted.is_some() {
+        let node_id = endpoint.node_id.take();
+        if node_id.is_some() {
             // A driver would reconnect to whatever node has the address then.
             options.on_break = OnBreak::End;
         }
@@ -122,18 +122,18 @@ impl Session {
             });
             let since = Instant::now();
             let session = Arc::new(Self { connection, task, has_ended, on_break, since });
-            if let Some(wanted) = wanted {
-                session.check(&wanted).await?;
+            if let Some(node_id) = node_id {
+                session.check(&node_id).await?;
             }
             Ok(session)
         });
         finished(connecting).await?
     }
 
-    /// Fails if the server is not the node that is wanted.
-    async fn check(&self, wanted: &Wanted) -> Result<(), Failure> {
+    /// Fails if the server is not this node.
+    async fn check(&self, node_id: &NodeId) -> Result<(), Failure> {
         match self.command("CLUSTER", &["NODES".into()]).await {
-            Ok(nodes) => wanted.check(&nodes.as_text().unwrap_or_default()),
+            Ok(nodes) => node_id.check(&nodes.as_text().unwrap_or_default()),
             // It is no node of a cluster.
             Err(error) if error.kind == FailureKind::Config => Err(another()),
             Err(error) => Err(error),

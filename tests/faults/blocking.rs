@@ -10,7 +10,7 @@ use crate::stage::{LOCK, Stage, why_not_held};
 async fn work_that_blocked_past_its_lease_is_not_taken_for_done() {
     let stage = Stage::new().await;
     let client = stage.client().await;
-    let lease = Duration::from_millis(300);
+    let lease = Duration::from_millis(1_500);
     let guard = client.lock(LOCK).lock().lease(lease).await.unwrap();
     let worked = guard.while_held(async { std::thread::sleep(lease) }).await;
     assert_eq!(why_not_held(worked), Loss::Expired);

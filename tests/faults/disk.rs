@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use harness::redis::{RedisResult, cmd};
-use harness::{PATIENCE, RedisServer, eventually};
+use harness::{PATIENCE, RedisServer, eventually, within};
 use redisson_lock::{Client, Error, LockGuard, Loss};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -244,7 +244,7 @@ async fn a_disk_that_comes_and_goes_is_nobodys_error() {
     }
     let mut tokens = Vec::new();
     for visit in visits {
-        let mine = soon("for all visits", visit).await.unwrap();
+        let mine = within(2 * PATIENCE, "for all visits", visit).await.unwrap();
         assert!(mine.is_sorted(), "{mine:?}");
         tokens.extend(mine);
     }

@@ -101,7 +101,8 @@ async fn a_key_that_is_no_lock_is_left_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_reads_no_foreign_value_of_any_size() {
     let stage = Stage::new().await;
-    let client = stage.client().await;
+    // A busy machine takes its time.
+    let client = connect(stage.config().command_timeout(PATIENCE)).await;
     let large = "x".repeat(10_000_000);
     let fields = [("foreign", &*large), (&large, "1"), ("a-client:7", "2")];
     stage.redis().query::<()>(cmd("HSET").arg(LOCK).arg(&fields[..]));
@@ -158,7 +159,8 @@ async fn a_query_reads_no_more_than_a_part_of_a_large_hash() {
 async fn a_reader_among_very_many_is_known() {
     const CROWD: &str = "for i = 1, 30000 do redis.call('hset', KEYS[1], ARGV[1] .. i, 1) end";
     let stage = Stage::new().await;
-    let client = stage.client().await;
+    // A busy machine takes its time.
+    let client = connect(stage.config().command_timeout(PATIENCE)).await;
     let sides = client.read_write_lock(LOCK);
     let mut guards = Vec::new();
     for _ in 0..8 {

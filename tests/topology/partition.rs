@@ -64,7 +64,7 @@ async fn behind_proxies(servers: &RedisCluster) -> (Vec<String>, Vec<Proxy>, Str
 async fn a_node_that_a_client_does_not_reach_costs_it_the_locks_of_that_node_alone() {
     let servers = RedisCluster::start();
     let (names, proxies, url) = behind_proxies(&servers).await;
-    let timeout = Duration::from_millis(500);
+    let timeout = Duration::from_secs(1);
     let config = Config::from_url(url).unwrap().watchdog(WATCHDOG);
     let client =
         Client::connect(config.command_timeout(timeout).retry_timeout(2 * timeout)).await.unwrap();

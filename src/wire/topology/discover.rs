@@ -9,7 +9,7 @@ use futures::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::slots::{Master, View, merge, read_nodes};
+use super::slots::{Server, View, merge, read_nodes};
 use super::{kin::Kin, late::Late, news::News, sentinels::read_master};
 use crate::{
     error::Error,
@@ -34,8 +34,14 @@ const REST_TIMEOUT: Duration = Duration::from_millis(20);
 /// How many nodes of a cluster are asked: enough that some are not cut off from the others.
 const ASKED: usize = 5;
 
-/// Which server serves which slots, in order.
-pub(in crate::wire) type ServerMap = Vec<(RangeInclusive<u16>, Master)>;
+/// The servers of the locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::wire) struct ServerMap {
+    /// Which master serves which slots, in order.
+    pub(in crate::wire) slots: Vec<(RangeInclusive<u16>, Server)>,
+    /// All nodes of a cluster, also those without slots.
+    pub(in crate::wire) nodes: Vec<Server>,
+}
 
 /// Finds the servers of the locks.
 pub(in crate::wire) struct Discovery {
@@ -192,7 +198,7 @@ impl Discovery {
         }
         self.sources.splice(..count, good);
         self.sources.extend(silent.into_iter().map(|address| (address, None)));
-        for address in views.iter().flat_map(|view| &view.nodes) {
+        for Server { address, .. } in views.iter().flat_map(|view| &view.nodes) {
             if !self.sources.iter().any(|(known, _)| address.is_called(known)) {
                 self.sources.push((address.clone(), None));
             }
@@ -202,7 +208,7 @@ impl Discovery {
             self.news.check(&views, Instant::now())?;
         }
         let map = agree(views)?;
-        if map.is_empty() { Err(last) } else { Ok(map) }
+        if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
 
     /// Leaves out what nodes of another cluster say. Of these those are asked again that are configured,
@@ -257,7 +263,7 @@ fn next_patience(took: Option<Duration>, command_timeout: Duration) -> Duration 
 /// Whether there is a reason to ask it again, although it does not answer.
 fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
     let named = views.iter().flat_map(|view| &view.nodes);
-    configured.contains(address) || named.into_iter().any(|other| other.is_called(address))
+    configured.contains(address) || named.into_iter().any(|other| other.address.is_called(address))
 }
 
 async fn ask_one(
@@ -304,12 +310,15 @@ async fn command(session: &Session, name: &'static str, args: &[&str]) -> Answer
 /// Merges the answers. Fails when they only name a master that is about to be replaced.
 fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
-    let map = merge(views.into_iter().flat_map(|view| view.claims).collect());
-    let is_leaving = map.iter().any(|(_, master)| leaving.contains(&master.address));
-    if is_leaving || (map.is_empty() && !leaving.is_empty()) {
+    let mut nodes: Vec<_> = views.iter().flat_map(|view| view.nodes.clone()).collect();
+    nodes.sort();
+    nodes.dedup();
+    let slots = merge(views.into_iter().flat_map(|view| view.claims).collect());
+    let is_leaving = slots.iter().any(|(_, master)| leaving.contains(&master.address));
+    if is_leaving || (slots.is_empty() && !leaving.is_empty()) {
         return Err(Failure::no_master("another master is being chosen"));
     }
-    Ok(map)
+    Ok(ServerMap { slots, nodes })
 }
 
 /// Whether the server has answered, but does not know the command.

@@ -139,12 +139,12 @@ mod tests {
     use super::*;
     use crate::wire::{
         deployment::Address,
-        topology::slots::{ALL_SLOTS, Claim, Master},
+        topology::slots::{ALL_SLOTS, Claim, Server},
     };
 
     /// It serves slots.
     fn says(ids: &str) -> View {
-        let master = Master { address: Address::new("h", 1), id: None };
+        let master = Server { address: Address::new("h", 1), id: None };
         let claim = Claim { epoch: 1, slots: ALL_SLOTS, master };
         View { claims: vec![claim], ..lone(ids) }
     }

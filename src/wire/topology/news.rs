@@ -38,11 +38,11 @@ mod tests {
     use super::*;
     use crate::wire::{
         deployment::Address,
-        topology::slots::{ALL_SLOTS, Claim, Master},
+        topology::slots::{ALL_SLOTS, Claim, Server},
     };
 
     fn says(epoch: u64) -> View {
-        let master = Master { address: Address::new("h", 1), id: None };
+        let master = Server { address: Address::new("h", 1), id: None };
         let claim = Claim { epoch, slots: ALL_SLOTS, master };
         View { claims: vec![claim], ..View::default() }
     }

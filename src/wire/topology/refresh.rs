@@ -68,7 +68,7 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     loop {
         sleep(ALERT_PAUSE).await;
         match discovery.ask().await {
-            Ok(newer) if newer != *map => return newer,
+            Ok(newer) if newer.slots != map.slots => return newer,
             _ => {}
         }
     }
@@ -100,9 +100,10 @@ impl Router {
         deployment: &Deployment,
         warnings: &mut Warnings,
     ) -> bool {
+        self.set_nodes(map.nodes.clone());
         let old = self.routes();
-        let is_known = old.slots.len() == map.len()
-            && old.slots.iter().zip(map).all(|((slots, node), (now, master))| {
+        let is_known = old.slots.len() == map.slots.len()
+            && old.slots.iter().zip(&map.slots).all(|((slots, node), (now, master))| {
                 let is_there = old.address_of(node) == Some(&master.address);
                 slots == now && is_there && node.may_be(master.id.as_ref())
             });

@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     channels::SubscriptionMap,
     discover::ServerMap,
-    slots::{Master, slot_of},
+    slots::{Server, slot_of},
 };
 use crate::{
     error::Error,
@@ -30,7 +30,6 @@ use crate::{
         deployment::{Address, Deployment, Endpoint},
         error::WireError,
         node::Node,
-        node_id::Wanted,
     },
 };
 
@@ -48,6 +47,8 @@ pub(in crate::wire) struct Router {
     pub(in crate::wire) deployment: Option<Deployment>,
     pub(in crate::wire) sharded: bool,
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
+    /// All nodes of a cluster, as they were last named.
+    nodes: RwLock<Vec<Server>>,
     /// Locked while a server that serves no slot yet is being connected to. When the log was last
     /// told that this failed.
     connecting: Mutex<Option<Instant>>,
@@ -68,6 +69,7 @@ impl Router {
         deployment: Option<Deployment>,
         sharded: bool,
         routes: Routes,
+        nodes: Vec<Server>,
     ) -> Self {
         Self {
             settings,
@@ -75,6 +77,7 @@ impl Router {
             deployment,
             sharded,
             routes: RwLock::new(Arc::new(routes)),
+            nodes: RwLock::new(nodes),
             connecting: Mutex::default(),
             subscriptions: SubscriptionMap::default(),
             closed: AtomicBool::new(false),
@@ -83,6 +86,16 @@ impl Router {
 
     pub(in crate::wire) fn routes(&self) -> Arc<Routes> {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_nodes(&self, nodes: Vec<Server>) {
+        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
+    }
+
+    /// The node of the cluster at an address.
+    fn node_at(&self, address: &Address) -> Option<Server> {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        nodes.iter().find(|node| node.address.is_called(address)).cloned()
     }
 
     pub(in crate::wire) fn slot(&self, key: &[u8]) -> u16 {
@@ -105,7 +118,7 @@ impl Router {
 
     /// The server to which a slot is being moved. It may serve no slot yet. It is connected to when
     /// a call is redirected there, and again later, because no source reports its end before it
-    /// serves a slot.
+    /// serves a slot. `None`, too, if no node of the cluster is known there yet.
     pub(in crate::wire) async fn joining(
         self: &Arc<Self>,
         at: &Address,
@@ -130,12 +143,9 @@ impl Router {
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
-        let routes = self.routes();
-        let at = &routes.known_as(at);
+        let Server { address: at, id } = &self.node_at(at)?;
         let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
-        // Of the cluster, whichever node it is.
-        let wanted = routes.nodes.iter().find_map(|(_, node)| node.node_id().cloned());
-        let endpoint = Endpoint { wanted: wanted.map(Wanted::Knows), ..deployment.endpoint(at) };
+        let endpoint = Endpoint { node_id: id.clone(), ..deployment.endpoint(at) };
         match connect_one(endpoint, &settings).await {
             Ok(node) => self.let_join(at, node),
             Err(error) => {
@@ -186,12 +196,6 @@ impl Routes {
         found.map(|(_, node)| node)
     }
 
-    /// The address as the servers were last named: with the name in its certificate, and its alias.
-    fn known_as(&self, address: &Address) -> Address {
-        let mut known = self.nodes.iter().filter_map(|(known, _)| known.as_ref());
-        known.find(|known| known.is_called(address)).unwrap_or(address).clone()
-    }
-
     /// The same map with one more node, which serves no slot yet.
     pub(in crate::wire) fn with(&self, address: &Address, node: &Arc<Node>) -> Self {
         let (slots, mut nodes) = (self.slots.clone(), self.nodes.clone());
@@ -224,11 +228,11 @@ pub(in crate::wire) async fn connect_all(
     patience: Patience,
 ) -> (Routes, Vec<Error>) {
     let began = Instant::now();
-    let known = |master: &Master| {
+    let known = |master: &Server| {
         let mut nodes = old.all_at(&master.address);
         nodes.find(|node| node.may_be(master.id.as_ref())).cloned()
     };
-    let mut away: Vec<_> = map.iter().map(|(_, master)| master).collect();
+    let mut away: Vec<_> = map.slots.iter().map(|(_, master)| master).collect();
     away.sort();
     away.dedup();
     let mut connecting: FuturesUnordered<_> = (away.iter().copied())
@@ -236,14 +240,14 @@ pub(in crate::wire) async fn connect_all(
             if let Some(node) = known(master).filter(|node| !node.is_broken()) {
                 return (master, Ok(node), false);
             }
-            let wanted = master.id.clone().map(Wanted::Itself);
-            let endpoint = Endpoint { wanted, ..deployment.endpoint(&master.address) };
+            let node_id = master.id.clone();
+            let endpoint = Endpoint { node_id, ..deployment.endpoint(&master.address) };
             (master, connect_one(endpoint, settings).await, true)
         })
         .collect();
     // Of those that are left out, calls would be refused that are answered now.
-    let is_served = |master: &Master| {
-        let slots = map.iter().filter(|(_, other)| other == master);
+    let is_served = |master: &Server| {
+        let slots = map.slots.iter().filter(|(_, other)| other == master);
         slots.flat_map(|(slots, _)| old.of(*slots.start())).any(|node| node.is_connected())
     };
     let mut needed = match patience {
@@ -281,7 +285,7 @@ pub(in crate::wire) async fn connect_all(
             connected.insert(master, node);
         }
     }
-    let served = map.iter().filter_map(|(slots, master)| {
+    let served = map.slots.iter().filter_map(|(slots, master)| {
         connected.get(master).map(|node| (slots.clone(), node.clone()))
     });
     routes.slots = served.collect();

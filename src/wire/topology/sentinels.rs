@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::slots::{ALL_SLOTS, Claim, Master, View};
+use super::slots::{ALL_SLOTS, Claim, Server, View};
 use crate::wire::{answers::Failure, deployment::Address, script::Reply};
 
 /// Reads a sentinel's answers about the master and the other sentinels.
@@ -19,13 +19,14 @@ pub(super) fn read_master(master: &Reply, others: &Reply) -> Result<View, Failur
     let Reply::Array(others) = others else {
         return Err(Failure::unreadable("no sentinels are told"));
     };
-    let nodes = others.iter().filter_map(|other| address(&fields(other))).collect();
+    let server = |address| Server { address, id: None };
+    let nodes = others.iter().filter_map(|other| address(&fields(other)).map(server)).collect();
     // Until all replicas follow the new master, this is the old one. The epoch may already be new.
     let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
     if master.get("flags").is_some_and(is_leaving) {
         return Ok(View { nodes, leaving: Some(at), ..View::default() });
     }
-    let claim = Claim { epoch, slots: ALL_SLOTS, master: Master { address: at, id: None } };
+    let claim = Claim { epoch, slots: ALL_SLOTS, master: server(at) };
     Ok(View { claims: vec![claim], nodes, ..View::default() })
 }
 

@@ -38,9 +38,9 @@ const CRC16: [u16; 256] = {
     table
 };
 
-/// Who serves slots.
+/// A server, as nodes or sentinels name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::wire) struct Master {
+pub(in crate::wire) struct Server {
     pub(in crate::wire) address: Address,
     /// In a cluster.
     pub(in crate::wire) id: Option<NodeId>,
@@ -51,7 +51,7 @@ pub(in crate::wire) struct Master {
 pub(in crate::wire) struct Claim {
     pub(in crate::wire) epoch: u64,
     pub(in crate::wire) slots: RangeInclusive<u16>,
-    pub(in crate::wire) master: Master,
+    pub(in crate::wire) master: Server,
 }
 
 /// One node's view of the cluster.
@@ -59,7 +59,7 @@ pub(in crate::wire) struct Claim {
 pub(in crate::wire) struct View {
     pub(in crate::wire) claims: Vec<Claim>,
     /// All nodes, replicas included: sources for when the masters are gone.
-    pub(in crate::wire) nodes: Vec<Address>,
+    pub(in crate::wire) nodes: Vec<Server>,
     /// A master that is being replaced.
     pub(in crate::wire) leaving: Option<Address>,
     /// The ids of the nodes of a cluster.
@@ -69,13 +69,11 @@ pub(in crate::wire) struct View {
 impl View {
     /// The same view with other addresses.
     pub(in crate::wire) fn map(self, other: impl Fn(Address) -> Address) -> Self {
-        let claim = |claim: Claim| {
-            let Master { address, id } = claim.master;
-            Claim { master: Master { address: other(address), id }, ..claim }
-        };
+        let server = |server: Server| Server { address: other(server.address), ..server };
+        let claim = |claim: Claim| Claim { master: server(claim.master), ..claim };
         Self {
             claims: self.claims.into_iter().map(claim).collect(),
-            nodes: self.nodes.into_iter().map(&other).collect(),
+            nodes: self.nodes.into_iter().map(server).collect(),
             leaving: self.leaving.map(&other),
             ids: self.ids,
         }
@@ -110,9 +108,8 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         if let (true, Some(name)) = (tls, &mut address.alias) {
             std::mem::swap(&mut address.host, name);
         }
-        view.nodes.push(address.clone());
-        let id = Some(NodeId::new(id));
-        let master = Master { address, id };
+        let master = Server { address, id: Some(NodeId::new(id)) };
+        view.nodes.push(master.clone());
         let Some(epoch) = words.nth(3).and_then(|epoch| epoch.parse().ok()) else { continue };
         if !has("master") {
             continue;
@@ -128,9 +125,9 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
 }
 
 /// Merges the views of several nodes: which server serves which slots, in order.
-pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Master)> {
+pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Server)> {
     claims.sort_by_key(|claim| claim.epoch);
-    let mut owners: Vec<Option<&Master>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
+    let mut owners: Vec<Option<&Server>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
     for claim in &claims {
         let slots = usize::from(*claim.slots.start())..=usize::from(*claim.slots.end());
         if let Some(owners) = owners.get_mut(slots) {
@@ -203,15 +200,15 @@ mod tests {
             ]
         );
         assert_eq!(view.nodes.len(), 4);
-        assert_eq!(view.nodes[2], address("::1", 7003));
+        assert_eq!(view.nodes[2].address, address("::1", 7003));
         let view = read_nodes(NODES, &address("h", 7000), true);
-        assert_eq!(view.nodes[0], address("one.example", 7001));
+        assert_eq!(view.nodes[0].address, address("one.example", 7001));
     }
 
     #[test]
     fn a_node_is_found_by_either_of_its_names() {
         for tls in [false, true] {
-            let node = &read_nodes(NODES, &address("h", 7000), tls).nodes[0];
+            let node = &read_nodes(NODES, &address("h", 7000), tls).nodes[0].address;
             for host in ["127.0.0.1", "one.example"] {
                 assert!(node.is_called(&address(host, 7001)), "{node:?} {host}");
             }
@@ -222,7 +219,7 @@ mod tests {
 
     #[test]
     fn of_two_claims_the_later_one_is_true() {
-        let master = |host| Master { address: address(host, 1), id: None };
+        let master = |host| Server { address: address(host, 1), id: None };
         let (old, new) = (master("old"), master("new"));
         let claims = vec![
             Claim { epoch: 7, slots: 100..=200, master: new.clone() },

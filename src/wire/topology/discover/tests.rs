@@ -19,7 +19,8 @@ fn says(port: u16, epoch: u64, flags: &str) -> View {
 }
 
 fn is(port: u16) -> ServerMap {
-    vec![(ALL_SLOTS, Master { address: Address::new("h", port), id: None })]
+    let master = Server { address: Address::new("h", port), id: None };
+    ServerMap { slots: vec![(ALL_SLOTS, master)], nodes: Vec::new() }
 }
 
 #[test]

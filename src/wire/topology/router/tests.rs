@@ -36,7 +36,17 @@ impl Router {
             on_break: OnBreak::Reconnect,
         };
         let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
-        Self::new(settings, true, Some(deployment), sharded, Routes::default())
+        let (nodes, routes) = (Vec::new(), Routes::default());
+        let router = Self::new(settings, true, Some(deployment), sharded, routes, nodes);
+        router.know(port);
+        router
+    }
+
+    /// From now on this server is the one node of the cluster.
+    pub(in crate::wire) fn know(&self, port: u16) {
+        let mut address = Address::new("localhost", port);
+        address.alias = Some("127.0.0.1".to_owned());
+        self.set_nodes(vec![Server { address, id: None }]);
     }
 }
 
@@ -128,7 +138,7 @@ async fn a_password_that_a_sentinel_does_not_ask_for_is_no_error() {
     let url =
         format!("redis-sentinel://{one}?sentinelServiceName={service}&sentinelPassword=unasked");
     let mut discovery = Discovery::new(&read_url(&url).unwrap(), &router(0).settings);
-    assert_eq!(discovery.ask().await.unwrap().len(), 1);
+    assert_eq!(discovery.ask().await.unwrap().slots.len(), 1);
 }
 
 /// Counts warnings.
@@ -172,9 +182,10 @@ async fn a_master_that_cannot_be_reached_is_warned_of_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_silent_does_not_keep_the_others_from_being_used() {
     let (server, silent) = (RedisServer::start(), TcpListener::bind("127.0.0.1:0").unwrap());
-    let master = |port| Master { address: Address::new("127.0.0.1", port), id: None };
+    let master = |port| Server { address: Address::new("127.0.0.1", port), id: None };
     let gone = silent.local_addr().unwrap().port();
-    let map = vec![(0..=99, master(gone)), (100..=16383, master(server.port()))];
+    let slots = vec![(0..=99, master(gone)), (100..=16383, master(server.port()))];
+    let map = ServerMap { slots, nodes: Vec::new() };
     let router = router(server.port());
     let deployment = router.deployment.as_ref().unwrap();
     let mut took = Vec::new();
