@@ -41,10 +41,12 @@ pub(super) async fn take(
     request: MultiRequest,
 ) -> Result<Option<Vec<Share>>, Error> {
     let held = locks.iter().map(|_| None).collect();
-    let settings = &locks[0].state()?.target.engine.settings;
-    let end = request.bounds.ends_by(Instant::now(), settings);
-    let (early, took) = (Vec::new(), Duration::ZERO);
-    Taking { locks, request, end, held, early, took, round: FIRST_ROUND }.run().await
+    let states = locks.iter().map(Lock::state).collect::<Result<Vec<_>, _>>()?;
+    let settings = states.iter().map(|state| &state.target.engine.settings);
+    let now = Instant::now();
+    let end = settings.filter_map(|settings| request.bounds.ends_by(now, settings)).max();
+    let (early, took, refused) = (Vec::new(), Duration::ZERO, None);
+    Taking { locks, request, end, held, early, took, refused, round: FIRST_ROUND }.run().await
 }
 
 /// How often the caller that holds the first locks tries the others again before it waits for them.
@@ -60,6 +62,8 @@ struct Taking<'a> {
     early: Vec<bool>,
     /// How long that took.
     took: Duration,
+    /// The first lock that was refused then.
+    refused: Option<usize>,
     round: Duration,
 }
 
@@ -74,10 +78,10 @@ impl Taking<'_> {
         loop {
             let Some(missing) = refused else {
                 let prolonged = match self.end {
-                    Some(end) if !self.request.bounds.is_one_answer() => {
+                    Some(end) => {
                         timeout_at(end, self.prolong()).await.unwrap_or(Err(Error::timed_out()))
                     }
-                    _ => self.prolong().await,
+                    None => self.prolong().await,
                 };
                 match prolonged {
                     Ok(()) => return Ok(Some(self.held.into_iter().flatten().collect())),
@@ -159,13 +163,17 @@ impl Taking<'_> {
         self.end.is_none_or(|end| Instant::now() + self.took < end)
     }
 
-    /// As [`try_missing`](Self::try_missing), or this if not all have answered when the call ends.
+    /// As [`try_missing`](Self::try_missing), or this if the call ends before all have answered, and none
+    /// was refused until then.
     async fn try_missing_or(
         &mut self,
         otherwise: Result<Option<usize>, Error>,
     ) -> Result<Option<usize>, Error> {
         match self.end {
-            Some(end) => timeout_at(end, self.try_missing()).await.unwrap_or(otherwise),
+            Some(end) => match timeout_at(end, self.try_missing()).await {
+                Ok(tried) => tried,
+                Err(_) => self.refused.map_or(otherwise, |refused| Ok(Some(refused))),
+            },
             None => self.try_missing().await,
         }
     }
@@ -193,19 +201,19 @@ impl Taking<'_> {
             })
             .collect();
         let is_over = || bounds.deadline().is_some_and(|deadline| deadline <= Instant::now());
-        let mut refused: Option<usize> = None;
+        self.refused = None;
         while let Some((i, tried)) = tries.next().await {
             let share = match tried {
                 // One was refused, and no time is left to wait for it.
-                Err(Error::Redis(_)) if refused.is_some() && is_over() => break,
+                Err(Error::Redis(_)) if self.refused.is_some() && is_over() => break,
                 tried => tried?,
             };
             if share.is_none() {
-                refused = Some(refused.map_or(i, |first| first.min(i)));
+                self.refused = Some(self.refused.map_or(i, |first| first.min(i)));
             }
             self.held[i] = share;
             // A caller that is about to give up gives them back itself, before its answer.
-            let Some(first) = refused.filter(|_| !bounds.is_over()) else { continue };
+            let Some(first) = self.refused.filter(|_| !bounds.is_over()) else { continue };
             // Others may need these locks, so they are released before all tries have answered.
             self.held[first..].fill_with(|| None);
             if first == 0 {
@@ -213,7 +221,7 @@ impl Taking<'_> {
             }
         }
         self.took = begun.elapsed();
-        Ok(refused)
+        Ok(self.refused)
     }
 
     /// Waits for one lock. Returns whether it was granted.

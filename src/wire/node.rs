@@ -16,8 +16,6 @@ use std::{
 
 use futures::FutureExt;
 
-#[cfg(feature = "_servers")]
-use super::script::Arg;
 use super::{
     Confirm,
     answers::{Answer, Failure, FailureKind},
@@ -29,7 +27,7 @@ use super::{
     link::{Link, Sort},
     node_id::NodeId,
     replicas::ReplicaPool,
-    script::{Invocation, Reply},
+    script::{Arg, Invocation, Reply},
     session::{Bound, QUIT_TIMEOUT, finished},
 };
 use crate::error::Error;
@@ -203,7 +201,6 @@ impl Node {
     }
 
     /// Sends one copy of a command that is no call of a script.
-    #[cfg(feature = "_servers")]
     pub(super) async fn command(&self, name: &'static str, args: &[Arg]) -> Answer {
         self.commands.command(name, args).await
     }

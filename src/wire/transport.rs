@@ -112,7 +112,7 @@ impl Router {
             });
             bound = bound.rest();
             let next = match &target {
-                Some(target) if asking => self.joining(target, bound.by).boxed().await,
+                Some(target) if asking => self.joining(target, Some(&node), bound.by).boxed().await,
                 Some(target) => routes.at(target).cloned(),
                 None => None,
             };

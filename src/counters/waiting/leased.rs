@@ -61,7 +61,7 @@ impl LeasedPermits {
         let lease = Arc::new(lease);
         watchdog.add(&lease);
         // The call that closes the client sees these permits, or this call sees that it is closed.
-        if pool.engine.is_closed() {
+        if pool.engine.check_open().is_err() {
             lease.lose(Loss::Closed);
         }
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);

@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     channels::SubscriptionMap,
     discover::ServerMap,
-    slots::{Server, slot_of},
+    slots::{Server, read_nodes, slot_of},
 };
 use crate::{
     error::Error,
@@ -92,10 +92,10 @@ impl Router {
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
-    /// The node of the cluster at an address.
-    fn node_at(&self, address: &Address) -> Option<Server> {
+    /// The node of the cluster at an address. Several, if one has come in the place of another.
+    fn nodes_at(&self, address: &Address) -> Vec<Server> {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        nodes.iter().find(|node| node.address.is_called(address)).cloned()
+        nodes.iter().filter(|node| node.address.is_called(address)).cloned().collect()
     }
 
     pub(in crate::wire) fn slot(&self, key: &[u8]) -> u16 {
@@ -118,18 +118,19 @@ impl Router {
 
     /// The server to which a slot is being moved. It may serve no slot yet. It is connected to when
     /// a call is redirected there, and again later, because no source reports its end before it
-    /// serves a slot. `None`, too, if no node of the cluster is known there yet.
+    /// serves a slot. `told_by`: who redirects there, and knows the nodes of the cluster.
     pub(in crate::wire) async fn joining(
         self: &Arc<Self>,
         at: &Address,
+        told_by: Option<&Arc<Node>>,
         by: Instant,
     ) -> Option<Arc<Node>> {
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
-        let (router, at) = (self.clone(), at.clone());
+        let (router, at, told_by) = (self.clone(), at.clone(), told_by.cloned());
         // In a task of its own: the caller may not be polled, and other callers wait for the lock.
-        let connecting = async move { timeout_at(by, router.connect_joining(&at)).await };
+        let connecting = async move { timeout_at(by, router.connect_joining(&at, told_by)).await };
         self.settings.runtime.spawn(connecting).await.ok()?.ok()?
     }
 
@@ -137,25 +138,40 @@ impl Router {
         self.routes().at(at).filter(|node| !node.is_broken()).cloned()
     }
 
-    async fn connect_joining(&self, at: &Address) -> Option<Arc<Node>> {
+    async fn connect_joining(&self, at: &Address, told_by: Option<Arc<Node>>) -> Option<Arc<Node>> {
         let deployment = self.deployment.as_ref()?;
         let mut told = self.connecting.lock().await;
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
-        let Server { address: at, id } = &self.node_at(at)?;
+        let mut servers = self.nodes_at(at);
+        if let (true, Some(told_by)) = (servers.is_empty(), told_by) {
+            // It has come to the cluster since that was last asked.
+            self.ask_for_nodes(&told_by, deployment).await;
+            servers = self.nodes_at(at);
+        }
         let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
-        let endpoint = Endpoint { node_id: id.clone(), ..deployment.endpoint(at) };
-        match connect_one(endpoint, &settings).await {
-            Ok(node) => self.let_join(at, node),
-            Err(error) => {
-                // Each call that is redirected there gets here.
-                if told.is_none_or(|told| told.elapsed() >= WARNING_PAUSE) {
-                    *told = Some(Instant::now());
-                    tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
-                }
-                None
+        for Server { address: at, id } in &servers {
+            let endpoint = Endpoint { node_id: id.clone(), ..deployment.endpoint(at) };
+            let error = match connect_one(endpoint, &settings).await {
+                Ok(node) => return self.let_join(at, node),
+                Err(error) => error,
+            };
+            // Each call that is redirected there gets here.
+            if told.is_none_or(|told| told.elapsed() >= WARNING_PAUSE) {
+                *told = Some(Instant::now());
+                tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
             }
+        }
+        None
+    }
+
+    async fn ask_for_nodes(&self, node: &Arc<Node>, deployment: &Deployment) {
+        let routes = self.routes();
+        let Some(asked) = routes.address_of(node) else { return };
+        if let Ok(nodes) = node.command("CLUSTER", &["NODES".into()]).await {
+            let view = read_nodes(&nodes.as_text().unwrap_or_default(), asked, deployment.uses_tls);
+            self.set_nodes(view.map(|address| deployment.nat.reach(address)).nodes);
         }
     }
 

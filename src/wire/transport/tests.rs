@@ -31,7 +31,7 @@ async fn served_by(server: &RedisServer, sharded: bool) -> RedisTransport {
 async fn serve(transport: &RedisTransport, server: &RedisServer) {
     let (router, at) = (&transport.router, Address::new("localhost", server.port()));
     router.know(server.port());
-    let node = router.joining(&at, Instant::now() + Duration::from_secs(3)).await.unwrap();
+    let node = router.joining(&at, None, Instant::now() + Duration::from_secs(3)).await.unwrap();
     let slots = vec![(ALL_SLOTS, node.clone())];
     let nodes = router.routes().with(&at, &node).nodes;
     *router.routes.write().unwrap() = Arc::new(Routes { slots, nodes });

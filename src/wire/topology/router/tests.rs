@@ -64,17 +64,17 @@ async fn a_master_that_broke_is_connected_to_once_by_whatever_name() {
     let router = router(server.port());
     let alias = Address::new("127.0.0.1", server.port());
     let mut named = Address::new("localhost", server.port());
-    let node = router.joining(&named, in_time()).await.unwrap();
+    let node = router.joining(&named, None, in_time()).await.unwrap();
     // As the next map names it.
     named.alias = Some(alias.host.clone());
     *router.routes.write().unwrap() = Arc::new(router.routes().with(&named, &node));
-    assert_eq!(router.joining(&alias, in_time()).await.unwrap(), node);
+    assert_eq!(router.joining(&alias, None, in_time()).await.unwrap(), node);
 
     node.quit().await;
-    let again = router.joining(&alias, in_time()).await.unwrap();
+    let again = router.joining(&alias, None, in_time()).await.unwrap();
     assert_ne!(again, node);
-    assert_eq!(router.joining(&alias, in_time()).await.unwrap(), again);
-    assert_eq!(router.joining(&named, in_time()).await.unwrap(), again);
+    assert_eq!(router.joining(&alias, None, in_time()).await.unwrap(), again);
+    assert_eq!(router.joining(&named, None, in_time()).await.unwrap(), again);
     assert_eq!(router.routes().address_of(&again), Some(&named));
     again.quit().await;
 }
@@ -90,7 +90,7 @@ async fn callers_of_a_replaced_server_that_hangs_are_let_go() {
         let server = RedisServer::start();
         let router = router(server.port());
         let address = Address::new("localhost", server.port());
-        let node = router.joining(&address, in_time()).await.unwrap();
+        let node = router.joining(&address, None, in_time()).await.unwrap();
         let ask = || {
             let (node, call) = (node.clone(), call.clone());
             async move {
@@ -173,7 +173,7 @@ async fn a_master_that_cannot_be_reached_is_warned_of_once() {
     drop(listener);
     let router = router(at.port);
     for _ in 0..5 {
-        assert!(router.joining(&at, in_time()).await.is_none());
+        assert!(router.joining(&at, None, in_time()).await.is_none());
     }
     assert_eq!(warnings.0.load(Ordering::Relaxed), 1);
 }

@@ -131,14 +131,19 @@ impl RedisCluster {
 }
 
 impl RedisCluster {
-    /// Makes a replica a master without slots, as one that has just joined; comes back when all nodes know.
+    /// Makes a replica a master without slots and with an id of its own, as one that has just joined; comes back when all nodes know.
     ///
     /// # Panics
     /// When it is refused.
     pub fn make_an_empty_master(&self) {
         let (node, other) = (&self.nodes[2 * usize::from(MASTERS) - 1], &self.nodes[0]);
         let join = || -> RedisResult<()> {
-            cmd("CLUSTER").arg("RESET").arg("SOFT").exec(&mut node.client())?;
+            let before =
+                View::of(&mut node.client())?.id_of(node.port()).unwrap_or_default().to_owned();
+            cmd("CLUSTER").arg("RESET").arg("HARD").exec(&mut node.client())?;
+            for other in self.nodes.iter().filter(|other| other.port() != node.port()) {
+                cmd("CLUSTER").arg("FORGET").arg(&before).exec(&mut other.client())?;
+            }
             let mut meet = cmd("CLUSTER");
             meet.arg("MEET").arg("127.0.0.1").arg(node.port_for_servers());
             meet.exec(&mut other.client())
