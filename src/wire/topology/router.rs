@@ -4,10 +4,7 @@
 use std::{
     collections::BTreeMap,
     ops::RangeInclusive,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -20,18 +17,20 @@ use tokio::{
 use super::{
     channels::SubscriptionMap,
     discover::ServerMap,
-    slots::{Server, read_nodes, slot_of},
+    slots::{Server, slot_of},
 };
 use crate::{
     error::Error,
     redis_error::{RedisError, RedisErrorKind},
     wire::{
-        connection::{ConnectionSettings, OnBreak},
+        connection::ConnectionSettings,
         deployment::{Address, Deployment, Endpoint},
         error::WireError,
         node::Node,
     },
 };
+
+mod joining;
 
 /// At most one warning in this time about servers that cannot be reached.
 pub(super) const WARNING_PAUSE: Duration = Duration::from_secs(10);
@@ -94,8 +93,11 @@ impl Router {
 
     /// The node of the cluster at an address. Several, if one has come in the place of another.
     fn nodes_at(&self, address: &Address) -> Vec<Server> {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        nodes.iter().filter(|node| node.address.is_called(address)).cloned().collect()
+        self.nodes().iter().filter(|node| node.address.is_called(address)).cloned().collect()
+    }
+
+    fn nodes(&self) -> RwLockReadGuard<'_, Vec<Server>> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(in crate::wire) fn slot(&self, key: &[u8]) -> u16 {
@@ -114,75 +116,6 @@ impl Router {
                 "no server is known that serves this key",
             ))
         })
-    }
-
-    /// The server to which a slot is being moved. It may serve no slot yet. It is connected to when
-    /// a call is redirected there, and again later, because no source reports its end before it
-    /// serves a slot. `told_by`: who redirects there, and knows the nodes of the cluster.
-    pub(in crate::wire) async fn joining(
-        self: &Arc<Self>,
-        at: &Address,
-        told_by: Option<&Arc<Node>>,
-        by: Instant,
-    ) -> Option<Arc<Node>> {
-        if let Some(known) = self.joined(at) {
-            return Some(known);
-        }
-        let (router, at, told_by) = (self.clone(), at.clone(), told_by.cloned());
-        // In a task of its own: the caller may not be polled, and other callers wait for the lock.
-        let connecting = async move { timeout_at(by, router.connect_joining(&at, told_by)).await };
-        self.settings.runtime.spawn(connecting).await.ok()?.ok()?
-    }
-
-    fn joined(&self, at: &Address) -> Option<Arc<Node>> {
-        self.routes().at(at).filter(|node| !node.is_broken()).cloned()
-    }
-
-    async fn connect_joining(&self, at: &Address, told_by: Option<Arc<Node>>) -> Option<Arc<Node>> {
-        let deployment = self.deployment.as_ref()?;
-        let mut told = self.connecting.lock().await;
-        if let Some(known) = self.joined(at) {
-            return Some(known);
-        }
-        let mut servers = self.nodes_at(at);
-        if let (true, Some(told_by)) = (servers.is_empty(), told_by) {
-            // It has come to the cluster since that was last asked.
-            self.ask_for_nodes(&told_by, deployment).await;
-            servers = self.nodes_at(at);
-        }
-        let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
-        for Server { address: at, id } in &servers {
-            let endpoint = Endpoint { node_id: id.clone(), ..deployment.endpoint(at) };
-            let error = match connect_one(endpoint, &settings).await {
-                Ok(node) => return self.let_join(at, node),
-                Err(error) => error,
-            };
-            // Each call that is redirected there gets here.
-            if told.is_none_or(|told| told.elapsed() >= WARNING_PAUSE) {
-                *told = Some(Instant::now());
-                tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
-            }
-        }
-        None
-    }
-
-    async fn ask_for_nodes(&self, node: &Arc<Node>, deployment: &Deployment) {
-        let routes = self.routes();
-        let Some(asked) = routes.address_of(node) else { return };
-        if let Ok(nodes) = node.command("CLUSTER", &["NODES".into()]).await {
-            let view = read_nodes(&nodes.as_text().unwrap_or_default(), asked, deployment.uses_tls);
-            self.set_nodes(view.map(|address| deployment.nat.reach(address)).nodes);
-        }
-    }
-
-    /// `None`: the client is closed.
-    fn let_join(&self, at: &Address, node: Arc<Node>) -> Option<Arc<Node>> {
-        let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
-        if self.closed.load(Ordering::Relaxed) {
-            return None;
-        }
-        *routes = Arc::new(routes.with(at, &node));
-        Some(node)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Callers that join a node, and nodes that are replaced.
 
-use std::{net::TcpListener, sync::atomic::AtomicUsize};
+use std::{
+    net::TcpListener,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use futures::FutureExt;
 use harness::{RedisServer, Sentinel};
@@ -13,7 +16,7 @@ use crate::{
     runtime::ClientRuntime,
     wire::{
         Confirm,
-        connection::Channels,
+        connection::{Channels, OnBreak},
         drivers,
         script::{Invocation, Script},
         session::Bound,

@@ -1,0 +1,110 @@
+//! How a server is connected to that serves no slot yet, because a slot moves to it.
+
+use std::sync::{Arc, PoisonError, atomic::Ordering};
+
+use tokio::time::{Instant, timeout_at};
+
+use super::{Router, Server, WARNING_PAUSE, connect_one};
+use crate::wire::{
+    connection::{ConnectionSettings, OnBreak},
+    deployment::{Address, Deployment, Endpoint},
+    node::Node,
+    topology::slots::read_nodes,
+};
+
+impl Router {
+    /// The server to which a slot is being moved. It may serve no slot yet. It is connected to when
+    /// a call is redirected there, and again later, because no source reports its end before it
+    /// serves a slot. `told_by`: who redirects there, and knows the nodes of the cluster.
+    pub(in crate::wire) async fn joining(
+        self: &Arc<Self>,
+        at: &Address,
+        told_by: Option<&Arc<Node>>,
+        by: Instant,
+    ) -> Option<Arc<Node>> {
+        if let Some(known) = self.joined(at) {
+            return Some(known);
+        }
+        let (router, at, told_by) = (self.clone(), at.clone(), told_by.cloned());
+        // In a task of its own: the caller may not be polled, and other callers wait for the lock.
+        let connecting = async move { timeout_at(by, router.connect_joining(&at, told_by)).await };
+        self.settings.runtime.spawn(connecting).await.ok()?.ok()?
+    }
+
+    fn joined(&self, at: &Address) -> Option<Arc<Node>> {
+        self.routes().at(at).filter(|node| !node.is_broken()).cloned()
+    }
+
+    async fn connect_joining(&self, at: &Address, told_by: Option<Arc<Node>>) -> Option<Arc<Node>> {
+        let deployment = self.deployment.as_ref()?;
+        let mut told = self.connecting.lock().await;
+        if let Some(known) = self.joined(at) {
+            return Some(known);
+        }
+        let known = self.nodes_at(at);
+        if let Some(node) = self.connect_first(&known, deployment, &mut told).await {
+            return Some(node);
+        }
+        // It may have come to the cluster since that was last asked.
+        let mut named = self.named_by(&told_by?, at, deployment).await;
+        named.retain(|server| !known.contains(server));
+        self.connect_first(&named, deployment, &mut told).await
+    }
+
+    /// Connects to the first of these that can be reached.
+    async fn connect_first(
+        &self,
+        servers: &[Server],
+        deployment: &Deployment,
+        told: &mut Option<Instant>,
+    ) -> Option<Arc<Node>> {
+        let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
+        for Server { address: at, id } in servers {
+            let endpoint = Endpoint { node_id: id.clone(), ..deployment.endpoint(at) };
+            let error = match connect_one(endpoint, &settings).await {
+                Ok(node) => return self.let_join(at, node),
+                Err(error) => error,
+            };
+            // Each call that is redirected there gets here.
+            if told.is_none_or(|told| told.elapsed() >= WARNING_PAUSE) {
+                *told = Some(Instant::now());
+                tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
+            }
+        }
+        None
+    }
+
+    /// The servers that this node names at an address, if it is still of the cluster: it knows another
+    /// node of that.
+    async fn named_by(
+        &self,
+        node: &Arc<Node>,
+        at: &Address,
+        deployment: &Deployment,
+    ) -> Vec<Server> {
+        let routes = self.routes();
+        let Some(asked) = routes.address_of(node) else { return Vec::new() };
+        let Ok(nodes) = node.command("CLUSTER", &["NODES".into()]).await else { return Vec::new() };
+        let nodes = nodes.as_text().unwrap_or_default();
+        let view = read_nodes(&nodes, asked, deployment.uses_tls);
+        let mut named = view.map(|address| deployment.nat.reach(address)).nodes;
+        let is_kin = |other: &Server| {
+            !node.may_be(other.id.as_ref()) && named.iter().any(|named| named.id == other.id)
+        };
+        if !self.nodes().iter().any(is_kin) {
+            return Vec::new();
+        }
+        named.retain(|server| server.address.is_called(at));
+        named
+    }
+
+    /// `None`: the client is closed.
+    fn let_join(&self, at: &Address, node: Arc<Node>) -> Option<Arc<Node>> {
+        let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        *routes = Arc::new(routes.with(at, &node));
+        Some(node)
+    }
+}
