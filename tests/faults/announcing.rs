@@ -211,8 +211,8 @@ async fn a_hold_that_is_handed_off_begins_anew() {
         let before = Duration::from_millis(seconds * 1_000 + micros / 1_000);
         let who = noted(&asking, note).await;
         let since = who.held_since.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        // The client's estimate of the server's time may be off by some ms.
-        assert!(since + Duration::from_millis(100) > before, "{since:?} {before:?}");
+        // The client's estimate of the server's time may be off by some ms, on a busy machine by more.
+        assert!(since + Duration::from_secs(1) > before, "{since:?} {before:?}");
         assert!(who.held_for.unwrap() >= WATCHDOG / 3, "{who:?}");
         second.unlock().await.unwrap();
         holds_are(&stage, &client, 0).await;
