@@ -124,11 +124,16 @@ impl<'a> Case<'a> {
         Self { kind, name, moved, guards, waiter: Some(waiter), halfway: None }
     }
 
-    fn half(&mut self, moving: &'a MovingCluster, keys: &[String]) {
+    /// Its keys among all, if they are those of its holds and no others.
+    fn keys<'k>(&self, keys: &'k [String]) -> Option<Vec<&'k String>> {
         let tag = self.name.trim_end_matches("lock");
         let mine: Vec<_> = keys.iter().filter(|key| key.contains(tag)).collect();
         let (_, known) = KINDS.iter().find(|(kind, _)| *kind == self.kind).expect("a kind");
-        assert_eq!(mine.len(), *known, "{:?}: {mine:?}", self.kind);
+        (mine.len() == *known).then_some(mine)
+    }
+
+    fn half(&mut self, moving: &'a MovingCluster, keys: &[String]) {
+        let mine = self.keys(keys).expect("looked at before");
         let moved = mine.iter().enumerate().filter(|(i, _)| self.moved & (1 << i) != 0);
         let moved: Vec<_> = moved.map(|(_, key)| key.as_str()).collect();
         self.halfway = Some(moving.halfway(&self.name, &moved));
@@ -301,7 +306,12 @@ async fn all_cases(moving: &MovingCluster, end: End, slot: Slot, renewed: bool) 
         let line = || (!inspector.line(&case.name).is_empty()).then_some(());
         eventually(PATIENCE, "a waiter in line", line).await;
     }
-    let keys = inspector.keys();
+    // A request that had no answer in time leaves a key of its own until it is undone.
+    let keys = || {
+        let keys = inspector.keys();
+        cases.iter().all(|case| case.keys(&keys).is_some()).then_some(keys)
+    };
+    let keys = eventually(PATIENCE, "the keys of all holds, and no others", keys).await;
     for case in &mut cases {
         case.half(moving, &keys);
     }
