@@ -93,17 +93,10 @@ impl Turns {
             let at = turns.iter().position(|turn| turn.number == number);
             at.map(|at| turns.swap_remove(at))
         };
-        let end = match left {
-            Ok(()) => HoldEnd::Released,
-            Err(Error::NotHeld { why }) => HoldEnd::Lost(*why),
-            Err(Error::Closed) => HoldEnd::Lost(Loss::Closed),
-            Err(error) => {
-                if ended.is_some() {
-                    seen.release_failed(error, true);
-                }
-                HoldEnd::ReleaseGivenUp
-            }
-        };
+        let end = end_of(left);
+        if let (Err(error), HoldEnd::ReleaseGivenUp, Some(_)) = (left, end, &ended) {
+            seen.release_failed(error, true);
+        }
         seen.ended(ended, end);
     }
 
@@ -118,12 +111,10 @@ impl Turns {
     /// release goes on, and with it the turn.
     pub(crate) fn released(&self, result: Result<(), &Error>) {
         let Some(seen) = self.0.get() else { return };
-        match result {
-            Ok(()) => seen.end(HoldEnd::Released),
-            Err(Error::NotHeld { why }) => seen.end(HoldEnd::Lost(*why)),
-            Err(Error::Closed) => seen.end(HoldEnd::Lost(Loss::Closed)),
-            Err(error @ Error::Redis(_)) => seen.release_failed(error, false),
-            Err(error) => self.release_given_up(error),
+        match (result, end_of(result)) {
+            (Err(error @ Error::Redis(_)), _) => seen.release_failed(error, false),
+            (Err(error), HoldEnd::ReleaseGivenUp) => self.release_given_up(error),
+            (_, end) => seen.end(end),
         }
     }
 
@@ -151,6 +142,16 @@ impl Turns {
             let (lock, kind, holder) = seen.names();
             seen.tell(|observer| observer.renewed(&Renewal { lock, kind, holder, margin }));
         }
+    }
+}
+
+/// How a hold has ended whose caller was told this.
+fn end_of(told: Result<(), &Error>) -> HoldEnd {
+    match told {
+        Ok(()) => HoldEnd::Released,
+        Err(Error::NotHeld { why }) => HoldEnd::Lost(*why),
+        Err(Error::Closed) => HoldEnd::Lost(Loss::Closed),
+        Err(_) => HoldEnd::ReleaseGivenUp,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -174,9 +175,14 @@ impl Bounds {
         }
     }
 
-    /// Whether the wait for the lock is over. Another request would have a bound of its own.
+    /// Whether the wait for the lock had an end, which has passed.
+    pub(crate) fn has_ended(self) -> bool {
+        self.deadline().is_some_and(|end| end <= Instant::now())
+    }
+
+    /// Whether nobody waits for the lock, or not any more. Another request would have a bound of its own.
     pub(crate) fn is_over(self) -> bool {
-        self.is_one_answer() || self.deadline().is_some_and(|end| end <= Instant::now())
+        self.is_one_answer() || self.has_ended()
     }
 
     /// Whether requests are repeated until a moment that the caller has set.
@@ -224,6 +230,18 @@ impl Bounds {
             Wait::Until(deadline) => most.min(deadline),
             Wait::Forever => most,
         }
+    }
+}
+
+/// `None`: there is an end, and it came before the future completed.
+pub(crate) fn within<T>(
+    end: Option<Instant>,
+    future: impl Future<Output = T>,
+) -> impl Future<Output = Option<T>> {
+    match end {
+        // Boxed, to keep the future of a waiter without a deadline small.
+        Some(end) => Box::pin(timeout_at(end, future).map(Result::ok)).left_future(),
+        None => future.map(Some).right_future(),
     }
 }
 

@@ -17,13 +17,17 @@ use futures::{
     future::{join_all, try_join_all},
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
-use super::request::{GIVE_BACK, MultiRequest};
+use super::request::{GIVE_BACK, MultiRequest, most_patient};
 use crate::{
     error::Error,
     lock::Lock,
-    locking::{is_open, request::Bounds, share::Share},
+    locking::{
+        is_open,
+        request::{Bounds, within},
+        share::Share,
+    },
     sometimes::sometimes,
 };
 
@@ -41,10 +45,8 @@ pub(super) async fn take(
     request: MultiRequest,
 ) -> Result<Option<Vec<Share>>, Error> {
     let held = locks.iter().map(|_| None).collect();
-    let states = locks.iter().map(Lock::state).collect::<Result<Vec<_>, _>>()?;
-    let settings = states.iter().map(|state| &state.target.engine.settings);
-    let now = Instant::now();
-    let end = settings.filter_map(|settings| request.bounds.ends_by(now, settings)).max();
+    let begun = Instant::now();
+    let end = most_patient(locks).and_then(|settings| request.bounds.ends_by(begun, settings));
     let (early, took, refused) = (Vec::new(), Duration::ZERO, None);
     Taking { locks, request, end, held, early, took, refused, round: FIRST_ROUND }.run().await
 }
@@ -77,20 +79,13 @@ impl Taking<'_> {
         };
         loop {
             let Some(missing) = refused else {
-                let prolonged = match self.end {
-                    Some(end) => {
-                        timeout_at(end, self.prolong()).await.unwrap_or(Err(Error::timed_out()))
-                    }
-                    None => self.prolong().await,
-                };
-                match prolonged {
+                let prolonged = within(self.end, self.prolong()).await;
+                match prolonged.unwrap_or(Err(Error::timed_out())) {
                     Ok(()) => return Ok(Some(self.held.into_iter().flatten().collect())),
                     // A short lease would end the next time too. A lock that was removed may not
                     // be.
                     Err(Error::NotHeld { .. })
-                        if self.request.lease.is_none()
-                            && !self.request.bounds.is_one_answer()
-                            && deadline.is_none_or(|deadline| deadline > Instant::now()) => {}
+                        if self.request.lease.is_none() && !self.request.bounds.is_over() => {}
                     Err(error) => return Err(error),
                 }
                 self.give_back().await;
@@ -103,13 +98,14 @@ impl Taking<'_> {
                 return Ok(None);
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
-            let over = || deadline.is_some_and(|deadline| deadline <= Instant::now());
             // Another wait would have a bound of its own.
-            if !over() && self.wait_for(missing, Bounds::until(until)).await? {
+            if !self.request.bounds.has_ended()
+                && self.wait_for(missing, Bounds::until(until)).await?
+            {
                 refused = self.try_again_and_again().await?;
                 continue;
             }
-            if over() && missing > 0 && self.has_time_to_try() {
+            if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
                 refused = self.try_missing_or(Ok(Some(missing))).await?;
                 if refused.is_none() {
@@ -117,7 +113,7 @@ impl Taking<'_> {
                 }
             }
             self.give_back().await;
-            if over() {
+            if self.request.bounds.has_ended() {
                 return Ok(None);
             }
             // Its holder may have waited for what this caller held, which is free now.
@@ -171,12 +167,9 @@ impl Taking<'_> {
         &mut self,
         otherwise: Result<Option<usize>, Error>,
     ) -> Result<Option<usize>, Error> {
-        match self.end {
-            Some(end) => match timeout_at(end, self.try_missing()).await {
-                Ok(tried) => tried,
-                Err(_) => self.refused.map_or(otherwise, |refused| Ok(Some(refused))),
-            },
-            None => self.try_missing().await,
+        match within(self.end, self.try_missing()).await {
+            Some(tried) => tried,
+            None => self.refused.map_or(otherwise, |refused| Ok(Some(refused))),
         }
     }
 
@@ -202,12 +195,11 @@ impl Taking<'_> {
                 (i, tried.map_err(locks[i].with_context("acquiring")))
             })
             .collect();
-        let is_over = || bounds.deadline().is_some_and(|deadline| deadline <= Instant::now());
         self.refused = None;
         while let Some((i, tried)) = tries.next().await {
             let share = match tried {
                 // One was refused, and no time is left to wait for it.
-                Err(Error::Redis(_)) if self.refused.is_some() && is_over() => break,
+                Err(Error::Redis(_)) if self.refused.is_some() && bounds.has_ended() => break,
                 tried => tried?,
             };
             if share.is_none() {

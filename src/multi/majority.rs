@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
     guard::{Members, MultiGuard},
-    request::{GIVE_BACK, MultiRequest, too_few_answers},
+    request::{GIVE_BACK, MultiRequest, most_patient, too_few_answers},
 };
 use crate::{
     engine::{Backoff, Engine},
@@ -66,9 +66,6 @@ pub(super) async fn take(
     let deadline = request.bounds.deadline();
     let settings = &locks[0].state()?.target.engine.settings;
     let mut pauses = Backoff::between(Duration::from_millis(5), Duration::from_millis(100));
-    let over = |end: Option<Instant>| {
-        request.bounds.is_one_answer() || end.is_some_and(|end| end <= Instant::now())
-    };
     // Since when too few servers have answered.
     let mut failing = None;
     let mut whom = Whom::Responsive;
@@ -81,7 +78,7 @@ pub(super) async fn take(
         let asked = std::mem::replace(&mut whom, Whom::Responsive);
         match attempt(locks, request, asked, patience).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
-            Outcome::Refused | Outcome::Undecided if over(deadline) => return Ok(None),
+            Outcome::Refused | Outcome::Undecided if request.bounds.is_over() => return Ok(None),
             Outcome::Refused => failing = None,
             Outcome::Undecided => {
                 failing = None;
@@ -94,7 +91,8 @@ pub(super) async fn take(
             }
             Outcome::Failed(error) => {
                 let give_up = request.bounds.retry_until(*failing.get_or_insert(tried), settings);
-                if !matches!(error, Error::Redis(_)) || over(Some(give_up)) {
+                let is_final = request.bounds.is_one_answer() || give_up <= Instant::now();
+                if !matches!(error, Error::Redis(_)) || is_final {
                     return Err(error);
                 }
             }
@@ -186,9 +184,7 @@ fn runtime_of(locks: &[Lock]) -> Option<&ClientRuntime> {
 
 /// How long a server may take to answer. Enough of the lease must remain then.
 fn limit(locks: &[Lock], request: MultiRequest) -> Duration {
-    let timeouts = locks.iter().filter_map(|lock| lock.state().ok());
-    let longest = timeouts.map(|entry| entry.target.engine.settings.command_timeout).max();
-    let limit = longest.unwrap_or_default();
+    let limit = most_patient(locks).map(|settings| settings.command_timeout).unwrap_or_default();
     request.lease.map_or(limit, |lease| limit.min(lease / 4))
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{error::Error, locking::request::Bounds, owner::OwnerId, wire::WireError};
+use crate::{
+    config::Settings, error::Error, lock::Lock, locking::request::Bounds, owner::OwnerId,
+    wire::WireError,
+};
 
 /// How long a caller waits for the release of locks that it acquired in vain. After that the
 /// release goes on in the background.
@@ -14,6 +17,12 @@ pub(super) struct MultiRequest {
     pub(super) owner: Option<OwnerId>,
     pub(super) lease: Option<Duration>,
     pub(super) bounds: Bounds,
+}
+
+/// The settings of the client whose servers may take longest to answer.
+pub(super) fn most_patient(locks: &[Lock]) -> Option<&Settings> {
+    let settings = locks.iter().filter_map(|lock| Some(&lock.state().ok()?.target.engine.settings));
+    settings.max_by_key(|settings| settings.command_timeout)
 }
 
 pub(super) fn too_few_answers() -> Error {

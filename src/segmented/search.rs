@@ -157,7 +157,6 @@ impl Search<'_> {
 
     /// Waits until one of the segments is granted.
     async fn wait(&self, order: &[usize]) -> Result<Option<Found>, Error> {
-        let is_over = || self.bounds.deadline().is_some_and(|deadline| deadline <= Instant::now());
         let mut waits = FuturesUnordered::new();
         let mut rest = order;
         let mut next = Instant::now();
@@ -165,14 +164,16 @@ impl Search<'_> {
         let mut failed = BTreeMap::new();
         loop {
             let ended = match rest {
-                [i, others @ ..] if !is_over() => match timeout_at(next, waits.next()).await {
-                    Ok(Some(ended)) => Some(ended),
-                    Ok(None) | Err(_) => {
-                        waits.push(self.wait_for(*i, Duration::ZERO));
-                        (rest, next) = (others, Instant::now() + STEP);
-                        continue;
+                [i, others @ ..] if !self.bounds.has_ended() => {
+                    match timeout_at(next, waits.next()).await {
+                        Ok(Some(ended)) => Some(ended),
+                        Ok(None) | Err(_) => {
+                            waits.push(self.wait_for(*i, Duration::ZERO));
+                            (rest, next) = (others, Instant::now() + STEP);
+                            continue;
+                        }
                     }
-                },
+                }
                 _ => waits.next().await,
             };
             match ended {
@@ -188,7 +189,7 @@ impl Search<'_> {
                     }
                     let answers = self.segments[i].state()?.target.line.answers.count();
                     failed.insert(i, (error, answers));
-                    if !is_over() {
+                    if !self.bounds.has_ended() {
                         waits.push(self.wait_for(i, AFTER_ERROR));
                     }
                 }

@@ -91,15 +91,13 @@ impl Session {
         naming: Option<Naming>,
     ) -> Result<Arc<Self>, Failure> {
         let mut endpoint = endpoint.clone();
-        if let Some(file) = endpoint.password_file.take() {
-            endpoint.credentials.password = Some(read(file, options.command_timeout).await?);
-            // A driver would reconnect with the password of today.
+        let (file, node_id) = (endpoint.password_file.take(), endpoint.node_id.take());
+        if file.is_some() || node_id.is_some() {
+            // A driver would reconnect with the password of today, and to whatever node has the address then.
             options.on_break = OnBreak::End;
         }
-        let node_id = endpoint.node_id.take();
-        if node_id.is_some() {
-            // A driver would reconnect to whatever node has the address then.
-            options.on_break = OnBreak::End;
+        if let Some(file) = file {
+            endpoint.credentials.password = Some(read(file, options.command_timeout).await?);
         }
         let named = naming.map(|naming| Named::new(naming, runtime.clone()));
         if let Some(named) = &named {

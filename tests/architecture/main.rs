@@ -36,7 +36,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/node", "wire/fred", "wire/redis_rs/login"],
     &["wire/redis_rs"],
     &["wire/drivers"],
-    &["wire/topology/channels"],
+    &["wire/topology/channels", "wire/topology/warnings"],
     &["wire/topology/news", "wire/topology/kin", "wire/topology/late", "wire/topology/sentinels"],
     &["wire/topology/discover"],
     &["wire/topology/router"],

@@ -2,11 +2,10 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use futures::FutureExt;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::Awaited;
-use crate::{engine::Backoff, options::Replicas, protocol::Order};
+use crate::{engine::Backoff, locking::request::within, options::Replicas, protocol::Order};
 
 /// A waiter on a lock that its own client holds for this long may be a mistake.
 const WARN_OWN: Duration = Duration::from_secs(5);
@@ -75,11 +74,7 @@ impl Waiter<'_> {
         &self,
         future: impl Future<Output = T>,
     ) -> impl Future<Output = Option<T>> {
-        match self.deadline {
-            // Boxed, to keep the future of a waiter without a deadline small.
-            Some(deadline) => Box::pin(timeout_at(deadline, future).map(Result::ok)).left_future(),
-            None => future.map(Some).right_future(),
-        }
+        within(self.deadline, future)
     }
 }
 

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 
 use super::slots::View;
-use crate::wire::answers::Failure;
+use crate::wire::{answers::Failure, node_id::NodeId};
 
 /// A cluster none of whose nodes has answered for so long may have been set up anew.
 const FORGOTTEN: Duration = Duration::from_secs(30);
@@ -16,7 +16,7 @@ const FORGOTTEN: Duration = Duration::from_secs(30);
 /// A cluster that was away comes first again within so long.
 const COMES_BACK: Duration = Duration::from_secs(600);
 
-type Ids = BTreeSet<String>;
+type Ids = BTreeSet<NodeId>;
 
 /// The ids of the nodes of a cluster that serves slots.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct Kin {
 #[derive(Debug, Default)]
 struct Group<'a> {
     views: Vec<usize>,
-    ids: BTreeSet<&'a String>,
+    ids: BTreeSet<&'a NodeId>,
     slots: usize,
 }
 
@@ -150,7 +150,8 @@ mod tests {
     }
 
     fn lone(ids: &str) -> View {
-        View { ids: ids.chars().map(String::from).collect(), ..View::default() }
+        let ids = ids.chars().map(|id| NodeId::new(&id.to_string())).collect();
+        View { ids, ..View::default() }
     }
 
     /// Which of the views are ours, as digits.

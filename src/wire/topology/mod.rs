@@ -1,6 +1,7 @@
 //! Which server serves a key: [`router`] knows it, [`discover`] asks for it, [`mod@refresh`] keeps it up
 //! to date. [`news`] decides which sentinels are believed after a failover, [`kin`] which nodes of a cluster.
 //! [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late`] keeps connections to slow ones.
+//! [`warnings`] keeps the log short.
 
 mod channels;
 mod discover;
@@ -11,6 +12,7 @@ mod refresh;
 mod router;
 mod sentinels;
 mod slots;
+mod warnings;
 
 pub(super) use self::{
     channels::group_by_node,

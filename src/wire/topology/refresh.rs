@@ -2,8 +2,6 @@
 //! after moved slots, and from time to time.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt::Display,
     sync::{Arc, PoisonError, Weak, atomic::Ordering},
     time::Duration,
 };
@@ -12,7 +10,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     discover::{Discovery, ServerMap},
-    router::{Patience, Router, WARNING_PAUSE, connect_all},
+    router::{Patience, Router, connect_all},
+    warnings::Warnings,
 };
 use crate::wire::{Event, deployment::Deployment};
 
@@ -74,23 +73,6 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     }
 }
 
-/// Tells the log what is wrong: once, and again from time to time.
-#[derive(Default)]
-struct Warnings {
-    told: BTreeMap<String, Instant>,
-}
-
-impl Warnings {
-    fn tell(&mut self, what: &'static str, error: &dyn Display) {
-        let now = Instant::now();
-        self.told.retain(|_, at| now < *at + WARNING_PAUSE);
-        if let Entry::Vacant(new) = self.told.entry(format!("{what}: {error}")) {
-            tracing::warn!(%error, "{what}");
-            new.insert(now);
-        }
-    }
-}
-
 impl Router {
     /// Connects to the servers of the map and installs the new routes. Returns whether every slot
     /// has a server.
@@ -100,7 +82,7 @@ impl Router {
         deployment: &Deployment,
         warnings: &mut Warnings,
     ) -> bool {
-        self.set_nodes(map.nodes.clone());
+        self.set_members(map.nodes.clone());
         let old = self.routes();
         let is_known = old.slots.len() == map.slots.len()
             && old.slots.iter().zip(&map.slots).all(|((slots, node), (now, master))| {

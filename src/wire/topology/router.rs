@@ -18,6 +18,7 @@ use super::{
     channels::SubscriptionMap,
     discover::ServerMap,
     slots::{Server, slot_of},
+    warnings::Warnings,
 };
 use crate::{
     error::Error,
@@ -32,9 +33,6 @@ use crate::{
 
 mod joining;
 
-/// At most one warning in this time about servers that cannot be reached.
-pub(super) const WARNING_PAUSE: Duration = Duration::from_secs(10);
-
 /// How long the other servers may take at least after one has been connected to.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 
@@ -47,10 +45,9 @@ pub(in crate::wire) struct Router {
     pub(in crate::wire) sharded: bool,
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
     /// All nodes of a cluster, as they were last named.
-    nodes: RwLock<Vec<Server>>,
-    /// Locked while a server that serves no slot yet is being connected to. When the log was last
-    /// told that this failed.
-    connecting: Mutex<Option<Instant>>,
+    members: RwLock<Vec<Server>>,
+    /// Locked while a server that serves no slot yet is being connected to.
+    connecting: Mutex<Warnings>,
     pub(in crate::wire) subscriptions: SubscriptionMap,
     pub(in crate::wire) closed: AtomicBool,
 }
@@ -68,7 +65,7 @@ impl Router {
         deployment: Option<Deployment>,
         sharded: bool,
         routes: Routes,
-        nodes: Vec<Server>,
+        members: Vec<Server>,
     ) -> Self {
         Self {
             settings,
@@ -76,7 +73,7 @@ impl Router {
             deployment,
             sharded,
             routes: RwLock::new(Arc::new(routes)),
-            nodes: RwLock::new(nodes),
+            members: RwLock::new(members),
             connecting: Mutex::default(),
             subscriptions: SubscriptionMap::default(),
             closed: AtomicBool::new(false),
@@ -87,17 +84,17 @@ impl Router {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_nodes(&self, nodes: Vec<Server>) {
-        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
+    pub(super) fn set_members(&self, members: Vec<Server>) {
+        *self.members.write().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
     /// The node of the cluster at an address. Several, if one has come in the place of another.
-    fn nodes_at(&self, address: &Address) -> Vec<Server> {
-        self.nodes().iter().filter(|node| node.address.is_called(address)).cloned().collect()
+    fn members_at(&self, address: &Address) -> Vec<Server> {
+        self.members().iter().filter(|node| node.address.is_called(address)).cloned().collect()
     }
 
-    fn nodes(&self) -> RwLockReadGuard<'_, Vec<Server>> {
-        self.nodes.read().unwrap_or_else(PoisonError::into_inner)
+    fn members(&self) -> RwLockReadGuard<'_, Vec<Server>> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(in crate::wire) fn slot(&self, key: &[u8]) -> u16 {

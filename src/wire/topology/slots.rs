@@ -63,7 +63,7 @@ pub(in crate::wire) struct View {
     /// A master that is being replaced.
     pub(in crate::wire) leaving: Option<Address>,
     /// The ids of the nodes of a cluster.
-    pub(in crate::wire) ids: BTreeSet<String>,
+    pub(in crate::wire) ids: BTreeSet<NodeId>,
 }
 
 impl View {
@@ -95,7 +95,8 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
             // It has an id of its own only afterwards.
             continue;
         }
-        view.ids.insert(id.to_owned());
+        let id = NodeId::new(id);
+        view.ids.insert(id.clone());
         if has("noaddr") {
             continue;
         }
@@ -108,7 +109,7 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         if let (true, Some(name)) = (tls, &mut address.alias) {
             std::mem::swap(&mut address.host, name);
         }
-        let master = Server { address, id: Some(NodeId::new(id)) };
+        let master = Server { address, id: Some(id) };
         view.nodes.push(master.clone());
         let Some(epoch) = words.nth(3).and_then(|epoch| epoch.parse().ok()) else { continue };
         if !has("master") {

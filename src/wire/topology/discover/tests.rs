@@ -34,6 +34,7 @@ fn a_master_is_not_trusted_while_another_is_put_in_its_place() {
     let views = vec![says(NEW, 4, "master"), says(OLD, 4, replacing), says(OLD, 3, "master")];
     assert_eq!(agree(views), Ok(is(NEW)));
 }
+
 #[test]
 fn sources_that_are_far_away_may_take_as_long_as_a_command_and_no_less_than_a_second() {
     let ms = Duration::from_millis;

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Router, Server, WARNING_PAUSE, connect_one};
+use super::{Router, Server, Warnings, connect_one};
 use crate::wire::{
     connection::{ConnectionSettings, OnBreak},
     deployment::{Address, Deployment, Endpoint},
@@ -32,23 +32,23 @@ impl Router {
     }
 
     fn joined(&self, at: &Address) -> Option<Arc<Node>> {
-        self.routes().at(at).filter(|node| !node.is_broken()).cloned()
+        self.routes().all_at(at).find(|node| !node.is_broken()).cloned()
     }
 
     async fn connect_joining(&self, at: &Address, told_by: Option<Arc<Node>>) -> Option<Arc<Node>> {
         let deployment = self.deployment.as_ref()?;
-        let mut told = self.connecting.lock().await;
+        let mut warnings = self.connecting.lock().await;
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
-        let known = self.nodes_at(at);
-        if let Some(node) = self.connect_first(&known, deployment, &mut told).await {
+        let known = self.members_at(at);
+        if let Some(node) = self.connect_first(&known, deployment, &mut warnings).await {
             return Some(node);
         }
         // It may have come to the cluster since that was last asked.
         let mut named = self.named_by(&told_by?, at, deployment).await;
         named.retain(|server| !known.contains(server));
-        self.connect_first(&named, deployment, &mut told).await
+        self.connect_first(&named, deployment, &mut warnings).await
     }
 
     /// Connects to the first of these that can be reached.
@@ -56,26 +56,22 @@ impl Router {
         &self,
         servers: &[Server],
         deployment: &Deployment,
-        told: &mut Option<Instant>,
+        warnings: &mut Warnings,
     ) -> Option<Arc<Node>> {
         let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
         for Server { address: at, id } in servers {
             let endpoint = Endpoint { node_id: id.clone(), ..deployment.endpoint(at) };
-            let error = match connect_one(endpoint, &settings).await {
+            match connect_one(endpoint, &settings).await {
                 Ok(node) => return self.let_join(at, node),
-                Err(error) => error,
-            };
-            // Each call that is redirected there gets here.
-            if told.is_none_or(|told| told.elapsed() >= WARNING_PAUSE) {
-                *told = Some(Instant::now());
-                tracing::warn!(host = at.host, port = at.port, %error, "cannot connect");
+                // Each call that is redirected there gets here.
+                Err(error) => warnings.tell("cannot connect", &error.said_by(at)),
             }
         }
         None
     }
 
     /// The servers that this node names at an address, if it is still of the cluster: it knows another
-    /// node of that.
+    /// node of that, if there is one.
     async fn named_by(
         &self,
         node: &Arc<Node>,
@@ -88,10 +84,10 @@ impl Router {
         let nodes = nodes.as_text().unwrap_or_default();
         let view = read_nodes(&nodes, asked, deployment.uses_tls);
         let mut named = view.map(|address| deployment.nat.reach(address)).nodes;
-        let is_kin = |other: &Server| {
-            !node.may_be(other.id.as_ref()) && named.iter().any(|named| named.id == other.id)
-        };
-        if !self.nodes().iter().any(is_kin) {
+        let members = self.members();
+        let mut others = members.iter().filter(|other| !node.may_be(other.id.as_ref())).peekable();
+        let is_named = |other: &Server| named.iter().any(|named| named.id == other.id);
+        if others.peek().is_some() && !others.any(is_named) {
             return Vec::new();
         }
         named.retain(|server| server.address.is_called(at));

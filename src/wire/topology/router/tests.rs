@@ -39,8 +39,8 @@ impl Router {
             on_break: OnBreak::Reconnect,
         };
         let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
-        let (nodes, routes) = (Vec::new(), Routes::default());
-        let router = Self::new(settings, true, Some(deployment), sharded, routes, nodes);
+        let (routes, members) = (Routes::default(), Vec::new());
+        let router = Self::new(settings, true, Some(deployment), sharded, routes, members);
         router.know(port);
         router
     }
@@ -49,7 +49,7 @@ impl Router {
     pub(in crate::wire) fn know(&self, port: u16) {
         let mut address = Address::new("localhost", port);
         address.alias = Some("127.0.0.1".to_owned());
-        self.set_nodes(vec![Server { address, id: None }]);
+        self.set_members(vec![Server { address, id: None }]);
     }
 }
 
