@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use harness::{Lang, PATIENCE, RedisCluster, Servers, assert_nothing_left, eventually};
-use redisson_lock::{Client, Config};
 
 use crate::contest::Contest;
 use crate::failover::{a_master_dies_before_its_replicas_hear_of_a_hold, masters_are_killed};
@@ -94,28 +93,5 @@ async fn many_locks_in_as_many_slots_are_kept_alive(langs: [Lang; 2]) {
             holder.unlock().await;
         }
     }
-    assert_nothing_left(&cluster).await;
-}
-
-/// It is asked for the lock though it has joined since the client last asked who is in the cluster.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slot_is_followed_to_a_node_that_has_just_joined() {
-    let cluster = RedisCluster::start();
-    let url = format!("redis-cluster://{}", cluster.node(cluster.masters()[0]).address());
-    let client = Client::connect(Config::from_url(url).unwrap()).await.unwrap();
-    let lock = client.lock("joined");
-    lock.lock().await.unwrap().unlock().await.unwrap();
-    cluster.make_an_empty_master();
-    let to = cluster.empty_master();
-    cluster.begin_to_move_slot_of("joined", to);
-    // Nothing is asked a second time.
-    let short = Duration::from_millis(1);
-    let guard = lock.try_lock().wait(short).await.unwrap().expect("it is free");
-    assert_eq!(cluster.node(to).inspector().keys(), ["joined"]);
-    cluster.move_slot_of("joined", to);
-    guard.unlock().await.unwrap();
-    let guard = lock.try_lock().await.unwrap().expect("it is free");
-    guard.unlock().await.unwrap();
-    client.close().await.unwrap();
     assert_nothing_left(&cluster).await;
 }

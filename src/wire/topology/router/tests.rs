@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use harness::{RedisServer, Sentinel};
+use harness::{RedisCluster, RedisServer, Sentinel};
 use tokio::{sync::Notify, time::sleep};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
@@ -202,4 +202,40 @@ async fn a_master_that_is_silent_does_not_keep_the_others_from_being_used() {
         assert!(error.to_string().contains(&gone.to_string()), "{error}");
     }
     assert!(took[1] >= router.settings.command_timeout && took[0] < took[1] / 2, "{took:?}");
+}
+
+/// It comes to an address at which another was known. Nobody asks who is in the cluster meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_joins_is_learnt_from_who_redirects_if_that_is_of_the_cluster() {
+    let (ours, theirs) = (RedisCluster::start(), RedisCluster::start());
+    let router = router(ours.node(0).port());
+    let deployment = router.deployment.as_ref().unwrap();
+    let map = Discovery::new(deployment, &router.settings).ask().await.unwrap();
+    let none = Routes::default();
+    let (routes, errors) =
+        connect_all(&map, &none, deployment, &router.settings, Patience::Full).await;
+    assert!(errors.is_empty(), "{errors:?}");
+    let redirects = routes.of(0).unwrap().clone();
+    router.set_members(map.nodes);
+
+    // One that has gone to another cluster, as far as it can be told: it knows none of ours.
+    let gone = Address::new("127.0.0.1", theirs.node(theirs.masters()[0]).port());
+    let url = format!("redis-cluster://{gone}");
+    let its_map = Discovery::new(&read_url(&url).unwrap(), &router.settings).ask().await.unwrap();
+    let id = its_map.nodes.iter().find(|node| node.address == gone).unwrap().id.clone();
+    let endpoint = Endpoint { node_id: id, ..deployment.endpoint(&gone) };
+    let stranger = connect_one(endpoint, &router.settings).await.unwrap();
+    *router.routes.write().unwrap() = Arc::new(routes.with(&gone, &stranger));
+
+    for cluster in [&ours, &theirs] {
+        cluster.make_an_empty_master();
+    }
+    let empty = |cluster: &RedisCluster| {
+        Address::new("127.0.0.1", cluster.node(cluster.empty_master()).port())
+    };
+    let (new, foreign) = (empty(&ours), empty(&theirs));
+    assert!(router.joining(&new, None, in_time()).await.is_none(), "it is not known yet");
+    assert!(router.joining(&foreign, Some(&stranger), in_time()).await.is_none());
+    let joined = router.joining(&new, Some(&redirects), in_time()).await.unwrap();
+    assert!(joined.is_connected());
 }
