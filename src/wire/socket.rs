@@ -64,8 +64,11 @@ async fn secure(tls: Connector, name: &str, tcp: TcpStream) -> Result<Socket, Fa
         .map_err(|_| Failure::of_tls(format!("no certificate can be for {name:?}")))?;
     match tls.connect(name, tcp).await {
         Ok(socket) => Ok(Box::new(socket)),
-        // It says why no handshake was possible.
-        Err(error) => Err(Failure::of_tls(format!("{error:?}"))),
+        // So rustls says why no handshake is possible. Another try does not help.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(Failure::of_tls(format!("{error:?}")))
+        }
+        Err(error) => Err(broken(&error)),
     }
 }
 
@@ -80,4 +83,25 @@ async fn secure(tls: Connector, name: &str, tcp: TcpStream) -> Result<Socket, Fa
 #[cfg(not(feature = "_tls"))]
 async fn secure(tls: Connector, _: &str, _: TcpStream) -> Result<Socket, Failure> {
     match tls {}
+}
+
+#[cfg(all(test, feature = "_rustls", not(feature = "tls-native")))]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::wire::{tls::Tls, tls_library, url::read_url};
+
+    /// As when the server is restarted then. A client that connects again goes on.
+    #[tokio::test]
+    async fn a_connection_that_ends_in_the_handshake_is_no_error_of_tls() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("rediss://{}", listener.local_addr().unwrap());
+        let endpoint = read_url(&url).unwrap().single().unwrap();
+        let tls = tls_library::connector(&Tls::system()).unwrap();
+        let (failure, _) = tokio::join!(open(&endpoint, Some(tls)), async {
+            drop(listener.accept().await.unwrap());
+        });
+        assert_eq!(failure.err().expect("no server is there").kind, FailureKind::Gone);
+    }
 }

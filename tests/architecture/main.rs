@@ -38,7 +38,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/drivers"],
     &["wire/topology/channels", "wire/topology/warnings"],
     &["wire/topology/news", "wire/topology/kin", "wire/topology/late", "wire/topology/sentinels"],
-    &["wire/topology/discover"],
+    &["wire/topology/discover", "wire/topology/attempts"],
     &["wire/topology/router"],
     &["wire/topology/refresh"],
     &["wire/topology"],

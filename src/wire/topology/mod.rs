@@ -1,8 +1,9 @@
 //! Which server serves a key: [`router`] knows it, [`discover`] asks for it, [`mod@refresh`] keeps it up
 //! to date. [`news`] decides which sentinels are believed after a failover, [`kin`] which nodes of a cluster.
 //! [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late`] keeps connections to slow ones.
-//! [`warnings`] keeps the log short.
+//! [`attempts`] lets one caller at a time connect to a server, [`warnings`] keeps the log short.
 
+mod attempts;
 mod channels;
 mod discover;
 mod kin;

@@ -9,16 +9,13 @@ use std::{
 };
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
+    attempts::Attempts,
     channels::SubscriptionMap,
     discover::ServerMap,
     slots::{Server, slot_of},
-    warnings::Warnings,
 };
 use crate::{
     error::Error,
@@ -46,8 +43,7 @@ pub(in crate::wire) struct Router {
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
     /// All nodes of a cluster, as they were last named.
     members: RwLock<Vec<Server>>,
-    /// Locked while a server that serves no slot yet is being connected to.
-    connecting: Mutex<Warnings>,
+    attempts: Attempts,
     pub(in crate::wire) subscriptions: SubscriptionMap,
     pub(in crate::wire) closed: AtomicBool,
 }
@@ -74,7 +70,7 @@ impl Router {
             sharded,
             routes: RwLock::new(Arc::new(routes)),
             members: RwLock::new(members),
-            connecting: Mutex::default(),
+            attempts: Attempts::default(),
             subscriptions: SubscriptionMap::default(),
             closed: AtomicBool::new(false),
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Router, Server, Warnings, connect_one};
+use super::{Router, Server, connect_one};
 use crate::wire::{
     connection::{ConnectionSettings, OnBreak},
     deployment::{Address, Deployment, Endpoint},
@@ -26,29 +26,36 @@ impl Router {
             return Some(known);
         }
         let (router, at, told_by) = (self.clone(), at.clone(), told_by.cloned());
-        // In a task of its own: the caller may not be polled, and other callers wait for the lock.
-        let connecting = async move { timeout_at(by, router.connect_joining(&at, told_by)).await };
-        self.settings.runtime.spawn(connecting).await.ok()?.ok()?
+        // In a task of its own: the caller may not be polled or be gone, and others wait for the end.
+        let connecting = async move { router.connect_joining(&at, told_by, by).await };
+        timeout_at(by, self.settings.runtime.spawn(connecting)).await.ok()?.ok()?
     }
 
     fn joined(&self, at: &Address) -> Option<Arc<Node>> {
         self.routes().all_at(at).find(|node| !node.is_broken()).cloned()
     }
 
-    async fn connect_joining(&self, at: &Address, told_by: Option<Arc<Node>>) -> Option<Arc<Node>> {
+    /// Begins before `by`. It may end later, for the next caller.
+    async fn connect_joining(
+        &self,
+        at: &Address,
+        told_by: Option<Arc<Node>>,
+        by: Instant,
+    ) -> Option<Arc<Node>> {
         let deployment = self.deployment.as_ref()?;
-        let mut warnings = self.connecting.lock().await;
+        let attempt = self.attempts.at(at);
+        let _alone = timeout_at(by, attempt.lock()).await.ok()?;
         if let Some(known) = self.joined(at) {
             return Some(known);
         }
         let known = self.members_at(at);
-        if let Some(node) = self.connect_first(&known, deployment, &mut warnings).await {
+        if let Some(node) = self.connect_first(&known, deployment).await {
             return Some(node);
         }
         // It may have come to the cluster since that was last asked.
         let mut named = self.named_by(&told_by?, at, deployment).await;
         named.retain(|server| !known.contains(server));
-        self.connect_first(&named, deployment, &mut warnings).await
+        self.connect_first(&named, deployment).await
     }
 
     /// Connects to the first of these that can be reached.
@@ -56,7 +63,6 @@ impl Router {
         &self,
         servers: &[Server],
         deployment: &Deployment,
-        warnings: &mut Warnings,
     ) -> Option<Arc<Node>> {
         let settings = ConnectionSettings { on_break: OnBreak::End, ..self.settings.clone() };
         for Server { address: at, id } in servers {
@@ -64,7 +70,7 @@ impl Router {
             match connect_one(endpoint, &settings).await {
                 Ok(node) => return self.let_join(at, node),
                 // Each call that is redirected there gets here.
-                Err(error) => warnings.tell("cannot connect", &error.said_by(at)),
+                Err(error) => self.attempts.warn("cannot connect", &error.said_by(at)),
             }
         }
         None

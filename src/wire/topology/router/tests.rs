@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use harness::{RedisCluster, RedisServer, Sentinel};
+use harness::{PATIENCE, RedisCluster, RedisServer, Sentinel, eventually};
 use tokio::{sync::Notify, time::sleep};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
@@ -202,6 +202,26 @@ async fn a_master_that_is_silent_does_not_keep_the_others_from_being_used() {
         assert!(error.to_string().contains(&gone.to_string()), "{error}");
     }
     assert!(took[1] >= router.settings.command_timeout && took[0] < took[1] / 2, "{took:?}");
+}
+
+/// Calls are redirected to both, since slots move to both.
+#[tokio::test]
+async fn a_silent_server_does_not_keep_another_from_joining() {
+    let (server, silent) = (RedisServer::start(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let [silent, other] = [silent.local_addr().unwrap().port(), server.port()]
+        .map(|port| Address::new("127.0.0.1", port));
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let router = router(server.port());
+    let known = [&silent, &other].map(|at| Server { address: at.clone(), id: None });
+    router.set_members(known.to_vec());
+    let mut waits = Box::pin(router.joining(&silent, None, in_time()));
+    assert!(waits.as_mut().now_or_never().is_none(), "it does not answer");
+    assert!(router.joining(&other, None, in_time()).await.unwrap().is_connected());
+    assert!(waits.as_mut().now_or_never().is_none(), "it does not answer");
+    assert!(waits.await.is_none());
+    let is_told = || (warnings.0.load(Ordering::Relaxed) == 1).then_some(());
+    eventually(PATIENCE, "a warning", is_told).await;
 }
 
 /// It comes to an address at which another was known. Nobody asks who is in the cluster meanwhile.
