@@ -148,3 +148,15 @@ fn tls_is_not_configured_for_a_url_without_it() {
     let plain = Config::default().tls(Tls::system());
     assert!(matches!(plain, Err(Error::Config(_))), "{plain:?}");
 }
+
+/// As templates without a value produce it. The drivers would not agree on what it means.
+#[test]
+fn an_empty_username_is_none() {
+    let url = "redis-sentinel://u:p@h:1?sentinelServiceName=m";
+    let config = Config::from_url(url).unwrap().username("").sentinel_username("");
+    let (deployment, _) = config.sentinel_password("q").into_settings().unwrap();
+    let Servers::Sentinels(_, _, sentinels) = deployment.servers else { panic!("sentinels") };
+    for (credentials, password) in [(deployment.credentials, "p"), (sentinels, "q")] {
+        assert_eq!((credentials.username, &*credentials.password.unwrap()), (None, password));
+    }
+}

@@ -103,9 +103,10 @@ impl Credentials {
     /// The same, with an empty password for a user without one. Without a password nothing is sent,
     /// and the server would take the client for its default user.
     pub(crate) fn complete(self) -> Self {
-        let is_user = self.username.as_ref().is_some_and(|name| !name.is_empty());
-        let password = self.password.or_else(|| is_user.then(String::new));
-        Self { password, ..self }
+        // An empty name, as of a template without a value, is none.
+        let username = self.username.filter(|name| !name.is_empty());
+        let password = self.password.or_else(|| username.is_some().then(String::new));
+        Self { username, password }
     }
 }
 

@@ -52,13 +52,20 @@ fn single(at: At, fields: &mut Fields) -> Result<Servers, Error> {
     let database = database(fields)?;
     let address = Address::read(fields, "address", &address)?;
     let url = match &address.place {
-        Place::Server { host, port } => format!("{}://{host}:{port}/{database}", address.scheme()),
+        Place::Server { host, port } => {
+            format!("{}://{host}:{port}{}", address.scheme(), path(database))
+        }
         Place::Socket(_) if database > 0 => {
             return Err(at.error("a database of a Unix socket other than 0 is not supported"));
         }
         Place::Socket(path) => format!("unix://{path}"),
     };
     Ok(Servers { url, credentials: address.credentials, ..Servers::default() })
+}
+
+/// As in Redisson, database 0 is not selected: the user may not have the right.
+fn path(database: u8) -> String {
+    if database > 0 { format!("/{database}") } else { String::new() }
 }
 
 fn cluster(at: At, fields: &mut Fields) -> Result<Servers, Error> {
@@ -96,8 +103,7 @@ fn sentinel(at: At, fields: &mut Fields) -> Result<Servers, Error> {
     let database = database(fields)?;
     let seeds = Seeds::read(fields, at, SENTINEL, "sentinelAddresses")?;
     let service: String = url::form_urlencoded::byte_serialize(master.as_bytes()).collect();
-    let url =
-        seeds.url("-sentinel", &format!("/{database}"), &format!("sentinelServiceName={service}&"));
+    let url = seeds.url("-sentinel", &path(database), &format!("sentinelServiceName={service}&"));
     let of = |text: Option<Text>| text.map(|text| text.text);
     let sentinel_credentials = Some(Credentials {
         username: of(fields.text("sentinelUsername")?),

@@ -129,7 +129,7 @@ fn credentials_are_looked_up_apart() {
         let config = good(yaml);
         assert_eq!(config.username.as_deref(), username, "{yaml}");
         assert_eq!(config.password.as_deref(), password, "{yaml}");
-        assert_eq!(config.url, "redis://h:1/0", "{yaml}");
+        assert_eq!(config.url, "redis://h:1", "{yaml}");
     }
 }
 
@@ -139,7 +139,7 @@ fn sockets_json_aliases_and_old_fields_are_read() {
         good("singleServerConfig: {address: 'redis+uds:///run/a.sock'}").url,
         "unix:///run/a.sock"
     );
-    assert_eq!(good(r#"{"singleServerConfig": {"address": "valkey://h:1"}}"#).url, "redis://h:1/0");
+    assert_eq!(good(r#"{"singleServerConfig": {"address": "valkey://h:1"}}"#).url, "redis://h:1");
     let _ = good(&format!("{ONE}valkeyCapabilities: [REDIRECT]"));
     assert!(good(&format!("{ONE}lazyInitialization: true")).lazy_connect);
     assert!(!good(ONE).lazy_connect);
@@ -306,7 +306,7 @@ fn what_would_change_the_lock_or_who_may_connect_is_refused() {
 #[test]
 fn java_stores_are_replaced_by_tls_of_this_crate() {
     let yaml = |field: &str| format!("singleServerConfig: {{address: 'rediss://h:1'}}\n{field}");
-    assert_eq!(good(&yaml("sslVerificationMode: STRICT")).url, "rediss://h:1/0");
+    assert_eq!(good(&yaml("sslVerificationMode: STRICT")).url, "rediss://h:1");
     for (field, told) in [
         ("sslVerificationMode: CA_ONLY", "sslVerificationMode must be STRICT"),
         ("sslVerificationMode: NONE", "sslVerificationMode must be STRICT"),
@@ -318,7 +318,7 @@ fn java_stores_are_replaced_by_tls_of_this_crate() {
     ] {
         let why = bad(&yaml(field));
         assert!(why.contains(told), "{why}");
-        assert_eq!(read_with(&yaml(field), true).unwrap().url, "rediss://h:1/0");
+        assert_eq!(read_with(&yaml(field), true).unwrap().url, "rediss://h:1");
     }
     let old =
         "singleServerConfig: {address: 'rediss://h:1', sslEnableEndpointIdentification: false}";
