@@ -231,7 +231,9 @@ impl<G> Lock<G> {
     /// - [`Error::Redis`] as for [`force_unlock`](Lock::force_unlock). The request is not repeated. One
     ///   that is still on its way when the call fails may free the lock later, as long as the id holds
     ///   it: also a later hold of the same id.
-    /// - [`Error::Invalid`] when `holder` is not a holder id, or the name cannot be used.
+    /// - [`Error::Invalid`] when `holder` is not a holder id, or the name cannot be used. Also for an id
+    ///   that [`inspect`](Lock::inspect) cannot show as it is: of another program's lock, with more than
+    ///   128 bytes, or with bytes that are no printable ASCII.
     /// - [`Error::WrongKind`], [`Error::Closed`].
     ///
     /// # Cancel safety
@@ -255,6 +257,11 @@ impl<G> Lock<G> {
         }
         let reply = target.ask_by(target.protocol.release(&id, 0), by).await.map_err(&told)?;
         let released = protocol::released(reply).map_err(in_words)?;
+        if released.is_none() && is_rewritten(holder) {
+            let why =
+                "is shown in part, or with bytes written as \\xNN: force_unlock frees such a lock";
+            return Err(Error::Invalid(format!("{holder:?} {why}")));
+        }
         Ok(released.is_some())
     }
 
@@ -273,6 +280,11 @@ fn check_sides(seen: &Snapshot, target: &Target) -> Result<(), Error> {
         true => Ok(()),
         false => Err(Error::WrongKind { key: target.name().to_owned() }),
     }
+}
+
+/// Whether this may be what [`inspect`](Lock::inspect) shows in the place of another id.
+fn is_rewritten(holder: &str) -> bool {
+    holder.contains("\\x") || holder.len() >= 128
 }
 
 impl Lock<FencedGuard> {

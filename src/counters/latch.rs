@@ -33,8 +33,9 @@ const MOST_COUNT: u64 = i64::MAX as u64;
 /// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is. Redisson's
 /// `countDown` is not sent again in any case.
 ///
-/// If the server's clock is set forward by more than 10 min, a count-down whose reply was lost may count
-/// twice.
+/// An outage of more than 10 min may lose a count-down that was under way when it began. The same is true
+/// of a server clock that is set forward by that much. A server that evicts keys may count one twice
+/// whose reply was lost.
 #[must_use = "a latch does nothing by itself: `latch.wait().await?`"]
 #[derive(Clone)]
 pub struct CountDownLatch {

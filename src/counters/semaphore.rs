@@ -42,8 +42,8 @@ use crate::{
 ///   has more than it was set to.
 /// - **A failover may undo an acquisition or a release**, because Redis replicates asynchronously.
 /// - **An outage of more than 10 min loses permits** whose release or undo was under way when it
-///   began. The same is true of a server clock that is set forward by that much, and of a server that
-///   evicts keys. A release whose reply was lost may then also count twice.
+///   began. The same is true of a server clock that is set forward by that much. A server that evicts
+///   keys may count a release twice whose reply was lost.
 ///
 /// # Examples
 /// ```no_run

@@ -43,7 +43,8 @@ impl Backoff {
             return Err(error);
         }
         sleep(pause).await;
-        Ok(())
+        // The process may have stood still meanwhile.
+        if Instant::now() < retry_until { Ok(()) } else { Err(error) }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
         request::Request,
         share::Share,
     },
-    observer::Outcome,
+    observer::{HoldEnd, Outcome},
     options::Acknowledged,
     owner::HoldId,
     protocol::{
@@ -50,17 +50,32 @@ pub(crate) struct Attempt<'a> {
     /// Whether it may enter the server's line.
     stands: bool,
     state: State,
-    /// The hold that it is to replace by a swap.
-    source: Option<Baton>,
-    /// The server that was last asked to swap that hold.
+    source: Source,
+    /// The server that was last asked to swap the source.
     server: Option<ServerId>,
-    /// Whether the hold was swapped, and if so, whether it was the current local hold.
-    swapped: Option<bool>,
     /// The latest not-after time of the copies that were never answered. Until then one of them may
     /// still take the lock.
     unanswered: Option<u64>,
     // The last field, because what is to be undone is handed over before it is dropped.
     _busy: Busy,
+}
+
+/// The hold that an attempt replaces by a swap.
+enum Source {
+    None,
+    /// It is to be replaced.
+    Hold(Baton),
+    /// It was replaced. Its turn ends when a caller has the new hold.
+    Replaced {
+        hold: Arc<Hold>,
+        was_current: bool,
+    },
+}
+
+impl Source {
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::None)
+    }
 }
 
 enum State {
@@ -98,9 +113,8 @@ impl<'a> Attempt<'a> {
             under,
             stands: false,
             state: State::Nothing,
-            source: None,
+            source: Source::None,
             server: None,
-            swapped: None,
             unanswered: None,
             _busy: target.engine.janitor.busy(),
         }
@@ -125,7 +139,7 @@ impl<'a> Attempt<'a> {
         sometimes!("a hold is swapped");
         source.swapping();
         self.lock.handoff.swapping();
-        self.source = Some(source);
+        self.source = Source::Hold(source);
     }
 
     /// Asks for the lock. Without an answer it asks again, as long as the request allows. Local
@@ -149,7 +163,7 @@ impl<'a> Attempt<'a> {
         loop {
             engine.check_open()?;
             let open = answers.map(Answers::ask);
-            let swaps = self.source.is_some();
+            let swaps = matches!(self.source, Source::Hold(_));
             let sent = copies.sent();
             let answer = copies.send(|| self.send(sent)).await;
             match (open, &answer) {
@@ -199,11 +213,13 @@ impl<'a> Attempt<'a> {
             under.requested(sent, self.request.lease);
         }
         let call = match &self.source {
-            Some(source) => {
+            Source::Hold(source) => {
                 self.server = engine.server_for_release(&*target.protocol);
                 target.protocol.swap(source.hold().id(), &self.id, terms)
             }
-            None => target.protocol.acquire(&self.id, terms, &wish),
+            Source::None | Source::Replaced { .. } => {
+                target.protocol.acquire(&self.id, terms, &wish)
+            }
         };
         let (replicas, is_due) = (self.request.replicas, AcquireReply::is_to_be_confirmed);
         let reply = engine.call_confirmed(call, sent, replicas, is_due);
@@ -232,12 +248,17 @@ impl<'a> Attempt<'a> {
         };
         match answer {
             Ok(InTime(Granted { .. })) => {
-                if let Some(source) = self.source.take() {
-                    self.swapped = Some(source.replaced(self.server));
-                }
+                self.source = match self.source.take() {
+                    Source::Hold(source) => {
+                        let hold = source.hold().clone();
+                        let was_current = source.replaced(self.server);
+                        Source::Replaced { hold, was_current }
+                    }
+                    source => source,
+                };
             }
             Ok(InTime(Held(_))) => {
-                if let Some(source) = self.source.take() {
+                if let Source::Hold(source) = self.source.take() {
                     sometimes!("swap: the hold was gone");
                     source.gone(self.server);
                 }
@@ -281,9 +302,14 @@ impl<'a> Attempt<'a> {
             unreachable!("only what was granted becomes a hold");
         };
         let Request { owner, lease, watched, replicas, .. } = *self.request;
-        if self.swapped.is_some() {
-            self.request.granted(Outcome::HandedOff);
-        }
+        let swapped = match self.source.take() {
+            Source::Replaced { hold, was_current } => {
+                hold.lease.turns.end(HoldEnd::HandedOff);
+                self.request.granted(Outcome::HandedOff);
+                Some(was_current)
+            }
+            _ => None,
+        };
         let (id, under, unanswered) = (self.id.clone(), self.under.take(), self.unanswered.take());
         let acknowledged = acknowledged.map(|acknowledged| acknowledged.by);
         let grant = Grant { id, sent, lease, token, replicas, acknowledged, unanswered, under };
@@ -292,7 +318,7 @@ impl<'a> Attempt<'a> {
         let hold = Hold::begin(target, grant, registration, watched);
         let share = Share::new(self.lock.clone(), hold, watched);
         if target.hands_off {
-            self.lock.handoff.granted(share.hold(), self.swapped);
+            self.lock.handoff.granted(share.hold(), swapped);
         }
         if target.shares {
             self.lock.sharing().granted(self.request, share.hold());

@@ -104,7 +104,7 @@ impl Baton {
     /// The hold is to be swapped for another one. It is not renewed for this value meanwhile.
     pub(crate) fn swapping(&mut self) {
         let Some(stake) = &mut self.0 else { return };
-        stake.hold.lease.mark_for_swap();
+        stake.hold.lease.mark_between_callers();
         if std::mem::take(&mut stake.watched) {
             stake.hold.lease.unwatch();
         }

@@ -116,6 +116,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
             if !may_go_on {
                 return Offered::No(baton);
             }
+            hold.lease.mark_between_callers();
             let old = state.slot.replace(baton);
             state.swapping = false;
             state.at = Some(Instant::now());
@@ -230,10 +231,15 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.current().is_some_and(|hold| hold.has_guard() && hold.lease.is_trusted(Instant::now()))
     }
 
-    /// Whether the server's answer about a hold that was released here is still to come.
+    /// Whether the server's answer about a hold that was released here is still to come. It is not
+    /// waited for any longer than it may take: perhaps nobody polls the release.
     pub(crate) fn is_being_released(&self) -> bool {
         let swapping = self.state().swapping;
-        self.current().is_some_and(|hold| !hold.has_guard()) && !swapping && !self.is_offered()
+        let is_awaited = |hold: &Hold| {
+            let may_take = hold.target.engine.settings.command_timeout;
+            !hold.has_guard() && hold.lease.ended_for().is_none_or(|ended| ended < may_take)
+        };
+        self.current().is_some_and(|hold| is_awaited(&hold)) && !swapping && !self.is_offered()
     }
 
     fn current(&self) -> Option<Arc<Hold>> {

@@ -1,6 +1,7 @@
 //! [`Share`]: one entry of a hold.
 
 use std::{
+    mem,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -82,6 +83,14 @@ impl Share {
         let stake = self.0.as_mut().expect("given back last");
         stake.hold.watch(due);
         stake.watched = true;
+    }
+
+    /// The watchdog does not renew the hold for this share from now on.
+    pub(crate) fn unwatch(&mut self) {
+        let stake = self.0.as_mut().expect("given back last");
+        if mem::take(&mut stake.watched) {
+            stake.hold.lease.unwatch();
+        }
     }
 
     /// Extends the hold to last this long from now, if it does not last longer already. Goes on in

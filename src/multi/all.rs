@@ -47,8 +47,10 @@ pub(super) async fn take(
     let held = locks.iter().map(|_| None).collect();
     let begun = Instant::now();
     let end = most_patient(locks).and_then(|settings| request.bounds.ends_by(begun, settings));
+    let longest_round = request.shortest_lease(locks) / 3;
     let (early, took, refused) = (Vec::new(), Duration::ZERO, None);
-    Taking { locks, request, end, held, early, took, refused, round: FIRST_ROUND }.run().await
+    let round = FIRST_ROUND;
+    Taking { locks, request, end, held, early, took, refused, round, longest_round }.run().await
 }
 
 /// How often the caller that holds the first locks tries the others again before it waits for them.
@@ -67,6 +69,8 @@ struct Taking<'a> {
     /// The first lock that was refused then.
     refused: Option<usize>,
     round: Duration,
+    /// The locks acquired first must not expire meanwhile.
+    longest_round: Duration,
 }
 
 impl Taking<'_> {
@@ -81,7 +85,10 @@ impl Taking<'_> {
             let Some(missing) = refused else {
                 let prolonged = within(self.end, self.prolong()).await;
                 match prolonged.unwrap_or(Err(Error::timed_out())) {
-                    Ok(()) => return Ok(Some(self.held.into_iter().flatten().collect())),
+                    Ok(()) => {
+                        self.request.keep(self.held.iter_mut().flatten());
+                        return Ok(Some(self.held.into_iter().flatten().collect()));
+                    }
                     // A short lease would end the next time too. A lock that was removed may not
                     // be.
                     Err(Error::NotHeld { .. })
@@ -176,9 +183,7 @@ impl Taking<'_> {
     /// Until when locks may be held while another is waited for. Random, so that no two callers
     /// have the same.
     fn round_end(&self) -> Instant {
-        let most = self.round * self.locks.len() as u32;
-        // The locks acquired first must not expire meanwhile.
-        let most = self.request.lease.map_or(most, |lease| most.min(lease / 3));
+        let most = (self.round * self.locks.len() as u32).min(self.longest_round);
         Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
@@ -187,13 +192,10 @@ impl Taking<'_> {
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
         let begun = Instant::now();
         self.early = self.held.iter().map(Option::is_some).collect();
-        let (locks, MultiRequest { owner, lease, bounds }) = (self.locks, self.request);
+        let (locks, request, bounds) = (self.locks, self.request, self.request.bounds);
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
         let mut tries: FuturesUnordered<_> = missing
-            .map(|i| async move {
-                let tried = locks[i].wanted().acquire(owner, lease, bounds.without_waiting()).await;
-                (i, tried.map_err(locks[i].with_context("acquiring")))
-            })
+            .map(|i| async move { (i, request.acquire(&locks[i], bounds.without_waiting()).await) })
             .collect();
         self.refused = None;
         while let Some((i, tried)) = tries.next().await {
@@ -220,15 +222,15 @@ impl Taking<'_> {
 
     /// Waits for one lock. Returns whether it was granted.
     async fn wait_for(&mut self, i: usize, bounds: Bounds) -> Result<bool, Error> {
-        let MultiRequest { owner, lease, bounds: whole } = self.request;
-        match self.locks[i].wanted().acquire(owner, lease, bounds).await {
+        let whole = self.request.bounds;
+        match self.request.acquire(&self.locks[i], bounds).await {
             Ok(share) => self.held[i] = share,
             // This wait covers only a part of the time. The next wait, if there is one, finds out
             // whether the server answers.
             Err(Error::Redis(_))
                 if bounds.deadline() != whole.deadline()
                     && whole.deadline().is_none_or(|end| end > Instant::now()) => {}
-            Err(error) => return Err(self.locks[i].with_context("acquiring")(error)),
+            Err(error) => return Err(error),
         }
         Ok(self.held[i].is_some())
     }

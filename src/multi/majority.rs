@@ -89,6 +89,9 @@ pub(super) async fn take(
                 whom = Whom::All;
                 continue;
             }
+            // Its caller was not polled for long. A short lease would end the next time too.
+            Outcome::Failed(Error::NotHeld { .. })
+                if request.lease.is_none() && !request.bounds.is_over() => {}
             Outcome::Failed(error) => {
                 let give_up = request.bounds.retry_until(*failing.get_or_insert(tried), settings);
                 let is_final = request.bounds.is_one_answer() || give_up <= Instant::now();
@@ -140,21 +143,23 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         while let Some(Some(answer)) = asked.next().now_or_never() {
             shares.extend(answer.ok().flatten());
         }
+        let cut = end.min(begun + grace(begun));
+        if request.owner.is_some() {
+            // An owner's hold must not grow later, so grants join before the guard is returned.
+            while let Ok(Some(answer)) = timeout_at(cut, asked.next()).await {
+                shares.extend(answer.ok().flatten());
+            }
+        }
+        request.keep(&mut shares);
         let guard = MultiGuard::new(shares, quorum);
         if !guard.is_held() {
             return Outcome::Failed(Error::NotHeld { why: Loss::Expired });
         }
-        let cut = end.min(begun + grace(begun));
-        let mut door = guard.door();
-        if request.owner.is_some() {
-            // An owner's hold must not grow later, so grants join before the guard is returned.
-            let _ = timeout_at(cut, let_in(&door, &mut asked)).await;
-            door = Weak::new();
-        }
         if asked.open() > 0
             && let Some(runtime) = runtime_of(locks)
         {
-            runtime.spawn(let_join(door, asked, cut, end));
+            let door = if request.owner.is_some() { Weak::new() } else { guard.door() };
+            runtime.spawn(let_join(door, asked, request, cut, end));
         }
         return Outcome::Granted(guard);
     }
@@ -194,16 +199,23 @@ fn grace(begun: Instant) -> Duration {
 }
 
 /// Lets late grants join the guard.
-async fn let_join(door: Weak<Members>, mut asked: Asked, cut: Instant, end: Instant) {
-    if timeout_at(cut, let_in(&door, &mut asked)).await.is_err() {
+async fn let_join(
+    door: Weak<Members>,
+    mut asked: Asked,
+    request: MultiRequest,
+    cut: Instant,
+    end: Instant,
+) {
+    if timeout_at(cut, let_in(&door, &mut asked, request)).await.is_err() {
         asked.open_breakers();
-        let _ = timeout_at(end, let_in(&door, &mut asked)).await;
+        let _ = timeout_at(end, let_in(&door, &mut asked, request)).await;
     }
 }
 
-async fn let_in(door: &Weak<Members>, asked: &mut Asked) {
+async fn let_in(door: &Weak<Members>, asked: &mut Asked, request: MultiRequest) {
     while let Some(answer) = asked.next().await {
-        if let (Ok(Some(share)), Some(members)) = (answer, door.upgrade()) {
+        if let (Ok(Some(mut share)), Some(members)) = (answer, door.upgrade()) {
+            request.keep([&mut share]);
             members.join(share);
         }
     }
@@ -228,14 +240,11 @@ impl Asked {
         }
         let silent =
             asked.iter().map(|lock| Some(lock.state().ok()?.target.engine.clone())).collect();
-        let MultiRequest { owner, lease, .. } = request;
         let ask = |(i, lock): (usize, Lock)| {
             let answer = async move {
                 let runtime = lock.state()?.target.engine.life.runtime.clone();
                 let glance = Bounds::answer_by(end);
-                let wanted = lock.wanted();
-                let taken = runtime.run(|| wanted.acquire(owner, lease, glance)).await;
-                taken.map_err(lock.with_context("acquiring"))
+                runtime.run(|| request.acquire(&lock, glance)).await
             };
             answer.map(move |answer| (i, answer)).boxed()
         };

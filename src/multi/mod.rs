@@ -31,16 +31,16 @@ use crate::{
 /// global order, by name and then by server. A caller that waits holds only locks before that.
 ///
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
-/// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of a
-/// fixed lease. When it ends, all locks are released, and places in a fair lock's line are given
+/// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of the
+/// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog renews nothing before all
+/// locks are held, so a future that is not polled keeps none for longer than one lease. When it ends, all locks are released, and places in a fair lock's line are given
 /// up. The caller then waits for the missing lock alone, and starts again.
 ///
 /// If several callers try the same free locks at once, one of them succeeds. The caller that gets
 /// the first lock keeps it, and tries the others twice more. The other callers release what they
 /// hold.
 ///
-/// A fixed lease counts from when the last lock was acquired. The locks acquired before are
-/// extended to it.
+/// A fixed lease counts from when the last lock was acquired: those acquired before are extended.
 ///
 /// # Majority
 /// [`MultiLock::majority`], Redisson's `RedissonRedLock`, acquires one name on several

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    config::Settings, error::Error, lock::Lock, locking::request::Bounds, owner::OwnerId,
+    config::Settings,
+    error::Error,
+    lock::Lock,
+    locking::{request::Bounds, share::Share},
+    owner::OwnerId,
     wire::WireError,
 };
 
@@ -17,6 +21,43 @@ pub(super) struct MultiRequest {
     pub(super) owner: Option<OwnerId>,
     pub(super) lease: Option<Duration>,
     pub(super) bounds: Bounds,
+}
+
+impl MultiRequest {
+    /// Acquires one of the locks. The watchdog does not renew it before [`keep`](Self::keep): as long
+    /// as others are missing, a caller that is not polled must not keep it for more than one lease.
+    pub(super) async fn acquire(
+        &self,
+        lock: &Lock,
+        bounds: Bounds,
+    ) -> Result<Option<Share>, Error> {
+        let acquired = lock.wanted().acquire(self.owner, self.lease, bounds).await;
+        let mut share = acquired.map_err(lock.with_context("acquiring"))?;
+        if let Some(share) = &mut share {
+            share.unwatch();
+        }
+        Ok(share)
+    }
+
+    /// The caller has all that it needs: without a lease of its own, the watchdog renews these from now
+    /// on.
+    pub(super) fn keep<'a>(&self, shares: impl IntoIterator<Item = &'a mut Share>) {
+        if self.lease.is_some() {
+            return;
+        }
+        for share in shares {
+            let lease = &share.hold().lease;
+            let due = lease.confirmed() + lease.period();
+            share.watch(due);
+        }
+    }
+
+    /// How long the locks last that are not kept yet, at least.
+    pub(super) fn shortest_lease(&self, locks: &[Lock]) -> Duration {
+        let entries = locks.iter().filter_map(|lock| lock.state().ok());
+        let watchdog = entries.map(|entry| entry.target.engine.settings.watchdog).min();
+        self.lease.or(watchdog).unwrap_or_default()
+    }
 }
 
 /// The settings of the client whose servers may take longest to answer.

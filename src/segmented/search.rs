@@ -55,11 +55,13 @@ impl Search<'_> {
     /// them until the bounds were over.
     pub(super) async fn run(&self, mut order: Vec<usize>) -> Result<Option<Found>, Error> {
         // A segment that the owner lost would end the search with the loss, while others are free.
-        if order.iter().any(|&i| !self.is_lost(i)) {
-            order.retain(|&i| !self.is_lost(i));
+        // Each is looked at once: a hold may end in between.
+        let kept: Vec<_> = order.iter().copied().filter(|&i| !self.is_lost(i)).collect();
+        if !kept.is_empty() {
+            order = kept;
         }
         // An owner re-enters what it holds.
-        order.sort_by_key(|&i| !self.is_own(i));
+        order.sort_by_cached_key(|&i| !self.is_own(i));
         let end = self.end_of_answers()?;
         if self.bounds.is_one_answer() {
             return self.ask_each(&order, Bounds::answer_by(end), end, true).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use harness::Access;
@@ -136,6 +137,31 @@ async fn a_release_that_finds_nothing_at_its_first_try_says_so() {
     assert!(lock.force_unlock().await.unwrap());
     let released = guard.unlock().await;
     assert!(matches!(released, Err(Error::NotHeld { why: Loss::Removed })), "{released:?}");
+}
+
+/// A copy that leaves a share removes nothing: none of them has done it.
+#[tokio::test(start_paused = true)]
+async fn a_release_of_a_re_entry_that_finds_nothing_is_a_loss_though_a_reply_is_lost() {
+    let world = World::new();
+    for lease in [None, Some(Duration::from_secs(600))] {
+        let sim = Sim::new(&world).await;
+        let lock = sim.client.lock(LOCK);
+        let mut me = sim.client.owner();
+        let outer = match lease {
+            None => lock.lock().by(&mut me).await.unwrap(),
+            Some(lease) => lock.lock().by(&mut me).lease(lease).await.unwrap(),
+        };
+        let inner = match lease {
+            None => lock.lock().by(&mut me).await.unwrap(),
+            Some(lease) => lock.lock().by(&mut me).lease(lease).await.unwrap(),
+        };
+        world.forget(LOCK);
+        sim.network.fail("release", [Fault::LoseReply]);
+        let released = inner.unlock().await;
+        assert!(matches!(released, Err(Error::NotHeld { why: Loss::Removed })), "{released:?}");
+        assert_eq!(outer.lost().now_or_never(), Some(Loss::Removed), "{lease:?}");
+        assert!(sim.left().await.is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]

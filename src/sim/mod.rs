@@ -19,6 +19,7 @@ mod multi;
 mod network;
 mod read_answers;
 mod read_turns;
+mod releases;
 mod renewals;
 mod seeded;
 mod segmented;
@@ -96,7 +97,7 @@ impl Sim {
     }
 
     /// The same, otherwise configured.
-    pub(super) async fn with(world: &Arc<World>, configure: fn(Config) -> Config) -> Self {
+    pub(super) async fn with(world: &Arc<World>, configure: impl FnOnce(Config) -> Config) -> Self {
         let subscriptions = Subscriptions::new();
         let network = Network::new(world, subscriptions.clone());
         Self::over(world, network, subscriptions, configure)
@@ -114,7 +115,7 @@ impl Sim {
         world: &Arc<World>,
         network: Arc<Network>,
         subscriptions: Arc<Subscriptions>,
-        configure: fn(Config) -> Config,
+        configure: impl FnOnce(Config) -> Config,
     ) -> Self {
         let (_, mut settings) = configure(Config::default()).into_settings().unwrap();
         settings.server = world.server.url();

@@ -308,3 +308,23 @@ async fn a_release_that_nobody_polls_keeps_nobody_waiting() {
         assert!(sim.left().await.is_empty());
     }
 }
+
+/// Another process has the lock by then, and the server says so.
+#[tokio::test(start_paused = true)]
+async fn an_unlock_that_nobody_polls_is_no_error_of_those_who_wait() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let lock = sim.client.lock(LOCK);
+    let guard = lock.lock().await.unwrap();
+    let mut unlock = pin!(guard.unlock());
+    assert!((&mut unlock).now_or_never().is_none(), "the server is asked");
+    sleep(ms(10)).await;
+    let held = other.client.lock(LOCK).try_lock().await.unwrap().expect("it is free");
+    for _ in 0..3 {
+        let tried = timeout(SOON, lock.try_lock().wait(ms(500)).into_future()).await;
+        assert!(tried.expect("an answer").unwrap().is_none());
+    }
+    held.unlock().await.unwrap();
+    unlock.await.unwrap();
+    assert!(sim.left().await.is_empty());
+}

@@ -62,6 +62,9 @@ async fn foreign_tokens_are_shown_and_waited_for() {
     assert_eq!(seen.remaining, Remaining::WithoutExpiry);
     assert_eq!(seen.holders[0].id, r"\xac\xed\x00\x05\x20mode");
     assert!(!seen.holders[0].ours);
+    // That is not the token, and must not be taken for the answer that another has the lock.
+    let forced = lock.force_unlock_if(&seen.holders[0].id).await;
+    assert!(matches!(forced, Err(Error::Invalid(_))), "{forced:?}");
     let () = redis.query(cmd("SETRANGE").arg(LOCK).arg(1_000_000).arg("end"));
     assert!(lock.inspect().await.unwrap().holders[0].id.len() <= 4 * 128);
     assert!(lock.try_lock().await.unwrap().is_none());

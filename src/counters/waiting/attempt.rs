@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     counter::Counter,
+    once::{Once, repeatable_for},
     waiter::{Next, Waiter},
 };
 use crate::{
@@ -91,7 +92,7 @@ async fn wait<P: Permitting>(
 struct Attempt<P: Permitting> {
     pool: Arc<Counter<P>>,
     wanted: P::Wanted,
-    id: HoldId,
+    request: Once,
     state: State,
     /// Whether a copy without a clear answer may have taken permits, or may yet.
     unclear: bool,
@@ -101,8 +102,12 @@ struct Attempt<P: Permitting> {
 
 enum State {
     Nothing,
-    InFlight(Underway),
-    Granted { sent: Instant, acknowledged: Option<Acknowledged> },
+    /// One copy, and when it was sent.
+    InFlight(Underway, Instant),
+    Granted {
+        sent: Instant,
+        acknowledged: Option<Acknowledged>,
+    },
 }
 
 impl<P: Permitting> Attempt<P> {
@@ -110,7 +115,7 @@ impl<P: Permitting> Attempt<P> {
         Self {
             pool: pool.clone(),
             wanted,
-            id: pool.new_id(),
+            request: pool.new_request(),
             state: State::Nothing,
             unclear: false,
             _busy: pool.engine.janitor.busy(),
@@ -133,7 +138,7 @@ impl<P: Permitting> Attempt<P> {
         let engine = &pool.engine;
         let now = Instant::now();
         let retry_until = bounds.retry_until(now, &engine.settings);
-        let mut copies = Copies::new(now, retry_until.min(pool.repeatable_until(now)));
+        let mut copies = Copies::new(now, retry_until.min(now + repeatable_for(engine)));
         loop {
             engine.check_open()?;
             let sent = copies.sent();
@@ -161,12 +166,16 @@ impl<P: Permitting> Attempt<P> {
     async fn send(&mut self, sent: Instant) -> Result<(Taken, Option<Acknowledged>), WireError> {
         let Self { pool, wanted, .. } = self;
         let call = |counter: &P, request: &RequestArgs<'_>| counter.acquire(*wanted, request);
-        let (call, settled) = pool.copy(&self.id, sent, call);
+        let (call, settled) = pool.copy(&self.request, sent, call);
         let replicas = pool.engine.settings.replicas;
         let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::is_to_be_confirmed);
-        self.unclear |= matches!(self.state, State::InFlight(_));
-        self.state = State::InFlight(reply);
-        let State::InFlight(reply) = &mut self.state else { unreachable!("just set") };
+        if let State::InFlight(_, sent) = self.state {
+            // Nobody waited for its answer any longer.
+            self.unclear = true;
+            pool.may_have_run(&mut self.request, sent);
+        }
+        self.state = State::InFlight(reply, sent);
+        let State::InFlight(reply, _) = &mut self.state else { unreachable!("just set") };
         let answer = reply.await.and_then(|reply| {
             let (reply, acknowledged) = reply.split();
             Ok((taken(reply)?, acknowledged))
@@ -181,7 +190,10 @@ impl<P: Permitting> Attempt<P> {
                 State::Nothing
             }
         };
-        self.unclear |= answer.as_ref().is_err_and(may_have_run);
+        if answer.as_ref().is_err_and(may_have_run) {
+            self.unclear = true;
+            self.pool.may_have_run(&mut self.request, sent);
+        }
         let (answer, acknowledged) = answer?;
         Ok((self.pool.in_time(answer)?, acknowledged))
     }
@@ -191,7 +203,8 @@ impl<P: Permitting> Attempt<P> {
         let State::Granted { sent, acknowledged } = self.state else {
             unreachable!("only what was granted is taken");
         };
-        let grant = Grant { id: self.id.clone(), sent, acknowledged, unclear: self.unclear };
+        let grant =
+            Grant { id: self.request.id.clone(), sent, acknowledged, unclear: self.unclear };
         judge(self.wanted, &grant)?;
         // If a copy is still under way, the server knows the id or the permits, and the copy takes
         // nothing.
@@ -206,7 +219,7 @@ impl<P: Permitting> Drop for Attempt<P> {
         if matches!(state, State::Nothing) && !self.unclear {
             return;
         }
-        let (pool, id, wanted) = (self.pool.clone(), self.id.clone(), self.wanted);
+        let (pool, id, wanted) = (self.pool.clone(), self.request.id.clone(), self.wanted);
         let janitor = pool.engine.janitor.clone();
         janitor.spawn(withdraw(pool, id, wanted, state, self.unclear));
     }
@@ -228,7 +241,7 @@ async fn withdraw<P: Permitting>(
     let took = match state {
         State::Nothing => false,
         State::Granted { .. } => true,
-        State::InFlight(reply) => match reply.await.and_then(|reply| taken(reply.split().0)) {
+        State::InFlight(reply, _) => match reply.await.and_then(|reply| taken(reply.split().0)) {
             Ok(answer) => {
                 let took = matches!(answer, InTime(Taken { granted: true, .. }));
                 if took {

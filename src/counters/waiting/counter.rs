@@ -4,15 +4,15 @@
 //! that took effect, so that a second copy changes nothing. It forgets an id after [`KEPT`], or when
 //! a later request says that no copy is under way any more.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep_until};
 
-use super::line::Line;
+use super::{
+    line::Line,
+    once::{KEPT, Once},
+};
 use crate::{
     determinism::{DashMap, select},
     engine::{Backoff, Engine},
@@ -21,13 +21,9 @@ use crate::{
     names,
     owner::HoldId,
     protocol::{Countable, RequestArgs, Timely, cancelled, done, number_of},
-    sometimes::sometimes,
     wire::{Invocation, Reply, WireError},
 };
 
-/// How long the server keeps the id of a request of which a copy may be under way. A request that
-/// has no answer after that time is given up.
-const KEPT: Duration = Duration::from_secs(600);
 const KEPT_MS: u64 = KEPT.as_millis() as u64;
 
 /// How many ids one request has the server forget, and how many wait for that. More are forgotten
@@ -66,27 +62,26 @@ impl<P: Countable> Counter<P> {
         self.engine.janitor.finish_if_dropped(request).await.map_err(self.with_context(doing))
     }
 
-    pub(super) fn new_id(&self) -> HoldId {
-        self.engine.identity.next()
+    pub(super) fn new_request(&self) -> Once {
+        Once::new(self.engine.identity.next())
     }
 
-    /// Until when a request that began then may be repeated. The server keeps its id for longer than
-    /// the last copy is of use.
-    pub(super) fn repeatable_until(&self, begun: Instant) -> Instant {
-        begun + KEPT.saturating_sub(2 * self.engine.settings.command_timeout)
+    /// A copy of this request that was sent then may have run.
+    pub(super) fn may_have_run(&self, request: &mut Once, sent: Instant) {
+        request.may_have_run(&self.engine, self.protocol.key(), sent);
     }
 
     /// The call of a request, for a copy that is sent now. Also returns the ids that it has the server
     /// forget. If it does not, they are to be [kept](Self::keep_settled) for a later request.
     pub(super) fn copy(
         &self,
-        id: &HoldId,
+        request: &Once,
         sent: Instant,
         call: impl FnOnce(&P, &RequestArgs<'_>) -> Invocation,
     ) -> (Invocation, Vec<HoldId>) {
         let settled = self.take_settled();
-        let not_after = self.engine.not_after(self.protocol.key(), sent);
-        let request = RequestArgs { id, not_after, kept: KEPT_MS, settled: &settled };
+        let not_after = request.not_after(&self.engine, self.protocol.key(), sent);
+        let request = RequestArgs { id: &request.id, not_after, kept: KEPT_MS, settled: &settled };
         (call(&self.protocol, &request), settled)
     }
 
@@ -128,23 +123,27 @@ impl<P: Countable> Counter<P> {
     /// that the request took effect, because the server knows its id then.
     pub(super) async fn send_until_answered<T>(
         &self,
-        id: &HoldId,
+        request: &mut Once,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
         read: fn(Reply) -> Result<Timely<T>, WireError>,
     ) -> Result<(T, bool), WireError> {
         let engine = &self.engine;
         let now = Instant::now();
-        let retry_until = (now + engine.settings.retry_timeout).min(self.repeatable_until(now));
+        let retry_until =
+            (now + engine.settings.retry_timeout).min(request.repeatable_until(engine));
         let mut copies = Copies::new(now, retry_until);
         let mut unclear = false;
         loop {
             let sent = copies.sent();
-            let (copy, settled) = self.copy(id, sent, &call);
+            let (copy, settled) = self.copy(request, sent, &call);
             let answer = copies.send(|| engine.call(copy, sent)).await.and_then(read);
+            if answer.as_ref().is_err_and(WireError::is_unclear) {
+                self.may_have_run(request, sent);
+            }
             match answer.and_then(|answer| self.in_time(answer)) {
                 Ok(answer) => {
                     if !unclear {
-                        self.settle(id.clone());
+                        self.settle(request.id.clone());
                     }
                     return Ok((answer, unclear));
                 }
@@ -164,9 +163,9 @@ impl<P: Countable> Counter<P> {
         self: Arc<Self>,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
     ) -> Result<bool, Error> {
-        let id = self.new_id();
-        let created = match self.send_until_answered(&id, call, done).await {
-            Ok((false, true)) => self.cancel(&id).await,
+        let mut request = self.new_request();
+        let created = match self.send_until_answered(&mut request, call, done).await {
+            Ok((false, true)) => self.cancel(&request.id).await,
             answer => answer.map(|(is_done, _)| is_done),
         };
         created.map_err(|error| error.into_error(self.name()))
@@ -216,51 +215,6 @@ impl<P: Countable> Counter<P> {
             && !self.engine.is_closed()
         {
             tracing::warn!(name = self.name(), permits, %error, "could not return permits");
-        }
-    }
-
-    /// Returns the error for the caller of a request that must be done in the end. The request goes
-    /// on in the background, unless the key is of another type. `begun`: when its first copy was
-    /// sent.
-    pub(super) fn goes_on<T: Send + 'static>(
-        self: Arc<Self>,
-        begun: Instant,
-        id: HoldId,
-        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation + Send + Sync + 'static,
-        read: fn(Reply) -> Result<Timely<T>, WireError>,
-        error: WireError,
-    ) -> Error {
-        let told = error.clone().into_error(self.name());
-        if !matches!(error, WireError::WrongType) {
-            let janitor = self.engine.janitor.clone();
-            janitor.spawn(async move { self.persist(begun, &id, call, read).await });
-        }
-        told
-    }
-
-    /// Repeats a request after any error.
-    async fn persist<T>(
-        &self,
-        begun: Instant,
-        id: &HoldId,
-        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
-        read: fn(Reply) -> Result<Timely<T>, WireError>,
-    ) {
-        sometimes!("a counted request goes on in the background");
-        let engine = &self.engine;
-        let give_up = self.repeatable_until(begun);
-        let mut backoff = Backoff::persistent();
-        while !engine.is_closed() {
-            let sent = Instant::now();
-            let (copy, settled) = self.copy(id, sent, &call);
-            let answer = engine.call(copy, sent).await.and_then(read);
-            let Err(error) = answer.and_then(|answer| self.in_time(answer)) else { return };
-            self.keep_settled(settled);
-            if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await {
-                let (what, name) = (P::WHAT, self.name());
-                tracing::warn!(what, name, %error, "a change was given up");
-                return;
-            }
         }
     }
 

@@ -64,15 +64,15 @@ async fn is_open(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
 
 /// Lowers the count by one. If the server does not answer in time, it goes on in the background.
 pub(crate) async fn count_down(latch: LatchCounter) -> Result<(), Error> {
-    let (id, begun) = (latch.new_id(), Instant::now());
+    let mut once = latch.new_request();
     let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
-    match latch.send_until_answered(&id, call, done).await {
+    match latch.send_until_answered(&mut once, call, done).await {
         Ok((false, true)) => {
             // A latch that is set meanwhile is another one.
-            let _ = latch.cancel(&id).await;
+            let _ = latch.cancel(&once.id).await;
             Ok(())
         }
         Ok(_) => Ok(()),
-        Err(error) => Err(latch.goes_on(begun, id, call, done, error)),
+        Err(error) => Err(latch.goes_on(once, call, done, error)),
     }
 }

@@ -71,7 +71,7 @@ impl LeasedPermits {
     /// From now on the permits are not renewed, and their holder is told of no loss.
     fn end(&self) {
         self.lease.shares.store(0, Ordering::Relaxed);
-        self.lease.end();
+        self.lease.end(Instant::now());
         self.pool.engine.watchdog.remove(&self.lease);
     }
 
@@ -170,24 +170,24 @@ pub(crate) async fn release(
     which: Return,
     withdrawn: Option<HoldId>,
 ) -> Result<bool, Error> {
-    let (id, begun) = (pool.new_id(), Instant::now());
+    let mut once = pool.new_request();
     let call = move |semaphore: &Expirable, request: &RequestArgs<'_>| {
         semaphore.release(&permits, which, withdrawn.as_ref(), request)
     };
-    match pool.send_until_answered(&id, &call, done).await {
+    match pool.send_until_answered(&mut once, &call, done).await {
         Ok((all, _)) => Ok(all),
-        Err(error) => Err(pool.goes_on(begun, id, call, done, error)),
+        Err(error) => Err(pool.goes_on(once, call, done, error)),
     }
 }
 
 /// Changes the number of permits. If the server does not answer in time, it goes on in the background.
 pub(crate) async fn change(pool: LeasedPool, change: Change) -> Result<(), Error> {
-    let (id, begun) = (pool.new_id(), Instant::now());
+    let mut once = pool.new_request();
     let call =
         move |semaphore: &Expirable, request: &RequestArgs<'_>| semaphore.change(change, request);
-    match pool.send_until_answered(&id, call, done).await {
+    match pool.send_until_answered(&mut once, call, done).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(pool.goes_on(begun, id, call, done, error)),
+        Err(error) => Err(pool.goes_on(once, call, done, error)),
     }
 }
 

@@ -10,6 +10,8 @@
 //! | file | content |
 //! |---|---|
 //! | [`counter`] | one counter of one client; requests that count once |
+//! | [`once`] | one request that counts once: its id, and until when copies of it may act |
+//! | [`goes_on`] | how such a request goes on in the background |
 //! | [`mod@line`] | the local waiters, and which of them asks the server |
 //! | [`waiter`] | one waiter: sleeps, looks again; the task that listens for all |
 //! | [`attempt`] | the acquisition of permits, and its undo |
@@ -19,8 +21,10 @@
 
 mod attempt;
 pub(crate) mod counter;
+mod goes_on;
 pub(crate) mod latch;
 pub(crate) mod leased;
 mod line;
+mod once;
 pub(crate) mod permits;
 mod waiter;

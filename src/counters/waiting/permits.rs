@@ -54,21 +54,21 @@ impl Permits {
 /// Adds permits, or takes some away. If the server does not answer in time, it goes on in the
 /// background.
 pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<(), Error> {
-    let (id, begun) = (pool.new_id(), Instant::now());
+    let mut once = pool.new_request();
     let call = move |semaphore: &Semaphore, request: &RequestArgs<'_>| {
         semaphore.release(permits, if_there, request)
     };
-    match pool.send_until_answered(&id, call, given_back).await {
+    match pool.send_until_answered(&mut once, call, given_back).await {
         Ok((GivenBack::Gone, true)) => {
             // A semaphore that is created meanwhile is another one. No copy is of use for longer.
             let bound = 2 * pool.engine.settings.command_timeout;
             let janitor = pool.engine.janitor.clone();
-            let undone = undo(pool, id, -permits).map(Ok);
+            let undone = undo(pool, once.id, -permits).map(Ok);
             let _ = timeout(bound, janitor.run_apart(undone)).await;
             Ok(())
         }
         Ok(_) => Ok(()),
-        Err(error) => Err(pool.goes_on(begun, id, call, given_back, error)),
+        Err(error) => Err(pool.goes_on(once, call, given_back, error)),
     }
 }
 
@@ -80,15 +80,15 @@ pub(crate) async fn drain(pool: Pool) -> Result<i64, Error> {
     let retry_until = Instant::now() + pool.engine.settings.retry_timeout;
     let mut expected = pool.number_by(retry_until).await?;
     for _ in 0..DRAIN_TRIES {
-        let id = pool.new_id();
+        let mut once = pool.new_request();
         let call =
             |semaphore: &Semaphore, request: &RequestArgs<'_>| semaphore.drain(expected, request);
-        let answer = pool.send_until_answered(&id, call, drained).await;
+        let answer = pool.send_until_answered(&mut once, call, drained).await;
         let (answer, may_run) = answer.map_err(|error| error.into_error(pool.name()))?;
         let Drained::Differs(free) = answer else { return Ok(expected) };
         if may_run {
             // The number may be the expected one again when a late copy runs.
-            pool.engine.janitor.spawn(undo(pool.clone(), id, expected));
+            pool.engine.janitor.spawn(undo(pool.clone(), once.id, expected));
         }
         expected = free;
     }

@@ -71,7 +71,7 @@ async fn only_changes_are_written() {
     lease.note("another");
     let (_, calls) = tell(&announcer, &mut told, &held, [Reply::Int(1)]).await;
     assert_eq!(rest(&calls[0]), ["3", "4", "0", "hold:1:l", "0 another"]);
-    lease.end();
+    lease.end(Instant::now());
     let (_, calls) = tell(&announcer, &mut told, &held, [Reply::Int(1)]).await;
     assert_eq!(rest(&calls[0]), ["4", "5", "1", "hold:1:l"]);
     assert!(told.holds.is_empty());

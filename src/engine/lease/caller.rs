@@ -12,15 +12,15 @@ impl Lease {
         self.shares.load(Ordering::Relaxed) > 0
     }
 
-    /// Its caller has released it, and was told so. That it is not swapped in time is no loss, nor that
-    /// it is not there any more.
-    pub(crate) fn mark_for_swap(&self) {
-        self.state().is_for_swap = true;
+    /// Its caller has released it, and is told so. It waits for the next local caller, who adopts or
+    /// swaps it. That it ends before is no loss, nor that it is not there any more.
+    pub(crate) fn mark_between_callers(&self) {
+        self.state().is_between_callers = true;
     }
 
-    /// Whether it was left to be swapped, and has no other caller.
-    pub(crate) fn is_for_swap(&self) -> bool {
-        self.state().is_for_swap
+    /// Whether the next local caller has not got it yet.
+    pub(crate) fn is_between_callers(&self) -> bool {
+        self.state().is_between_callers
     }
 
     /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be
@@ -33,7 +33,7 @@ impl Lease {
         if suits {
             state.held = Held::since(now);
             state.adopted_at = Some(now);
-            state.is_for_swap = false;
+            state.is_between_callers = false;
         }
         suits
     }
@@ -58,7 +58,7 @@ impl Lease {
     pub(crate) fn long_held(&self, now: Instant, time: Duration) -> Option<(Held, Instant)> {
         let wanted = self.shares.load(Ordering::Relaxed) > 0;
         let state = self.state();
-        let over = state.ended || state.loss.is_some() || now >= state.trusted_until;
+        let over = state.ended.is_some() || state.loss.is_some() || now >= state.trusted_until;
         let is_long = now.saturating_duration_since(state.held.since) >= time;
         (wanted && !over && is_long).then(|| (state.held.clone(), state.leased_until))
     }
@@ -103,7 +103,7 @@ mod tests {
         let observed = Observed::by(ends.clone());
         let (key, id) = (&lease.renew.key, &lease.renew.id);
         lease.turns.begin(Some(observed), key, LockKind::Reentrant, id);
-        lease.mark_for_swap();
+        lease.mark_between_callers();
         (lease, ends)
     }
 

@@ -68,9 +68,10 @@ struct State {
     longest: Duration,
     requested: Instant,
     loss: Option<Loss>,
-    ended: bool,
-    /// Its caller has released it, and was told so: another one is to swap it.
-    is_for_swap: bool,
+    /// When its release began.
+    ended: Option<Instant>,
+    /// Its caller has released it, and was told so. Another one is to adopt or swap it.
+    is_between_callers: bool,
     /// How many guards of the hold want it renewed.
     watched: u32,
     /// When the next renewal is due.
@@ -140,9 +141,14 @@ impl Lease {
         begun.max(state.requested) + state.longest
     }
 
-    /// The hold is being released. From now on there are no renewals and no loss.
-    pub(crate) fn end(&self) {
-        self.state().ended = true;
+    /// The hold is being released since then. From now on there are no renewals and no loss.
+    pub(crate) fn end(&self, begun: Instant) {
+        self.state().ended.get_or_insert(begun);
+    }
+
+    /// How long ago its release began, if it has.
+    pub(crate) fn ended_for(&self) -> Option<Duration> {
+        self.state().ended.map(|ended| ended.elapsed())
     }
 
     /// Whether the hold could be trusted at this moment. Notes nothing.
@@ -153,19 +159,19 @@ impl Lease {
 
     /// Marks the hold as lost. Only the first reason counts.
     pub(crate) fn lose(&self, why: Loss) {
-        let is_for_swap = {
+        let is_between_callers = {
             let mut state = self.state();
-            if state.ended || state.loss.is_some() {
+            if state.ended.is_some() || state.loss.is_some() {
                 return;
             }
             state.loss = Some(why);
-            state.is_for_swap
+            state.is_between_callers
         };
         self.changed.notify_waiters();
         match why {
-            Loss::Expired if is_for_swap => return self.turns.end(HoldEnd::ReleaseGivenUp),
+            Loss::Expired if is_between_callers => return self.turns.end(HoldEnd::ReleaseGivenUp),
             // The swap may have been first. Its answer ends the turn.
-            Loss::Removed | Loss::Taken if is_for_swap => return,
+            Loss::Removed | Loss::Taken if is_between_callers => return,
             _ => {}
         }
         let key = String::from_utf8_lossy(&self.renew.key);

@@ -68,7 +68,7 @@ impl Lease {
     /// When to check it next. `None`: no check is needed, or an earlier one is scheduled.
     pub(crate) fn schedule(&self, now: Instant) -> Option<Instant> {
         let mut state = self.state();
-        if state.ended || state.loss.is_some() {
+        if state.ended.is_some() || state.loss.is_some() {
             return None;
         }
         let wanted = state.watched > 0 || self.upheld;
@@ -87,7 +87,7 @@ impl Lease {
     /// to be scheduled again.
     pub(crate) fn check(&self, now: Instant, by: Instant) -> Check {
         let mut state = self.state();
-        if state.ended
+        if state.ended.is_some()
             || state.loss.is_some()
             || state.scheduled.is_none_or(|scheduled| scheduled > by)
         {

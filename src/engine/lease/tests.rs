@@ -77,7 +77,7 @@ async fn only_watched_holds_are_renewed_and_none_after_its_end() {
     tokio::time::advance(LEASE / 2).await;
     assert!(!is_due(&lease));
     lease.watch(Instant::now());
-    lease.end();
+    lease.end(Instant::now());
     assert!(!is_due(&lease));
 }
 
@@ -193,7 +193,7 @@ async fn trust_is_over_at_its_end_and_the_first_loss_counts() {
     assert!(!removed.is_trusted(now));
     assert_eq!(removed.trusted_for(), Duration::ZERO);
     let ended = lease();
-    ended.end();
+    ended.end(Instant::now());
     ended.lose(Loss::Removed);
     assert_eq!(told_at(&ended, now), None, "who has released it is told nothing");
 }
@@ -251,7 +251,7 @@ async fn a_check_is_scheduled_for_what_comes_first() {
     soon.watch(now + LEASE / 30);
     assert_eq!(soon.schedule(now), Some(now + LEASE / 30));
     let [ended, lost] = [lease(), lease()];
-    ended.end();
+    ended.end(Instant::now());
     lost.lose(Loss::Removed);
     assert_eq!([ended, lost].map(|lease| lease.schedule(now)), [None, None]);
 }
@@ -266,7 +266,7 @@ async fn a_check_that_is_not_due_or_of_a_hold_that_is_gone_does_nothing() {
     for lease in [&early, &ended, &lost] {
         assert_eq!(lease.schedule(now), Some(now));
     }
-    ended.end();
+    ended.end(Instant::now());
     lost.lose(Loss::Removed);
     assert_eq!(unknown.check(now, now), Check::Over);
     assert_eq!(ended.check(now, now), Check::Over);

@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Attempt, State};
+use super::{Attempt, Source, State};
 use crate::{
     locking::{
-        baton::Baton,
         hold::cleanup::{sweep, take_back},
         registry::LockState,
     },
@@ -24,7 +23,7 @@ impl Drop for Attempt<'_> {
             // The hold that it was to replace goes to the next caller.
             return;
         }
-        let source = self.source.take().map(|source| (source, self.server));
+        let source = (self.source.take(), self.server);
         let (lock, id, lease) = (self.lock.clone(), self.id.clone(), self.request.lease);
         let janitor = lock.target.engine.janitor.clone();
         janitor.spawn(undo(lock, id, lease, self.stands, state, source, unanswered));
@@ -37,7 +36,7 @@ async fn undo(
     lease: Duration,
     mut stands: bool,
     state: State,
-    source: Option<(Baton, Option<ServerId>)>,
+    (source, server): (Source, Option<ServerId>),
     mut unanswered: Option<u64>,
 ) {
     let target = &lock.target;
@@ -67,14 +66,16 @@ async fn undo(
         }
     };
     // The source first: no copy can then replace it.
-    let swapped = source.is_some();
+    let mut replaced = None;
+    let swaps = !matches!(source, Source::None);
     match source {
-        Some((source, server)) if granted => {
-            // No caller has what it was swapped for.
-            source.hold().lease.turns.end(HoldEnd::Released);
+        Source::None => {}
+        Source::Replaced { hold, .. } => replaced = Some(hold),
+        Source::Hold(source) if granted => {
+            replaced = Some(source.hold().clone());
             source.replaced(server);
         }
-        Some((source, _)) => {
+        Source::Hold(source) => {
             // A copy without an answer may have replaced it. That is no loss: its last caller has
             // released it, and was told so.
             if unanswered.is_some() {
@@ -82,10 +83,14 @@ async fn undo(
             }
             drop(source.release().await);
         }
-        None => {}
     }
-    if holds || stands || swapped {
-        take_back(target, &id, lease).await;
+    if holds || stands || swaps {
+        let done = take_back(target, &id, lease).await;
+        if let Some(hold) = replaced {
+            // No caller has what it was swapped for: its turn ends with that.
+            let end = if done { HoldEnd::Released } else { HoldEnd::ReleaseGivenUp };
+            hold.lease.turns.end(end);
+        }
     }
     if let Some(not_after) = unanswered {
         sweep(target.clone(), id, lease, not_after).await;

@@ -46,8 +46,9 @@ pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_
     }
 }
 
-/// Undoes a hold or a place in line, until the server has done it or has dropped it by itself.
-pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
+/// Undoes a hold or a place in line, until the server has done it or has dropped it by itself. Returns
+/// whether the server has answered.
+pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) -> bool {
     let engine = &target.engine;
     let give_up = Instant::now() + lasts(target, lease);
     let mut backoff = Backoff::persistent();
@@ -55,16 +56,20 @@ pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) {
         let server = engine.server_for_release(&*target.protocol);
         let answer = engine.transport.call(target.protocol.undo(id)).await;
         match answer.and_then(protocol::released) {
-            Ok(_) => return target.remember_release(server, id, || give_up),
+            Ok(_) => {
+                target.remember_release(server, id, || give_up);
+                return true;
+            }
             Err(error) => {
                 if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await
                 {
                     tracing::warn!(lock = target.name(), holder = ?id, %error, "could not undo");
-                    return;
+                    return false;
                 }
             }
         }
     }
+    false
 }
 
 /// How long a hold or a place in line may last without an undo.

@@ -77,7 +77,7 @@ impl Hold {
         }
         let lost = self.lease.loss_at(begun);
         if ended {
-            self.lease.end();
+            self.lease.end(begun);
             engine.watchdog.remove(&self.lease);
         }
         self.set_count(&mut count, to);
@@ -112,8 +112,8 @@ impl Hold {
                     _ => break Ok(told(sent, true, answer)),
                 },
                 // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
-                // whether the hold had been lost before.
-                Ok(None) if may_be_done => match was_renewed {
+                // whether the hold had been lost before. A copy that leaves a share removes nothing.
+                Ok(None) if may_be_done && ended => match was_renewed {
                     true => {
                         sometimes!("release: an earlier copy did it");
                         break Ok(told(sent, !target.shares, 0));
@@ -136,8 +136,8 @@ impl Hold {
             }
         };
         match &released {
-            // It was to be swapped: its caller was told that it is released.
-            Err(Error::NotHeld { .. }) if ended && self.lease.is_for_swap() => {
+            // Its caller was told that it is released.
+            Err(Error::NotHeld { .. }) if ended && self.lease.is_between_callers() => {
                 self.lease.turns.end(HoldEnd::ReleaseGivenUp);
             }
             released if ended => self.lease.turns.released(released.as_ref().map(|_| ())),
@@ -146,7 +146,7 @@ impl Hold {
         // A count that is too high corrects itself. A lock that stays held does not.
         if ended && matches!(released, Err(Error::Redis(_))) {
             sometimes!("release: goes on in the background");
-            engine.janitor.spawn(free(self.clone()));
+            engine.janitor.spawn(free(self.clone(), may_be_done, was_renewed));
         }
         if ended && let Some(not_after) = self.unanswered {
             engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
@@ -167,6 +167,7 @@ impl Hold {
         }
         match &answer {
             // Those who wait may share it.
+            Ok(None) => target.say_freed(),
             Ok(_) if to == 0 || target.shares => target.say_freed(),
             answer => target.say(answer.as_ref().err()),
         }
@@ -175,22 +176,32 @@ impl Hold {
 }
 
 /// Frees the lock of a hold that has ended, after any error again, until the server has certainly
-/// freed it by itself.
-async fn free(hold: Arc<Hold>) {
-    let (target, engine) = (&hold.target, &hold.target.engine);
+/// freed it by itself. The rest as in [`Hold::release`].
+async fn free(hold: Arc<Hold>, mut may_be_done: bool, was_renewed: bool) {
+    let (target, engine, turns) = (&hold.target, &hold.target.engine, &hold.lease.turns);
     let begun = Instant::now();
     let mut backoff = Backoff::persistent();
     while !engine.is_closed() {
-        let Err(error) = hold.send_release(0, Instant::now()).await else {
-            return hold.lease.turns.end(HoldEnd::Released);
+        let sent = Instant::now();
+        let trusted = hold.lease.is_trusted(sent);
+        let error = match hold.send_release(0, sent).await {
+            Ok(Some(_)) => return turns.end(HoldEnd::Released),
+            Ok(None) if may_be_done && was_renewed => return turns.end(HoldEnd::Released),
+            Ok(None) if hold.lease.is_between_callers() => {
+                return turns.end(HoldEnd::ReleaseGivenUp);
+            }
+            Ok(None) if may_be_done => return turns.end(HoldEnd::Lost(Loss::Unknown)),
+            Ok(None) => return turns.end(HoldEnd::Lost(hold.lease.why_gone())),
+            Err(error) => error,
         };
+        may_be_done |= trusted && error.is_unclear();
         let give_up = hold.lease.outlived_at(begun);
         if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await {
             let error = error.into_error(target.name());
             if let Error::Redis(error) = &error {
                 tracing::warn!(lock = target.name(), holder = ?hold.id(), %error, "could not release");
             }
-            return hold.lease.turns.release_given_up(&error);
+            return turns.release_given_up(&error);
         }
     }
 }

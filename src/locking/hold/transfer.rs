@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::Hold;
 use crate::{
-    observer::HoldEnd,
     options::Replicas,
     protocol::{self, Extended, Side},
     wire::ServerId,
@@ -103,11 +102,11 @@ impl Hold {
         }
     }
 
-    /// Another hold has replaced it on the server that was asked for that.
+    /// Another hold has replaced it on the server that was asked for that. The caller ends its turn.
     pub(crate) fn replaced(&self, by: Option<ServerId>) {
-        self.lease.turns.end(HoldEnd::HandedOff);
-        self.lease.end();
+        let now = Instant::now();
+        self.lease.end(now);
         self.target.engine.watchdog.remove(&self.lease);
-        self.target.remember_release(by, self.id(), || self.lease.outlived_at(Instant::now()));
+        self.target.remember_release(by, self.id(), || self.lease.outlived_at(now));
     }
 }

@@ -202,3 +202,51 @@ async fn nor_in_the_background() {
     let (released, _) = after_an_outage(|it| it.retry_timeout(ms(350_000)), outage).await;
     assert_eq!(released, Some(4), "one release is counted twice");
 }
+
+/// As in a process that is stopped for so long. Nor when its future is dropped then.
+#[tokio::test(start_paused = true)]
+async fn nor_for_a_caller_that_was_not_polled_for_so_long() {
+    for is_dropped in [false, true] {
+        let world = World::new();
+        let sim = Sim::new(&world).await;
+        let pool = sim.pool();
+        assert!(pool.try_set(3).await.unwrap());
+        // The second: it stands in the pause before the next copy.
+        for stops_after in [0, 4, 8, 12] {
+            world.write(NAME, "3");
+            sim.network.fail("semaphore/release", [Fault::LoseReply]);
+            let mut release = Box::pin(pool.release(1));
+            assert!(timeout(ms(stops_after), &mut release).await.is_err());
+            sleep(ms(700_000)).await;
+            world.forget(REQUESTS);
+            match is_dropped {
+                true => drop(release),
+                false => drop(release.await),
+            }
+            sleep(ms(60_000)).await;
+            assert_eq!(sim.value(), Some(4), "stopped after {stops_after} ms, {is_dropped}");
+        }
+    }
+}
+
+/// The clock of this process stood still while its machine was suspended.
+#[tokio::test(start_paused = true)]
+async fn nor_when_only_the_server_knows_that_it_is_so_late() {
+    let world = World::new();
+    // The first copy has run, and the second is not sent yet.
+    for stops_after in 3..=5 {
+        let sim = Sim::new(&world).await;
+        let pool = sim.pool();
+        world.write(NAME, "3");
+        sim.network.fail("semaphore/release", [Fault::LoseReply]);
+        let mut release = Box::pin(pool.release(1));
+        assert!(timeout(ms(stops_after), &mut release).await.is_err());
+        let engine = sim.client.engine();
+        engine.transport.observe(b"", engine.transport.time_at(b"", Instant::now()) - 700_000);
+        world.forget(REQUESTS);
+        drop(release.await);
+        sleep(ms(3_600_000)).await;
+        assert_eq!(sim.value(), Some(4), "stopped after {stops_after} ms");
+        world.forget(REQUESTS);
+    }
+}

@@ -1,0 +1,68 @@
+//! How a request that must be done in the end goes on in the background.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{counter::Counter, once::Once};
+use crate::{
+    engine::Backoff,
+    error::Error,
+    protocol::{Countable, RequestArgs, Timely},
+    sometimes::sometimes,
+    wire::{Invocation, Reply, WireError},
+};
+
+impl<P: Countable> Counter<P> {
+    /// Returns the error for the caller of a request that must be done in the end. The request goes
+    /// on in the background, unless the key is of another type, or the client is closed.
+    pub(super) fn goes_on<T: Send + 'static>(
+        self: Arc<Self>,
+        request: Once,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation + Send + Sync + 'static,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+        error: WireError,
+    ) -> Error {
+        if self.engine.is_closed() {
+            return Error::Closed;
+        }
+        let told = error.clone().into_error(self.name());
+        if !matches!(error, WireError::WrongType) {
+            let janitor = self.engine.janitor.clone();
+            janitor.spawn(async move { self.persist(request, call, read).await });
+        }
+        told
+    }
+
+    /// Repeats a request after any error.
+    async fn persist<T>(
+        &self,
+        mut request: Once,
+        call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
+        read: fn(Reply) -> Result<Timely<T>, WireError>,
+    ) {
+        sometimes!("a counted request goes on in the background");
+        let engine = &self.engine;
+        let give_up = request.repeatable_until(engine);
+        let mut backoff = Backoff::persistent();
+        let mut error = WireError::unanswered("this process stood still for too long");
+        while !engine.is_closed() && Instant::now() < give_up {
+            let sent = Instant::now();
+            let (copy, settled) = self.copy(&request, sent, &call);
+            let answer = engine.call(copy, sent).await.and_then(read);
+            if answer.as_ref().is_err_and(WireError::is_unclear) {
+                self.may_have_run(&mut request, sent);
+            }
+            let Err(failed) = answer.and_then(|answer| self.in_time(answer)) else { return };
+            self.keep_settled(settled);
+            let again = engine.retry_even_if_refused(failed, &mut backoff, give_up).await;
+            let Err(last) = again else { continue };
+            error = last;
+            break;
+        }
+        if !engine.is_closed() {
+            let (what, name) = (P::WHAT, self.name());
+            tracing::warn!(what, name, %error, "a change was given up");
+        }
+    }
+}
