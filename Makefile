@@ -27,7 +27,6 @@ drivers: ## conformance in Rust, faults and unit tests over redis-rs, the driver
 
 test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
 	@.ci/setup rust redis java faketime python peers -- .ci/again cargo test --workspace $(ARGS)
-	$(if $(ARGS),,@.ci/setup rust redis -- .ci/again cargo test --package redisson-lock-tls-tests --features tls-rustls-ring)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix
 	@.ci/setup rust redis java peers -- cargo test --test conformance -- $(ARGS)

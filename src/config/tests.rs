@@ -55,14 +55,6 @@ fn a_map_of_addresses_has_hosts_or_places() {
     }
 }
 
-#[cfg(not(feature = "_tls"))]
-#[test]
-fn tls_is_refused_where_it_would_be_plain_text() {
-    for url in ["rediss://h:1", "REDISS://h:1", " rediss://h:1", "valkeys://h:1"] {
-        assert!(matches!(Config::from_url(url), Err(Error::Config(_))), "{url:?}");
-    }
-}
-
 #[test]
 fn a_password_is_not_shown() {
     let config = Config::from_url("redis://me:secret@h:1/2").unwrap();

@@ -50,6 +50,11 @@ impl Form {
 
 /// Reads a Redis URL. No error repeats a possible secret.
 pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
+    read(url, cfg!(feature = "_tls"))
+}
+
+/// `has_tls`: whether a TLS library is compiled.
+fn read(url: &str, has_tls: bool) -> Result<Deployment, Error> {
     let url = url.trim();
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(unusable(format!("it must begin with one of {}", schemes())));
@@ -61,7 +66,7 @@ pub(crate) fn read_url(url: &str) -> Result<Deployment, Error> {
         return Err(unusable(format!("{what} is unknown; known are {}", schemes())));
     };
     let uses_tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
-    if uses_tls && !cfg!(feature = "_tls") {
+    if uses_tls && !has_tls {
         return Err(unusable(format!(
             "{scheme}:// needs one of the features tls-rustls, tls-rustls-ring, tls-native"
         )));

@@ -25,6 +25,14 @@ fn only_known_schemes_are_read() {
 }
 
 #[test]
+fn tls_is_refused_where_it_would_be_plain_text() {
+    for url in ["rediss://h:1", "REDISS://h:1", " rediss://h:1", "valkeys://h:1"] {
+        assert!(matches!(read(url, false), Err(Error::Config(_))), "{url:?}");
+        assert!(read(url, true).is_ok_and(|deployment| deployment.uses_tls), "{url:?}");
+    }
+}
+
+#[test]
 fn only_known_words_may_stand_behind_the_question_mark() {
     let unknown = [
         ("redis://h:1?watchdog=5s", "watchdog"),

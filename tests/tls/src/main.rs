@@ -1,6 +1,6 @@
 //! Locks over TLS, on servers with certificates of the test's own.
 //!
-//! `cargo test --features tls-rustls-ring --test tls`. Where `redis-server` was built without TLS, everything here is
+//! `cargo test --package redisson-lock-tls-tests`. Where `redis-server` was built without TLS, everything here is
 //! skipped, and the output says so. With `REQUIRE_TLS=1` it fails.
 
 mod certificates;
