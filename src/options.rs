@@ -10,6 +10,8 @@ pub(crate) struct LockOptions {
     pub(crate) backoff: SpinBackoff,
     /// `None`: as the client's configuration says.
     pub(crate) replicas: Option<Replicas>,
+    /// A reader does not share its hold with others of this process.
+    pub(crate) apart: bool,
 }
 
 /// The pauses between the polls of a waiter on a spin lock or a plain lock.

@@ -27,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) lease: Duration,
     /// Whether the watchdog is to renew the hold.
     pub(crate) watched: bool,
+    /// Whether a reader may share its hold with others of this process.
+    pub(crate) may_share: bool,
     /// How many replicas have to confirm the hold.
     pub(crate) replicas: Replicas,
     /// Whether the hold must have a fencing token.
@@ -52,6 +54,7 @@ impl Request {
             owner,
             lease: lease.map_or(Ok(settings.watchdog), checked_lease)?,
             watched: lease.is_none(),
+            may_share: owner.is_none() && lease.is_none() && !options.apart,
             replicas: options.replicas.unwrap_or(settings.replicas),
             needs_token,
             bounds,

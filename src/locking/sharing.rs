@@ -61,7 +61,7 @@ impl Sharing {
 
     /// What this request is to do. `behind`: the one before it in line was granted just now.
     pub(crate) fn enter(&self, request: &Request, behind: bool) -> Entry<'_> {
-        if !may_share(request) {
+        if !request.may_share {
             return Entry::Alone;
         }
         let now = Instant::now();
@@ -93,7 +93,7 @@ impl Sharing {
         let now = Instant::now();
         let mut state = self.state();
         state.close_for_writers(now);
-        let may_join = may_share(request) && !state.is_writers_turn(now);
+        let may_join = request.may_share && !state.is_writers_turn(now);
         if may_join { state.share(request, now) } else { None }
     }
 
@@ -104,7 +104,7 @@ impl Sharing {
 
     /// A hold was granted just now, which others may join from now on.
     pub(crate) fn granted(&self, request: &Request, hold: &Arc<Hold>) {
-        if !may_share(request) || !hold.is_shareable() {
+        if !request.may_share || !hold.is_shareable() {
             return;
         }
         let now = Instant::now();
@@ -254,11 +254,6 @@ impl Sharing {
     pub(crate) fn writer_leaves(&self) {
         self.state().writer_leaves();
     }
-}
-
-/// Whether readers may share holds that are asked for in this way.
-fn may_share(request: &Request) -> bool {
-    request.owner.is_none() && request.watched
 }
 
 /// A question about the open hold. Dropping it ends it.

@@ -46,8 +46,9 @@ enum Outcome {
     Undecided,
     /// Too few of the servers that were asked can grant it. Others were left out.
     Short,
-    /// Too few of all servers can grant it.
-    Failed(Error),
+    /// Too few of all servers can grant it, or what they granted has ended since. Whether that may be
+    /// different the next time.
+    Failed(Error, bool),
 }
 
 /// Which servers are asked.
@@ -89,13 +90,10 @@ pub(super) async fn take(
                 whom = Whom::All;
                 continue;
             }
-            // Its caller was not polled for long. A short lease would end the next time too.
-            Outcome::Failed(Error::NotHeld { .. })
-                if request.lease.is_none() && !request.bounds.is_over() => {}
-            Outcome::Failed(error) => {
+            Outcome::Failed(error, again) => {
                 let give_up = request.bounds.retry_until(*failing.get_or_insert(tried), settings);
                 let is_final = request.bounds.is_one_answer() || give_up <= Instant::now();
-                if !matches!(error, Error::Redis(_)) || is_final {
+                if !again || is_final {
                     return Err(error);
                 }
             }
@@ -146,6 +144,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         let cut = end.min(begun + grace(begun));
         if request.owner.is_some() {
             // An owner's hold must not grow later, so grants join before the guard is returned.
+            let cut = cut.min(begun + request.shortest_lease(locks) / 4);
             while let Ok(Some(answer)) = timeout_at(cut, asked.next()).await {
                 shares.extend(answer.ok().flatten());
             }
@@ -153,7 +152,9 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         request.keep(&mut shares);
         let guard = MultiGuard::new(shares, quorum);
         if !guard.is_held() {
-            return Outcome::Failed(Error::NotHeld { why: Loss::Expired });
+            // Its caller was not polled for long. A short lease would end the next time too.
+            let again = request.lease.is_none();
+            return Outcome::Failed(Error::NotHeld { why: Loss::Expired }, again);
         }
         if asked.open() > 0
             && let Some(runtime) = runtime_of(locks)
@@ -178,7 +179,9 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
     if left_out > 0 {
         return Outcome::Short;
     }
-    Outcome::Failed(error.unwrap_or_else(too_few_answers))
+    let error = error.unwrap_or_else(too_few_answers);
+    let again = matches!(error, Error::Redis(_));
+    Outcome::Failed(error, again)
 }
 
 /// A runtime on which late answers are awaited. The caller's own may end.

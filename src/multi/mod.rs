@@ -32,7 +32,7 @@ use crate::{
 ///
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
 /// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of the
-/// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog renews nothing before all
+/// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog prolongs nothing before all
 /// locks are held, so a future that is not polled keeps none for longer than one lease. When it ends, all locks are released, and places in a fair lock's line are given
 /// up. The caller then waits for the missing lock alone, and starts again.
 ///

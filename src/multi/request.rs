@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::{
     config::Settings,
     error::Error,
@@ -25,13 +27,16 @@ pub(super) struct MultiRequest {
 
 impl MultiRequest {
     /// Acquires one of the locks. The watchdog does not renew it before [`keep`](Self::keep): as long
-    /// as others are missing, a caller that is not polled must not keep it for more than one lease.
+    /// as others are missing, a caller that is not polled must not keep it for more than one lease. It
+    /// is not shared with other readers, who count on being renewed.
     pub(super) async fn acquire(
         &self,
         lock: &Lock,
         bounds: Bounds,
     ) -> Result<Option<Share>, Error> {
-        let acquired = lock.wanted().acquire(self.owner, self.lease, bounds).await;
+        let mut wanted = lock.wanted();
+        wanted.options.apart = true;
+        let acquired = wanted.acquire(self.owner, self.lease, bounds).await;
         let mut share = acquired.map_err(lock.with_context("acquiring"))?;
         if let Some(share) = &mut share {
             share.unwatch();
@@ -46,9 +51,10 @@ impl MultiRequest {
             return;
         }
         for share in shares {
+            // About a third of a full lease after its grant, and at once if less is left.
             let lease = &share.hold().lease;
-            let due = lease.confirmed() + lease.period();
-            share.watch(due);
+            let due = lease.trusted_for().saturating_sub(2 * lease.period());
+            share.watch(Instant::now() + due);
         }
     }
 

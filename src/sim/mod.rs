@@ -17,6 +17,7 @@ mod lost_replies;
 mod majority;
 mod multi;
 mod network;
+mod parts;
 mod read_answers;
 mod read_turns;
 mod releases;

@@ -110,6 +110,11 @@ impl Network {
         self.state().behind += by;
     }
 
+    /// The server's clock is set forward, by no more than it was set back before.
+    pub(super) fn set_clock_forward(&self, by: Duration) {
+        self.state().behind -= by;
+    }
+
     /// Another server may take the place of this one.
     pub(super) fn may_fail_over(&self) {
         self.state().heirs = Some(0);

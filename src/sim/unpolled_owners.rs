@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 use tokio::time::{sleep, timeout};
 
 use super::{LOCK, Sim, World, ms};
-use crate::{Error, Lock, Loss, MultiLock};
+use crate::{Error, Loss, MultiLock};
 
 /// So long nobody waits for one who is not polled.
 const SOON: Duration = Duration::from_secs(5);
@@ -109,49 +109,5 @@ async fn several_locks_that_nobody_polls_keep_no_release_waiting() {
             Err(_) => waiting.await.unwrap().unlock().await.unwrap(),
         }
         assert!(sim.left().await.is_empty());
-    }
-}
-
-/// The watchdog renews none of several locks for a caller that was not granted all of them.
-#[tokio::test(start_paused = true)]
-async fn a_part_of_several_locks_is_not_kept_when_nobody_polls() {
-    let world = World::new();
-    let others = || async {
-        let other = Sim::new(&world).await;
-        let mut held = Vec::new();
-        for name in ["later", "last"] {
-            held.push(other.client.lock(name).lock().await.unwrap());
-        }
-        (other, held)
-    };
-    for (how, several) in
-        [("all", MultiLock::all as fn([Lock; 3]) -> MultiLock), ("majority", MultiLock::majority)]
-    {
-        for after in [1, 7, 20, 60, 200] {
-            let ((_other, held), sim) = (others().await, Sim::new(&world).await);
-            let locks = [LOCK, "later", "last"].map(|name| sim.client.lock(name));
-            let several = several(locks);
-            let mut waiting = Box::pin(several.lock().into_future());
-            assert!(timeout(ms(after), &mut waiting).await.is_err());
-            sleep(ms(100)).await;
-            let calls = sim.network.calls();
-            sleep(ms(120_000)).await;
-            assert_eq!(sim.network.calls(), calls, "{how}: left alone after {after} ms");
-            // TTLs do not run here.
-            world.forget(LOCK);
-            for guard in held {
-                guard.unlock().await.unwrap();
-            }
-            // It goes on when it is polled again, and is renewed then. An answer that is too old counts
-            // as one for a single lock.
-            let guard = match timeout(SOON, waiting).await.expect("all are free") {
-                Err(Error::NotHeld { why: Loss::Expired }) if after == 1 => continue,
-                guard => guard.unwrap(),
-            };
-            sleep(ms(120_000)).await;
-            assert!(guard.is_held());
-            guard.unlock().await.unwrap();
-            assert!(sim.left().await.is_empty());
-        }
     }
 }

@@ -64,8 +64,10 @@ async fn secure(tls: Connector, name: &str, tcp: TcpStream) -> Result<Socket, Fa
         .map_err(|_| Failure::of_tls(format!("no certificate can be for {name:?}")))?;
     match tls.connect(name, tcp).await {
         Ok(socket) => Ok(Box::new(socket)),
-        // So rustls says why no handshake is possible. Another try does not help.
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+        // It says why no handshake is possible. Another try does not help.
+        Err(error)
+            if error.get_ref().is_some_and(|why| why.is::<tokio_rustls::rustls::Error>()) =>
+        {
             Err(Failure::of_tls(format!("{error:?}")))
         }
         Err(error) => Err(broken(&error)),

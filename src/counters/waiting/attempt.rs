@@ -102,12 +102,8 @@ struct Attempt<P: Permitting> {
 
 enum State {
     Nothing,
-    /// One copy, and when it was sent.
-    InFlight(Underway, Instant),
-    Granted {
-        sent: Instant,
-        acknowledged: Option<Acknowledged>,
-    },
+    InFlight(Underway),
+    Granted { sent: Instant, acknowledged: Option<Acknowledged> },
 }
 
 impl<P: Permitting> Attempt<P> {
@@ -164,18 +160,18 @@ impl<P: Permitting> Attempt<P> {
 
     /// Sends one copy now. If the future is dropped, the copy stays with the attempt.
     async fn send(&mut self, sent: Instant) -> Result<(Taken, Option<Acknowledged>), WireError> {
-        let Self { pool, wanted, .. } = self;
-        let call = |counter: &P, request: &RequestArgs<'_>| counter.acquire(*wanted, request);
-        let (call, settled) = pool.copy(&self.request, sent, call);
-        let replicas = pool.engine.settings.replicas;
-        let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::is_to_be_confirmed);
-        if let State::InFlight(_, sent) = self.state {
+        if matches!(self.state, State::InFlight(_)) {
             // Nobody waited for its answer any longer.
             self.unclear = true;
-            pool.may_have_run(&mut self.request, sent);
+            self.request.may_have_run();
         }
-        self.state = State::InFlight(reply, sent);
-        let State::InFlight(reply, _) = &mut self.state else { unreachable!("just set") };
+        let Self { pool, wanted, .. } = self;
+        let call = |counter: &P, request: &RequestArgs<'_>| counter.acquire(*wanted, request);
+        let (call, settled) = pool.copy(&mut self.request, sent, call);
+        let replicas = pool.engine.settings.replicas;
+        let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::is_to_be_confirmed);
+        self.state = State::InFlight(reply);
+        let State::InFlight(reply) = &mut self.state else { unreachable!("just set") };
         let answer = reply.await.and_then(|reply| {
             let (reply, acknowledged) = reply.split();
             Ok((taken(reply)?, acknowledged))
@@ -192,7 +188,7 @@ impl<P: Permitting> Attempt<P> {
         };
         if answer.as_ref().is_err_and(may_have_run) {
             self.unclear = true;
-            self.pool.may_have_run(&mut self.request, sent);
+            self.request.may_have_run();
         }
         let (answer, acknowledged) = answer?;
         Ok((self.pool.in_time(answer)?, acknowledged))
@@ -241,7 +237,7 @@ async fn withdraw<P: Permitting>(
     let took = match state {
         State::Nothing => false,
         State::Granted { .. } => true,
-        State::InFlight(reply, _) => match reply.await.and_then(|reply| taken(reply.split().0)) {
+        State::InFlight(reply) => match reply.await.and_then(|reply| taken(reply.split().0)) {
             Ok(answer) => {
                 let took = matches!(answer, InTime(Taken { granted: true, .. }));
                 if took {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     line::Line,
-    once::{KEPT, Once},
+    once::{KEPT, Once, repeatable_for},
 };
 use crate::{
     determinism::{DashMap, select},
@@ -63,24 +63,21 @@ impl<P: Countable> Counter<P> {
     }
 
     pub(super) fn new_request(&self) -> Once {
-        Once::new(self.engine.identity.next())
-    }
-
-    /// A copy of this request that was sent then may have run.
-    pub(super) fn may_have_run(&self, request: &mut Once, sent: Instant) {
-        request.may_have_run(&self.engine, self.protocol.key(), sent);
+        Once::new(self.engine.identity.next(), repeatable_for(&self.engine))
     }
 
     /// The call of a request, for a copy that is sent now. Also returns the ids that it has the server
     /// forget. If it does not, they are to be [kept](Self::keep_settled) for a later request.
     pub(super) fn copy(
         &self,
-        request: &Once,
+        request: &mut Once,
         sent: Instant,
         call: impl FnOnce(&P, &RequestArgs<'_>) -> Invocation,
     ) -> (Invocation, Vec<HoldId>) {
         let settled = self.take_settled();
-        let not_after = request.not_after(&self.engine, self.protocol.key(), sent);
+        let key = self.protocol.key();
+        let now = self.engine.transport.time_at(key, sent);
+        let not_after = request.send(now, self.engine.not_after(key, sent));
         let request = RequestArgs { id: &request.id, not_after, kept: KEPT_MS, settled: &settled };
         (call(&self.protocol, &request), settled)
     }
@@ -129,8 +126,7 @@ impl<P: Countable> Counter<P> {
     ) -> Result<(T, bool), WireError> {
         let engine = &self.engine;
         let now = Instant::now();
-        let retry_until =
-            (now + engine.settings.retry_timeout).min(request.repeatable_until(engine));
+        let retry_until = (now + engine.settings.retry_timeout).min(request.repeatable_until());
         let mut copies = Copies::new(now, retry_until);
         let mut unclear = false;
         loop {
@@ -138,7 +134,7 @@ impl<P: Countable> Counter<P> {
             let (copy, settled) = self.copy(request, sent, &call);
             let answer = copies.send(|| engine.call(copy, sent)).await.and_then(read);
             if answer.as_ref().is_err_and(WireError::is_unclear) {
-                self.may_have_run(request, sent);
+                request.may_have_run();
             }
             match answer.and_then(|answer| self.in_time(answer)) {
                 Ok(answer) => {

@@ -29,29 +29,29 @@ impl<P: Countable> Counter<P> {
         let told = error.clone().into_error(self.name());
         if !matches!(error, WireError::WrongType) {
             let janitor = self.engine.janitor.clone();
-            janitor.spawn(async move { self.persist(request, call, read).await });
+            janitor.spawn(async move { self.persist(request, call, read, error).await });
         }
         told
     }
 
-    /// Repeats a request after any error.
+    /// Repeats a request after any error, the first of which is this.
     async fn persist<T>(
         &self,
         mut request: Once,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
         read: fn(Reply) -> Result<Timely<T>, WireError>,
+        mut error: WireError,
     ) {
         sometimes!("a counted request goes on in the background");
         let engine = &self.engine;
-        let give_up = request.repeatable_until(engine);
+        let give_up = request.repeatable_until();
         let mut backoff = Backoff::persistent();
-        let mut error = WireError::unanswered("this process stood still for too long");
         while !engine.is_closed() && Instant::now() < give_up {
             let sent = Instant::now();
-            let (copy, settled) = self.copy(&request, sent, &call);
+            let (copy, settled) = self.copy(&mut request, sent, &call);
             let answer = engine.call(copy, sent).await.and_then(read);
             if answer.as_ref().is_err_and(WireError::is_unclear) {
-                self.may_have_run(&mut request, sent);
+                request.may_have_run();
             }
             let Err(failed) = answer.and_then(|answer| self.in_time(answer)) else { return };
             self.keep_settled(settled);

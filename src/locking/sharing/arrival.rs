@@ -3,7 +3,7 @@
 
 use tokio::time::{Duration, Instant, timeout_at};
 
-use super::{Sharing, may_share};
+use super::Sharing;
 use crate::{locking::request::Request, sometimes::sometimes};
 
 /// The first one is waited for so long. It may be far from the server, or not be polled any more.
@@ -23,7 +23,7 @@ pub(crate) enum Arriving<'a> {
 impl Sharing {
     /// A reader has come, and there is no hold to join.
     pub(crate) fn arrive(&self, request: &Request) -> Arriving<'_> {
-        if !may_share(request) || request.bounds.is_one_answer() {
+        if !request.may_share || request.bounds.is_one_answer() {
             return Arriving::Alone;
         }
         let now = Instant::now();
