@@ -22,7 +22,7 @@ check: ## format, lints and pure tests: no Redis, no JVM, seconds after the buil
 quick: ## the tests on one server, without a JVM: about two minutes after the build
 	@.ci/setup rust redis -- .ci/tier quick
 
-drivers: ## conformance in Rust, faults and unit tests over redis-rs, the driver that is not the default
+drivers: ## conformance in Rust, faults, TLS and unit tests over redis-rs, the driver that is not the default
 	@.ci/setup rust redis -- .ci/tier redis_rs
 
 test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
