@@ -81,6 +81,7 @@ impl Share {
     /// The watchdog renews the hold for this share from now on. The first renewal is due at `due`.
     pub(crate) fn watch(&mut self, due: Instant) {
         let stake = self.0.as_mut().expect("given back last");
+        debug_assert!(!stake.watched, "it counts once");
         stake.hold.watch(due);
         stake.watched = true;
     }

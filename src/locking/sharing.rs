@@ -12,7 +12,7 @@
 //! the local line, until the writer had its turn or for 0.1 s at most. If no writer came while nobody
 //! joined, readers join for up to a second in any case.
 //!
-//! Readers with an owner or a lease of their own have holds of their own.
+//! Readers with an owner or a lease of their own have holds of their own, as have parts of several locks.
 
 pub(crate) mod arrival;
 mod state;

@@ -46,9 +46,9 @@ enum Outcome {
     Undecided,
     /// Too few of the servers that were asked can grant it. Others were left out.
     Short,
-    /// Too few of all servers can grant it, or what they granted has ended since. Whether that may be
-    /// different the next time.
-    Failed(Error, bool),
+    /// Too few of all servers can grant it, or what they granted has ended since. Since when, if that
+    /// may be different the next time.
+    Failed(Error, Option<Instant>),
 }
 
 /// Which servers are asked.
@@ -75,7 +75,6 @@ pub(super) async fn take(
         false => LEAST_GRACE,
     };
     loop {
-        let tried = Instant::now();
         let asked = std::mem::replace(&mut whom, Whom::Responsive);
         match attempt(locks, request, asked, patience).await {
             Outcome::Granted(guard) => return Ok(Some(guard)),
@@ -90,10 +89,10 @@ pub(super) async fn take(
                 whom = Whom::All;
                 continue;
             }
-            Outcome::Failed(error, again) => {
-                let give_up = request.bounds.retry_until(*failing.get_or_insert(tried), settings);
-                let is_final = request.bounds.is_one_answer() || give_up <= Instant::now();
-                if !again || is_final {
+            Outcome::Failed(error, None) => return Err(error),
+            Outcome::Failed(error, Some(since)) => {
+                let give_up = request.bounds.retry_until(*failing.get_or_insert(since), settings);
+                if request.bounds.is_one_answer() || give_up <= Instant::now() {
                     return Err(error);
                 }
             }
@@ -113,7 +112,9 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
     let mut shares: Vec<Share> = Vec::with_capacity(all);
     let left_out = all - asked.open();
     let (mut refused, mut failed) = (0, left_out);
-    let mut error = None;
+    let mut silent = None;
+    // What no other try helps against: how often, and the first.
+    let mut final_errors = (0, None);
     let mut cut = end;
     // Whether those that have not answered could make it a majority.
     let do_decide = |granted: usize, open: usize| granted + open >= quorum;
@@ -122,12 +123,14 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         match answer {
             Ok(Some(share)) => shares.push(share),
             Ok(None) => refused += 1,
-            Err(other) => {
+            Err(error @ Error::Redis(_)) => {
                 failed += 1;
-                // An error that is an answer says more than a missing one.
-                if error.is_none() || matches!(error, Some(Error::Redis(_))) {
-                    error = Some(other);
-                }
+                silent.get_or_insert(error);
+            }
+            Err(error) => {
+                failed += 1;
+                final_errors.0 += 1;
+                final_errors.1.get_or_insert(error);
             }
         }
         if shares.len() + refused >= quorum {
@@ -144,7 +147,6 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         let cut = end.min(begun + grace(begun));
         if request.owner.is_some() {
             // An owner's hold must not grow later, so grants join before the guard is returned.
-            let cut = cut.min(begun + request.shortest_lease(locks) / 4);
             while let Ok(Some(answer)) = timeout_at(cut, asked.next()).await {
                 shares.extend(answer.ok().flatten());
             }
@@ -153,7 +155,7 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
         let guard = MultiGuard::new(shares, quorum);
         if !guard.is_held() {
             // Its caller was not polled for long. A short lease would end the next time too.
-            let again = request.lease.is_none();
+            let again = request.lease.is_none().then(Instant::now);
             return Outcome::Failed(Error::NotHeld { why: Loss::Expired }, again);
         }
         if asked.open() > 0
@@ -179,9 +181,11 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
     if left_out > 0 {
         return Outcome::Short;
     }
-    let error = error.unwrap_or_else(too_few_answers);
-    let again = matches!(error, Error::Redis(_));
-    Outcome::Failed(error, again)
+    match final_errors {
+        // The others would not be enough.
+        (count, Some(error)) if all - count < quorum => Outcome::Failed(error, None),
+        _ => Outcome::Failed(silent.unwrap_or_else(too_few_answers), Some(begun)),
+    }
 }
 
 /// A runtime on which late answers are awaited. The caller's own may end.
@@ -193,7 +197,7 @@ fn runtime_of(locks: &[Lock]) -> Option<&ClientRuntime> {
 /// How long a server may take to answer. Enough of the lease must remain then.
 fn limit(locks: &[Lock], request: MultiRequest) -> Duration {
     let limit = most_patient(locks).map(|settings| settings.command_timeout).unwrap_or_default();
-    request.lease.map_or(limit, |lease| limit.min(lease / 4))
+    limit.min(request.shortest_lease(locks) / 4)
 }
 
 /// How long the other servers may take, now that a majority has answered.

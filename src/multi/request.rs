@@ -54,6 +54,7 @@ impl MultiRequest {
             // About a third of a full lease after its grant, and at once if less is left.
             let lease = &share.hold().lease;
             let due = lease.trusted_for().saturating_sub(2 * lease.period());
+            let due = due.min(lease.period());
             share.watch(Instant::now() + due);
         }
     }

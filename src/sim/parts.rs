@@ -111,3 +111,44 @@ async fn an_owner_whose_majority_is_lost_is_told_so() {
     drop(outer);
     assert!(sim.left().await.is_empty());
 }
+
+/// One server has lost it, and another does not answer for a while: that does not decide.
+#[tokio::test(start_paused = true)]
+async fn an_owner_whose_majority_is_held_waits_for_a_slow_server() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let names = [LOCK, "later", "last"];
+    let multi = MultiLock::majority(names.map(|name| sim.client.lock(name)));
+    let mut me = sim.client.owner();
+    let outer = multi.lock().by(&mut me).await.unwrap();
+    world.forget("later");
+    sleep(ms(30_000)).await;
+    assert!(outer.is_held() && outer.held_members() == 2);
+    sim.network.cut_off(Some("last".to_owned()));
+    let inner = multi.lock().by(&mut me).into_future();
+    let heal = async {
+        sleep(ms(4_000)).await;
+        sim.network.cut_off(None);
+    };
+    let (inner, ()) = tokio::join!(inner, heal);
+    inner.unwrap().unlock().await.unwrap();
+    outer.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// Its hold lasts for an hour, and is to be renewed all the same.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_re_enters_a_long_lease_is_renewed() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let outer = lock.lock().by(&mut me).lease(ms(3_600_000)).await.unwrap();
+    let several = MultiLock::all([lock.clone(), sim.client.lock("later")]);
+    let inner = several.lock().by(&mut me).await.unwrap();
+    world.forget(LOCK);
+    let why = timeout(ms(15_000), outer.lost()).await.expect("a renewal finds that it is gone");
+    assert_eq!(why, Loss::Removed);
+    drop((inner, outer));
+    assert!(sim.left().await.is_empty());
+}
