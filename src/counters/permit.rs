@@ -53,6 +53,7 @@ impl Permit {
     /// [`Error::Redis`] when the server does not answer within
     /// [`Config::retry_timeout`](crate::Config::retry_timeout), or refuses. The release goes on in
     /// the background, for about 10 min. [`Error::WrongKind`] when the key is no semaphore.
+    /// [`Error::Closed`] when the client is closed: the permits stay out.
     ///
     /// # Cancel safety
     /// May be dropped at any time. The release goes on in the background.
