@@ -56,7 +56,7 @@ use crate::{
 /// ms)*, on more than half of the servers: see [`remaining`](MultiGuard::remaining). A majority
 /// that is no longer trusted when it is complete is not granted.
 ///
-/// A server may take a quarter of a fixed lease to answer, and at most
+/// A server may take a quarter of the lease or of the watchdog's time to answer, and at most
 /// [`Config::command_timeout`](crate::Config::command_timeout). A lease shorter than four round
 /// trips is therefore hardly ever granted. Its callers also refuse each other for a moment by
 /// grants that came too late, so that [`lock`](MultiLock::lock) may try for long.
