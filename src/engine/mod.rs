@@ -173,9 +173,13 @@ impl Engine {
 
     /// Server time in ms after which a request for this key that is sent now must have no effect.
     pub(crate) fn not_after(&self, key: &[u8], sent: Instant) -> u64 {
+        self.useful_until(self.transport.time_at(key, sent))
+    }
+
+    /// The same, for a request that is sent at this server time.
+    pub(crate) fn useful_until(&self, sent: u64) -> u64 {
         let margin = self.settings.command_timeout.as_millis() as u64;
-        let margin = if broken("no-not-after") { 1 << 40 } else { margin };
-        self.transport.time_at(key, sent) + margin
+        sent + if broken("no-not-after") { 1 << 40 } else { margin }
     }
 
     /// The server's answer to a request for this key, unless the request came too late: then the

@@ -76,6 +76,18 @@ impl Source {
     fn take(&mut self) -> Self {
         std::mem::replace(self, Self::None)
     }
+
+    /// The server that was asked has replaced it.
+    fn replaced(self, by: Option<ServerId>) -> Self {
+        match self {
+            Self::Hold(source) => {
+                let hold = source.hold().clone();
+                let was_current = source.replaced(by);
+                Self::Replaced { hold, was_current }
+            }
+            source => source,
+        }
+    }
 }
 
 enum State {
@@ -248,14 +260,7 @@ impl<'a> Attempt<'a> {
         };
         match answer {
             Ok(InTime(Granted { .. })) => {
-                self.source = match self.source.take() {
-                    Source::Hold(source) => {
-                        let hold = source.hold().clone();
-                        let was_current = source.replaced(self.server);
-                        Source::Replaced { hold, was_current }
-                    }
-                    source => source,
-                };
+                self.source = self.source.take().replaced(self.server);
             }
             Ok(InTime(Held(_))) => {
                 if let Source::Hold(source) = self.source.take() {

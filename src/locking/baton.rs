@@ -58,6 +58,13 @@ pub(super) struct Stake {
 }
 
 impl Stake {
+    /// The watchdog does not renew the hold for this value from now on.
+    pub(super) fn unwatch(&mut self) {
+        if std::mem::take(&mut self.watched) {
+            self.hold.lease.unwatch();
+        }
+    }
+
     /// Releases the hold on the server, or one entry of it. To be run to its end. `since`: when the
     /// call began, if it has waited for something else.
     ///
@@ -105,9 +112,7 @@ impl Baton {
     pub(crate) fn swapping(&mut self) {
         let Some(stake) = &mut self.0 else { return };
         stake.hold.lease.mark_between_callers();
-        if std::mem::take(&mut stake.watched) {
-            stake.hold.lease.unwatch();
-        }
+        stake.unwatch();
     }
 
     /// Another hold has replaced it on the server. `by`: the server that was asked, see

@@ -1,7 +1,6 @@
 //! [`Share`]: one entry of a hold.
 
 use std::{
-    mem,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -88,10 +87,7 @@ impl Share {
 
     /// The watchdog does not renew the hold for this share from now on.
     pub(crate) fn unwatch(&mut self) {
-        let stake = self.0.as_mut().expect("given back last");
-        if mem::take(&mut stake.watched) {
-            stake.hold.lease.unwatch();
-        }
+        self.0.as_mut().expect("given back last").unwatch();
     }
 
     /// Extends the hold to last this long from now, if it does not last longer already. Goes on in

@@ -227,9 +227,8 @@ impl Taking<'_> {
             Ok(share) => self.held[i] = share,
             // This wait covers only a part of the time. The next wait, if there is one, finds out
             // whether the server answers.
-            Err(Error::Redis(_))
-                if bounds.deadline() != whole.deadline()
-                    && whole.deadline().is_none_or(|end| end > Instant::now()) => {}
+            Err(Error::Redis(_)) if bounds.deadline() != whole.deadline() && !whole.has_ended() => {
+            }
             Err(error) => return Err(error),
         }
         Ok(self.held[i].is_some())

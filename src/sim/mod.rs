@@ -10,6 +10,7 @@ mod bounds;
 mod cancellation;
 mod combined;
 mod counters;
+mod ends;
 mod fuzz;
 mod handoff;
 mod handoff_ways;
@@ -52,6 +53,9 @@ use crate::{
 pub(super) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
+
+/// So long nobody waits for one who is not polled.
+pub(super) const SOON: Duration = Duration::from_secs(5);
 
 /// The lock that all these tests want.
 pub(super) const LOCK: &str = "cut";

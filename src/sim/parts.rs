@@ -1,14 +1,13 @@
 //! A part of several locks, which is held while others are missing.
 
-use std::time::Duration;
-
 use tokio::time::{sleep, timeout};
 
-use super::{LOCK, Sim, World, ms};
+use super::{LOCK, SOON, Sim, World, ms};
 use crate::{Error, Lock, Loss, MultiLock};
 
-/// So long nobody waits for one who is not polled.
-const SOON: Duration = Duration::from_secs(5);
+fn three(sim: &Sim) -> [Lock; 3] {
+    [LOCK, "later", "last"].map(|name| sim.client.lock(name))
+}
 
 /// The watchdog renews none of several locks for a caller that was not granted all of them.
 #[tokio::test(start_paused = true)]
@@ -27,8 +26,7 @@ async fn a_part_of_several_locks_is_not_kept_when_nobody_polls() {
     {
         for after in [1, 7, 20, 60, 200] {
             let ((_other, held), sim) = (others().await, Sim::new(&world).await);
-            let locks = [LOCK, "later", "last"].map(|name| sim.client.lock(name));
-            let several = several(locks);
+            let several = several(three(&sim));
             let mut waiting = Box::pin(several.lock().into_future());
             assert!(timeout(ms(after), &mut waiting).await.is_err());
             sleep(ms(100)).await;
@@ -97,8 +95,7 @@ async fn a_part_that_is_a_read_leaves_other_reads_as_they_are() {
 async fn an_owner_whose_majority_is_lost_is_told_so() {
     let world = World::new();
     let sim = Sim::new(&world).await;
-    let names = [LOCK, "later", "last"];
-    let multi = MultiLock::majority(names.map(|name| sim.client.lock(name)));
+    let multi = MultiLock::majority(three(&sim));
     let mut me = sim.client.owner();
     let outer = multi.lock().by(&mut me).await.unwrap();
     for name in [LOCK, "later"] {
@@ -117,8 +114,7 @@ async fn an_owner_whose_majority_is_lost_is_told_so() {
 async fn an_owner_whose_majority_is_held_waits_for_a_slow_server() {
     let world = World::new();
     let sim = Sim::new(&world).await;
-    let names = [LOCK, "later", "last"];
-    let multi = MultiLock::majority(names.map(|name| sim.client.lock(name)));
+    let multi = MultiLock::majority(three(&sim));
     let mut me = sim.client.owner();
     let outer = multi.lock().by(&mut me).await.unwrap();
     world.forget("later");

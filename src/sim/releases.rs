@@ -1,34 +1,12 @@
 //! What an observer is told of a release that goes on in the background.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::{sleep, timeout};
 
-use super::{Fault, LOCK, Sim, World, ms};
-use crate::{
-    Error, Loss,
-    observer::{HoldEnd, HoldEnded, Observer},
-};
-
-/// How the holds of one client ended.
-#[derive(Clone, Default)]
-struct Ends(Arc<Mutex<Vec<HoldEnd>>>);
-
-impl Ends {
-    fn so_far(&self) -> Vec<HoldEnd> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl Observer for Ends {
-    fn hold_ended(&self, hold: &HoldEnded<'_>) {
-        self.0.lock().unwrap().push(hold.end);
-    }
-}
+use super::{Fault, LOCK, Sim, World, ends::Ends, ms};
+use crate::{Error, Loss, observer::HoldEnd};
 
 /// Somebody frees the lock by force while the server is away for its holder.
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,12 @@
 //! The watchdog, over minutes and over many holds.
 
-use std::{iter::repeat_n, sync::Mutex, time::Duration};
+use std::{iter::repeat_n, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::{Fault, LOCK, Sim, World};
-use crate::{
-    error::Loss,
-    observer::{HoldEnd, HoldEnded, Observer},
-};
+use super::{Fault, LOCK, Sim, World, ends::Ends};
+use crate::{error::Loss, observer::HoldEnd};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -95,15 +92,9 @@ async fn a_hold_that_is_adopted_by_one_who_wants_it_renewed_is_renewed_in_time()
 /// Its caller was told that it is released, and the next one has it.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_a_swap_overtakes_tells_of_no_loss() {
-    static ENDS: Mutex<Vec<HoldEnd>> = Mutex::new(Vec::new());
-    struct Ends;
-    impl Observer for Ends {
-        fn hold_ended(&self, hold: &HoldEnded<'_>) {
-            ENDS.lock().unwrap().push(hold.end);
-        }
-    }
+    let ends = Ends::default();
     let ms = Duration::from_millis;
-    let sim = Sim::with(&World::new(), |config| config.observer(Ends)).await;
+    let sim = Sim::with(&World::new(), |config| config.observer(ends.clone())).await;
     let lock = sim.client.lock(LOCK);
     // The second caller wants it renewed: the next tick of the watchdog does so.
     sleep(SECOND / 4 - ms(18)).await;
@@ -121,7 +112,7 @@ async fn a_renewal_that_a_swap_overtakes_tells_of_no_loss() {
     let (third, released) = tokio::join!(lock.lock().by(&mut me).into_future(), second.unlock());
     released.unwrap();
     let third = third.unwrap();
-    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::HandedOff, HoldEnd::HandedOff]);
+    assert_eq!(ends.so_far(), [HoldEnd::HandedOff, HoldEnd::HandedOff]);
     third.unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
 }

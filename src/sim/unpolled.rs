@@ -2,7 +2,6 @@
 
 use std::{
     pin::{Pin, pin},
-    sync::Mutex,
     time::Duration,
 };
 
@@ -12,14 +11,8 @@ use tokio::{
     time::{Instant, advance, sleep, timeout},
 };
 
-use super::{Fault, LOCK, Sim, World, ms};
-use crate::{
-    Error, Lock, LockGuard, Owner,
-    observer::{HoldEnd, HoldEnded, Observer},
-};
-
-/// So long nobody waits for one who is not polled.
-const SOON: Duration = Duration::from_secs(5);
+use super::{Fault, LOCK, SOON, Sim, World, ends::Ends, ms};
+use crate::{Error, Lock, LockGuard, Owner, observer::HoldEnd};
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<LockGuard, Error>> + Send + 'a>>;
 
@@ -183,22 +176,16 @@ async fn a_hold_that_a_waiter_swaps_is_not_renewed_when_nobody_polls_it() {
 /// Its last caller has released it, and was told so.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_a_waiter_swaps_is_not_lost_when_nobody_polls_it() {
-    static ENDS: Mutex<Vec<HoldEnd>> = Mutex::new(Vec::new());
-    struct Ends;
-    impl Observer for Ends {
-        fn hold_ended(&self, hold: &HoldEnded<'_>) {
-            ENDS.lock().unwrap().push(hold.end);
-        }
-    }
-    let sim = Sim::with(&World::new(), |config| config.observer(Ends)).await;
+    let ends = Ends::default();
+    let sim = Sim::with(&World::new(), |config| config.observer(ends.clone())).await;
     let lock = sim.client.lock(LOCK);
     let mut me = sim.client.owner();
     let alone = left_alone_with_a_hold(&sim, &lock, &mut me).await;
     sleep(Duration::from_secs(31)).await;
-    assert_eq!(*ENDS.lock().unwrap(), [HoldEnd::ReleaseGivenUp]);
+    assert_eq!(ends.so_far(), [HoldEnd::ReleaseGivenUp]);
     drop(alone);
     assert!(sim.left().await.is_empty());
-    assert_eq!(ENDS.lock().unwrap().len(), 1, "a turn ends once");
+    assert_eq!(ends.so_far().len(), 1, "a turn ends once");
 }
 
 #[tokio::test(start_paused = true)]

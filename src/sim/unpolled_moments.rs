@@ -8,10 +8,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{KINDS, Kind, ONE_WAY, Sim, World};
-
-/// So long nobody waits for one who is not polled.
-const SOON: Duration = Duration::from_secs(5);
+use super::{KINDS, Kind, ONE_WAY, SOON, Sim, World};
 
 /// What becomes of the messages that tell its client of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

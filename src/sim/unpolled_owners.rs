@@ -4,11 +4,8 @@ use std::{pin::pin, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{LOCK, Sim, World, ms};
+use super::{LOCK, SOON, Sim, World, ms};
 use crate::{Error, Loss, MultiLock};
-
-/// So long nobody waits for one who is not polled.
-const SOON: Duration = Duration::from_secs(5);
 
 /// A release of one of several times, that is polled for a while, and then neither polled nor dropped.
 #[tokio::test(start_paused = true)]

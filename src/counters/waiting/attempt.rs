@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     counter::Counter,
-    once::{Once, repeatable_for},
+    once::Once,
     waiter::{Next, Waiter},
 };
 use crate::{
@@ -134,7 +134,7 @@ impl<P: Permitting> Attempt<P> {
         let engine = &pool.engine;
         let now = Instant::now();
         let retry_until = bounds.retry_until(now, &engine.settings);
-        let mut copies = Copies::new(now, retry_until.min(now + repeatable_for(engine)));
+        let mut copies = Copies::new(now, retry_until.min(now + self.request.repeatable_for));
         loop {
             engine.check_open()?;
             let sent = copies.sent();

@@ -75,9 +75,8 @@ impl<P: Countable> Counter<P> {
         call: impl FnOnce(&P, &RequestArgs<'_>) -> Invocation,
     ) -> (Invocation, Vec<HoldId>) {
         let settled = self.take_settled();
-        let key = self.protocol.key();
-        let now = self.engine.transport.time_at(key, sent);
-        let not_after = request.send(now, self.engine.not_after(key, sent));
+        let now = self.engine.transport.time_at(self.protocol.key(), sent);
+        let not_after = request.send(now, self.engine.useful_until(now));
         let request = RequestArgs { id: &request.id, not_after, kept: KEPT_MS, settled: &settled };
         (call(&self.protocol, &request), settled)
     }
@@ -110,6 +109,23 @@ impl<P: Countable> Counter<P> {
         settled.extend(ids.into_iter().take(room));
     }
 
+    /// Reads the answer to a copy that had the server forget these ids.
+    pub(super) fn read<T>(
+        &self,
+        request: &mut Once,
+        settled: Vec<HoldId>,
+        answer: Result<Timely<T>, WireError>,
+    ) -> Result<T, WireError> {
+        if answer.as_ref().is_err_and(WireError::is_unclear) {
+            request.may_have_run();
+        }
+        let answer = answer.and_then(|answer| self.in_time(answer));
+        if answer.is_err() {
+            self.keep_settled(settled);
+        }
+        answer
+    }
+
     /// See [`Engine::in_time`].
     pub(super) fn in_time<T>(&self, answer: Timely<T>) -> Result<T, WireError> {
         self.engine.in_time(self.protocol.key(), answer)
@@ -132,11 +148,8 @@ impl<P: Countable> Counter<P> {
         loop {
             let sent = copies.sent();
             let (copy, settled) = self.copy(request, sent, &call);
-            let answer = copies.send(|| engine.call(copy, sent)).await.and_then(read);
-            if answer.as_ref().is_err_and(WireError::is_unclear) {
-                request.may_have_run();
-            }
-            match answer.and_then(|answer| self.in_time(answer)) {
+            let reply = copies.send(|| engine.call(copy, sent)).await;
+            match self.read(request, settled, reply.and_then(read)) {
                 Ok(answer) => {
                     if !unclear {
                         self.settle(request.id.clone());
@@ -145,7 +158,6 @@ impl<P: Countable> Counter<P> {
                 }
                 Err(error) if engine.is_closed() => return Err(error),
                 Err(error) => {
-                    self.keep_settled(settled);
                     unclear |= error.is_unclear();
                     copies.again(error, engine).await?;
                 }

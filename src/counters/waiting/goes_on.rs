@@ -50,15 +50,11 @@ impl<P: Countable> Counter<P> {
             let sent = Instant::now();
             let (copy, settled) = self.copy(&mut request, sent, &call);
             let answer = engine.call(copy, sent).await.and_then(read);
-            if answer.as_ref().is_err_and(WireError::is_unclear) {
-                request.may_have_run();
+            let Err(failed) = self.read(&mut request, settled, answer) else { return };
+            if let Err(last) = engine.retry_even_if_refused(failed, &mut backoff, give_up).await {
+                error = last;
+                break;
             }
-            let Err(failed) = answer.and_then(|answer| self.in_time(answer)) else { return };
-            self.keep_settled(settled);
-            let again = engine.retry_even_if_refused(failed, &mut backoff, give_up).await;
-            let Err(last) = again else { continue };
-            error = last;
-            break;
         }
         if !engine.is_closed() {
             let (what, name) = (P::WHAT, self.name());

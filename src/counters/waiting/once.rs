@@ -15,7 +15,8 @@ pub(super) const KEPT: Duration = Duration::from_secs(600);
 pub(super) struct Once {
     pub(super) id: HoldId,
     begun: Instant,
-    repeatable_for: Duration,
+    /// See [`repeatable_for`].
+    pub(super) repeatable_for: Duration,
     /// The server's time in ms when the latest copy was sent. 0: unknown.
     sent: u64,
     /// Server time in ms after which no copy may act, once one may have run. The clock of a server

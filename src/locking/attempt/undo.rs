@@ -66,15 +66,12 @@ async fn undo(
         }
     };
     // The source first: no copy can then replace it.
+    let source = if granted { source.replaced(server) } else { source };
     let mut replaced = None;
     let swaps = !matches!(source, Source::None);
     match source {
         Source::None => {}
         Source::Replaced { hold, .. } => replaced = Some(hold),
-        Source::Hold(source) if granted => {
-            replaced = Some(source.hold().clone());
-            source.replaced(server);
-        }
         Source::Hold(source) => {
             // A copy without an answer may have replaced it. That is no loss: its last caller has
             // released it, and was told so.

@@ -111,23 +111,20 @@ impl Hold {
                     }
                     _ => break Ok(told(sent, true, answer)),
                 },
-                // An earlier copy, sent while the hold was trusted, may have done it. It is unknown
-                // whether the hold had been lost before. A copy that leaves a share removes nothing.
-                Ok(None) if may_be_done && ended => match was_renewed {
-                    true => {
+                // A copy that leaves a share removes nothing.
+                Ok(None) => match self.found_nothing(lost, may_be_done && ended, was_renewed) {
+                    Ok(()) => {
                         sometimes!("release: an earlier copy did it");
                         break Ok(told(sent, !target.shares, 0));
                     }
-                    false => {
-                        sometimes!("release: unknown who did it");
-                        break Err(Error::NotHeld { why: Loss::Unknown });
+                    Err(why) => {
+                        if why == Loss::Unknown {
+                            sometimes!("release: unknown who did it");
+                        }
+                        self.lease.lose(why);
+                        break Err(Error::NotHeld { why });
                     }
                 },
-                Ok(None) => {
-                    let why = lost.unwrap_or_else(|| self.lease.why_gone());
-                    self.lease.lose(why);
-                    break Err(Error::NotHeld { why });
-                }
                 Err(error) => error,
             };
             may_be_done |= trusted && error.is_unclear();
@@ -135,13 +132,8 @@ impl Hold {
                 break Err(error.into_error(target.name()));
             }
         };
-        match &released {
-            // Its caller was told that it is released.
-            Err(Error::NotHeld { .. }) if ended && self.lease.is_between_callers() => {
-                self.lease.turns.end(HoldEnd::ReleaseGivenUp);
-            }
-            released if ended => self.lease.turns.released(released.as_ref().map(|_| ())),
-            _ => {}
+        if ended {
+            self.end_turn(released.as_ref().map(drop));
         }
         // A count that is too high corrects itself. A lock that stays held does not.
         if ended && matches!(released, Err(Error::Redis(_))) {
@@ -153,6 +145,33 @@ impl Hold {
         }
         let told = released.as_ref().ok().copied();
         Some(Released { result: released.map(drop), ended, told })
+    }
+
+    /// What the caller of a release is told that finds nothing. `lost`: how the hold had ended before, if
+    /// that was known. `may_be_done`: whether an earlier copy, sent while the hold was trusted, may have
+    /// done it. Unless the hold was renewed lately, it is unknown whether it had been lost before.
+    fn found_nothing(
+        &self,
+        lost: Option<Loss>,
+        may_be_done: bool,
+        was_renewed: bool,
+    ) -> Result<(), Loss> {
+        match (may_be_done, was_renewed) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Loss::Unknown),
+            (false, _) => Err(lost.unwrap_or_else(|| self.lease.why_gone())),
+        }
+    }
+
+    /// The last share was released, with this result.
+    fn end_turn(&self, result: Result<(), &Error>) {
+        match result {
+            // Its caller was told that it is released.
+            Err(Error::NotHeld { .. }) if self.lease.is_between_callers() => {
+                self.lease.turns.end(HoldEnd::ReleaseGivenUp);
+            }
+            result => self.lease.turns.released(result),
+        }
     }
 
     /// Sends one copy of a release now. Returns how many clients got the message, or `None` if there
@@ -178,20 +197,19 @@ impl Hold {
 /// Frees the lock of a hold that has ended, after any error again, until the server has certainly
 /// freed it by itself. The rest as in [`Hold::release`].
 async fn free(hold: Arc<Hold>, mut may_be_done: bool, was_renewed: bool) {
-    let (target, engine, turns) = (&hold.target, &hold.target.engine, &hold.lease.turns);
+    let (target, engine) = (&hold.target, &hold.target.engine);
     let begun = Instant::now();
     let mut backoff = Backoff::persistent();
     while !engine.is_closed() {
         let sent = Instant::now();
         let trusted = hold.lease.is_trusted(sent);
         let error = match hold.send_release(0, sent).await {
-            Ok(Some(_)) => return turns.end(HoldEnd::Released),
-            Ok(None) if may_be_done && was_renewed => return turns.end(HoldEnd::Released),
-            Ok(None) if hold.lease.is_between_callers() => {
-                return turns.end(HoldEnd::ReleaseGivenUp);
+            Ok(Some(_)) => return hold.end_turn(Ok(())),
+            Ok(None) => {
+                let found = hold.found_nothing(None, may_be_done, was_renewed);
+                let found = found.map_err(|why| Error::NotHeld { why });
+                return hold.end_turn(found.as_ref().copied());
             }
-            Ok(None) if may_be_done => return turns.end(HoldEnd::Lost(Loss::Unknown)),
-            Ok(None) => return turns.end(HoldEnd::Lost(hold.lease.why_gone())),
             Err(error) => error,
         };
         may_be_done |= trusted && error.is_unclear();
@@ -201,7 +219,7 @@ async fn free(hold: Arc<Hold>, mut may_be_done: bool, was_renewed: bool) {
             if let Error::Redis(error) = &error {
                 tracing::warn!(lock = target.name(), holder = ?hold.id(), %error, "could not release");
             }
-            return turns.release_given_up(&error);
+            return hold.lease.turns.release_given_up(&error);
         }
     }
 }
