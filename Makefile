@@ -26,7 +26,7 @@ drivers: ## conformance in Rust, faults, TLS and unit tests over redis-rs, the d
 	@.ci/setup rust redis -- .ci/tier redis_rs
 
 test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
-	@.ci/setup rust redis java faketime python peers -- .ci/again cargo test --workspace $(ARGS)
+	@.ci/setup rust redis java faketime python peers -- .ci/tests $(ARGS)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix
 	@.ci/setup rust redis java peers -- cargo test --test conformance -- $(ARGS)
