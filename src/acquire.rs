@@ -22,15 +22,32 @@ use crate::{
 /// The future of an acquisition.
 pub(crate) type Acquiring<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// The lock to acquire, and the options of its handle. It borrows nothing, so that an acquisition
-/// may be spawned.
-pub(crate) struct Wanted<G> {
+/// What a handle to a lock consists of: the lock, and the options of the handle. It borrows nothing, so
+/// that an acquisition may be spawned.
+pub(crate) struct LockHandle<G> {
     pub(crate) state: Result<Arc<LockState>, Error>,
     pub(crate) options: LockOptions,
-    pub(crate) guard: PhantomData<fn() -> G>,
+    guard: PhantomData<fn() -> G>,
 }
 
-impl<G> fmt::Debug for Wanted<G> {
+impl<G> Clone for LockHandle<G> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), options: self.options, guard: PhantomData }
+    }
+}
+
+impl<G> LockHandle<G> {
+    pub(crate) fn new(state: Result<Arc<LockState>, Error>) -> Self {
+        Self { state, options: LockOptions::default(), guard: PhantomData }
+    }
+
+    /// The same lock, with guards that show no token.
+    pub(crate) fn erased(&self) -> LockHandle<LockGuard> {
+        LockHandle { state: self.state.clone(), options: self.options, guard: PhantomData }
+    }
+}
+
+impl<G> fmt::Debug for LockHandle<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lock = f.debug_struct("Lock");
         match &self.state {
@@ -41,7 +58,7 @@ impl<G> fmt::Debug for Wanted<G> {
     }
 }
 
-impl<G: SingleGuard> Wanted<G> {
+impl<G: SingleGuard> LockHandle<G> {
     pub(crate) async fn acquire(
         &self,
         owner: Option<OwnerId>,
@@ -83,7 +100,7 @@ impl<G: SingleGuard> Wanted<G> {
         lease: Option<Duration>,
         bounds: Bounds,
     ) -> Result<Option<G>, Error> {
-        let owner = owner.map(|owner| owner.key());
+        let owner = owner.map(|owner| owner.id());
         match (self.share(owner, lease, bounds).await, &self.state) {
             (Ok(share), _) => Ok(share.map(G::from_share)),
             (Err(error), Ok(state)) => Err(state.target.with_context("acquiring")(*error)),
@@ -107,14 +124,14 @@ fn noted<G: SingleGuard>(guard: Option<G>, note: Option<Box<str>>) -> Option<G> 
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct Acquire<'a, G = LockGuard> {
-    lock: Wanted<G>,
+    lock: LockHandle<G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     note: Option<Box<str>>,
 }
 
 impl<G> Acquire<'_, G> {
-    pub(crate) fn new(lock: Wanted<G>) -> Self {
+    pub(crate) fn new(lock: LockHandle<G>) -> Self {
         Self { lock, owner: None, lease: None, note: None }
     }
 
@@ -162,7 +179,7 @@ impl<'a, G: SingleGuard> IntoFuture for Acquire<'a, G> {
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct TryAcquire<'a, G = LockGuard> {
-    lock: Wanted<G>,
+    lock: LockHandle<G>,
     owner: Option<&'a mut Owner>,
     lease: Option<Duration>,
     wait: Duration,
@@ -170,7 +187,7 @@ pub struct TryAcquire<'a, G = LockGuard> {
 }
 
 impl<G> TryAcquire<'_, G> {
-    pub(crate) fn new(lock: Wanted<G>) -> Self {
+    pub(crate) fn new(lock: LockHandle<G>) -> Self {
         Self { lock, owner: None, lease: None, wait: Duration::ZERO, note: None }
     }
 
@@ -220,7 +237,7 @@ impl<'a, G: SingleGuard> IntoFuture for TryAcquire<'a, G> {
 mod tests {
     use super::*;
 
-    type Lock = Wanted<LockGuard>;
+    type Lock = LockHandle<LockGuard>;
 
     fn size_of_future<F: Future>(_: impl FnOnce(&'static Lock) -> F) -> usize {
         size_of::<F>()

@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     config::Config,
-    counters::waiting::counter::Counters,
+    counting::counter::Counters,
     engine::{Engine, Subscriptions},
     error::Error,
     locking::registry::Registry,

@@ -4,17 +4,17 @@ use std::fmt;
 
 use crate::{options::Acknowledged, redis_error::RedisError};
 
-/// Why an operation on a lock failed.
+/// Why an operation on a lock, a semaphore or a latch failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The hold was lost. Work under the guard may have run beside another holder's.
-    #[error("the lock is not held: {why}")]
+    #[error("no longer held: {why}")]
     NotHeld {
         /// Why the hold ended.
         why: Loss,
     },
-    /// The key is not a lock of this kind. It was not changed.
+    /// The key is not a lock, semaphore or latch of this kind. It was not changed.
     #[error("the key {key:?} is not a lock of this kind")]
     WrongKind {
         /// The key.
@@ -50,7 +50,7 @@ pub enum Error {
     /// Too few replicas confirmed the hold in time: see
     /// [`Config::replicas`](crate::Config::replicas). The lock is released in the background, unless the
     /// owner has held it before.
-    #[error("{acknowledged} of {needed} required replicas confirmed the lock in time")]
+    #[error("{acknowledged} of {needed} required replicas confirmed it in time")]
     NotReplicated {
         /// How many replicas confirmed it.
         acknowledged: u32,
@@ -83,25 +83,16 @@ impl Error {
         }
     }
 
-    /// Adds what was being done, to which lock, on which server.
-    pub(crate) fn about(self, doing: &'static str, lock: Option<&str>, server: &str) -> Self {
-        match self {
-            Self::Redis(error) => Self::Redis(error.about(doing, lock, server)),
-            other => other,
-        }
-    }
-}
-
-impl Error {
-    /// Adds what was being done, to which object (its kind and name), on which server.
-    pub(crate) fn about_a(
+    /// Adds what was being done, to which object (its kind and name), on which server. The first
+    /// context wins.
+    pub(crate) fn about(
         self,
         doing: &'static str,
-        what: (&'static str, &str),
+        object: Option<(&'static str, &str)>,
         server: &str,
     ) -> Self {
         match self {
-            Self::Redis(error) => Self::Redis(error.about_a(doing, Some(what), server)),
+            Self::Redis(error) => Self::Redis(error.about(doing, object, server)),
             other => other,
         }
     }

@@ -96,10 +96,11 @@
 //! clients.
 //!
 //! # Read holds with a lease
-//! Each request for a read hold asks at most for the rest of its lease. Its remaining time is sent again every third of [`Config::watchdog`], because a renewal by a Redisson reader may have
-//! shortened the TTL. The server counts that time from when it runs the request. If another's script
-//! (`BUSY`) or `CLIENT PAUSE` delays that, it keeps the hold for so much longer. The holder is told of the
-//! end in time.
+//! Each request for a read hold asks at most for the rest of its lease. Its remaining time is sent
+//! again every third of [`Config::watchdog`], because a renewal by a Redisson reader may have
+//! shortened the TTL. The server counts that time from when it runs the request. If another's
+//! script (`BUSY`) or `CLIENT PAUSE` delays that, it keeps the hold for so much longer. The holder
+//! is told of the end in time.
 //!
 //! [`Config::command_timeout`]: crate::Config::command_timeout
 //! [`Config::fair_wait`]: crate::Config::fair_wait

@@ -199,6 +199,7 @@ mod broken;
 mod client;
 mod config;
 mod counters;
+mod counting;
 mod determinism;
 #[cfg(doctest)]
 mod doctests;
@@ -241,10 +242,7 @@ pub use crate::{
     client::Client,
     config::Config,
     counters::{
-        expirable::{
-            AcquireExpirable, ExpirableInspection, ExpirablePermit, ExpirableSemaphore, PermitId,
-            PermitOut, TryAcquireExpirable,
-        },
+        expirable::{AcquireExpirable, ExpirablePermit, ExpirableSemaphore, TryAcquireExpirable},
         latch::CountDownLatch,
         permit::Permit,
         semaphore::{AcquirePermits, Semaphore, TryAcquirePermits},
@@ -252,11 +250,14 @@ pub use crate::{
     error::{Error, Loss},
     fenced_guard::{FencedGuard, FencingToken},
     guard::{LockGuard, SingleGuard},
-    inspection::{Access, Announced, Holder, Inspection, Remaining, Waiter},
+    inspection::{
+        Access, Announced, ExpirableInspection, Holder, Inspection, PermitOut, Remaining, Waiter,
+    },
     lock::{Asked, FencedLock, Lock},
     multi::{AcquireMulti, MultiGuard, MultiLock, TryAcquireMulti},
     options::{Driver, Replicas, ShardedPubsub, SpinBackoff},
     owner::Owner,
+    permit_id::PermitId,
     read_write::ReadWriteLock,
     redis_error::{RedisError, RedisErrorKind},
     run::{Guard, RunError},

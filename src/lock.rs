@@ -4,23 +4,25 @@
 mod asking;
 mod queries;
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use tokio::time::Instant;
 
 pub use self::asking::Asked;
 use crate::{
-    acquire::{Acquire, TryAcquire, Wanted},
+    acquire::{Acquire, LockHandle, TryAcquire},
     error::Error,
     fenced_guard::{FencedGuard, FencingToken},
     guard::LockGuard,
     locking::{hold::target::Target, registry::LockState},
     observer::LockKind,
-    options::{LockOptions, Replicas, SpinBackoff},
+    options::{Replicas, SpinBackoff},
     owner::HoldId,
     protocol::{self, Forced, Side, Snapshot},
-    wire::WireError,
 };
+
+/// What was being done, for errors.
+const FORCE_UNLOCKING: &str = "force-unlocking";
 
 /// A handle to one lock, of any kind. The methods of [`Client`](crate::Client) make it, without any
 /// I/O. Cheap to clone.
@@ -30,9 +32,7 @@ use crate::{
 /// `G` is the type of its guards.
 #[must_use = "a lock is not held until it is acquired: `let guard = lock.lock().await?`"]
 pub struct Lock<G = LockGuard> {
-    state: Result<Arc<LockState>, Error>,
-    options: LockOptions,
-    guard: PhantomData<fn() -> G>,
+    handle: LockHandle<G>,
 }
 
 /// A lock whose holds have a token. See [`Client::fenced_lock`](crate::Client::fenced_lock).
@@ -40,41 +40,42 @@ pub type FencedLock = Lock<FencedGuard>;
 
 impl<G> Clone for Lock<G> {
     fn clone(&self) -> Self {
-        Self { state: self.state.clone(), options: self.options, guard: PhantomData }
+        Self { handle: self.handle.clone() }
     }
 }
 
 /// The same lock, with guards that show no token.
 impl From<FencedLock> for Lock {
     fn from(lock: FencedLock) -> Self {
-        Self { state: lock.state, options: lock.options, guard: PhantomData }
+        Self { handle: lock.handle.erased() }
     }
 }
 
 impl<G> From<&Lock<G>> for Lock {
     fn from(lock: &Lock<G>) -> Self {
-        Self { state: lock.state.clone(), options: lock.options, guard: PhantomData }
+        Self { handle: lock.handle.erased() }
     }
 }
 
 impl<G> fmt::Debug for Lock<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.wanted(), f)
+        fmt::Debug::fmt(&self.handle, f)
     }
 }
 
 impl<G> Lock<G> {
     pub(crate) fn new(state: Result<Arc<LockState>, Error>) -> Self {
-        Self { state, options: LockOptions::default(), guard: PhantomData }
+        Self { handle: LockHandle::new(state) }
     }
 
-    pub(crate) fn with_backoff(self, backoff: SpinBackoff) -> Self {
-        Self { options: LockOptions { backoff, ..self.options }, ..self }
+    pub(crate) fn with_backoff(mut self, backoff: SpinBackoff) -> Self {
+        self.handle.options.backoff = backoff;
+        self
     }
 
-    /// What an acquisition needs of this handle.
-    pub(crate) fn wanted(&self) -> Wanted<G> {
-        Wanted { state: self.state.clone(), options: self.options, guard: PhantomData }
+    /// What an acquisition needs.
+    pub(crate) fn handle(&self) -> &LockHandle<G> {
+        &self.handle
     }
 
     /// The same lock, with holds that this many replicas must confirm. It overrides
@@ -83,20 +84,21 @@ impl<G> Lock<G> {
     /// If too few replicas confirm within
     /// [`Config::replica_timeout`](crate::Config::replica_timeout), the acquisition fails with
     /// [`Error::NotReplicated`], and the lock is released in the background.
-    pub fn replicas(self, replicas: Replicas) -> Self {
-        Self { options: LockOptions { replicas: Some(replicas), ..self.options }, ..self }
+    pub fn replicas(mut self, replicas: Replicas) -> Self {
+        self.handle.options.replicas = Some(replicas);
+        self
     }
 
     /// Adds to an error what was being done, and to which lock.
     pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
-        move |error| match &self.state {
+        move |error| match &self.handle.state {
             Ok(state) => state.target.with_context(doing)(error),
             Err(_) => error,
         }
     }
 
     pub(crate) fn state(&self) -> Result<&Arc<LockState>, Error> {
-        self.state.as_ref().map_err(Clone::clone)
+        self.handle.state.as_ref().map_err(Clone::clone)
     }
 
     /// Acquires the lock, and waits for it without a bound.
@@ -140,7 +142,7 @@ impl<G> Lock<G> {
     /// # }
     /// ```
     pub fn lock(&self) -> Acquire<'static, G> {
-        Acquire::new(self.wanted())
+        Acquire::new(self.handle.clone())
     }
 
     /// Acquires the lock if it is free, or becomes free within [`wait`](TryAcquire::wait).
@@ -169,7 +171,7 @@ impl<G> Lock<G> {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<'static, G> {
-        TryAcquire::new(self.wanted())
+        TryAcquire::new(self.handle.clone())
     }
 
     /// Frees the lock, whoever holds it, and wakes a waiter. Returns `false` when the lock was
@@ -201,16 +203,11 @@ impl<G> Lock<G> {
             tries -= 1;
             let not_after = target.not_after(Instant::now());
             let reply = target.ask_by(target.protocol.force_unlock(not_after), by).await;
-            let reply = reply.map_err(target.with_context("force-unlocking"))?;
-            let answer =
-                protocol::forced(reply).map_err(|error| error.into_error(target.name()))?;
+            let reply = reply.map_err(target.with_context(FORCE_UNLOCKING))?;
+            let answer = protocol::forced(reply).map_err(target.explain(FORCE_UNLOCKING))?;
             match target.in_time(answer) {
                 Ok(forced) => return Ok(forced == Forced::Freed),
-                Err(error) if tries == 0 => {
-                    return Err(target.with_context("force-unlocking")(
-                        error.into_error(target.name()),
-                    ));
-                }
+                Err(error) if tries == 0 => return Err(target.explain(FORCE_UNLOCKING)(error)),
                 Err(_) => {}
             }
         }
@@ -243,11 +240,10 @@ impl<G> Lock<G> {
         let target = &state.target;
         let wrong = || Error::Invalid(format!("{holder:?} is not the id of a holder"));
         let id = HoldId::read(holder).ok_or_else(wrong)?;
-        let told = target.with_context("force-unlocking");
-        let in_words = |error: WireError| told(error.into_error(target.name()));
         let by = Instant::now() + target.engine.settings.command_timeout;
-        let seen = target.ask_by(target.protocol.look_for(&id), by).await.map_err(&told)?;
-        let seen = protocol::inspected(seen).map_err(in_words)?;
+        let seen = target.ask_by(target.protocol.look_for(&id), by).await;
+        let seen = seen.map_err(target.with_context(FORCE_UNLOCKING))?;
+        let seen = protocol::inspected(seen).map_err(target.explain(FORCE_UNLOCKING))?;
         if !seen.has(&id) {
             return Ok(false);
         }
@@ -255,8 +251,9 @@ impl<G> Lock<G> {
         if id.is_writer() != (state.target.kind == LockKind::Write) && seen.has_sides() {
             return Ok(false);
         }
-        let reply = target.ask_by(target.protocol.release(&id, 0), by).await.map_err(&told)?;
-        let released = protocol::released(reply).map_err(in_words)?;
+        let reply = target.ask_by(target.protocol.release(&id, 0), by).await;
+        let reply = reply.map_err(target.with_context(FORCE_UNLOCKING))?;
+        let released = protocol::released(reply).map_err(target.explain(FORCE_UNLOCKING))?;
         if released.is_none() && is_rewritten(holder) {
             let why =
                 "is shown in part, or with bytes written as \\xNN: force_unlock frees such a lock";
@@ -299,8 +296,9 @@ impl Lock<FencedGuard> {
     pub async fn latest_token(&self) -> Result<Option<FencingToken>, Error> {
         let target = &self.state()?.target;
         let call = target.protocol.token().expect("a fenced lock has tokens");
-        let reply = target.ask(call).await.map_err(target.with_context("reading the token of"))?;
-        let token = protocol::token(&reply).map_err(|error| error.into_error(target.name()))?;
+        let doing = "reading the token of";
+        let reply = target.ask(call).await.map_err(target.with_context(doing))?;
+        let token = protocol::token(&reply).map_err(target.explain(doing))?;
         Ok((token > 0).then(|| FencingToken::new(token)))
     }
 }

@@ -7,16 +7,17 @@
 //! ```
 //!
 //! # Events
-//! - An **acquisition** begins when its future is first polled, and ends exactly once: also when its
-//!   future is dropped, the client is closed, or the server does not answer. A call that is refused
-//!   before it begins, with [`Error::Invalid`](crate::Error::Invalid) or [`Error::Closed`](crate::Error::Closed), is no acquisition.
+//! - An **acquisition** begins when its future is first polled, and ends exactly once: also when
+//!   its future is dropped, the client is closed, or the server does not answer. A call that is
+//!   refused before it begins, with [`Error::Invalid`](crate::Error::Invalid) or
+//!   [`Error::Closed`](crate::Error::Closed), is no acquisition.
 //! - [`wait_begun`](Observer::wait_begun) tells that an acquisition waits, because others hold the lock
 //!   or stand in line. [`acquire_ended`](Observer::acquire_ended) with
 //!   [`waited`](AcquireEnded::waited) ends that wait.
-//! - A **hold** begins when an acquisition is granted, unless it re-enters, and ends exactly once. A
-//!   local hand-off ends the hold of one caller and begins that of the next, though the server sees
-//!   one hold that goes on. A hold whose release is
-//!   repeated in the background ends when the server confirms it, or when the lease is over.
+//! - A **hold** begins when an acquisition is granted, unless it re-enters, and ends exactly once.
+//!   A local hand-off ends the hold of one caller and begins that of the next, though the server
+//!   sees one hold that goes on. A hold whose release is repeated in the background ends when the
+//!   server confirms it, or when the lease is over.
 //! - Each lock of a [`MultiLock`](crate::MultiLock) is observed by itself, and each try for it is an
 //!   acquisition.
 //! - The [blocking API](crate#feature-flags) is observed as the async API.

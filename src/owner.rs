@@ -31,17 +31,17 @@ use crate::{broken::broken, determinism};
 #[derive(Debug)]
 #[must_use = "an owner holds nothing by itself: lend it to acquisitions, `lock.lock().by(&mut owner)`"]
 pub struct Owner {
-    key: OwnerId,
+    id: OwnerId,
 }
 
-/// The key of an owner's holds. Unique in this process.
+/// The id of an owner. Unique in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerId(u64);
 
 impl Owner {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self { key: OwnerId(NEXT.fetch_add(1, Ordering::Relaxed)) }
+        Self { id: OwnerId(NEXT.fetch_add(1, Ordering::Relaxed)) }
     }
 
     /// The owner that the calling OS thread is, for all clients. No thread that comes later gets the
@@ -49,13 +49,13 @@ impl Owner {
     #[cfg(feature = "blocking")]
     pub(crate) fn of_this_thread() -> Self {
         thread_local! {
-            static KEY: OwnerId = Owner::new().key;
+            static ID: OwnerId = Owner::new().id;
         }
-        Self { key: KEY.with(|key| *key) }
+        Self { id: ID.with(|id| *id) }
     }
 
-    pub(crate) fn key(&self) -> OwnerId {
-        self.key
+    pub(crate) fn id(&self) -> OwnerId {
+        self.id
     }
 }
 

@@ -23,11 +23,11 @@ use crate::{
 ///   [`Error::WouldDeadlock`] at once. (Redisson waits for ever.)
 /// - A read hold lasts for the longest lease its owner asked for, even after the re-entry with that
 ///   lease was released. (Redisson goes back to the lease of the outer hold.)
-/// - Readers of one client that have no owner and no lease of their own share one hold, unless they are
-///   parts of a [`MultiLock`](crate::MultiLock). The first one
-///   takes it, others join it without a request, and the last one releases it. Of several that come at
-///   once one asks the server, and the others wait for its answer, for 0.1 s at most. Their guards have the
-///   same [holder](crate::LockGuard::holder), and are lost together. A reader that comes or leaves asks
+/// - Readers of one client that have no owner and no lease of their own share one hold, unless they
+///   are parts of a [`MultiLock`](crate::MultiLock). The first one takes it, others join it without
+///   a request, and the last one releases it. Of several that come at once one asks the server, and
+///   the others wait for its answer, for 0.1 s at most. Their guards have the same
+///   [holder](crate::LockGuard::holder), and are lost together. A reader that comes or leaves asks
 ///   the server whether the hold is there and whether other clients wait, if nobody has for 2 ms.
 ///   [`Config::reuse_holds`](crate::Config::reuse_holds) turns this off.
 /// - While a writer waits, such readers wait too, from 1 ms after a local one came: until it had

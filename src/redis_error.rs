@@ -51,8 +51,7 @@ pub enum RedisErrorKind {
     /// The reply cannot be read: the server is not a Redis server, or a proxy changes replies.
     Protocol,
     /// The tokio runtime on which the client was connected has ended, or the thread of a blocking
-    /// client could not be started, or the thread of a blocking call is
-    /// ending.
+    /// client could not be started, or the thread of a blocking call is ending.
     RuntimeEnded,
 }
 
@@ -135,14 +134,9 @@ impl RedisError {
         self
     }
 
-    /// Adds what was being done, to which lock, on which server. The first context wins.
-    pub(crate) fn about(self, doing: &'static str, lock: Option<&str>, server: &str) -> Self {
-        self.about_a(doing, lock.map(|lock| ("lock", lock)), server)
-    }
-
     /// Adds what was being done, to which object (its kind and name), on which server. The first
     /// context wins.
-    pub(crate) fn about_a(
+    pub(crate) fn about(
         mut self,
         doing: &'static str,
         object: Option<(&'static str, &str)>,
@@ -205,7 +199,7 @@ mod tests {
 
     #[test]
     fn an_error_says_what_was_done_to_which_lock_and_where() {
-        let about = timed_out().about("acquiring", Some("order:42"), "h:1/0");
+        let about = timed_out().about("acquiring", Some(("lock", "order:42")), "h:1/0");
         let text = "acquiring lock \"order:42\": redis at h:1: no answer in time";
         assert_eq!(about.to_string(), text);
         assert_eq!(about.about("closing", None, "h:1/0").to_string(), text);
@@ -220,7 +214,7 @@ mod tests {
     #[test]
     fn what_is_added_to_an_error_is_not_added_to_its_copies() {
         let error = timed_out();
-        let about = error.clone().about("acquiring", Some("a"), "h:1/0");
+        let about = error.clone().about("acquiring", Some(("lock", "a")), "h:1/0");
         assert_ne!(about.to_string(), error.to_string());
         assert_eq!(error.to_string(), "redis: no answer in time");
     }

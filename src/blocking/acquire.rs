@@ -50,15 +50,13 @@ impl<'a, G: SingleGuard> Acquire<'a, G> {
     pub fn run(self) -> Result<G, Error> {
         let Self { lock, background, lease, note } = self;
         let mut thread = Owner::of_this_thread();
-        let acquire = lock.lock().by(&mut thread);
-        let acquire = match lease {
-            Some(lease) => acquire.lease(lease),
-            None => acquire,
-        };
-        let acquire = match note {
-            Some(note) => acquire.note(note),
-            None => acquire,
-        };
+        let mut acquire = lock.lock().by(&mut thread);
+        if let Some(lease) = lease {
+            acquire = acquire.lease(lease);
+        }
+        if let Some(note) = note {
+            acquire = acquire.note(note);
+        }
         let guard = background.run(acquire.into_future())?;
         Ok(G::new(guard, background))
     }
@@ -110,15 +108,13 @@ impl<'a, G: SingleGuard> TryAcquire<'a, G> {
     pub fn run(self) -> Result<Option<G>, Error> {
         let Self { lock, background, lease, wait, note } = self;
         let mut thread = Owner::of_this_thread();
-        let acquire = lock.try_lock().by(&mut thread).wait(wait);
-        let acquire = match lease {
-            Some(lease) => acquire.lease(lease),
-            None => acquire,
-        };
-        let acquire = match note {
-            Some(note) => acquire.note(note),
-            None => acquire,
-        };
+        let mut acquire = lock.try_lock().by(&mut thread).wait(wait);
+        if let Some(lease) = lease {
+            acquire = acquire.lease(lease);
+        }
+        if let Some(note) = note {
+            acquire = acquire.note(note);
+        }
         let guard = background.run(acquire.into_future())?;
         Ok(guard.map(|guard| G::new(guard, background)))
     }

@@ -105,9 +105,9 @@ impl ExpirableSemaphore {
     /// Returns how long the lease of a permit lasts.
     ///
     /// # Errors
-    /// As the async [`remaining`](crate::ExpirableSemaphore::remaining); [`Error::InAsyncCode`].
-    pub fn remaining(&self, permit: PermitId) -> Result<Remaining, Error> {
-        self.background.run(self.semaphore.remaining(permit))
+    /// As the async [`ttl_of`](crate::ExpirableSemaphore::ttl_of); [`Error::InAsyncCode`].
+    pub fn ttl_of(&self, permit: PermitId) -> Result<Remaining, Error> {
+        self.background.run(self.semaphore.ttl_of(permit))
     }
 
     /// Returns how many permits are free.

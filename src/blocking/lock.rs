@@ -119,8 +119,8 @@ impl<G: SingleGuard> Lock<G> {
     ///
     /// # Errors
     /// As [`is_locked`](Lock::is_locked).
-    pub fn remaining(&self) -> Result<Remaining, Error> {
-        self.background.run(self.lock.remaining())
+    pub fn ttl(&self) -> Result<Remaining, Error> {
+        self.background.run(self.lock.ttl())
     }
 
     /// Asks the server who holds the lock, how often, and for how long. For a fair lock it also

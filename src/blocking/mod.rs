@@ -37,16 +37,16 @@
 //!
 //! # The background thread
 //! Each client has one thread, named `redisson-lock`. While it connects to a host name, it has
-//! another one for some seconds, which looks up the address. The thread serves the connections, renews holds and
-//! sends the releases of dropped guards, also while no call is under way. A hold without a lease
-//! lasts while its guard lives, however long its thread sleeps or computes.
+//! another one for some seconds, which looks up the address. The thread serves the connections,
+//! renews holds and sends the releases of dropped guards, also while no call is under way. A hold
+//! without a lease lasts while its guard lives, however long its thread sleeps or computes.
 //!
 //! A thread that drops its last guard of a lock and takes the lock again waits for the release. Its
 //! next hold is a new one, and comes behind those that are in line.
 //!
-//! The background thread ends after the last client, lock and guard is dropped. It first sends what is queued,
-//! for [`Config::retry_timeout`](crate::Config::retry_timeout) at most. Dropping never blocks. A
-//! program that ends does not wait for this thread: see [`Client::close`].
+//! The background thread ends after the last client, lock and guard is dropped. It first sends what
+//! is queued, for [`Config::retry_timeout`](crate::Config::retry_timeout) at most. Dropping never
+//! blocks. A program that ends does not wait for this thread: see [`Client::close`].
 //!
 //! The child of a `fork` does not have this thread, and its calls never return: connect after a fork.
 //!

@@ -145,15 +145,13 @@ impl AcquireMulti<'_> {
     /// As [`MultiLock::lock`](crate::MultiLock::lock); [`Error::InAsyncCode`].
     pub fn run(self) -> Result<MultiGuard, Error> {
         let mut thread = Owner::of_this_thread();
-        let acquire = self.lock.lock.lock().by(&mut thread);
-        let acquire = match self.lease {
-            Some(lease) => acquire.lease(lease),
-            None => acquire,
-        };
-        let acquire = match self.note {
-            Some(note) => acquire.note(note),
-            None => acquire,
-        };
+        let mut acquire = self.lock.lock.lock().by(&mut thread);
+        if let Some(lease) = self.lease {
+            acquire = acquire.lease(lease);
+        }
+        if let Some(note) = self.note {
+            acquire = acquire.note(note);
+        }
         Ok(self.lock.guard(self.lock.run(acquire.into_future())?))
     }
 }
@@ -196,15 +194,13 @@ impl TryAcquireMulti<'_> {
     /// As [`MultiLock::try_lock`](crate::MultiLock::try_lock); [`Error::InAsyncCode`].
     pub fn run(self) -> Result<Option<MultiGuard>, Error> {
         let mut thread = Owner::of_this_thread();
-        let acquire = self.lock.lock.try_lock().by(&mut thread).wait(self.wait);
-        let acquire = match self.lease {
-            Some(lease) => acquire.lease(lease),
-            None => acquire,
-        };
-        let acquire = match self.note {
-            Some(note) => acquire.note(note),
-            None => acquire,
-        };
+        let mut acquire = self.lock.lock.try_lock().by(&mut thread).wait(self.wait);
+        if let Some(lease) = self.lease {
+            acquire = acquire.lease(lease);
+        }
+        if let Some(note) = self.note {
+            acquire = acquire.note(note);
+        }
         let guard = self.lock.run(acquire.into_future())?;
         Ok(guard.map(|guard| self.lock.guard(guard)))
     }

@@ -3,7 +3,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    counters::waiting::latch::{self, LatchCounter},
+    counters::{opened, show},
+    counting::latch::{self, LatchCounter},
     error::Error,
     locking::request::Bounds,
 };
@@ -30,8 +31,8 @@ const MOST_COUNT: u64 = i64::MAX as u64;
 /// # Exactly once
 /// Every request that changes the count has an id, which the server keeps for up to 10 min, in the
 /// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. None is
-/// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is. Redisson's
-/// `countDown` is not sent again in any case.
+/// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is.
+/// Redisson's `countDown` is not sent again in any case.
 ///
 /// An outage of more than 10 min may lose a count-down that was under way when it began. The same is true
 /// of a server clock that is set forward by that much. A server that evicts keys may count one twice
@@ -48,9 +49,7 @@ impl CountDownLatch {
     }
 
     fn latch(&self) -> Result<&LatchCounter, Error> {
-        let latch = self.latch.as_ref().map_err(Clone::clone)?;
-        latch.engine.check_open()?;
-        Ok(latch)
+        opened(&self.latch)
     }
 
     /// Sets the count of a latch that is not set, Redisson's `trySetCount`. Returns `false` if it is
@@ -142,11 +141,6 @@ impl CountDownLatch {
 
 impl fmt::Debug for CountDownLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("CountDownLatch");
-        match &self.latch {
-            Ok(latch) => shown.field("name", &latch.name()),
-            Err(error) => shown.field("error", error),
-        }
-        .finish_non_exhaustive()
+        show(f, "CountDownLatch", &self.latch)
     }
 }

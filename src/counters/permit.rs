@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{counters::waiting::permits::Permits, error::Error};
+use crate::{counting::permits::Permits, error::Error};
 
 /// One or more permits of a [`Semaphore`](crate::Semaphore), acquired together. Dropping it returns
 /// them, in the background.

@@ -4,11 +4,8 @@ use std::{fmt, time::Duration};
 
 use crate::{
     acquire::Acquiring,
-    counters::{
-        checked_permits,
-        permit::Permit,
-        waiting::permits::{self, Pool},
-    },
+    counters::{checked_permits, opened, permit::Permit, show},
+    counting::permits::{self, Pool},
     error::Error,
     locking::request::Bounds,
 };
@@ -29,8 +26,8 @@ use crate::{
 /// # Exactly once
 /// Every request that changes the number has an id, which the server keeps for up to 10 min, in the
 /// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. None is
-/// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is. The ids of
-/// answered requests are removed by later requests.
+/// sent again after that time, whatever [`Config::retry_timeout`](crate::Config::retry_timeout) is.
+/// The ids of answered requests are removed by later requests.
 ///
 /// # What a semaphore does not promise
 /// - **A permit has no owner and no lease.** The permits of a process that dies are gone, until
@@ -71,9 +68,7 @@ impl Semaphore {
     }
 
     fn pool(&self) -> Result<&Pool, Error> {
-        let pool = self.pool.as_ref().map_err(Clone::clone)?;
-        pool.engine.check_open()?;
-        Ok(pool)
+        opened(&self.pool)
     }
 
     /// Creates the semaphore with this number of permits, Redisson's `trySetPermits`. Returns `false`
@@ -211,12 +206,7 @@ impl Semaphore {
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Semaphore");
-        match &self.pool {
-            Ok(pool) => shown.field("name", &pool.name()),
-            Err(error) => shown.field("error", error),
-        }
-        .finish_non_exhaustive()
+        show(f, "Semaphore", &self.pool)
     }
 }
 

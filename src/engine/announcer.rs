@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    lease::{Held, Lease},
+    lease::{Lease, PresentCaller},
     lifecycle::Lifecycle,
     watchdog::Watchdog,
 };
@@ -81,7 +81,7 @@ struct Told {
     /// Whether the server is known to have that revision.
     is_known: bool,
     /// The holds of that revision, by number.
-    holds: BTreeMap<u64, (String, Held)>,
+    holds: BTreeMap<u64, (String, PresentCaller)>,
     /// Whether a key may be there.
     wrote: bool,
     /// Whether a refusal was logged since the last success.
@@ -98,7 +98,7 @@ impl Told {
 }
 
 /// A change of one hold: its field, and what it is from now on. `None`: it has ended.
-type Step = (u64, String, Option<(Held, u64)>);
+type Step = (u64, String, Option<(PresentCaller, u64)>);
 
 impl Announcer {
     pub(crate) fn new(client: &str, about: About, settings: &Settings) -> Self {
@@ -277,10 +277,10 @@ impl Announcer {
 /// moment.
 fn steps(
     told: &Told,
-    held: &[(Arc<Lease>, Held)],
+    held: &[(Arc<Lease>, PresentCaller)],
     time: impl Fn(&[u8], Instant) -> u64,
 ) -> Vec<Step> {
-    let now: BTreeMap<u64, &(Arc<Lease>, Held)> =
+    let now: BTreeMap<u64, &(Arc<Lease>, PresentCaller)> =
         held.iter().map(|one| (one.0.renew.id.number(), one)).collect();
     let ended = told.holds.iter().filter(|(number, _)| !now.contains_key(number));
     let mut steps: Vec<Step> =
@@ -311,7 +311,7 @@ pub(super) async fn run(
 ) {
     let mut pause = 1;
     loop {
-        if life.upgrade().is_none_or(|life| life.check_open().is_err()) {
+        if Lifecycle::has_ended(&life) {
             return;
         }
         let (Some(announcer), Some(watchdog), Some(transport)) =

@@ -4,7 +4,10 @@
 //! open --close--> closing (nothing new begins, queued jobs are completed) --> closed
 //! ```
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Weak,
+    atomic::{AtomicBool, Ordering},
+};
 
 use crate::{
     determinism::{select, watch},
@@ -44,6 +47,12 @@ impl Lifecycle {
             return Err(RuntimeEnded.into());
         }
         Ok(())
+    }
+
+    /// For a background task: whether it is to end, because the client is gone or closing, or its runtime
+    /// has ended.
+    pub(super) fn has_ended(life: &Weak<Self>) -> bool {
+        life.upgrade().is_none_or(|life| life.check_open().is_err())
     }
 
     /// Whether the connections are closed, so that nothing can be undone.

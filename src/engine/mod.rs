@@ -1,6 +1,6 @@
 //! [`Engine`]: the connections, the clock and the background tasks of one client.
 //!
-//! The tasks hold their parts of it weakly. When the last client, lock and guard are gone, so is
+//! The tasks hold their parts of it weak_transport. When the last client, lock and guard are gone, so is
 //! the engine. The janitor then completes its jobs and closes the connections.
 //!
 //! | file | content |
@@ -9,7 +9,7 @@
 //! | [`janitor`], [`releases`] | jobs in the background; releases that a new master may have missed |
 //! | [`watchdog`], [`renewal_schedule`], [`lease`] | renewals; which hold is due; until when a hold is trusted |
 //! | [`turns`] | what an observer and the spans see of a hold |
-//! | [`subscriptions`], [`waiting`] | channels, counted by their users; how often a waiter asks whatever it hears |
+//! | [`subscriptions`], [`poll_intervals`] | channels, counted by their users; how often a waiter asks the server even without a message |
 //! | [`batcher`] | calls that travel together |
 //! | [`circuit_breaker`] | whether a majority leaves this server alone for a while |
 //! | [`announcer`], [`whois`] | what this client announces about itself; what others announce |
@@ -22,13 +22,13 @@ mod circuit_breaker;
 mod janitor;
 mod lease;
 mod lifecycle;
+mod poll_intervals;
 mod releases;
 mod renewal_schedule;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod subscriptions;
 mod turns;
-mod waiting;
 mod watchdog;
 mod whois;
 
@@ -53,9 +53,9 @@ pub(crate) use self::{
     janitor::{Busy, Janitor},
     lease::{Lease, trust},
     lifecycle::Lifecycle,
+    poll_intervals::{ASK_AGAIN, POLL},
     releases::Undone,
     subscriptions::{Subscription, Subscriptions},
-    waiting::{ASK_AGAIN, POLL},
 };
 use crate::{
     broken::broken,
@@ -115,17 +115,25 @@ impl Engine {
             kept: Mutex::default(),
         };
         let releases = Arc::new(releases);
-        let alive = || Arc::downgrade(&life);
-        runtime.spawn(subscriptions::task::run(alive(), subscriptions.clone(), transport.clone()));
-        let weakly = Arc::downgrade(&transport);
-        runtime.spawn(watchdog::run(alive(), Arc::downgrade(&watchdog), weakly.clone()));
-        runtime.spawn(keep_time(alive(), weakly.clone()));
+        let weak_life = || Arc::downgrade(&life);
+        runtime.spawn(subscriptions::task::run(
+            weak_life(),
+            subscriptions.clone(),
+            transport.clone(),
+        ));
+        let weak_transport = Arc::downgrade(&transport);
+        runtime.spawn(watchdog::run(
+            weak_life(),
+            Arc::downgrade(&watchdog),
+            weak_transport.clone(),
+        ));
+        runtime.spawn(keep_time(weak_life(), weak_transport.clone()));
         let about = settings.about.clone();
         let announcer = about.map(|it| Arc::new(Announcer::new(identity.client(), it, &settings)));
         let whois = Whois::new(identity.client(), announcer.is_some());
         if let Some(announcer) = &announcer {
             let (announcer, watchdog) = (Arc::downgrade(announcer), Arc::downgrade(&watchdog));
-            runtime.spawn(announcer::run(alive(), announcer, watchdog, weakly));
+            runtime.spawn(announcer::run(weak_life(), announcer, watchdog, weak_transport));
         }
         if transport.may_replace_servers() {
             runtime.spawn(releases::run(Arc::downgrade(&releases), subscriptions.gaps()));
@@ -152,20 +160,20 @@ impl Engine {
         self.batcher.call(call, now)
     }
 
-    /// Sends one copy of a call at `now`. This many replicas are to confirm it if `is_due` says so for its
-    /// reply.
+    /// Sends one copy of a call at `now`. This many replicas are to confirm it if `needs_confirmation`
+    /// says so for its reply.
     pub(crate) fn call_confirmed(
         &self,
         call: Invocation,
         now: Instant,
         replicas: Replicas,
-        is_due: fn(&Reply) -> bool,
+        needs_confirmation: fn(&Reply) -> bool,
     ) -> Underway {
         match replicas {
             Replicas::None => self.batcher.call(call, now),
             replicas => {
                 let timeout = self.settings.replica_timeout;
-                let confirm = Confirm { replicas, timeout, is_due };
+                let confirm = Confirm { replicas, timeout, needs_confirmation };
                 Underway::Alone(self.transport.call_confirmed(call, confirm), None)
             }
         }
@@ -292,7 +300,7 @@ impl Engine {
 async fn keep_time(life: Weak<Lifecycle>, transport: Weak<dyn Transport>) {
     loop {
         sleep(CLOCK_INTERVAL).await;
-        if life.upgrade().is_none_or(|life| life.check_open().is_err()) {
+        if Lifecycle::has_ended(&life) {
             return;
         }
         let Some(transport) = transport.upgrade() else { return };

@@ -2,7 +2,7 @@
 //!
 //! All users of a channel share one subscription, and are counted. After a gap in the messages
 //! every waiter is woken and asks the server itself. No waiter relies on messages alone: see
-//! [`ASK_AGAIN`](super::waiting::ASK_AGAIN).
+//! [`ASK_AGAIN`](super::poll_intervals::ASK_AGAIN).
 
 pub(super) mod task;
 mod worker;
@@ -24,6 +24,9 @@ use crate::{
 
 /// How long a waiter waits for the confirmation of its subscription before it polls.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
+
+/// How many changes a task takes from its queue at once.
+const MOST_AT_ONCE: usize = 10_000;
 
 /// How often a quiet subscriber connection is asked for a sign of life.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);

@@ -174,7 +174,7 @@ pub(super) async fn run(
     let Some(tick) = watchdog.upgrade().map(|watchdog| watchdog.tick) else { return };
     loop {
         sleep(tick).await;
-        if life.upgrade().is_none_or(|life| life.check_open().is_err()) {
+        if Lifecycle::has_ended(&life) {
             return;
         }
         let (Some(watchdog), Some(transport)) = (watchdog.upgrade(), transport.upgrade()) else {

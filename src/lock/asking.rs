@@ -84,10 +84,11 @@ impl<G> Lock<G> {
     /// Asks the holders on this side. [`Side::Whole`]: on both.
     pub(crate) async fn ask(&self, side: Side) -> Result<Asked, Error> {
         let target = &self.state()?.target;
-        let told = target.with_context("asking the holder of");
+        let doing = "asking the holder of";
         let by = Instant::now() + target.engine.settings.command_timeout;
-        let seen = target.ask_by(target.protocol.inspect(), by).await.map_err(&told)?;
-        let seen = protocol::inspected(seen).map_err(|error| error.into_error(target.name()))?;
+        let seen = target.ask_by(target.protocol.inspect(), by).await;
+        let seen = seen.map_err(target.with_context(doing))?;
+        let seen = protocol::inspected(seen).map_err(target.explain(doing))?;
         if seen.is_free() {
             return Ok(Asked::Free);
         }
@@ -102,9 +103,8 @@ impl<G> Lock<G> {
             return Ok(Asked::Free);
         }
         let ask = asking::ask(target.name(), holders.iter().map(|holder| &*holder.id));
-        let reply = target.ask_by(ask, by).await.map_err(&told)?;
-        let listening =
-            asking::told(&reply).map_err(|error| told(error.into_error(target.name())))?;
+        let reply = target.ask_by(ask, by).await.map_err(target.with_context(doing))?;
+        let listening = asking::told(&reply).map_err(target.explain(doing))?;
         Ok(Asked::Sent { holders: holders.len() as u64, listening })
     }
 }

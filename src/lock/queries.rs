@@ -31,7 +31,7 @@ impl<G> Lock<G> {
     ///
     /// # Cancel safety
     /// May be dropped at any time.
-    pub async fn remaining(&self) -> Result<Remaining, Error> {
+    pub async fn ttl(&self) -> Result<Remaining, Error> {
         Ok(self.inspect_side().await?.remaining)
     }
 
@@ -94,12 +94,9 @@ impl<G> Lock<G> {
     async fn inspect_key(&self) -> Result<Inspection, Error> {
         let state = self.state()?;
         let target = &state.target;
-        let reply = target
-            .ask(target.protocol.inspect())
-            .await
-            .map_err(target.with_context("inspecting"))?;
-        let snapshot =
-            protocol::inspected(reply).map_err(|error| error.into_error(target.name()))?;
+        let reply = target.ask(target.protocol.inspect()).await;
+        let reply = reply.map_err(target.with_context("inspecting"))?;
+        let snapshot = protocol::inspected(reply).map_err(target.explain("inspecting"))?;
         Ok(Inspection::new(snapshot, target.kind, target.engine.identity.client()))
     }
 }

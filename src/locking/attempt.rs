@@ -13,7 +13,6 @@ mod undo;
 
 use std::sync::Arc;
 
-use futures::FutureExt;
 use tokio::time::Instant;
 
 use crate::{
@@ -51,8 +50,6 @@ pub(crate) struct Attempt<'a> {
     stands: bool,
     state: State,
     source: Source,
-    /// The server that was last asked to swap the source.
-    server: Option<ServerId>,
     /// The latest not-after time of the copies that were never answered. Until then one of them may
     /// still take the lock.
     unanswered: Option<u64>,
@@ -63,8 +60,11 @@ pub(crate) struct Attempt<'a> {
 /// The hold that an attempt replaces by a swap.
 enum Source {
     None,
-    /// It is to be replaced.
-    Hold(Baton),
+    /// It is to be replaced. `asked`: the server that was last asked to do so.
+    Hold {
+        baton: Baton,
+        asked: Option<ServerId>,
+    },
     /// It was replaced. Its turn ends when a caller has the new hold.
     Replaced {
         hold: Arc<Hold>,
@@ -78,11 +78,11 @@ impl Source {
     }
 
     /// The server that was asked has replaced it.
-    fn replaced(self, by: Option<ServerId>) -> Self {
+    fn replaced(self) -> Self {
         match self {
-            Self::Hold(source) => {
-                let hold = source.hold().clone();
-                let was_current = source.replaced(by);
+            Self::Hold { baton, asked } => {
+                let hold = baton.hold().clone();
+                let was_current = baton.replaced(asked);
                 Self::Replaced { hold, was_current }
             }
             source => source,
@@ -126,7 +126,6 @@ impl<'a> Attempt<'a> {
             stands: false,
             state: State::Nothing,
             source: Source::None,
-            server: None,
             unanswered: None,
             _busy: target.engine.janitor.busy(),
         }
@@ -147,11 +146,11 @@ impl<'a> Attempt<'a> {
 
     /// The next copy asks to replace this hold. The hold is not renewed meanwhile, because this
     /// attempt may not be polled.
-    pub(crate) fn swap_from(&mut self, mut source: Baton) {
+    pub(crate) fn swap_from(&mut self, mut baton: Baton) {
         sometimes!("a hold is swapped");
-        source.swapping();
+        baton.swapping();
         self.lock.handoff.swapping();
-        self.source = Source::Hold(source);
+        self.source = Source::Hold { baton, asked: None };
     }
 
     /// Asks for the lock. Without an answer it asks again, as long as the request allows. Local
@@ -165,17 +164,11 @@ impl<'a> Attempt<'a> {
         let target = &*self.lock.target;
         let engine = &target.engine;
         let retry_until = |begun| self.request.bounds.retry_until(begun, &engine.settings);
-        let mut copies = match since {
-            None => {
-                let now = Instant::now();
-                Copies::new(now, retry_until(now))
-            }
-            Some(begun) => Copies::new(*begun, retry_until(*begun)).after_a_wait(),
-        };
+        let mut copies = Copies::since(since.copied(), retry_until);
         loop {
             engine.check_open()?;
             let open = answers.map(Answers::ask);
-            let swaps = matches!(self.source, Source::Hold(_));
+            let swaps = matches!(self.source, Source::Hold { .. });
             let sent = copies.sent();
             let answer = copies.send(|| self.send(sent)).await;
             match (open, &answer) {
@@ -185,7 +178,8 @@ impl<'a> Attempt<'a> {
                 {
                     open.freed();
                 }
-                // That is said of a lock that is free.
+                // The script checks the time last: only a request that no other holder keeps out is
+                // told that it is late.
                 (Some(open), Ok(Timely::Late(_))) if !swaps => open.freed(),
                 // The hold that was to be swapped is gone, and the lock may be free.
                 (Some(open), Ok(InTime(Held(None)))) if swaps => open.freed(),
@@ -203,11 +197,7 @@ impl<'a> Attempt<'a> {
             };
             // Closing the client ends its calls.
             engine.check_open()?;
-            copies
-                .again(error, engine)
-                .boxed()
-                .await
-                .map_err(|error| error.into_error(target.name()))?;
+            copies.again_for(error, engine, target.name()).await?;
         }
     }
 
@@ -216,7 +206,7 @@ impl<'a> Attempt<'a> {
         let target = &*self.lock.target;
         let engine = &target.engine;
         let not_after = target.not_after(sent);
-        let terms = ScriptArgs { lease: self.request.lease.as_millis() as u64, not_after };
+        let args = ScriptArgs { lease: self.request.lease.as_millis() as u64, not_after };
         let wish = Wish {
             stand: !self.request.bounds.is_one_answer(),
             under: self.under.as_ref().map(|hold| hold.renew.id.clone()),
@@ -224,17 +214,18 @@ impl<'a> Attempt<'a> {
         if let Some(under) = &self.under {
             under.requested(sent, self.request.lease);
         }
-        let call = match &self.source {
-            Source::Hold(source) => {
-                self.server = engine.server_for_release(&*target.protocol);
-                target.protocol.swap(source.hold().id(), &self.id, terms)
+        let call = match &mut self.source {
+            Source::Hold { baton, asked } => {
+                *asked = engine.server_for_release(&*target.protocol);
+                target.protocol.swap(baton.hold().id(), &self.id, args)
             }
             Source::None | Source::Replaced { .. } => {
-                target.protocol.acquire(&self.id, terms, &wish)
+                target.protocol.acquire(&self.id, args, &wish)
             }
         };
-        let (replicas, is_due) = (self.request.replicas, AcquireReply::is_to_be_confirmed);
-        let reply = engine.call_confirmed(call, sent, replicas, is_due);
+        let (replicas, needs_confirmation) =
+            (self.request.replicas, AcquireReply::needs_confirmation);
+        let reply = engine.call_confirmed(call, sent, replicas, needs_confirmation);
         let stood = self.stands;
         self.stands |= wish.stand;
         self.state = State::InFlight(Copy { reply, not_after, stood });
@@ -245,39 +236,47 @@ impl<'a> Attempt<'a> {
             acknowledged = by;
             target.protocol.acquired(reply)
         });
-        self.state = match answer {
-            // A script may be refused in its middle, so its effect has to be undone too.
-            Ok(InTime(Granted { token })) => State::Granted { sent, token, acknowledged },
-            Err(ref error @ WireError::Refused(_)) if !error.did_nothing() => {
-                State::Granted { sent, token: None, acknowledged }
-            }
-            _ => State::Nothing,
-        };
-        self.stands = match &answer {
-            Ok(InTime(Granted { .. })) => false,
-            Err(error) if error.did_nothing() => stood,
-            _ => self.stands,
+        self.note(&answer, sent, acknowledged);
+        answer
+    }
+
+    /// Notes the answer to the copy in flight, which was sent at `sent`.
+    fn note(
+        &mut self,
+        answer: &Result<Timely<AcquireReply>, WireError>,
+        sent: Instant,
+        acknowledged: Option<Acknowledged>,
+    ) {
+        let State::InFlight(copy) = std::mem::replace(&mut self.state, State::Nothing) else {
+            unreachable!("only a copy in flight is answered");
         };
         match answer {
-            Ok(InTime(Granted { .. })) => {
-                self.source = self.source.take().replaced(self.server);
+            Ok(InTime(Granted { token })) => {
+                self.state = State::Granted { sent, token: *token, acknowledged };
+                self.stands = false;
+                self.source = self.source.take().replaced();
             }
             Ok(InTime(Held(_))) => {
-                if let Source::Hold(source) = self.source.take() {
+                if let Source::Hold { baton, asked } = self.source.take() {
                     sometimes!("swap: the hold was gone");
-                    source.gone(self.server);
+                    baton.gone(asked);
                 }
-                self.lock.handoff.lost();
-                if target.shares {
+                self.lock.handoff.seen_elsewhere();
+                if self.lock.target.shares {
                     self.lock.sharing().reader_refused(sent);
                 }
             }
-            Ok(Timely::Late(_)) | Err(_) => {}
+            Ok(Timely::Late(_)) => {}
+            Err(error) if error.did_nothing() => self.stands = copy.stood,
+            // A script may be refused in its middle, so its effect has to be undone too.
+            Err(WireError::Refused(_)) => {
+                self.state = State::Granted { sent, token: None, acknowledged };
+            }
+            Err(_) => {}
         }
         if answer.as_ref().is_err_and(WireError::is_unclear) {
-            self.unanswered = self.unanswered.max(Some(not_after));
+            self.unanswered = self.unanswered.max(Some(copy.not_after));
         }
-        answer
     }
 
     /// A hold that is no longer trusted when the answer comes is no hold. Nor is one on a client

@@ -34,6 +34,8 @@ use crate::{
 };
 
 /// The lock in which a hold is handed off.
+///
+/// A trait, because `registry.rs` uses batons: files form no circle.
 pub(crate) trait Home: fmt::Debug + Send + Sync {
     fn target(&self) -> &Target;
     fn handoff(&self) -> &Handoff<Baton>;
@@ -205,10 +207,10 @@ impl Baton {
     fn offer(self) -> Result<(), Self> {
         let home = self.stake().home.clone();
         match home.handoff().offer(self) {
-            Offered::Yes { unminded } => {
+            Offered::Yes { needs_task } => {
                 let target = home.target();
-                if unminded {
-                    target.engine.janitor.spawn(mind(home.clone()));
+                if needs_task {
+                    target.engine.janitor.spawn(release_forgotten(home.clone()));
                 }
                 target.line.nudge();
                 Ok(())
@@ -258,7 +260,7 @@ impl dyn Home {
             self.sharing().released(told);
         }
         if released.ended {
-            hold.over();
+            hold.mark_over();
         }
         released.result
     }
@@ -274,7 +276,7 @@ impl dyn Home {
 }
 
 /// Releases a hold that no waiter adopts or swaps. Ends when the slot has been empty for a while.
-async fn mind(home: Arc<dyn Home>) {
+async fn release_forgotten(home: Arc<dyn Home>) {
     let engine = &home.target().engine;
     loop {
         let closing = select! {

@@ -37,7 +37,7 @@ const COURTESY: Duration = Duration::from_millis(5);
 /// ahead even over longer distances.
 const MOST_COURTESY: Duration = Duration::from_millis(100);
 
-/// A confirmation that takes so long from its request on says nothing about now: its caller was not
+/// A confirmation that comes this long after its request says nothing about now: its caller was not
 /// polled, or the server stood still. No network is that slow.
 pub(crate) const STALE: Duration = Duration::from_millis(500);
 
@@ -122,7 +122,7 @@ impl Budget {
     }
 
     /// Another process was seen to hold the lock.
-    pub(crate) fn lost(&mut self) {
+    pub(crate) fn seen_elsewhere(&mut self) {
         self.since = None;
         self.suspect = false;
         self.vain = 0;

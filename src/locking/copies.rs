@@ -1,9 +1,11 @@
 //! [`Copies`]: the copies of one request, sent one after the other until one is answered.
 
+use futures::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     engine::{Backoff, Engine},
+    error::Error,
     wire::WireError,
 };
 
@@ -25,6 +27,21 @@ impl Copies {
     /// For a call that begins at `now`.
     pub(crate) fn new(now: Instant, retry_until: Instant) -> Self {
         Self { sent: now, retry_until, is_prompt: true, backoff: Backoff::new(), failed: None }
+    }
+
+    /// For a call that begins now, or that began at `since` and has waited for something else.
+    /// `retry_until`: until when a call may repeat the request, by when it began.
+    pub(crate) fn since(
+        since: Option<Instant>,
+        retry_until: impl FnOnce(Instant) -> Instant,
+    ) -> Self {
+        match since {
+            None => {
+                let now = Instant::now();
+                Self::new(now, retry_until(now))
+            }
+            Some(begun) => Self::new(begun, retry_until(begun)).after_a_wait(),
+        }
     }
 
     /// For the same call, which has waited for something else.
@@ -71,5 +88,17 @@ impl Copies {
         self.sent = Instant::now();
         self.is_prompt = false;
         Ok(())
+    }
+
+    /// The same, with the error for the caller. `key`: what the request is about. Boxed, because it is
+    /// rare.
+    pub(crate) fn again_for<'a>(
+        &'a mut self,
+        error: WireError,
+        engine: &'a Engine,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        async move { self.again(error, engine).await.map_err(|error| error.into_error(key)) }
+            .boxed()
     }
 }

@@ -1,6 +1,6 @@
 //! [`Handoff`]: a released hold goes to the next local waiter. The server sees one hold that goes on.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
@@ -14,6 +14,8 @@ use crate::locking::{
 pub(crate) const ADOPT_WITHIN: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The hand-off state of one lock. `B` is what goes from one caller to the next.
+///
+/// Generic, because `baton.rs` uses this file: files form no circle.
 #[derive(Debug)]
 pub(crate) struct Handoff<B> {
     state: Mutex<State<B>>,
@@ -27,7 +29,7 @@ struct State<B> {
     /// When a hold was last left in the slot.
     at: Option<Instant>,
     /// Whether a task watches the slot for forgotten holds.
-    minded: bool,
+    has_task: bool,
     /// The local hold that was granted last. An earlier one is certainly lost.
     current: Option<Current>,
     /// Whether a waiter has taken the hold to swap it. It asks the server for that when it is
@@ -48,7 +50,7 @@ impl<B> Default for Handoff<B> {
             state: Mutex::new(State {
                 slot: None,
                 at: None,
-                minded: false,
+                has_task: false,
                 current: None,
                 swapping: false,
                 budget: Budget::default(),
@@ -72,10 +74,9 @@ impl Current {
 /// The result of offering a hold to the next local waiter.
 #[derive(Debug)]
 pub(crate) enum Offered<B> {
-    /// It was taken into the slot. If `unminded`, the caller must start a task that watches for a
-    /// forgotten hold:
-    /// see [`Handoff::forgotten`].
-    Yes { unminded: bool },
+    /// It was taken into the slot. If `needs_task`, the caller must start a task that watches for a
+    /// forgotten hold: see [`Handoff::forgotten`].
+    Yes { needs_task: bool },
     /// There is no waiter, or this is not the hold to hand off.
     No(B),
 }
@@ -90,7 +91,7 @@ pub(crate) struct Forgotten<B> {
 
 impl<B: AsRef<Hold>> Handoff<B> {
     fn state(&self) -> MutexGuard<'_, State<B>> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What to do with a hold that is being released while a local waiter exists.
@@ -106,7 +107,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
 
     /// Offers the hold to the next local waiter.
     pub(crate) fn offer(&self, baton: B) -> Offered<B> {
-        let (unminded, old) = {
+        let (needs_task, old) = {
             let mut state = self.state();
             let hold = baton.as_ref();
             let may_go_on = state.is_current(hold)
@@ -121,10 +122,10 @@ impl<B: AsRef<Hold>> Handoff<B> {
             state.swapping = false;
             state.at = Some(Instant::now());
             state.budget.handed_off();
-            (!std::mem::replace(&mut state.minded, true), old)
+            (!std::mem::replace(&mut state.has_task, true), old)
         };
         drop(old);
-        Offered::Yes { unminded }
+        Offered::Yes { needs_task }
     }
 
     pub(crate) fn is_offered(&self) -> bool {
@@ -141,9 +142,9 @@ impl<B: AsRef<Hold>> Handoff<B> {
     pub(crate) fn forgotten(&self, closing: bool) -> Forgotten<B> {
         let mut state = self.state();
         let idle = state.at.is_none_or(|at| at.elapsed() >= ADOPT_WITHIN);
-        state.minded = !idle && !closing;
+        state.has_task = !idle && !closing;
         let baton = if idle || closing { state.slot.take() } else { None };
-        Forgotten { baton, idle: !state.minded }
+        Forgotten { baton, idle: !state.has_task }
     }
 
     /// The hold that was taken from here is to be swapped for another one.
@@ -184,10 +185,10 @@ impl<B: AsRef<Hold>> Handoff<B> {
     }
 
     /// Another process was seen to hold the lock.
-    pub(crate) fn lost(&self) {
+    pub(crate) fn seen_elsewhere(&self) {
         let mut state = self.state();
         if state.current.is_none() {
-            state.budget.lost();
+            state.budget.seen_elsewhere();
         }
     }
 
@@ -213,7 +214,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
     }
 
     /// Whether this process neither holds the lock nor leaves it to others.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn is_free_here(&self) -> bool {
         let mut state = self.state();
         let yields = |budget: &mut Budget| {
             budget.is_yielding() && budget.yields_until(Instant::now(), None).is_some()

@@ -11,7 +11,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | hold | an outermost hold on the server, from its grant to its release |
+//! | hold | one grant of a lock to one holder, from the grant to the release or the loss |
 //! | share | one entry of a hold: what a guard has; a re-entry adds one |
 //! | baton | a hold whose last share was released, on its way to the next caller or to the server |
 //! | hand off | a released hold goes to the next local caller, in one of two ways: |
@@ -24,6 +24,9 @@
 //! | target | a lock on its server: its key, its protocol and its channel |
 //! | copy | one sending of a request that may be sent several times and counts once |
 //!
+//! A method named by a participle notes an event (`granted`, `held`, `freed`). One that begins with `is_`
+//! or `has_` answers a question.
+//!
 //! | file | content |
 //! |---|---|
 //! | [`request`], [`registry`] | the options of an acquisition; the locks and owners of a client |
@@ -35,16 +38,16 @@
 //! | [`share`], [`baton`] | what guards have; what becomes of it when they are gone |
 //! | [`hold`] | the hold itself: re-entry, release, clean-up |
 //! | [`handoff`], [`budget`] | a hold goes to the next local waiter; how often in a row |
-//! | [`sharing`], [`beside`] | local readers have one hold together; how they come, join and leave, and writers keep them out |
+//! | [`sharing`], [`mod@join`] | local readers have one hold together; how they come, join and leave, and writers keep them out |
 
 pub(crate) mod acquisition;
 pub(crate) mod attempt;
 pub(crate) mod baton;
-pub(crate) mod beside;
 pub(crate) mod budget;
 pub(crate) mod copies;
 pub(crate) mod handoff;
 pub(crate) mod hold;
+pub(crate) mod join;
 pub(crate) mod line;
 pub(crate) mod owned;
 pub(crate) mod registry;
@@ -62,7 +65,7 @@ use tracing::Instrument;
 use self::{
     acquisition::Acquisition,
     attempt::Attempt,
-    beside::{Joining, Writer},
+    join::{Joining, Writer},
     owned::Way,
     registry::LockState,
     request::Request,
@@ -140,11 +143,12 @@ async fn acquire_late(
 ) -> Result<Option<Share>, Box<Error>> {
     let settings = &lock.target.engine.settings;
     let acquire = async |since: Option<&Instant>| acquire_anew(lock, request, under, since).await;
-    request.bounds.late(begun, settings, acquire).await
+    request.bounds.after_waiting(begun, settings, acquire).await
 }
 
 /// Acquires a new outermost hold. `under`: the owner's write hold, under which it wants to read.
-/// `since`: when the call began, if it has waited for the server before. `None`: as above.
+/// `since`: when the call began, if it has waited for the server before. A reference, because it is half
+/// as large in each future. `None`: as above.
 ///
 /// The error is boxed here and in the wait loop: results go through several callers, and are small.
 pub(crate) async fn acquire_anew(
@@ -166,10 +170,10 @@ async fn read(
     under: Option<Arc<Lease>>,
     since: Option<&Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
-    match beside::join(lock, request, false).await {
+    match join::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
         Joining::Wait => stand_in_line(lock, request, under).boxed().await,
-        Joining::Alone(None) if lock.target.shares && is_open(lock) => {
+        Joining::Alone(None) if lock.target.shares && may_ask_at_once(lock) => {
             match lock.sharing().arrive(request) {
                 Arriving::First(first) => read_first(lock, request, since, first).boxed().await,
                 Arriving::Behind(behind) => read_behind(lock, request, behind).boxed().await,
@@ -221,7 +225,7 @@ async fn read_behind(
             },
         }
     }
-    match beside::join(lock, request, false).await {
+    match join::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
         // The head of the line asks for all.
         Joining::Wait | Joining::Alone(None) => stand_in_line(lock, request, None).await,
@@ -238,7 +242,7 @@ async fn ask_or_wait_late(
 ) -> Result<Option<Share>, Box<Error>> {
     let settings = &lock.target.engine.settings;
     let ask = async |since: Option<&Instant>| ask_or_wait(lock, request, under, since).await;
-    request.bounds.late(begun, settings, ask).await
+    request.bounds.after_waiting(begun, settings, ask).await
 }
 
 /// Waits for the lock without asking first: the head of the line asks for all.
@@ -281,7 +285,7 @@ pub(crate) async fn ask_or_wait(
         || matches!(lock.target.protocol.order(), Order::Server { .. });
     let mut attempt = Attempt::new(lock, request, under);
     let mut seen_held = false;
-    if passes_line || is_open(lock) {
+    if passes_line || may_ask_at_once(lock) {
         match attempt.ask(None, since).await? {
             Granted { .. } => return Ok(Some(attempt.take_share())),
             Held(_) if one_answer => return Ok(None),
@@ -294,6 +298,6 @@ pub(crate) async fn ask_or_wait(
 
 /// Whether a new waiter may ask without standing in line: the line is empty, this process does not
 /// hold the lock, and the lock is not left to others.
-pub(crate) fn is_open(lock: &LockState) -> bool {
-    lock.target.line.is_empty() && lock.handoff.is_open()
+pub(crate) fn may_ask_at_once(lock: &LockState) -> bool {
+    lock.target.line.is_empty() && lock.handoff.is_free_here()
 }

@@ -39,7 +39,7 @@ pub(crate) async fn begin(
     if let Some(share) = own.reenter().await? {
         return Ok(Way::Reentered(share));
     }
-    let under = own.beside().await?;
+    let under = own.other_side().await?;
     Ok(Way::Anew { under, late: own.is_late.then_some(own.begun) })
 }
 
@@ -96,7 +96,7 @@ impl Own<'_> {
 
     /// Returns the owner's hold on the other side of a read/write lock. An owner that writes may
     /// read. An owner that reads must not wait to write.
-    async fn beside(&mut self) -> Result<Option<Arc<Lease>>, Error> {
+    async fn other_side(&mut self) -> Result<Option<Arc<Lease>>, Error> {
         match self.lock.target.kind.side() {
             Side::Whole => {}
             Side::Read => match self.lock.hold_on(Side::Write, self.owner) {
@@ -157,7 +157,7 @@ impl Own<'_> {
         match engine.janitor.run_apart(over).await? {
             true => Ok(()),
             // The time of the caller is over. A last request finds out who has the lock.
-            false if bounds.has_deadline() => Ok(()),
+            false if bounds.has_retry_deadline() => Ok(()),
             false => Err(Error::timed_out()),
         }
     }

@@ -1,6 +1,6 @@
 //! [`Registry`]: the locks of one client that are in use, and the holds of its owners.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
@@ -137,7 +137,7 @@ impl Awaited for Arc<LockState> {
         self.target.engine.closing().await
     }
 
-    fn mind(&self) {
+    fn start_minder(&self) {
         self.target.engine.janitor.spawn(Minder::new(self.clone()).run());
     }
 
@@ -191,7 +191,7 @@ struct Owners {
 
 impl Register<Hold> for Owners {
     fn holds(&self) -> MutexGuard<'_, OwnedHolds<Hold>> {
-        self.holds.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -184,12 +184,12 @@ impl Bounds {
     }
 
     /// Whether nobody waits for the lock, or not any more. Another request would have a bound of its own.
-    pub(crate) fn is_over(self) -> bool {
+    pub(crate) fn last_answer_decides(self) -> bool {
         self.is_one_answer() || self.has_ended()
     }
 
     /// Whether requests are repeated until a moment that the caller has set.
-    pub(crate) fn has_deadline(self) -> bool {
+    pub(crate) fn has_retry_deadline(self) -> bool {
         matches!(self.server, Wait::Until(_))
     }
 
@@ -204,9 +204,10 @@ impl Bounds {
         }
     }
 
-    /// Makes the request of a call that began at `begun` and has waited for the server since. The bounds
-    /// of the call are those of both.
-    pub(crate) async fn late<T, E: From<Error>>(
+    /// Sends a request for a call that began at `begun` and has already waited for the server. If
+    /// the call has a fixed end, the request has a full time of its own, and is cut off at that
+    /// end. Otherwise its retries count from `begun`.
+    pub(crate) async fn after_waiting<T, E: From<Error>>(
         self,
         begun: Instant,
         settings: &Settings,

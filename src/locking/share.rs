@@ -1,9 +1,6 @@
 //! [`Share`]: one entry of a hold.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -26,7 +23,7 @@ pub struct Share(Option<Box<Stake>>);
 impl Share {
     /// One more share of the hold.
     pub(crate) fn new(home: Arc<dyn Home>, hold: Arc<Hold>, watched: bool) -> Self {
-        hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+        hold.lease.add_share();
         Self::counted(home, hold, watched)
     }
 
@@ -48,10 +45,10 @@ impl Share {
         if owner.is_some() || !hold.adopt(lease, watched, replicas) {
             return Err(baton);
         }
-        hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+        hold.lease.add_share();
         // The client was closed before, and has told all holders but this one.
         if hold.target.engine.check_open().is_err() {
-            hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
+            hold.lease.remove_share();
             return Err(baton);
         }
         hold.lease.turns.end(HoldEnd::HandedOff);
@@ -108,7 +105,7 @@ impl Share {
         let mut stake = self.0.take()?;
         // The shares of a hold that others may join are counted where they join it.
         if !stake.hold.is_shareable() {
-            stake.hold.lease.shares.fetch_sub(1, Ordering::Relaxed);
+            stake.hold.lease.remove_share();
             stake.counts = false;
         }
         Some(Baton(Some(stake)))

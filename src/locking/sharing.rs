@@ -17,7 +17,7 @@
 pub(crate) mod arrival;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::{sync::Notify, time::Instant};
 
@@ -47,7 +47,7 @@ pub(crate) enum Entry<'a> {
     /// Take a share of this hold, which is counted already.
     Join(Arc<Hold>),
     /// Ask the server about the hold, and who else waits.
-    Ask(Question<'a>),
+    Ask(HoldCheck<'a>),
     /// Stand in line: a writer waits.
     Wait,
     /// Take a hold of its own.
@@ -59,8 +59,8 @@ impl Sharing {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What this request is to do. `behind`: the one before it in line was granted just now.
-    pub(crate) fn enter(&self, request: &Request, behind: bool) -> Entry<'_> {
+    /// What this request is to do. `after_grant`: the one before it in line was granted just now.
+    pub(crate) fn enter(&self, request: &Request, after_grant: bool) -> Entry<'_> {
         if !request.may_share {
             return Entry::Alone;
         }
@@ -68,7 +68,7 @@ impl Sharing {
         let mut state = self.state();
         // A writer may wait since the door had to be open.
         state.close_for_writers(now);
-        if !behind && state.is_writers_turn(now) {
+        if !after_grant && state.is_writers_turn(now) {
             if request.bounds.is_one_answer() {
                 return Entry::Alone;
             }
@@ -78,14 +78,15 @@ impl Sharing {
         if let Some(hold) = state.share(request, now) {
             return Entry::Join(hold);
         }
-        let Some(open) = state.open.as_mut().filter(|open| open.suits(request)) else {
+        let Some(joinable) = state.joinable.as_mut().filter(|joinable| joinable.suits(request))
+        else {
             return Entry::Alone;
         };
         // One request is all that a caller who does not wait has time for.
-        if open.is_asking || request.bounds.is_one_answer() {
+        if joinable.is_asking || request.bounds.is_one_answer() {
             return Entry::Alone;
         }
-        Entry::Ask(self.question(open))
+        Entry::Ask(self.check(joinable))
     }
 
     /// The hold that a reader joins whose wait is over, if that needs no request. It is counted already.
@@ -97,9 +98,9 @@ impl Sharing {
         if may_join { state.share(request, now) } else { None }
     }
 
-    fn question(&self, open: &mut Joinable) -> Question<'_> {
-        open.is_asking = true;
-        Question { sharing: self, hold: open.hold.clone() }
+    fn check(&self, joinable: &mut Joinable) -> HoldCheck<'_> {
+        joinable.is_asking = true;
+        HoldCheck { sharing: self, hold: joinable.hold.clone() }
     }
 
     /// A hold was granted just now, which others may join from now on.
@@ -118,14 +119,14 @@ impl Sharing {
             if state.is_writers_turn(now) {
                 return;
             }
-            let open = Joinable {
+            let joinable = Joinable {
                 hold: hold.clone(),
                 confirmed: now,
                 is_asking: false,
                 was_joined: false,
                 since: now,
             };
-            let old = state.open.replace(open);
+            let old = state.joinable.replace(joinable);
             state.kept_out = None;
             state.close_for_writers(now);
             old
@@ -140,7 +141,11 @@ impl Sharing {
         let _old = {
             let mut state = self.state();
             // An older answer says less than the confirmation.
-            if state.open.as_ref().is_some_and(|open| open.hold.lease.confirmed() > sent) {
+            if state
+                .joinable
+                .as_ref()
+                .is_some_and(|joinable| joinable.hold.lease.confirmed() > sent)
+            {
                 return;
             }
             state.begin_anew()
@@ -156,9 +161,9 @@ impl Sharing {
     pub(crate) fn leave_share(&self, hold: &Arc<Hold>) -> bool {
         let (last, _old) = {
             let mut state = self.state();
-            let last = hold.lease.shares.fetch_sub(1, Ordering::Relaxed) == 1;
-            let is_open = state.open_of(hold).is_some();
-            (last, if last && is_open { state.last_leaves(Instant::now()) } else { None })
+            let last = hold.lease.remove_share() == 0;
+            let is_joinable = state.joinable_of(hold).is_some();
+            (last, if last && is_joinable { state.last_leaves(Instant::now()) } else { None })
         };
         last
     }
@@ -168,39 +173,40 @@ impl Sharing {
     /// turn.
     /// Never of a hold that is older than [`UNBROKEN`]: the server sees it end now and then.
     pub(crate) fn is_about_to_be_joined(&self, hold: &Arc<Hold>) -> bool {
-        if hold.lease.shares.load(Ordering::Relaxed) != 1 {
+        if hold.lease.shares() != 1 {
             return false;
         }
         let mut state = self.state();
         let now = Instant::now();
         state.close_for_writers(now);
         let others_wait = state.arrivals.others > 0 || !hold.target.line.is_empty();
-        let is_joined =
-            |open: &mut Joinable| (open.was_joined || others_wait) && now < open.since + UNBROKEN;
-        state.open_of(hold).is_some_and(is_joined) && !state.is_writers_turn(now)
+        let is_joined = |joinable: &mut Joinable| {
+            (joinable.was_joined || others_wait) && now < joinable.since + UNBROKEN
+        };
+        state.joinable_of(hold).is_some_and(is_joined) && !state.is_writers_turn(now)
     }
 
     /// Whether a reader that leaves the hold to others has to ask the server whether it is still there.
     pub(crate) fn must_check(&self, hold: &Arc<Hold>) -> bool {
-        if hold.lease.shares.load(Ordering::Relaxed) < 2 {
+        if hold.lease.shares() < 2 {
             return false;
         }
         let mut state = self.state();
-        let open = state.open_of(hold);
-        open.is_none_or(|open| open.confirmed.elapsed() >= open.fresh_for())
+        let joinable = state.joinable_of(hold);
+        joinable.is_none_or(|joinable| joinable.confirmed.elapsed() >= joinable.fresh_for())
     }
 
     /// Asks the server whether the hold is still there, and, if others may join it, who else waits.
     /// Returns why it is not there.
     pub(crate) async fn find_loss(&self, hold: &Arc<Hold>) -> Result<Option<Loss>, WireError> {
         let by = Instant::now() + hold.target.engine.settings.command_timeout;
-        let question = {
+        let check = {
             let mut state = self.state();
-            let open = state.open_of(hold).filter(|open| !open.is_asking);
-            open.map(|open| self.question(open))
+            let joinable = state.joinable_of(hold).filter(|joinable| !joinable.is_asking);
+            joinable.map(|joinable| self.check(joinable))
         };
-        if let Some(question) = question
-            && question.ask().await == Some(true)
+        if let Some(check) = check
+            && check.ask().await == Some(true)
         {
             return Ok(hold.lease.loss());
         }
@@ -210,17 +216,17 @@ impl Sharing {
     /// The release by the last reader of a hold was answered.
     pub(crate) fn released(&self, told: Told) {
         let mut state = self.state();
-        if state.open.is_some() {
+        if state.joinable.is_some() {
             return;
         }
         let Told { sent, freed, others, heard } = told;
         let now = Instant::now();
-        let State { closed: Some(closed), kept_out, .. } = &mut *state else { return };
-        closed.left = Some(match freed {
+        let State { writers_turn: Some(writers_turn), kept_out, .. } = &mut *state else { return };
+        writers_turn.left = Some(match freed {
             true => Yielding::new(now, now - sent, others, heard),
             false => {
-                let free_by = closed.over(*kept_out);
-                Yielding::of_held(free_by, now - sent, closed.others, heard)
+                let free_by = writers_turn.ends_at(*kept_out);
+                Yielding::of_held(free_by, now - sent, writers_turn.others, heard)
             }
         });
     }
@@ -256,14 +262,14 @@ impl Sharing {
     }
 }
 
-/// A question about the open hold. Dropping it ends it.
+/// A check of the hold that readers may join: the server is asked about it. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct HoldCheck<'a> {
     sharing: &'a Sharing,
     hold: Arc<Hold>,
 }
 
-impl Question<'_> {
+impl HoldCheck<'_> {
     /// Asks the server whether the hold is there, and who else waits. Returns whether it is there.
     /// `None`: there is no answer.
     pub(crate) async fn ask(self) -> Option<bool> {
@@ -272,10 +278,10 @@ impl Question<'_> {
         let now = Instant::now();
         let _old = {
             let mut state = self.sharing.state();
-            match (state.open_of(&self.hold), others) {
+            match (state.joinable_of(&self.hold), others) {
                 (None, _) => None,
-                (Some(open), Some(others)) if now < sent + STALE => {
-                    open.confirmed = now;
+                (Some(joinable), Some(others)) if now < sent + STALE => {
+                    joinable.confirmed = now;
                     if others > 0 {
                         sometimes!("readers: a writer may wait elsewhere");
                         state.close(now, others);
@@ -283,7 +289,7 @@ impl Question<'_> {
                     None
                 }
                 // It is gone, or the server does not say. Newcomers have to ask for themselves.
-                (Some(_), _) => state.open.take(),
+                (Some(_), _) => state.joinable.take(),
             }
         };
         match others {
@@ -293,10 +299,10 @@ impl Question<'_> {
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for HoldCheck<'_> {
     fn drop(&mut self) {
-        if let Some(open) = self.sharing.state().open_of(&self.hold) {
-            open.is_asking = false;
+        if let Some(joinable) = self.sharing.state().joinable_of(&self.hold) {
+            joinable.is_asking = false;
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The one wait loop for locks: ask, subscribe, ask again, wait. Permits and latches are waited for in
-//! `counters/waiting`.
+//! `counting`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use crate::{
     error::Error,
     locking::{
         attempt::Attempt,
-        beside::{Joining, join, join_at_once},
         hold::target::Target,
+        join::{Joining, join, join_at_once},
         line::{
             answers::{Answer, Answers, Known},
             head::{Entered, Head, Next},
-            waiter::{Waiter, Worry},
+            waiter::{WaitWarnings, Waiter},
         },
         registry::LockState,
         request::Request,
@@ -45,12 +45,13 @@ pub(crate) async fn wait(
     let line = &lock.target.line;
     let answers = (!waiter.stands_on_server()).then_some(&line.answers);
     let before = line.answers.count();
-    if seen_held && waiter.is_over() {
+    if seen_held && waiter.has_ended() {
         return Ok(None);
     }
-    // Whether it was kept out by a local writer, since when the server has not said who holds the lock.
+    // Whether the last answer to this waiter was `KeptOut`. The server was not asked then.
     let mut kept_out = false;
-    // Whether that, or the offered hold was gone: nobody has said anything of the lock since.
+    // Whether the server has to be asked at the end: what this waiter knows says nothing about the lock,
+    // because it was kept out, or the offered hold was gone.
     let must_ask = 'waiting: loop {
         // A copy that was not answered may still take the lock, and waiters before this one would
         // wait for it. On the server the waiter keeps its place.
@@ -60,14 +61,14 @@ pub(crate) async fn wait(
         let mut head = match Head::enter(lock, &waiter).await? {
             Entered::Head(head) => head,
             Entered::Opened => match ask(lock, request, attempt, answers, true).boxed().await? {
-                Asked::Granted(share) => return Ok(Some(share)),
-                Asked::Held(_) if waiter.is_over() => return Ok(None),
-                Asked::Held(_) => {
+                AskResult::Granted(share) => return Ok(Some(share)),
+                AskResult::Held(_) if waiter.has_ended() => return Ok(None),
+                AskResult::Held(_) => {
                     kept_out = false;
                     waiter.seen_held = true;
                     continue;
                 }
-                Asked::KeptOut => {
+                AskResult::KeptOut => {
                     kept_out = true;
                     continue;
                 }
@@ -87,21 +88,21 @@ pub(crate) async fn wait(
                     }
                     Err(baton) => attempt.swap_from(baton),
                 },
-                Next::Lost => break,
+                Next::PutOut => break,
                 Next::TimedOut => break 'waiting kept_out,
             }
             // Boxed, as what else is rare in this loop: most waiters are offered a hold.
             match head.showing(ask(lock, request, attempt, answers, false).boxed()).await {
-                Ok(Asked::Granted(share)) => {
+                Ok(AskResult::Granted(share)) => {
                     head.granted(&mut waiter);
                     return Ok(Some(share));
                 }
-                Ok(Asked::KeptOut) => kept_out = true,
-                Ok(Asked::Held(ttl)) => {
+                Ok(AskResult::KeptOut) => kept_out = true,
+                Ok(AskResult::Held(ttl)) => {
                     kept_out = false;
                     let of_the_lock = head.held(ttl, &mut waiter);
                     // Another request would have a bound of its own.
-                    if waiter.is_over() {
+                    if waiter.has_ended() {
                         if of_the_lock {
                             return Ok(None);
                         }
@@ -115,14 +116,25 @@ pub(crate) async fn wait(
             }
         }
     };
-    let end = answer_due(lock, &waiter);
+    let end = request.bounds.last_answer_by(&lock.target.engine.settings);
     if !must_ask && was_held(lock, request, &waiter, before, end).boxed().await? {
         return Ok(None);
     }
+    try_once_more(lock, request, attempt, answers, end).boxed().await
+}
+
+/// Tries once more at the end of the wait. The answer has to come by `end`.
+async fn try_once_more(
+    lock: &Arc<LockState>,
+    request: &Request,
+    attempt: &mut Attempt<'_>,
+    answers: Option<&Answers>,
+    end: Instant,
+) -> Result<Option<Share>, Box<Error>> {
     if let Some(share) = join_at_once(lock, request) {
         return Ok(Some(share));
     }
-    match timeout_at(end, attempt.ask(answers, None)).boxed().await {
+    match timeout_at(end, attempt.ask(answers, None)).await {
         Ok(Ok(Granted { .. })) => Ok(Some(attempt.take_share())),
         Ok(Ok(Held(_))) => Ok(None),
         Ok(Err(error)) => Err(error.into()),
@@ -130,8 +142,8 @@ pub(crate) async fn wait(
     }
 }
 
-/// What a waiter has got.
-enum Asked {
+/// What a waiter has got by asking.
+enum AskResult {
     Granted(Share),
     /// Nothing: another holder has the lock, for so long if known.
     Held(Option<Duration>),
@@ -139,18 +151,18 @@ enum Asked {
     KeptOut,
 }
 
-/// Asks for the lock. A reader may join others instead. `behind`: the one before it in line was granted
-/// just now.
+/// Asks for the lock. A reader may join others instead. `after_grant`: the one before it in line
+/// was granted just now.
 async fn ask(
     lock: &Arc<LockState>,
     request: &Request,
     attempt: &mut Attempt<'_>,
     answers: Option<&Answers>,
-    behind: bool,
-) -> Result<Asked, Error> {
-    let since = match join(lock, request, behind).await {
-        Joining::Joined(share) => return Ok(Asked::Granted(share)),
-        Joining::Wait => return Ok(Asked::KeptOut),
+    after_grant: bool,
+) -> Result<AskResult, Error> {
+    let since = match join(lock, request, after_grant).await {
+        Joining::Joined(share) => return Ok(AskResult::Granted(share)),
+        Joining::Wait => return Ok(AskResult::KeptOut),
         Joining::Alone(since) => since,
     };
     let answer = match since {
@@ -158,19 +170,13 @@ async fn ask(
         Some(since) => {
             let settings = &lock.target.engine.settings;
             let ask = async |since: Option<&Instant>| attempt.ask(answers, since).await;
-            request.bounds.late(since, settings, ask).boxed().await?
+            request.bounds.after_waiting(since, settings, ask).boxed().await?
         }
     };
     Ok(match answer {
-        Granted { .. } => Asked::Granted(attempt.take_share()),
-        Held(ttl) => Asked::Held(ttl),
+        Granted { .. } => AskResult::Granted(attempt.take_share()),
+        Held(ttl) => AskResult::Held(ttl),
     })
-}
-
-/// By when a waiter whose wait is over has its answer.
-fn answer_due(lock: &LockState, waiter: &Waiter<'_>) -> Instant {
-    let command_timeout = lock.target.engine.settings.command_timeout;
-    waiter.deadline.map_or_else(Instant::now, |end| end + command_timeout)
 }
 
 fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bool) -> Waiter<'a> {
@@ -187,7 +193,7 @@ fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bo
         first_pause: pauses.first(),
         retry_timeout: engine.settings.retry_timeout,
         seen_held,
-        worry: Worry::new(),
+        warnings: WaitWarnings::new(),
     }
 }
 

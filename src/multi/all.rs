@@ -24,7 +24,7 @@ use crate::{
     error::Error,
     lock::Lock,
     locking::{
-        is_open,
+        may_ask_at_once,
         request::{Bounds, within},
         share::Share,
     },
@@ -64,7 +64,7 @@ struct Taking<'a> {
     held: Vec<Option<Share>>,
     /// Which locks were held before the others were last tried.
     early: Vec<bool>,
-    /// How long that took.
+    /// How long the last try took.
     took: Duration,
     /// The first lock that was refused then.
     refused: Option<usize>,
@@ -92,7 +92,8 @@ impl Taking<'_> {
                     // A short lease would end the next time too. A lock that was removed may not
                     // be.
                     Err(Error::NotHeld { .. })
-                        if self.request.lease.is_none() && !self.request.bounds.is_over() => {}
+                        if self.request.lease.is_none()
+                            && !self.request.bounds.last_answer_decides() => {}
                     Err(error) => return Err(error),
                 }
                 self.give_back().await;
@@ -137,10 +138,10 @@ impl Taking<'_> {
     /// refused the first lock would only take the others from the next holder.
     fn is_in_line(&self) -> bool {
         let (first, MultiRequest { owner, bounds, .. }) = (self.locks[0].state(), self.request);
-        let Ok(entry) = first else { return false };
+        let Ok(state) = first else { return false };
         !bounds.is_one_answer()
-            && !is_open(entry)
-            && owner.is_none_or(|owner| entry.hold_of(owner).is_none())
+            && !may_ask_at_once(state)
+            && owner.is_none_or(|owner| state.hold_of(owner).is_none())
     }
 
     /// Tries all locks that are not held, and again while the first ones are held. Afterwards no
@@ -209,7 +210,9 @@ impl Taking<'_> {
             }
             self.held[i] = share;
             // A caller that is about to give up gives them back itself, before its answer.
-            let Some(first) = self.refused.filter(|_| !bounds.is_over()) else { continue };
+            let Some(first) = self.refused.filter(|_| !bounds.last_answer_decides()) else {
+                continue;
+            };
             // Others may need these locks, so they are released before all tries have answered.
             self.held[first..].fill_with(|| None);
             if first == 0 {

@@ -5,7 +5,7 @@ mod asked;
 use std::{
     fmt,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -270,7 +270,7 @@ impl MultiGuard {
 
 impl Members {
     fn shares(&self) -> MutexGuard<'_, Option<Vec<Share>>> {
-        self.shares.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn leases(&self) -> Vec<Arc<Lease>> {

@@ -34,11 +34,11 @@ use crate::{
 /// How long the other servers have to answer once a majority has: this at least, else four times as
 /// long as the majority took.
 const LEAST_GRACE: Duration = Duration::from_millis(50);
-/// While the others decide whether it is granted, this grows with each try, up to so much.
+/// While the others decide whether it is granted, this grows with each try, up to this.
 const MOST_GRACE: Duration = Duration::from_millis(800);
 
 /// The result of one try.
-enum Outcome {
+enum Tried {
     Granted(MultiGuard),
     /// Other holders have too many servers.
     Refused,
@@ -77,20 +77,22 @@ pub(super) async fn take(
     loop {
         let asked = std::mem::replace(&mut whom, Whom::Responsive);
         match attempt(locks, request, asked, patience).await {
-            Outcome::Granted(guard) => return Ok(Some(guard)),
-            Outcome::Refused | Outcome::Undecided if request.bounds.is_over() => return Ok(None),
-            Outcome::Refused => failing = None,
-            Outcome::Undecided => {
+            Tried::Granted(guard) => return Ok(Some(guard)),
+            Tried::Refused | Tried::Undecided if request.bounds.last_answer_decides() => {
+                return Ok(None);
+            }
+            Tried::Refused => failing = None,
+            Tried::Undecided => {
                 failing = None;
                 patience = (2 * patience).min(MOST_GRACE);
             }
-            Outcome::Short => {
+            Tried::Short => {
                 sometimes!("majority: those left out are asked too");
                 whom = Whom::All;
                 continue;
             }
-            Outcome::Failed(error, None) => return Err(error),
-            Outcome::Failed(error, Some(since)) => {
+            Tried::Failed(error, None) => return Err(error),
+            Tried::Failed(error, Some(since)) => {
                 let give_up = request.bounds.retry_until(*failing.get_or_insert(since), settings);
                 if request.bounds.is_one_answer() || give_up <= Instant::now() {
                     return Err(error);
@@ -104,94 +106,155 @@ pub(super) async fn take(
 
 /// Asks once. If it is dropped before its end, what it acquired is released. `patience`: how long those
 /// may take that decide, at least.
-async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Duration) -> Outcome {
-    let (all, quorum) = (locks.len(), locks.len() / 2 + 1);
+async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Duration) -> Tried {
     let begun = Instant::now();
     let end = begun + limit(locks, request);
-    let mut asked = Asked::of(locks, request, whom, end);
-    let mut shares: Vec<Share> = Vec::with_capacity(all);
-    let left_out = all - asked.open();
-    let (mut refused, mut failed) = (0, left_out);
-    let mut silent = None;
-    // What no other try helps against: how often, and the first.
-    let mut final_errors = (0, None);
+    let mut requests = OpenRequests::of(locks, request, whom, end);
+    let left_out = locks.len() - requests.open();
+    let mut tally = Tally::new(locks.len(), left_out);
     let mut cut = end;
-    // Whether those that have not answered could make it a majority.
-    let do_decide = |granted: usize, open: usize| granted + open >= quorum;
-    while shares.len() < quorum {
-        let Ok(Some(answer)) = timeout_at(cut, asked.next()).await else { break };
-        match answer {
-            Ok(Some(share)) => shares.push(share),
-            Ok(None) => refused += 1,
-            Err(error @ Error::Redis(_)) => {
-                failed += 1;
-                silent.get_or_insert(error);
-            }
-            Err(error) => {
-                failed += 1;
-                final_errors.0 += 1;
-                final_errors.1.get_or_insert(error);
-            }
-        }
-        if shares.len() + refused >= quorum {
-            let decide = do_decide(shares.len(), asked.open());
+    while !tally.is_granted() {
+        let Ok(Some(answer)) = timeout_at(cut, requests.next()).await else { break };
+        tally.add(answer);
+        if tally.have_most_answered() {
+            let decide = tally.do_decide(requests.open());
             let least = if decide { patience.min(end - begun) } else { LEAST_GRACE };
             cut = end.min(begun + grace(begun).max(least));
         }
     }
-    if shares.len() >= quorum {
-        // Answers that have arrived, but were not read yet.
-        while let Some(Some(answer)) = asked.next().now_or_never() {
-            shares.extend(answer.ok().flatten());
-        }
-        let cut = end.min(begun + grace(begun));
-        if request.owner.is_some() {
-            // An owner's hold must not grow later, so grants join before the guard is returned.
-            while let Ok(Some(answer)) = timeout_at(cut, asked.next()).await {
-                shares.extend(answer.ok().flatten());
-            }
-        }
-        request.keep(&mut shares);
-        let guard = MultiGuard::new(shares, quorum);
-        if !guard.is_held() {
-            // Its caller was not polled for long. A short lease would end the next time too.
-            let again = request.lease.is_none().then(Instant::now);
-            return Outcome::Failed(Error::NotHeld { why: Loss::Expired }, again);
-        }
-        if asked.open() > 0
-            && let Some(runtime) = runtime_of(locks)
-        {
-            let door = if request.owner.is_some() { Weak::new() } else { guard.door() };
-            runtime.spawn(let_join(door, asked, request, cut, end));
-        }
-        return Outcome::Granted(guard);
+    if tally.is_granted() {
+        return complete(locks, request, tally, requests, begun, end).await;
     }
-    let decide = do_decide(shares.len(), asked.open());
+    let decide = tally.do_decide(requests.open());
     // One that decides was perhaps not given enough time.
     if !decide || begun.elapsed() >= MOST_GRACE.min(end - begun) {
-        asked.open_breakers();
+        requests.open_breakers();
     }
-    failed += asked.open();
-    drop(asked);
-    let given_back = shares.into_iter().map(|share| share.into_baton().hand_off_or_release());
+    tally.failed += requests.open();
+    drop(requests);
+    let shares = std::mem::take(&mut tally.shares).into_iter();
+    let given_back = shares.map(|share| share.into_baton().hand_off_or_release());
     let _ = timeout(GIVE_BACK, join_all(given_back)).await;
-    if all - failed >= quorum {
-        return if decide { Outcome::Undecided } else { Outcome::Refused };
+    if tally.could_be_granted() {
+        return if decide { Tried::Undecided } else { Tried::Refused };
     }
     if left_out > 0 {
-        return Outcome::Short;
+        return Tried::Short;
     }
-    match final_errors {
-        // The others would not be enough.
-        (count, Some(error)) if all - count < quorum => Outcome::Failed(error, None),
-        _ => Outcome::Failed(silent.unwrap_or_else(too_few_answers), Some(begun)),
+    tally.failure(begun)
+}
+
+/// A majority has granted it. Others may join now, or later.
+async fn complete(
+    locks: &[Lock],
+    request: MultiRequest,
+    tally: Tally,
+    mut requests: OpenRequests,
+    begun: Instant,
+    end: Instant,
+) -> Tried {
+    let (quorum, mut shares) = (tally.quorum(), tally.shares);
+    // Answers that have arrived, but were not read yet.
+    while let Some(Some(answer)) = requests.next().now_or_never() {
+        shares.extend(answer.ok().flatten());
+    }
+    let cut = end.min(begun + grace(begun));
+    if request.owner.is_some() {
+        // An owner's hold must not grow later, so grants join before the guard is returned.
+        while let Ok(Some(answer)) = timeout_at(cut, requests.next()).await {
+            shares.extend(answer.ok().flatten());
+        }
+    }
+    request.keep(&mut shares);
+    let guard = MultiGuard::new(shares, quorum);
+    if !guard.is_held() {
+        // Its caller was not polled for long. A short lease would end the next time too.
+        let again = request.lease.is_none().then(Instant::now);
+        return Tried::Failed(Error::NotHeld { why: Loss::Expired }, again);
+    }
+    if requests.open() > 0
+        && let Some(runtime) = runtime_of(locks)
+    {
+        let door = if request.owner.is_some() { Weak::new() } else { guard.door() };
+        runtime.spawn(let_join(door, requests, request, cut, end));
+    }
+    Tried::Granted(guard)
+}
+
+/// What the servers have answered in one try.
+struct Tally {
+    /// How many servers there are.
+    all: usize,
+    shares: Vec<Share>,
+    refused: usize,
+    /// Those that have failed, or were left out.
+    failed: usize,
+    /// The first error that may be over the next time.
+    silent: Option<Error>,
+    /// What no other try helps against: how often, and the first.
+    final_errors: (usize, Option<Error>),
+}
+
+impl Tally {
+    fn new(all: usize, left_out: usize) -> Self {
+        let shares = Vec::with_capacity(all);
+        Self { all, shares, refused: 0, failed: left_out, silent: None, final_errors: (0, None) }
+    }
+
+    fn quorum(&self) -> usize {
+        self.all / 2 + 1
+    }
+
+    fn add(&mut self, answer: Answer) {
+        match answer {
+            Ok(Some(share)) => self.shares.push(share),
+            Ok(None) => self.refused += 1,
+            Err(error @ Error::Redis(_)) => {
+                self.failed += 1;
+                self.silent.get_or_insert(error);
+            }
+            Err(error) => {
+                self.failed += 1;
+                self.final_errors.0 += 1;
+                self.final_errors.1.get_or_insert(error);
+            }
+        }
+    }
+
+    fn is_granted(&self) -> bool {
+        self.shares.len() >= self.quorum()
+    }
+
+    /// Whether most have granted or refused it.
+    fn have_most_answered(&self) -> bool {
+        self.shares.len() + self.refused >= self.quorum()
+    }
+
+    /// Whether those that have not answered could make it a majority.
+    fn do_decide(&self, open: usize) -> bool {
+        self.shares.len() + open >= self.quorum()
+    }
+
+    /// Whether those that have not failed are a majority.
+    fn could_be_granted(&self) -> bool {
+        self.all - self.failed >= self.quorum()
+    }
+
+    /// Why it cannot be granted. The try began at `begun`.
+    fn failure(self, begun: Instant) -> Tried {
+        let (all, quorum) = (self.all, self.quorum());
+        match self.final_errors {
+            // The others would not be enough.
+            (count, Some(error)) if all - count < quorum => Tried::Failed(error, None),
+            _ => Tried::Failed(self.silent.unwrap_or_else(too_few_answers), Some(begun)),
+        }
     }
 }
 
 /// A runtime on which late answers are awaited. The caller's own may end.
 fn runtime_of(locks: &[Lock]) -> Option<&ClientRuntime> {
-    let entries = locks.iter().filter_map(|lock| lock.state().ok());
-    entries.map(|entry| &entry.target.engine.life.runtime).find(|runtime| !runtime.has_ended())
+    let states = locks.iter().filter_map(|lock| lock.state().ok());
+    states.map(|state| &state.target.engine.life.runtime).find(|runtime| !runtime.has_ended())
 }
 
 /// How long a server may take to answer. Enough of the lease must remain then.
@@ -208,19 +271,19 @@ fn grace(begun: Instant) -> Duration {
 /// Lets late grants join the guard.
 async fn let_join(
     door: Weak<Members>,
-    mut asked: Asked,
+    mut requests: OpenRequests,
     request: MultiRequest,
     cut: Instant,
     end: Instant,
 ) {
-    if timeout_at(cut, let_in(&door, &mut asked, request)).await.is_err() {
-        asked.open_breakers();
-        let _ = timeout_at(end, let_in(&door, &mut asked, request)).await;
+    if timeout_at(cut, let_in(&door, &mut requests, request)).await.is_err() {
+        requests.open_breakers();
+        let _ = timeout_at(end, let_in(&door, &mut requests, request)).await;
     }
 }
 
-async fn let_in(door: &Weak<Members>, asked: &mut Asked, request: MultiRequest) {
-    while let Some(answer) = asked.next().await {
+async fn let_in(door: &Weak<Members>, requests: &mut OpenRequests, request: MultiRequest) {
+    while let Some(answer) = requests.next().await {
         if let (Ok(Some(mut share)), Some(members)) = (answer, door.upgrade()) {
             request.keep([&mut share]);
             members.join(share);
@@ -231,16 +294,16 @@ async fn let_in(door: &Weak<Members>, asked: &mut Asked, request: MultiRequest) 
 type Answer = Result<Option<Share>, Error>;
 
 /// The requests of one try that are not answered yet.
-struct Asked {
+struct OpenRequests {
     answers: FuturesUnordered<BoxFuture<'static, (usize, Answer)>>,
     /// The engines whose servers have not answered.
     silent: Vec<Option<Arc<Engine>>>,
 }
 
-impl Asked {
+impl OpenRequests {
     fn of(locks: &[Lock], request: MultiRequest, whom: Whom, end: Instant) -> Self {
         let is_silent =
-            |lock: &&Lock| lock.state().is_ok_and(|entry| entry.target.engine.breaker.is_open());
+            |lock: &&Lock| lock.state().is_ok_and(|state| state.target.engine.breaker.is_open());
         let mut asked: Vec<_> = locks.iter().filter(|lock| !is_silent(lock)).cloned().collect();
         if whom == Whom::All || asked.len() <= locks.len() / 2 {
             asked = locks.to_vec();

@@ -32,9 +32,10 @@ use crate::{
 ///
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
 /// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of the
-/// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog prolongs nothing before all
-/// locks are held, so a future that is not polled keeps none for longer than one lease. When it ends, all locks are released, and places in a fair lock's line are given
-/// up. The caller then waits for the missing lock alone, and starts again.
+/// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog prolongs nothing before
+/// all locks are held, so a future that is not polled keeps none for longer than one lease. When it
+/// ends, all locks are released, and places in a fair lock's line are given up. The caller then
+/// waits for the missing lock alone, and starts again.
 ///
 /// If several callers try the same free locks at once, one of them succeeds. The caller that gets
 /// the first lock keeps it, and tries the others twice more. The other callers release what they
@@ -191,21 +192,16 @@ impl MultiLock {
     /// # Cancel safety
     /// As [`lock`](MultiLock::lock).
     pub fn try_lock(&self) -> TryAcquireMulti<'static> {
-        TryAcquireMulti {
-            lock: self.clone(),
-            owner: None,
-            lease: None,
-            wait: Duration::ZERO,
-            note: None,
-        }
+        let (lock, wait) = (self.clone(), Duration::ZERO);
+        TryAcquireMulti { lock, owner: None, lease: None, wait, note: None }
     }
 
     /// The locks in the global order.
     fn in_order(&self) -> Result<Vec<Lock>, Error> {
         let mut placed = Vec::with_capacity(self.locks.len());
         for lock in &*self.locks {
-            let entry = lock.state()?;
-            placed.push((entry.name(), &*entry.target.engine.settings.server, lock));
+            let state = lock.state()?;
+            placed.push((state.name(), &*state.target.engine.settings.server, lock));
         }
         if placed.is_empty() {
             return Err(Error::Invalid("a MultiLock needs at least one lock".into()));
@@ -278,7 +274,7 @@ impl<'a> IntoFuture for AcquireMulti<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease, note } = self;
         Box::pin(async move {
-            let owner = owner.map(|owner| owner.key());
+            let owner = owner.map(|owner| owner.id());
             let guard = lock.take(MultiRequest { owner, lease, bounds: Bounds::FOREVER }).await?;
             Ok(noted(guard, note).expect("waits until it is granted"))
         })
@@ -336,7 +332,7 @@ impl<'a> IntoFuture for TryAcquireMulti<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { lock, owner, lease, wait, note } = self;
         Box::pin(async move {
-            let (owner, bounds) = (owner.map(|owner| owner.key()), Bounds::of(wait)?);
+            let (owner, bounds) = (owner.map(|owner| owner.id()), Bounds::of(wait)?);
             Ok(noted(lock.take(MultiRequest { owner, lease, bounds }).await?, note))
         })
     }

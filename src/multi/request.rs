@@ -34,9 +34,9 @@ impl MultiRequest {
         lock: &Lock,
         bounds: Bounds,
     ) -> Result<Option<Share>, Error> {
-        let mut wanted = lock.wanted();
-        wanted.options.apart = true;
-        let acquired = wanted.acquire(self.owner, self.lease, bounds).await;
+        let mut handle = lock.handle().clone();
+        handle.options.apart = true;
+        let acquired = handle.acquire(self.owner, self.lease, bounds).await;
         let mut share = acquired.map_err(lock.with_context("acquiring"))?;
         if let Some(share) = &mut share {
             share.unwatch();
@@ -61,8 +61,8 @@ impl MultiRequest {
 
     /// How long the locks last that are not kept yet, at least.
     pub(super) fn shortest_lease(&self, locks: &[Lock]) -> Duration {
-        let entries = locks.iter().filter_map(|lock| lock.state().ok());
-        let watchdog = entries.map(|entry| entry.target.engine.settings.watchdog).min();
+        let states = locks.iter().filter_map(|lock| lock.state().ok());
+        let watchdog = states.map(|state| state.target.engine.settings.watchdog).min();
         self.lease.or(watchdog).unwrap_or_default()
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Wish {
     pub(crate) under: Option<HoldId>,
 }
 
-/// The terms of a requested hold.
+/// The lease of a requested hold, and until when the request is of use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScriptArgs {
     /// In ms.

@@ -39,7 +39,7 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Acquires the lock for a new outermost hold.
-    fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation;
+    fn acquire(&self, id: &HoldId, args: ScriptArgs, wish: &Wish) -> Invocation;
 
     /// Reads the reply to `acquire`.
     fn acquired(&self, reply: Reply) -> Result<Timely<AcquireReply>, WireError> {
@@ -58,9 +58,9 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// Moves a hold to another id, for a kind that has `swap_script`. The reply is that of `acquire`.
     /// If the hold is gone, the lock counts as another's.
-    fn swap(&self, from: &HoldId, to: &HoldId, terms: ScriptArgs) -> Invocation {
+    fn swap(&self, from: &HoldId, to: &HoldId, args: ScriptArgs) -> Invocation {
         let script = self.swap_script().expect("a kind whose holds are swapped");
-        let Invocation { keys, mut args, .. } = self.acquire(to, terms, &Wish::default());
+        let Invocation { keys, mut args, .. } = self.acquire(to, args, &Wish::default());
         args.push(from.as_bytes().into());
         Invocation { script, keys, args }
     }
@@ -73,8 +73,8 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Raises the hold count to `count`.
-    fn reenter(&self, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
-        hash::reenter(self.key(), id, terms, count)
+    fn reenter(&self, id: &HoldId, args: ScriptArgs, count: u32) -> Invocation {
+        hash::reenter(self.key(), id, args, count)
     }
 
     /// Lowers the hold count to `count`. 0 frees the lock.

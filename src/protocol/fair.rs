@@ -77,13 +77,13 @@ impl Protocol for Fair {
         identity.next_in_line()
     }
 
-    fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, args: ScriptArgs, wish: &Wish) -> Invocation {
         self.call(
             &ACQUIRE,
             [
                 id.as_bytes().into(),
-                terms.lease.into(),
-                terms.not_after.into(),
+                args.lease.into(),
+                args.not_after.into(),
                 self.wait.into(),
                 self.theirs.into(),
                 u64::from(wish.stand).into(),

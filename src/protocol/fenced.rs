@@ -41,7 +41,7 @@ impl Protocol for Fenced {
         self.lock.channel(id)
     }
 
-    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, args: ScriptArgs, _: &Wish) -> Invocation {
         Invocation {
             script: &ACQUIRE,
             keys: 2,
@@ -49,8 +49,8 @@ impl Protocol for Fenced {
                 self.key().into(),
                 (&self.token).into(),
                 id.as_bytes().into(),
-                terms.lease.into(),
-                terms.not_after.into(),
+                args.lease.into(),
+                args.not_after.into(),
             ],
         }
     }

@@ -22,15 +22,15 @@ pub(super) fn extend(key: &Bytes, id: &HoldId, lease: u64, channel: &Bytes) -> I
     Invocation { script: &EXTEND, keys: 1, args }
 }
 
-pub(super) fn reenter(key: &Bytes, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
+pub(super) fn reenter(key: &Bytes, id: &HoldId, args: ScriptArgs, count: u32) -> Invocation {
     Invocation {
         script: &REENTER,
         keys: 1,
         args: vec![
             key.into(),
             id.as_bytes().into(),
-            terms.lease.into(),
-            terms.not_after.into(),
+            args.lease.into(),
+            args.not_after.into(),
             u64::from(count).into(),
         ],
     }

@@ -30,9 +30,9 @@ impl OneKey {
         &self,
         script: &'static Script,
         id: &HoldId,
-        terms: ScriptArgs,
+        args: ScriptArgs,
     ) -> Invocation {
-        let ScriptArgs { lease, not_after } = terms;
+        let ScriptArgs { lease, not_after } = args;
         let args = vec![(&self.key).into(), id.as_bytes().into(), lease.into(), not_after.into()];
         Invocation { script, keys: 1, args }
     }

@@ -39,7 +39,7 @@ pub(crate) struct Taken {
 
 impl Taken {
     /// Whether replicas have something to confirm after this reply.
-    pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
+    pub(crate) fn needs_confirmation(reply: &Reply) -> bool {
         matches!(reply, Reply::Array(parts) if (2..=3).contains(&parts.len()) && parts[0] == Reply::Int(1))
     }
 }
@@ -85,9 +85,9 @@ mod tests {
         for wrong in [Reply::Int(1), of(&[2, 0]), of(&[2, 0, 5]), of(&[])] {
             assert!(taken(wrong).is_err());
         }
-        assert!(Taken::is_to_be_confirmed(&of(&[1, 0])));
-        assert!(Taken::is_to_be_confirmed(&of(&[1, 0, 5])));
-        assert!(!Taken::is_to_be_confirmed(&of(&[0, 1])));
-        assert!(!Taken::is_to_be_confirmed(&of(&[0, 1, 5])));
+        assert!(Taken::needs_confirmation(&of(&[1, 0])));
+        assert!(Taken::needs_confirmation(&of(&[1, 0, 5])));
+        assert!(!Taken::needs_confirmation(&of(&[0, 1])));
+        assert!(!Taken::needs_confirmation(&of(&[0, 1, 5])));
     }
 }

@@ -48,13 +48,13 @@ impl Protocol for Plain {
         true
     }
 
-    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
-        self.0.acquire(&ACQUIRE, id, terms)
+    fn acquire(&self, id: &HoldId, args: ScriptArgs, _: &Wish) -> Invocation {
+        self.0.acquire(&ACQUIRE, id, args)
     }
 
     /// The hold count of a plain lock is always 1: the hold is extended.
-    fn reenter(&self, id: &HoldId, terms: ScriptArgs, _: u32) -> Invocation {
-        self.0.acquire(&PROLONG, id, terms)
+    fn reenter(&self, id: &HoldId, args: ScriptArgs, _: u32) -> Invocation {
+        self.0.acquire(&PROLONG, id, args)
     }
 
     fn release(&self, id: &HoldId, _: u32) -> Invocation {

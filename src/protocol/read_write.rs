@@ -72,20 +72,20 @@ impl Protocol for Read {
         Some(self.0.channel_text().into())
     }
 
-    fn acquire(&self, id: &HoldId, terms: ScriptArgs, wish: &Wish) -> Invocation {
+    fn acquire(&self, id: &HoldId, args: ScriptArgs, wish: &Wish) -> Invocation {
         self.call(
             &READ,
             id,
             [
-                terms.lease.into(),
-                terms.not_after.into(),
+                args.lease.into(),
+                args.not_after.into(),
                 wish.under.as_ref().map_or("".into(), |id| id.as_bytes().into()),
             ],
         )
     }
 
-    fn reenter(&self, id: &HoldId, terms: ScriptArgs, count: u32) -> Invocation {
-        let args = [terms.lease.into(), terms.not_after.into(), u64::from(count).into()];
+    fn reenter(&self, id: &HoldId, args: ScriptArgs, count: u32) -> Invocation {
+        let args = [args.lease.into(), args.not_after.into(), u64::from(count).into()];
         self.call(&REENTER_READ, id, args)
     }
 
@@ -131,8 +131,8 @@ impl Protocol for Write {
         identity.next_writer()
     }
 
-    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
-        self.0.acquire(&WRITE, id, terms)
+    fn acquire(&self, id: &HoldId, args: ScriptArgs, _: &Wish) -> Invocation {
+        self.0.acquire(&WRITE, id, args)
     }
 
     fn swap_script(&self) -> Option<&'static Script> {

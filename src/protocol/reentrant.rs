@@ -49,8 +49,8 @@ impl Protocol for Reentrant {
         self.listens.then(|| self.lock.channel_text().into())
     }
 
-    fn acquire(&self, id: &HoldId, terms: ScriptArgs, _: &Wish) -> Invocation {
-        self.lock.acquire(&ACQUIRE, id, terms)
+    fn acquire(&self, id: &HoldId, args: ScriptArgs, _: &Wish) -> Invocation {
+        self.lock.acquire(&ACQUIRE, id, args)
     }
 
     fn swap_script(&self) -> Option<&'static Script> {

@@ -30,7 +30,7 @@ impl AcquireReply {
     }
 
     /// Whether replicas have something to confirm after this reply to an acquisition.
-    pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
+    pub(crate) fn needs_confirmation(reply: &Reply) -> bool {
         !matches!(reply, Reply::Int(_))
     }
 }
@@ -45,7 +45,7 @@ pub(crate) enum Reentry {
 
 impl Reentry {
     /// Whether replicas have something to confirm after this reply to a re-entry.
-    pub(crate) fn is_to_be_confirmed(reply: &Reply) -> bool {
+    pub(crate) fn needs_confirmation(reply: &Reply) -> bool {
         *reply == Reply::Int(1)
     }
 }

@@ -127,7 +127,7 @@ impl AnySegment {
         if self.left.is_empty() {
             return Err(Error::Invalid("all segments are excluded".into()));
         }
-        let owner = owner.map(|owner| owner.key());
+        let owner = owner.map(|owner| owner.id());
         let search = Search { segments, owner, lease, bounds };
         let found = search.run(self.order(segments.len())).await?;
         Ok(found.map(|(segment, share): Found| {

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::{
     error::Error,
     lock::Lock,
-    locking::{is_open, request::Bounds, share::Share},
+    locking::{may_ask_at_once, request::Bounds, share::Share},
     owner::OwnerId,
 };
 
@@ -35,7 +35,7 @@ pub(super) type Found = (usize, Share);
 
 /// What came of the requests of a round.
 #[derive(Default)]
-struct Asked {
+struct Round {
     /// The segments that have not answered.
     open: BTreeSet<usize>,
     /// The first error.
@@ -89,16 +89,16 @@ impl Search<'_> {
         end: Instant,
         to_the_end: bool,
     ) -> Result<Option<Found>, Error> {
-        let mut asked = Asked::default();
-        let found = match timeout_at(end, self.round(order, bounds, to_the_end, &mut asked)).await {
+        let mut round = Round::default();
+        let found = match timeout_at(end, self.round(order, bounds, to_the_end, &mut round)).await {
             Ok(found) => found?,
             Err(_) => {
-                let told = asked.open.first().map(|&i| self.segments[i].with_context("acquiring"));
-                asked.failed = asked.failed.or(told.map(|told| told(Error::timed_out())));
+                let told = round.open.first().map(|&i| self.segments[i].with_context("acquiring"));
+                round.failed = round.failed.or(told.map(|told| told(Error::timed_out())));
                 None
             }
         };
-        match asked.failed {
+        match round.failed {
             Some(error) if to_the_end && found.is_none() => Err(error),
             _ => Ok(found),
         }
@@ -110,7 +110,7 @@ impl Search<'_> {
         order: &[usize],
         bounds: Bounds,
         to_the_end: bool,
-        asked: &mut Asked,
+        round: &mut Round,
     ) -> Result<Option<Found>, Error> {
         let mut asks = FuturesUnordered::new();
         let mut rest = order.iter();
@@ -124,7 +124,7 @@ impl Search<'_> {
             if (is_next || due <= Instant::now())
                 && let Some(&i) = rest.next()
             {
-                asked.open.insert(i);
+                round.open.insert(i);
                 asks.push(self.acquire(i, bounds));
                 is_next = false;
                 continue;
@@ -148,11 +148,11 @@ impl Search<'_> {
             };
             (is_next, silent_at) = (true, Instant::now() + patience);
             let Some((i, answer)) = ended else { return Ok(None) };
-            asked.open.remove(&i);
+            round.open.remove(&i);
             match answer {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
-                Err(error) => drop(asked.failed.get_or_insert(passed_over(error)?)),
+                Err(error) => drop(round.failed.get_or_insert(passed_over(error)?)),
             }
         }
     }
@@ -162,7 +162,8 @@ impl Search<'_> {
         let mut waits = FuturesUnordered::new();
         let mut rest = order;
         let mut next = Instant::now();
-        // Those that could not be asked for when they were last, and how many answers had come there.
+        // The segments whose last request failed: the error, and how many answers had come in their
+        // line by then.
         let mut failed = BTreeMap::new();
         loop {
             let ended = match rest {
@@ -183,7 +184,7 @@ impl Search<'_> {
                 Some((i, Ok(None))) => drop(failed.remove(&i)),
                 Some((i, Err(error))) => {
                     let error = passed_over(error)?;
-                    // What serves again is waited for, and tells nothing until it is granted.
+                    // A segment whose server answers again counts as waited for, no longer as failed.
                     failed.retain(|&i, &mut (_, answers)| !self.serves_since(i, answers));
                     failed.remove(&i);
                     if failed.len() + 1 == order.len() {
@@ -218,7 +219,7 @@ impl Search<'_> {
     /// Acquires this segment. `None`: it was held until the bounds were over.
     async fn acquire(&self, i: usize, bounds: Bounds) -> (usize, Result<Option<Found>, Error>) {
         let segment = &self.segments[i];
-        let acquired = segment.wanted().acquire(self.owner, self.lease, bounds).await;
+        let acquired = segment.handle().acquire(self.owner, self.lease, bounds).await;
         let acquired = acquired.map_err(segment.with_context("acquiring"));
         (i, acquired.map(|share| share.map(|share| (i, share))))
     }
@@ -232,7 +233,7 @@ impl Search<'_> {
     /// The segments that this client neither holds nor waits for, and those of the owner.
     fn not_known_as_held(&self, order: &[usize]) -> Vec<usize> {
         let may_be_free = |&i: &usize| {
-            self.is_own(i) || self.segments[i].state().map_or(true, |state| is_open(state))
+            self.is_own(i) || self.segments[i].state().map_or(true, |state| may_ask_at_once(state))
         };
         order.iter().copied().filter(may_be_free).collect()
     }

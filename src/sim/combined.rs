@@ -89,9 +89,9 @@ async fn in_company_calls_do_and_answer_what_they_do_alone() {
             .map(|_| {
                 let (lock, id) =
                     (fastrand::choice(&locks).unwrap(), fastrand::choice(&ids).unwrap());
-                let terms = ScriptArgs { lease: fastrand::u64(20_000..40_000), not_after };
+                let args = ScriptArgs { lease: fastrand::u64(20_000..40_000), not_after };
                 match fastrand::bool() {
-                    true => lock.acquire(id, terms, &Wish::default()),
+                    true => lock.acquire(id, args, &Wish::default()),
                     false => lock.release(id, fastrand::u32(0..3)),
                 }
             })

@@ -6,10 +6,10 @@ use crate::observer::{HoldEnd, HoldEnded, Observer};
 
 /// How the holds of one client ended.
 #[derive(Clone, Default)]
-pub(super) struct Ends(Arc<Mutex<Vec<HoldEnd>>>);
+pub(crate) struct Ends(Arc<Mutex<Vec<HoldEnd>>>);
 
 impl Ends {
-    pub(super) fn so_far(&self) -> Vec<HoldEnd> {
+    pub(crate) fn so_far(&self) -> Vec<HoldEnd> {
         self.0.lock().unwrap().clone()
     }
 }

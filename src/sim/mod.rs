@@ -10,7 +10,7 @@ mod bounds;
 mod cancellation;
 mod combined;
 mod counters;
-mod ends;
+pub(crate) mod ends;
 mod fuzz;
 mod handoff;
 mod handoff_ways;

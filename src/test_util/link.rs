@@ -161,7 +161,7 @@ impl Transport for Link {
                     Replicas::AtLeast(n) => n,
                     Replicas::All | Replicas::OneOfAll => 0,
                 };
-                if !(confirm.is_due)(&reply) {
+                if !(confirm.needs_confirmation)(&reply) {
                     return Ok(reply);
                 }
                 if needed > 0 {

@@ -44,8 +44,8 @@ impl State {
 
     /// Takes a lock, and renews it until `release` or `forget`. `None`: it is held.
     pub(super) fn hold(&mut self, protocol: Arc<dyn Protocol>, id: HoldId) -> Option<u64> {
-        let terms = ScriptArgs { lease: STRANGERS_LEASE, not_after: self.redis.now() / 1000 };
-        let call = protocol.acquire(&id, terms, &Wish::default());
+        let args = ScriptArgs { lease: STRANGERS_LEASE, not_after: self.redis.now() / 1000 };
+        let call = protocol.acquire(&id, args, &Wish::default());
         let granted = self.unrefused(|state| state.call_now(&call));
         if !holds(&self.redis, &*protocol, &id) {
             debug_assert!(granted.is_ok(), "{granted:?}");
@@ -63,8 +63,8 @@ impl State {
         let (protocol, id) = (upkeep.protocol.clone(), upkeep.id.clone());
         // A hold that was taken away does not come back.
         if holds(&self.redis, &*protocol, &id) {
-            let terms = ScriptArgs { lease: STRANGERS_LEASE, not_after: self.redis.now() / 1000 };
-            let call = protocol.acquire(&id, terms, &Wish::default());
+            let args = ScriptArgs { lease: STRANGERS_LEASE, not_after: self.redis.now() / 1000 };
+            let call = protocol.acquire(&id, args, &Wish::default());
             // It acquires what it has: that raises the TTL.
             drop(self.unrefused(|state| state.call_now(&call)));
         }

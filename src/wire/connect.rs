@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 use super::{
     EventSink,
     answers::Failure,
+    client_name::ClientName,
     connection::{self, Channels, ConnectionSettings, OnBreak},
     deployment::Deployment,
     drivers,
-    naming::Naming,
     node::Node,
     tls::Tls,
     tls_library,
@@ -44,13 +44,13 @@ impl RedisTransport {
         let driver = options.driver()?;
         let ConnectOptions { deployment, command_timeout, sharding, name, sink, runtime, .. } =
             options;
-        let naming = name.map(|name| Naming::new(&name));
+        let client_name = name.map(|name| ClientName::new(&name));
         let mut settings = ConnectionSettings {
             driver,
             runtime,
             command_timeout,
             channels: Channels::Plain,
-            naming,
+            client_name,
             sink,
             refresh_requested: Arc::new(Notify::new()),
             on_break: OnBreak::Reconnect,
@@ -59,7 +59,7 @@ impl RedisTransport {
             let node = Node::connect(server, settings.clone()).boxed().await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
-            return Ok(Self::new(Router::new(settings, false, None, false, routes, Vec::new())));
+            return Ok(Self::new(Router::new(settings, None, routes, Vec::new())));
         }
         let mut discovery = Discovery::new(&deployment, &settings);
         let (map, sharded) = look_around(&mut discovery, sharding).await?;
@@ -83,16 +83,9 @@ impl RedisTransport {
         if let Some(error) = errors.into_iter().find(is_final) {
             return Err(error);
         }
-        let (is_cluster, found_by) = (discovery.is_cluster(), discovery.deployment().clone());
+        let deployment = Some(discovery.deployment().clone());
         let runtime = settings.runtime.clone();
-        let transport = Self::new(Router::new(
-            settings,
-            is_cluster,
-            Some(found_by),
-            sharded,
-            routes,
-            map.nodes,
-        ));
+        let transport = Self::new(Router::new(settings, deployment, routes, map.nodes));
         runtime.spawn(refresh(Arc::downgrade(&transport.router), discovery));
         Ok(transport)
     }

@@ -36,8 +36,8 @@ use tokio::{sync::Notify, task::AbortHandle};
 use super::{
     EventSink,
     answers::{Answer, Failure},
+    client_name::ClientName,
     deployment::Endpoint,
-    naming::Naming,
     script::Arg,
 };
 use crate::runtime::ClientRuntime;
@@ -139,6 +139,10 @@ pub(super) enum Channels {
 }
 
 impl Channels {
+    pub(super) fn is_sharded(self) -> bool {
+        self == Self::Sharded
+    }
+
     /// The command by which scripts publish.
     pub(super) fn publish(self) -> &'static str {
         match self {
@@ -175,7 +179,7 @@ pub(super) struct ConnectionSettings {
     /// The sort of channels that carry the messages.
     pub(super) channels: Channels,
     /// The name of the connections.
-    pub(super) naming: Option<Naming>,
+    pub(super) client_name: Option<ClientName>,
     /// Receives the events of subscribers.
     pub(super) sink: EventSink,
     /// Notified when another server may serve the keys.

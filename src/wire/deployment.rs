@@ -257,6 +257,10 @@ impl Deployment {
         }
     }
 
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
     /// A server with locks, at this address.
     pub(super) fn endpoint(&self, address: &Address) -> Endpoint {
         let names = self.tls.as_ref().map(|tls| &tls.names);

@@ -185,7 +185,7 @@ impl Transport for LazyTransport {
     }
 
     fn is_cluster(&self) -> bool {
-        matches!(self.0.options.deployment.servers, Servers::Cluster(_))
+        self.0.options.deployment.is_cluster()
     }
 
     fn time_at(&self, key: &[u8], moment: Instant) -> u64 {

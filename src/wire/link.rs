@@ -80,8 +80,9 @@ impl Link {
             subscribes: *sort == Sort::Subscriber,
         };
         let runtime = &settings.runtime;
-        let naming = settings.naming.clone();
-        let connecting = Session::connect(&settings.driver, runtime, endpoint, options, naming);
+        let client_name = settings.client_name.clone();
+        let connecting =
+            Session::connect(&settings.driver, runtime, endpoint, options, client_name);
         // Boxed, because it is rare and deep: types are nested through a caller's whole program.
         let session = connecting.boxed().await?;
         let is_open = state.send_if_modified(|state| {

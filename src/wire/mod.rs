@@ -7,12 +7,13 @@
 //! | [`answers`] | the result of one command, and what a failed one says about the connection |
 //! | [`error`] | [`WireError`]: why a call has no reply, and whether a retry can succeed |
 //! | [`url`], [`deployment`], [`tls`] | what a configuration says about the servers |
+//! | [`node_id`] | which node of a cluster a server is |
 //! | [`connection`] | the seam: what a driver must do, and what it must never do |
 //! | `fred`, `redis_rs` | the drivers, each the only place that names its library |
 //! | [`drivers`], [`tls_library`] | the driver that a user chose; the TLS library, for all drivers |
 //! | `socket`, `resp`, `queue` | for drivers without their own: an open socket; a command as text; commands that wait for replies |
 //! | [`session`], [`link`], [`node`] | one connection; a connection that is replaced when it breaks; one server with its connections |
-//! | [`naming`], [`named`] | the name of the connections in the server's list |
+//! | [`client_name`], [`set_name`] | the name of the connections in the server's list |
 //! | [`replicas`], [`eviction`], [`clock`] | for one server: confirmation by replicas, the warning about evictions, the clock |
 //! | [`topology`] | which server serves a key, and how that is kept up to date |
 //! | [`transport`], [`connect`] | [`RedisTransport`]: all of it together, and how it is made |
@@ -23,6 +24,7 @@
 //! have run. The caller decides whether a second copy is safe, and until when.
 
 mod answers;
+mod client_name;
 mod clock;
 mod connect;
 mod connection;
@@ -34,8 +36,6 @@ mod eviction;
 mod fred;
 mod lazy;
 mod link;
-mod named;
-mod naming;
 mod node;
 mod node_id;
 #[cfg(feature = "redis-rs")]
@@ -49,6 +49,7 @@ mod replicas;
 mod resp;
 mod script;
 mod session;
+mod set_name;
 #[cfg(feature = "redis-rs")]
 mod socket;
 mod tls;
@@ -80,7 +81,7 @@ pub(crate) use self::{
     url::read_url,
 };
 
-/// A server of one client, until another one replaces it: then its keys have another.
+/// Identifies a server within one client. When another server takes over its keys, they get another id.
 pub(crate) type ServerId = u64;
 
 /// A call under way. It runs on the server whether or not it is polled to its end.
@@ -93,7 +94,7 @@ pub(crate) struct Confirm {
     /// How long the replicas may take.
     pub(crate) timeout: Duration,
     /// Whether the call had an effect to confirm, judged by its reply.
-    pub(crate) is_due: fn(&Reply) -> bool,
+    pub(crate) needs_confirmation: fn(&Reply) -> bool,
 }
 
 /// Commands to one server that are no scripts.

@@ -89,12 +89,13 @@ impl ReplicaPool {
     }
 
     async fn connect(&self, by: Instant) -> Result<Arc<Session>, Failure> {
-        let ConnectionSettings { driver, runtime, command_timeout, on_break, naming, .. } =
+        let ConnectionSettings { driver, runtime, command_timeout, on_break, client_name, .. } =
             &self.settings;
         let options = Options::plain(*command_timeout, OnBreak::End);
         let connecting = async {
-            let naming = naming.clone();
-            let new = Session::connect(driver, runtime, &self.endpoint, options, naming).await?;
+            let client_name = client_name.clone();
+            let new =
+                Session::connect(driver, runtime, &self.endpoint, options, client_name).await?;
             if *on_break == OnBreak::End {
                 // While the connection for commands is answered, no other server can have this
                 // address.
@@ -126,7 +127,7 @@ impl ReplicaPool {
         let session = checkout.session.clone();
         let channels = self.settings.channels;
         let reply = match session.call(call, asking, channels, bound).await {
-            Ok(reply) if (confirm.is_due)(&reply) => reply,
+            Ok(reply) if (confirm.needs_confirmation)(&reply) => reply,
             other => {
                 checkout.heard(&other);
                 return other;

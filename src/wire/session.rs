@@ -16,12 +16,12 @@ use tokio::{
 
 use super::{
     answers::{Answer, Failure, FailureKind},
+    client_name::ClientName,
     connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
     deployment::{Endpoint, PasswordFile},
-    named::Named,
-    naming::Naming,
     node_id::{NodeId, another},
     script::{Arg, Invocation},
+    set_name::NameSetter,
 };
 use crate::{
     redis_error::{RedisError, RedisErrorKind},
@@ -82,13 +82,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects. May be dropped meanwhile. `naming`: the name that the connection gets.
+    /// Connects. May be dropped meanwhile. `client_name`: the name that the connection gets.
     pub(super) async fn connect(
         driver: &Arc<dyn Driver>,
         runtime: &ClientRuntime,
         endpoint: &Endpoint,
         mut options: Options,
-        naming: Option<Naming>,
+        client_name: Option<ClientName>,
     ) -> Result<Arc<Self>, Failure> {
         let mut endpoint = endpoint.clone();
         let (file, node_id) = (endpoint.password_file.take(), endpoint.node_id.take());
@@ -99,9 +99,9 @@ impl Session {
         if let Some(file) = file {
             endpoint.credentials.password = Some(read(file, options.command_timeout).await?);
         }
-        let named = naming.map(|naming| Named::new(naming, runtime.clone()));
-        if let Some(named) = &named {
-            options.listener = Some(named.before(options.listener.take()));
+        let setter = client_name.map(|client_name| NameSetter::new(client_name, runtime.clone()));
+        if let Some(setter) = &setter {
+            options.listener = Some(setter.before(options.listener.take()));
         }
         let connecting = driver.connect(endpoint, options);
         let (ended, has_ended) = watch::channel(false);
@@ -111,8 +111,8 @@ impl Session {
         let connecting = runtime.spawn(async move {
             let Connected { connection, task, end, on_break } = connecting.await?;
             let connection: Arc<dyn Connection> = connection.into();
-            if let Some(named) = named {
-                named.connected(&connection);
+            if let Some(setter) = setter {
+                setter.connected(&connection);
             }
             here.spawn(async move {
                 end.await;

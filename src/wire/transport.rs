@@ -142,7 +142,7 @@ impl Router {
 
     fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
         answer.map_err(|error| match WireError::from(error) {
-            WireError::NotNow(error) if !self.is_cluster && is_redirect(&error) => {
+            WireError::NotNow(error) if !self.is_cluster() && is_redirect(&error) => {
                 WireError::Refused(RedisError::new(
                     RedisErrorKind::Moved,
                     "this server is one of a Redis Cluster: use a redis-cluster:// URL",
@@ -176,7 +176,7 @@ impl Transport for RedisTransport {
     }
 
     fn is_cluster(&self) -> bool {
-        self.router.is_cluster
+        self.router.is_cluster()
     }
 
     fn time_at(&self, key: &[u8], moment: Instant) -> u64 {
@@ -212,10 +212,10 @@ impl Transport for RedisTransport {
             }
             let groups = group_by_node(subscribed_on);
             try_join_all(groups.into_iter().map(async |(node, channels)| {
-                let (map, sharded) = (&router.subscriptions, router.sharded);
+                let (map, sharded) = (&router.subscriptions, router.settings.channels.is_sharded());
                 // What fails is repeated when the channels are unsubscribed.
                 let _ = map.unsubscribe_elsewhere(&channels, &node, sharded).await;
-                if router.is_cluster {
+                if router.is_cluster() {
                     map.record(&channels, &node);
                 }
                 let done = node.subscribe(channels, sharded).await;
@@ -233,11 +233,12 @@ impl Transport for RedisTransport {
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
         let router = self.router.clone();
         async move {
-            if !router.is_cluster {
+            if !router.is_cluster() {
                 let node = router.node_for(&[])?;
                 return node.unsubscribe(channels, false).await;
             }
-            router.subscriptions.unsubscribe(&channels, router.sharded).await
+            let sharded = router.settings.channels.is_sharded();
+            router.subscriptions.unsubscribe(&channels, sharded).await
         }
         .boxed()
     }

@@ -27,9 +27,9 @@ const LAYERS: &[&[&str]] = &[
     &["permit_id"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/error", "wire/script", "wire/clock", "wire/tls"],
-    &["wire", "wire/answers", "wire/node_id", "wire/deployment", "wire/naming"],
+    &["wire", "wire/answers", "wire/node_id", "wire/deployment", "wire/client_name"],
     &["wire/url", "wire/connection", "wire/tls_library", "wire/topology/slots"],
-    &["wire/named", "wire/queue", "wire/resp", "wire/socket"],
+    &["wire/set_name", "wire/queue", "wire/resp", "wire/socket"],
     &["wire/session", "wire/fred/answers", "wire/redis_rs/answers"],
     &["wire/link", "wire/fred/connection", "wire/redis_rs/task"],
     &["wire/replicas", "wire/eviction", "wire/fred/login", "wire/redis_rs/connection"],
@@ -37,7 +37,12 @@ const LAYERS: &[&[&str]] = &[
     &["wire/redis_rs"],
     &["wire/drivers"],
     &["wire/topology/channels", "wire/topology/warnings"],
-    &["wire/topology/news", "wire/topology/kin", "wire/topology/late", "wire/topology/sentinels"],
+    &[
+        "wire/topology/cluster_identity",
+        "wire/topology/failover_epoch",
+        "wire/topology/late_sources",
+        "wire/topology/sentinels",
+    ],
     &["wire/topology/discover", "wire/topology/attempts"],
     &["wire/topology/router"],
     &["wire/topology/refresh"],
@@ -62,10 +67,10 @@ const LAYERS: &[&[&str]] = &[
     &["locking/baton"],
     &["locking/share"],
     &["locking/registry"],
-    &["locking/owned", "locking/attempt", "locking/beside"],
+    &["locking/owned", "locking/attempt", "locking/join"],
     &["locking/wait"],
     &["locking"],
-    &["counters/waiting"],
+    &["counting"],
     &["inspection", "run"],
     &["guard", "counters/permit"],
     &["fenced_guard"],
@@ -104,8 +109,18 @@ const TLS: &[&str] = &["wire/tls_library", "wire/socket"];
 
 /// What the simulation runs, and what is random beside its seed. `src/determinism.rs` has a seeded one of
 /// each.
-const SIMULATED: &[&str] =
-    &["locking", "engine", "counters", "multi", "segmented", "guard", "lock", "run", "runtime"];
+const SIMULATED: &[&str] = &[
+    "locking",
+    "engine",
+    "counters",
+    "counting",
+    "multi",
+    "segmented",
+    "guard",
+    "lock",
+    "run",
+    "runtime",
+];
 const UNSEEDED: &[&str] = &[
     "tokio::select",
     "tokio::sync::watch",

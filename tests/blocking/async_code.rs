@@ -24,7 +24,7 @@ fn all_are_refused(stage: &Stage, client: &Client, held: &LockGuard) {
     assert_refused(lock.lock().run());
     assert_refused(lock.try_lock().run());
     assert_refused(lock.is_locked());
-    assert_refused(lock.remaining());
+    assert_refused(lock.ttl());
     assert_refused(lock.inspect());
     assert_refused(lock.force_unlock());
     assert_refused(client.fair_lock("fair").lock().run());

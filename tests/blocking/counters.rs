@@ -60,7 +60,7 @@ fn a_thread_waits_for_leased_permits_that_another_returns() {
     let ids = waiter.join().unwrap();
     assert_eq!((pool.available().unwrap(), pool.acquired().unwrap()), (1, 1));
     assert!(pool.set_lease(ids[0], 2 * minute).unwrap());
-    assert!(matches!(pool.remaining(ids[0]).unwrap(), Remaining::Held(left) if left > minute));
+    assert!(matches!(pool.ttl_of(ids[0]).unwrap(), Remaining::Held(left) if left > minute));
     assert!(pool.inspect().unwrap().permits[0].ours);
     assert!(pool.release(&ids).unwrap() && !pool.release(&ids).unwrap());
     let lost = pool.try_acquire(2).lease(Duration::from_millis(50)).run().unwrap().unwrap();

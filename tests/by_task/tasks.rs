@@ -152,7 +152,7 @@ pub(crate) async fn until_lost(
 }
 
 pub(crate) async fn who_has_it(lock: &Lock) -> Result<(Option<Duration>, Vec<String>), Error> {
-    let left = match lock.remaining().await? {
+    let left = match lock.ttl().await? {
         Remaining::Free => None,
         Remaining::Held(left) => Some(left),
         Remaining::WithoutExpiry => Some(Duration::MAX),

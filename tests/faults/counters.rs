@@ -290,7 +290,7 @@ async fn use_all_of_an_expirable_semaphore(stage: &Stage, client: &Client) {
     let [id] = permit.forget()[..] else { panic!("one permit") };
     assert!(pool.set_lease(id, Duration::from_millis(10)).await.unwrap());
     sleep(Duration::from_millis(30)).await;
-    assert_eq!(pool.remaining(id).await.unwrap(), Remaining::Free);
+    assert_eq!(pool.ttl_of(id).await.unwrap(), Remaining::Free);
     // It is swept.
     let both = pool.acquire(2).await.unwrap();
     pool.set(3).await.unwrap();

@@ -23,7 +23,7 @@ async fn nonsense_is_refused_and_nothing_is_sent() {
     refused(nameless.try_lock().wait(SOON).await);
     refused(nameless.inspect().await);
     refused(nameless.is_locked().await);
-    refused(nameless.remaining().await);
+    refused(nameless.ttl().await);
     refused(nameless.force_unlock().await);
     refused(nameless.name());
 
@@ -90,7 +90,7 @@ async fn a_key_that_is_no_lock_is_left_alone() {
     wrong_kind(soon("to be refused", lock.try_lock().wait(SOON)).await);
     wrong_kind(lock.inspect().await);
     wrong_kind(lock.is_locked().await);
-    wrong_kind(lock.remaining().await);
+    wrong_kind(lock.ttl().await);
     wrong_kind(lock.force_unlock().await);
     assert_is_still_no_lock(&stage, LOCK);
     del(&stage, LOCK);

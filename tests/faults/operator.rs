@@ -151,7 +151,7 @@ async fn a_leased_key_that_is_made_to_last_is_gone_when_its_holder_gives_it_back
         assert_eq!(soon("its end", guard.lost()).await, Loss::Expired);
     }
     let lock = client.lock("leased:lock");
-    assert_eq!(lock.remaining().await.unwrap(), Remaining::WithoutExpiry, "{lock:?}");
+    assert_eq!(lock.ttl().await.unwrap(), Remaining::WithoutExpiry, "{lock:?}");
     for guard in guards {
         let _ = guard.unlock().await;
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::permit::ExpirablePermit;
 use crate::{
     acquire::Acquiring,
-    counters::waiting::leased::{self, LeasedPool},
+    counters::opened,
+    counting::leased::{self, LeasedPool},
     error::Error,
     locking::request::{Bounds, checked_lease},
     protocol::expirable::MOST_AT_ONCE,
@@ -27,11 +28,10 @@ async fn acquire_within(
     lease: Option<Duration>,
     bounds: Bounds,
 ) -> Result<Option<ExpirablePermit>, Error> {
-    let pool = pool?;
-    pool.engine.check_open()?;
+    let pool = opened(&pool)?;
     at_once(n.into())?;
     let lease = lease.map(checked_lease).transpose()?;
-    let acquired = leased::acquire(&pool, n, lease, bounds).await;
+    let acquired = leased::acquire(pool, n, lease, bounds).await;
     let acquired = acquired.map_err(pool.with_context("acquiring permits of"))?;
     Ok(acquired.map(ExpirablePermit::new))
 }

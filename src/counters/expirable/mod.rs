@@ -5,7 +5,7 @@
 //! | [`acquire`] | the builders of an acquisition |
 //! | [`permit`] | the guard of acquired permits |
 //!
-//! A permit without a lease is renewed as a hold of a lock is: `waiting::leased` registers it with
+//! A permit without a lease is renewed as a hold of a lock is: `counting::leased` registers it with
 //! `engine::watchdog`, and `lua/expirable/renew.lua` raises its score.
 
 mod acquire;
@@ -16,16 +16,15 @@ use std::{fmt, time::Duration};
 use self::acquire::at_once;
 pub use self::{
     acquire::{AcquireExpirable, TryAcquireExpirable},
-    permit::{ExpirableInspection, ExpirablePermit, PermitId, PermitOut},
+    permit::ExpirablePermit,
 };
 use crate::{
-    counters::{
-        checked_permits,
-        waiting::leased::{self, LeasedPool},
-    },
+    counters::{checked_permits, opened, show},
+    counting::leased::{self, LeasedPool},
     error::Error,
-    inspection::Remaining,
+    inspection::{ExpirableInspection, Remaining},
     locking::request::checked_lease,
+    permit_id::PermitId,
     protocol::expirable::{Change, Left, Return},
 };
 
@@ -102,9 +101,7 @@ impl ExpirableSemaphore {
     }
 
     fn pool(&self) -> Result<&LeasedPool, Error> {
-        let pool = self.pool.as_ref().map_err(Clone::clone)?;
-        pool.engine.check_open()?;
-        Ok(pool)
+        opened(&self.pool)
     }
 
     /// Creates the semaphore with this number of permits, Redisson's `trySetPermits`. Returns `false`
@@ -199,7 +196,7 @@ impl ExpirableSemaphore {
     /// Returns `false` if one of them was not out, or its lease had ended. Of several, none is returned then. A
     /// lone one whose lease had ended is returned.
     ///
-    /// An [`ExpirablePermit`](crate::ExpirablePermit) returns its own permits. This is for permits that were
+    /// An [`ExpirablePermit`] returns its own permits. This is for permits that were
     /// [forgotten](crate::ExpirablePermit::forget), or acquired by another process.
     ///
     /// # Errors
@@ -248,7 +245,7 @@ impl ExpirableSemaphore {
     ///
     /// # Cancel safety
     /// May be dropped at any time.
-    pub async fn remaining(&self, permit: PermitId) -> Result<Remaining, Error> {
+    pub async fn ttl_of(&self, permit: PermitId) -> Result<Remaining, Error> {
         let pool = self.pool()?;
         let left =
             leased::remaining(pool, &[permit]).await.map_err(pool.with_context("reading"))?;
@@ -317,12 +314,7 @@ impl ExpirableSemaphore {
 
 impl fmt::Debug for ExpirableSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("ExpirableSemaphore");
-        match &self.pool {
-            Ok(pool) => shown.field("name", &pool.name()),
-            Err(error) => shown.field("error", error),
-        }
-        .finish_non_exhaustive()
+        show(f, "ExpirableSemaphore", &self.pool)
     }
 }
 

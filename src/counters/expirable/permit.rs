@@ -3,13 +3,10 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    counters::waiting::leased::LeasedPermits,
+    counting::leased::LeasedPermits,
     error::{Error, Loss},
-    run::{self, Guard, RunError},
-};
-pub use crate::{
-    inspection::{ExpirableInspection, PermitOut},
     permit_id::PermitId,
+    run::{self, Guard, RunError},
 };
 
 /// One or more permits of an [`ExpirableSemaphore`](crate::ExpirableSemaphore), acquired together.

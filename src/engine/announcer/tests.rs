@@ -23,7 +23,7 @@ fn lease_of(lock: &str, id: HoldId) -> Arc<Lease> {
     let (_, settings) = Config::default().into_settings().unwrap();
     let protocol = LockKind::Reentrant.protocol(lock, &settings);
     let lease = Arc::new(Lease::new(&*protocol, id, Instant::now(), WATCHDOG, WATCHDOG, None));
-    lease.shares.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    lease.add_share();
     lease
 }
 

@@ -17,9 +17,9 @@ fn ms(n: u64) -> Duration {
 
 fn call() -> Invocation {
     let (_, settings) = Config::default().into_settings().unwrap();
-    let terms = ScriptArgs { lease: 1_000, not_after: 0 };
+    let args = ScriptArgs { lease: 1_000, not_after: 0 };
     let id = Identity::new().next();
-    LockKind::Reentrant.protocol("l", &settings).acquire(&id, terms, &Wish::default())
+    LockKind::Reentrant.protocol("l", &settings).acquire(&id, args, &Wish::default())
 }
 
 fn batcher(transport: &Arc<Scripted>) -> Batcher {

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use super::{Held, Lease, State, renewal::period, trust};
+use super::{Lease, PresentCaller, State, renewal::period, trust};
 use crate::{
     broken::broken,
     engine::turns::Turns,
@@ -31,18 +31,8 @@ impl Lease {
         Self { upheld: protocol.is_upheld(), under, ..lease }
     }
 
-    /// Permits of a semaphore whose request was sent at `sent` and was granted.
-    pub(crate) fn of_permits(
-        renew: Renew,
-        script: &'static Script,
-        sent: Instant,
-        lease: Duration,
-        watchdog: Duration,
-    ) -> Self {
-        Self::renewed_by(renew, script, sent, lease, watchdog)
-    }
-
-    fn renewed_by(
+    /// A hold, or permits, that this script renews. The request was sent at `sent` and was granted.
+    pub(crate) fn renewed_by(
         renew: Renew,
         script: &'static Script,
         sent: Instant,
@@ -71,8 +61,7 @@ impl Lease {
                 due: sent + period(watchdog),
                 renewing: false,
                 scheduled: None,
-                held: Held::since(sent),
-                adopted_at: None,
+                caller: PresentCaller::first(sent),
             }),
             changed: Notify::new(),
         }

@@ -4,12 +4,31 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Lease, State, held::Held, trust};
+use super::{Lease, State, present_caller::PresentCaller, trust};
 
 impl Lease {
+    /// How many shares of the hold have not been released.
+    pub(crate) fn shares(&self) -> u32 {
+        self.shares.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_share(&self) {
+        self.shares.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many are left.
+    pub(crate) fn remove_share(&self) -> u32 {
+        self.shares.fetch_sub(1, Ordering::Relaxed) - 1
+    }
+
+    /// For permits: 1 while their caller has them, then 0.
+    pub(crate) fn set_shares(&self, shares: u32) {
+        self.shares.store(shares, Ordering::Relaxed);
+    }
+
     /// Whether a guard of the hold is left.
     pub(crate) fn has_guard(&self) -> bool {
-        self.shares.load(Ordering::Relaxed) > 0
+        self.shares() > 0
     }
 
     /// Its caller has released it, and is told so. It waits for the next local caller, who adopts or
@@ -31,8 +50,7 @@ impl Lease {
         let now = Instant::now();
         let suits = state.suits(now, lease, watched);
         if suits {
-            state.held = Held::since(now);
-            state.adopted_at = Some(now);
+            state.caller = PresentCaller::next(now);
             state.is_between_callers = false;
         }
         suits
@@ -45,22 +63,27 @@ impl Lease {
 
     /// When its present caller adopted it. `None`: it has had no other.
     pub(crate) fn adopted_at(&self) -> Option<Instant> {
-        self.state().adopted_at
+        let state = self.state();
+        (!state.caller.is_first).then_some(state.caller.since)
     }
 
     /// Notes what the caller says about its hold.
     pub(crate) fn note(&self, text: &str) {
-        self.state().held.note(text);
+        self.state().caller.note(text);
     }
 
     /// Since when a caller has the hold, and its note, if it has had it for this long. Also when the
     /// last requested lease ends.
-    pub(crate) fn long_held(&self, now: Instant, time: Duration) -> Option<(Held, Instant)> {
-        let wanted = self.shares.load(Ordering::Relaxed) > 0;
+    pub(crate) fn long_held(
+        &self,
+        now: Instant,
+        time: Duration,
+    ) -> Option<(PresentCaller, Instant)> {
+        let wanted = self.has_guard();
         let state = self.state();
         let over = state.ended.is_some() || state.loss.is_some() || now >= state.trusted_until;
-        let is_long = now.saturating_duration_since(state.held.since) >= time;
-        (wanted && !over && is_long).then(|| (state.held.clone(), state.leased_until))
+        let is_long = now.saturating_duration_since(state.caller.since) >= time;
+        (wanted && !over && is_long).then(|| (state.caller.clone(), state.leased_until))
     }
 }
 
@@ -75,27 +98,17 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
     use crate::{
         engine::lease::{
-            held::LONGEST_NOTE,
+            present_caller::LONGEST_NOTE,
             tests::{LEASE, lease},
         },
         error::Loss,
-        observer::{HoldEnd, HoldEnded, LockKind, Observed, Observer},
+        observer::{HoldEnd, LockKind, Observed},
         protocol::Renewed,
+        sim::ends::Ends,
     };
-
-    #[derive(Clone, Default)]
-    struct Ends(Arc<Mutex<Vec<HoldEnd>>>);
-
-    impl Observer for Ends {
-        fn hold_ended(&self, hold: &HoldEnded<'_>) {
-            self.0.lock().unwrap().push(hold.end);
-        }
-    }
 
     /// A hold whose caller has released it, and the ends of its turns.
     fn left_to_be_swapped() -> (Lease, Ends) {
@@ -115,7 +128,7 @@ mod tests {
             assert!(!again || lease.adopt(LEASE, true));
             tokio::time::advance(LEASE).await;
             assert_eq!(lease.loss(), Some(Loss::Expired));
-            assert_eq!(*ends.0.lock().unwrap(), [end]);
+            assert_eq!(ends.so_far(), [end]);
         }
     }
 
@@ -125,17 +138,17 @@ mod tests {
         for answer in [Renewed::Taken, Renewed::Gone] {
             let (lease, ends) = left_to_be_swapped();
             lease.renewed(answer, Instant::now(), LEASE);
-            assert_eq!(*ends.0.lock().unwrap(), []);
+            assert_eq!(ends.so_far(), []);
             assert!(lease.loss().is_some() && !lease.adopt(LEASE, true), "nor is it a hold");
             lease.turns.end(HoldEnd::HandedOff);
-            assert_eq!(*ends.0.lock().unwrap(), [HoldEnd::HandedOff]);
+            assert_eq!(ends.so_far(), [HoldEnd::HandedOff]);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_hold_that_is_adopted_begins_anew() {
         let (lease, begun) = (lease(), Instant::now());
-        lease.shares.fetch_add(1, Ordering::Relaxed);
+        lease.add_share();
         lease.note(" one\nnote ");
         tokio::time::advance(LEASE / 10).await;
         let (held, _) = lease.long_held(Instant::now(), LEASE / 10).unwrap();
@@ -147,14 +160,14 @@ mod tests {
         assert!(lease.long_held(Instant::now(), Duration::from_millis(1)).is_none());
         let (held, _) = lease.long_held(Instant::now(), Duration::ZERO).unwrap();
         assert_eq!((held.since, held.note), (Instant::now(), None));
-        lease.shares.fetch_sub(1, Ordering::Relaxed);
+        lease.remove_share();
         assert!(lease.long_held(Instant::now(), Duration::ZERO).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_note_has_an_end() {
         let lease = lease();
-        lease.shares.fetch_add(1, Ordering::Relaxed);
+        lease.add_share();
         lease.note(&"\u{e9}".repeat(1_000));
         let (held, _) = lease.long_held(Instant::now(), Duration::ZERO).unwrap();
         assert_eq!(held.note.unwrap().chars().count(), LONGEST_NOTE);

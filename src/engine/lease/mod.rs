@@ -3,7 +3,7 @@
 
 mod begin;
 mod caller;
-mod held;
+mod present_caller;
 mod renewal;
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-pub(crate) use self::{held::Held, renewal::Check};
+pub(crate) use self::{present_caller::PresentCaller, renewal::Check};
 use super::turns::Turns;
 use crate::{
     broken::broken, config::whole_ms, determinism::select, error::Loss, observer::HoldEnd,
@@ -32,7 +32,7 @@ pub(crate) fn trust(lease: Duration) -> Duration {
     lease.saturating_sub(lease / 100 + Duration::from_millis(2))
 }
 
-/// The trust in one outermost hold.
+/// The trust in one outermost hold, or in permits that were acquired together.
 ///
 /// ```text
 /// held --confirm--> held (until later)
@@ -50,7 +50,7 @@ pub(crate) struct Lease {
     /// For a read under the same owner's write: that write. Both live in one key.
     under: Option<Arc<Lease>>,
     /// How many shares of the hold have not been released.
-    pub(crate) shares: AtomicU32,
+    shares: AtomicU32,
     /// Who sees the turns of its callers.
     pub(crate) turns: Turns,
     state: Mutex<State>,
@@ -79,9 +79,7 @@ struct State {
     renewing: bool,
     /// When the watchdog checks it next. `None`: the watchdog does not know it yet.
     scheduled: Option<Instant>,
-    held: Held,
-    /// When its present caller adopted it, unless that is the first.
-    adopted_at: Option<Instant>,
+    caller: PresentCaller,
 }
 
 impl State {

@@ -1,5 +1,3 @@
-use std::sync::atomic::Ordering;
-
 use super::*;
 use crate::{config::Config, observer::LockKind, owner::Identity, protocol::Renewed};
 
@@ -178,7 +176,7 @@ async fn the_first_guard_that_wants_renewals_sets_when_and_the_last_ends_them() 
 async fn a_hold_is_wanted_while_a_share_of_it_is_left() {
     let lease = lease();
     assert!(!lease.has_guard());
-    lease.shares.store(1, Ordering::Relaxed);
+    lease.set_shares(1);
     assert!(lease.has_guard());
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::time::sleep;
 
-use super::{PROBE_INTERVAL, Subscriptions, worker::Worker};
+use super::{MOST_AT_ONCE, PROBE_INTERVAL, Subscriptions, worker::Worker};
 use crate::{
     determinism::{HashMap, select},
     engine::lifecycle::Lifecycle,
@@ -25,7 +25,7 @@ pub(crate) async fn run(
     loop {
         let mut touched = Vec::new();
         select! {
-            _ = queue.recv_many(&mut touched, 10_000) => {}
+            _ = queue.recv_many(&mut touched, MOST_AT_ONCE) => {}
             _ = gaps.changed() => {
                 if !workers.is_empty() {
                     sometimes!("subscriptions: lost");
@@ -39,7 +39,7 @@ pub(crate) async fn run(
             // To check whether the engine still exists.
             () = sleep(PROBE_INTERVAL) => {}
         }
-        if life.upgrade().is_none_or(|life| life.check_open().is_err()) {
+        if Lifecycle::has_ended(&life) {
             return;
         }
         for name in touched {

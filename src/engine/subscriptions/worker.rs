@@ -8,7 +8,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{PROBE_INTERVAL, State, Subscriptions, WorkerId};
+use super::{MOST_AT_ONCE, PROBE_INTERVAL, State, Subscriptions, WorkerId};
 use crate::{
     engine::backoff::Backoff,
     sometimes::sometimes,
@@ -50,7 +50,8 @@ async fn work(
     let mut backoff = Backoff::new();
     loop {
         let mut touched = Vec::new();
-        let quiet = timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, 10_000)).await.is_err();
+        let quiet =
+            timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, MOST_AT_ONCE)).await.is_err();
         if quiet && let Err(error) = transport.probe(server).await {
             sometimes!("subscriptions: the probe fails");
             tracing::warn!(%error, "the subscriber connection does not answer");

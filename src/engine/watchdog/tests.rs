@@ -126,7 +126,7 @@ async fn a_client_that_closes_tells_those_it_knows_and_no_one_who_has_released()
     watchdog.add(removed);
     watchdog.remove(removed);
     for hold in [known, fresh, removed] {
-        hold.shares.store(1, std::sync::atomic::Ordering::Relaxed);
+        hold.set_shares(1);
     }
     watchdog.close();
     let closed = Some(Loss::Closed);

@@ -5,14 +5,17 @@ use std::{sync::Arc, time::Duration};
 use super::{Attempt, Source, State};
 use crate::{
     locking::{
-        hold::cleanup::{sweep, take_back},
+        hold::{
+            Hold,
+            cleanup::{sweep, take_back},
+        },
         registry::LockState,
     },
     observer::HoldEnd,
     owner::HoldId,
     protocol::{AcquireReply::Granted, Timely::InTime},
     sometimes::sometimes,
-    wire::{ServerId, WireError},
+    wire::WireError,
 };
 
 impl Drop for Attempt<'_> {
@@ -23,73 +26,97 @@ impl Drop for Attempt<'_> {
             // The hold that it was to replace goes to the next caller.
             return;
         }
-        let source = (self.source.take(), self.server);
-        let (lock, id, lease) = (self.lock.clone(), self.id.clone(), self.request.lease);
-        let janitor = lock.target.engine.janitor.clone();
-        janitor.spawn(undo(lock, id, lease, self.stands, state, source, unanswered));
+        let leftover = Leftover {
+            lock: self.lock.clone(),
+            id: self.id.clone(),
+            lease: self.request.lease,
+            stands: self.stands,
+            state,
+            source: self.source.take(),
+            unanswered,
+        };
+        let janitor = leftover.lock.target.engine.janitor.clone();
+        janitor.spawn(leftover.undo());
     }
 }
 
-async fn undo(
+/// What an attempt leaves behind.
+struct Leftover {
     lock: Arc<LockState>,
     id: HoldId,
     lease: Duration,
-    mut stands: bool,
+    /// Whether it may stand in the server's line.
+    stands: bool,
     state: State,
-    (source, server): (Source, Option<ServerId>),
-    mut unanswered: Option<u64>,
-) {
-    let target = &lock.target;
-    // Whether it may hold the lock, and whether the server has said so.
-    let (holds, granted) = match state {
-        State::Nothing => (false, false),
-        // If there still is a source, the script was refused, perhaps in its middle.
-        State::Granted { .. } => (true, false),
-        State::InFlight(copy) => {
-            let answer = copy.reply.await.map(|reply| reply.split().0);
-            match answer.and_then(|reply| target.protocol.acquired(reply)) {
-                Ok(InTime(Granted { .. })) => {
-                    sometimes!("undo: it had been granted");
-                    (true, true)
-                }
-                Err(error) if error.is_unclear() => {
-                    unanswered = unanswered.max(Some(copy.not_after));
-                    (false, false)
-                }
-                Err(error) if error.did_nothing() => {
-                    stands = copy.stood;
-                    (false, false)
-                }
-                Err(error) => (matches!(error, WireError::Refused(_)), false),
-                Ok(_) => (false, false),
+    source: Source,
+    unanswered: Option<u64>,
+}
+
+impl Leftover {
+    async fn undo(mut self) {
+        let (holds, granted) = self.await_copy().await;
+        // The source first: no copy can then replace it.
+        if granted {
+            self.source = self.source.take().replaced();
+        }
+        let swaps = !matches!(self.source, Source::None);
+        let replaced = self.release_source().await;
+        let target = &self.lock.target;
+        if holds || self.stands || swaps {
+            let done = take_back(target, &self.id, self.lease).await;
+            if let Some(hold) = replaced {
+                // No caller has what it was swapped for: its turn ends with that.
+                let end = if done { HoldEnd::Released } else { HoldEnd::ReleaseGivenUp };
+                hold.lease.turns.end(end);
             }
         }
-    };
-    // The source first: no copy can then replace it.
-    let source = if granted { source.replaced(server) } else { source };
-    let mut replaced = None;
-    let swaps = !matches!(source, Source::None);
-    match source {
-        Source::None => {}
-        Source::Replaced { hold, .. } => replaced = Some(hold),
-        Source::Hold(source) => {
-            // A copy without an answer may have replaced it. That is no loss: its last caller has
-            // released it, and was told so.
-            if unanswered.is_some() {
-                source.hold().lease.turns.end(HoldEnd::Released);
+        if let Some(not_after) = self.unanswered {
+            sweep(target.clone(), self.id, self.lease, not_after).await;
+        }
+    }
+
+    /// Waits for the answer to a copy in flight. Returns whether the attempt may hold the lock, and
+    /// whether the server has just said so.
+    async fn await_copy(&mut self) -> (bool, bool) {
+        let copy = match std::mem::replace(&mut self.state, State::Nothing) {
+            State::Nothing => return (false, false),
+            // If there still is a source, the script was refused, perhaps in its middle.
+            State::Granted { .. } => return (true, false),
+            State::InFlight(copy) => copy,
+        };
+        let answer = copy.reply.await.map(|reply| reply.split().0);
+        match answer.and_then(|reply| self.lock.target.protocol.acquired(reply)) {
+            Ok(InTime(Granted { .. })) => {
+                sometimes!("undo: it had been granted");
+                (true, true)
             }
-            drop(source.release().await);
+            Err(error) if error.is_unclear() => {
+                self.unanswered = self.unanswered.max(Some(copy.not_after));
+                (false, false)
+            }
+            Err(error) if error.did_nothing() => {
+                self.stands = copy.stood;
+                (false, false)
+            }
+            Err(error) => (matches!(error, WireError::Refused(_)), false),
+            Ok(_) => (false, false),
         }
     }
-    if holds || stands || swaps {
-        let done = take_back(target, &id, lease).await;
-        if let Some(hold) = replaced {
-            // No caller has what it was swapped for: its turn ends with that.
-            let end = if done { HoldEnd::Released } else { HoldEnd::ReleaseGivenUp };
-            hold.lease.turns.end(end);
+
+    /// Releases the hold that was to be replaced. Returns it if it was replaced before.
+    async fn release_source(&mut self) -> Option<Arc<Hold>> {
+        match self.source.take() {
+            Source::None => None,
+            Source::Replaced { hold, .. } => Some(hold),
+            Source::Hold { baton, .. } => {
+                // A copy without an answer may have replaced it. That is no loss: its last caller has
+                // released it, and was told so.
+                if self.unanswered.is_some() {
+                    baton.hold().lease.turns.end(HoldEnd::Released);
+                }
+                drop(baton.release().await);
+                None
+            }
         }
-    }
-    if let Some(not_after) = unanswered {
-        sweep(target.clone(), id, lease, not_after).await;
     }
 }

@@ -1,7 +1,5 @@
 //! A reader that leaves a hold that others share.
 
-use std::sync::atomic::Ordering;
-
 use futures::FutureExt;
 use tokio::time::Instant;
 
@@ -47,18 +45,17 @@ impl Stake {
                 Ok(Some(why)) => return Err(Error::NotHeld { why }),
                 Err(error) => error,
             };
-            if hold.lease.shares.load(Ordering::Relaxed) == 1 {
+            if hold.lease.shares() == 1 {
                 return Ok(());
             }
-            let again = copies.again(error, engine).boxed().await;
-            again.map_err(|error| error.into_error(hold.target.name()))?;
+            copies.again_for(error, engine, hold.target.name()).await?;
         }
     }
 }
 
 impl Baton {
-    /// A reader leaves a hold that others share. `None`: they have it still. To them the server is asked
-    /// now and then, as for a hand-off.
+    /// A reader leaves a hold that others share. `None`: they have it still. Now and then the server is
+    /// first asked whether the hold is there, as before a hand-off.
     pub(super) async fn leave_to_readers(mut self) -> Result<Option<Self>, Error> {
         let stake = self.0.take().expect("taken once");
         if !stake.counts {

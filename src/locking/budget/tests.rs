@@ -94,7 +94,7 @@ fn where_nobody_comes_turns_grow_and_shrink_again_when_somebody_does() {
     handed_off(&mut budget, TURNS);
     assert_eq!(budget.plan(begun), Plan::Ask, "the server is asked as often as ever");
     assert!(budget.confirmed_by_server(begun, begun, 1), "but goes on");
-    budget.lost();
+    budget.seen_elsewhere();
     budget.won(begun, begun);
     handed_off(&mut budget, TURNS);
     assert_eq!(budget.plan(begun), Plan::Release);

@@ -40,7 +40,7 @@ pub(crate) async fn sweep(target: Arc<Target>, id: HoldId, lease: Duration, not_
         };
         sleep(pause.min(give_up.saturating_duration_since(Instant::now()))).await;
     }
-    // A clock that was set back: what a copy has taken lasts for longer by that step.
+    // The clock was set back. What a copy took then lasts longer by that step.
     if is_early && !engine.is_closed() {
         take_back(&target, &id, lease).await;
     }

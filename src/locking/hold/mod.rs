@@ -146,7 +146,7 @@ impl Hold {
 
     /// Its release was answered, or has failed, or it belongs to another caller: its owner waits for
     /// it no longer.
-    pub(crate) fn over(&self) {
+    pub(crate) fn mark_over(&self) {
         self.open.close();
     }
 

@@ -94,14 +94,14 @@ impl Hold {
             }
             let sent = copies.sent();
             self.lease.requested(sent, lease);
-            let terms = ScriptArgs {
+            let args = ScriptArgs {
                 lease: lease.as_millis() as u64,
                 not_after: self.target.not_after(sent),
             };
-            let call = self.target.protocol.reenter(self.id(), terms, to);
+            let call = self.target.protocol.reenter(self.id(), args, to);
             let mut acknowledged = None;
-            let is_due = Reentry::is_to_be_confirmed;
-            let send = || engine.call_confirmed(call, sent, replicas, is_due);
+            let needs_confirmation = Reentry::needs_confirmation;
+            let send = || engine.call_confirmed(call, sent, replicas, needs_confirmation);
             let answer = copies.send(send).await.and_then(|reply| {
                 let (reply, by) = reply.split();
                 acknowledged = by;

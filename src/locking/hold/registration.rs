@@ -16,25 +16,27 @@ pub(crate) trait Register<H>: fmt::Debug + Send + Sync {
 }
 
 /// One entry of a [`Register`]. The hold owns it, so the entry ends with the hold.
+///
+/// Generic over the hold, so that this file does not use `hold/mod.rs`: files form no circle.
 #[derive(Debug)]
 pub(crate) struct Registration<H> {
     register: Arc<dyn Register<H>>,
-    line: (OwnerId, Side),
+    key: (OwnerId, Side),
 }
 
 impl<H> Registration<H> {
     pub(crate) fn new(register: Arc<dyn Register<H>>, owner: OwnerId, side: Side) -> Self {
-        Self { register, line: (owner, side) }
+        Self { register, key: (owner, side) }
     }
 
     /// From now on the owner finds this hold.
     pub(crate) fn enter(&self, hold: &Arc<H>) {
-        self.register.holds().insert(self.line, Arc::downgrade(hold));
+        self.register.holds().insert(self.key, Arc::downgrade(hold));
     }
 
     /// From now on the owner finds no hold.
-    pub(crate) fn strike(&self) {
-        self.register.holds().remove(&self.line);
+    pub(crate) fn remove(&self) {
+        self.register.holds().remove(&self.key);
     }
 }
 
@@ -42,8 +44,8 @@ impl<H> Drop for Registration<H> {
     fn drop(&mut self) {
         let mut holds = self.register.holds();
         // A newer hold of the owner stays.
-        if holds.get(&self.line).is_some_and(|hold| hold.strong_count() == 0) {
-            holds.remove(&self.line);
+        if holds.get(&self.key).is_some_and(|hold| hold.strong_count() == 0) {
+            holds.remove(&self.key);
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
 use tokio::time::Instant;
 
 use super::{Hold, cleanup::sweep};
@@ -58,13 +57,7 @@ impl Hold {
         since: Option<Instant>,
     ) -> Option<Released> {
         let give_up = self.target.engine.settings.retry_timeout.min(self.lease.outlives());
-        let copies = match since {
-            None => {
-                let now = Instant::now();
-                Copies::new(now, now + give_up)
-            }
-            Some(since) => Copies::new(since, since + give_up).after_a_wait(),
-        };
+        let copies = Copies::since(since, |begun| begun + give_up);
         let (mut count, mut copies) = self.counting(copies).await?;
         let to = count.saturating_sub(1);
         let ended = to == 0;
@@ -84,58 +77,15 @@ impl Hold {
         let outlives = self.lease.outlives();
         let counts = ended && (target.hands_off || target.shares);
         let heard = if counts { target.heard(self.id()) } else { None };
-        let ours = u64::from(heard.is_some());
-        let told = |sent, freed, listening: u64| {
-            let own = if freed { target.protocol.messages_of_a_release() } else { 0 };
-            let (others, heard) =
-                (listening.saturating_sub(ours), heard.map(|before| before + own));
-            Told { sent, freed, others, heard }
-        };
-        let mut may_be_done = false;
-        let released = loop {
-            if engine.is_closed() {
-                break Err(Error::Closed);
-            }
-            let sent = copies.sent();
-            let trusted = self.lease.is_trusted(sent);
-            let error = match copies.send(|| self.send_release(to, sent)).await {
-                Ok(Some(answer)) => match lost {
-                    // The server had said that it was gone, and has it back: from a database that was
-                    // swapped, or from an old master. Another holder may have had the lock since.
-                    Some(why @ (Loss::Removed | Loss::Taken)) => {
-                        break Err(Error::NotHeld { why });
-                    }
-                    // The last reader frees the lock, and is told 1 more.
-                    _ if target.shares => {
-                        break Ok(told(sent, answer > 0, answer.saturating_sub(1)));
-                    }
-                    _ => break Ok(told(sent, true, answer)),
-                },
-                // A copy that leaves a share removes nothing.
-                Ok(None) => match self.found_nothing(lost, may_be_done && ended, was_renewed) {
-                    Ok(()) => {
-                        sometimes!("release: an earlier copy did it");
-                        break Ok(told(sent, !target.shares, 0));
-                    }
-                    Err(why) => {
-                        if why == Loss::Unknown {
-                            sometimes!("release: unknown who did it");
-                        }
-                        self.lease.lose(why);
-                        break Err(Error::NotHeld { why });
-                    }
-                },
-                Err(error) => error,
-            };
-            may_be_done |= trusted && error.is_unclear();
-            if let Err(error) = copies.again(error, engine).boxed().await {
-                break Err(error.into_error(target.name()));
-            }
-        };
+        let mut lowering =
+            Lowering { hold: self, to, lost, was_renewed, heard, may_be_done: false };
+        let released = lowering.run(&mut copies).await;
+        let may_be_done = lowering.may_be_done;
         if ended {
             self.end_turn(released.as_ref().map(drop));
         }
-        // A count that is too high corrects itself. A lock that stays held does not.
+        // Only the last release goes on in the background. After any other, the next release corrects
+        // the count: each sends the count that is to remain.
         if ended && matches!(released, Err(Error::Redis(_))) {
             sometimes!("release: goes on in the background");
             engine.janitor.spawn(free(self.clone(), may_be_done, was_renewed));
@@ -191,6 +141,85 @@ impl Hold {
             answer => target.say(answer.as_ref().err()),
         }
         answer
+    }
+}
+
+/// The request that lowers the hold count.
+struct Lowering<'a> {
+    hold: &'a Hold,
+    /// The count that is to remain.
+    to: u32,
+    /// How the hold had ended before, if that was known.
+    lost: Option<Loss>,
+    /// Whether a renewal would have noticed a loss.
+    was_renewed: bool,
+    /// How many messages had come on the lock's channel, if this client is subscribed to it and wants to
+    /// know.
+    heard: Option<u64>,
+    /// Whether a copy without an answer may have done it.
+    may_be_done: bool,
+}
+
+impl Lowering<'_> {
+    /// Sends copies until one is answered, or the time is over.
+    async fn run(&mut self, copies: &mut Copies) -> Result<Told, Error> {
+        let Self { hold, to, .. } = *self;
+        let (target, engine) = (&hold.target, &hold.target.engine);
+        loop {
+            if engine.is_closed() {
+                return Err(Error::Closed);
+            }
+            let sent = copies.sent();
+            let trusted = hold.lease.is_trusted(sent);
+            let error = match copies.send(|| hold.send_release(to, sent)).await {
+                Ok(Some(answer)) => return self.done(sent, answer),
+                Ok(None) => return self.found_nothing(sent),
+                Err(error) => error,
+            };
+            self.may_be_done |= trusted && error.is_unclear();
+            copies.again_for(error, engine, target.name()).await?;
+        }
+    }
+
+    /// A copy that was sent at `sent` has done it.
+    fn done(&self, sent: Instant, answer: u64) -> Result<Told, Error> {
+        match self.lost {
+            // The server had said that it was gone, and has it back: from a database that was swapped,
+            // or from an old master. Another holder may have had the lock since.
+            Some(why @ (Loss::Removed | Loss::Taken)) => Err(Error::NotHeld { why }),
+            // The last reader frees the lock, and is told 1 more.
+            _ if self.hold.target.shares => {
+                Ok(self.told(sent, answer > 0, answer.saturating_sub(1)))
+            }
+            _ => Ok(self.told(sent, true, answer)),
+        }
+    }
+
+    /// A copy that was sent at `sent` has found nothing to release.
+    fn found_nothing(&self, sent: Instant) -> Result<Told, Error> {
+        // Only the release of the last share removes the hold, so only it can have been done by an
+        // earlier copy.
+        let may_be_done = self.may_be_done && self.to == 0;
+        match self.hold.found_nothing(self.lost, may_be_done, self.was_renewed) {
+            Ok(()) => {
+                sometimes!("release: an earlier copy did it");
+                Ok(self.told(sent, !self.hold.target.shares, 0))
+            }
+            Err(why) => {
+                if why == Loss::Unknown {
+                    sometimes!("release: unknown who did it");
+                }
+                self.hold.lease.lose(why);
+                Err(Error::NotHeld { why })
+            }
+        }
+    }
+
+    /// `listening`: how many clients got the message, this one included.
+    fn told(&self, sent: Instant, freed: bool, listening: u64) -> Told {
+        let own = if freed { self.hold.target.protocol.messages_of_a_release() } else { 0 };
+        let others = listening.saturating_sub(u64::from(self.heard.is_some()));
+        Told { sent, freed, others, heard: self.heard.map(|before| before + own) }
     }
 }
 

@@ -56,7 +56,13 @@ impl Target {
 
     /// Adds to an error what was being done, and to which lock.
     pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
-        move |error| error.about(doing, Some(self.name()), &self.engine.settings.server)
+        let object = Some(("lock", self.name()));
+        move |error| error.about(doing, object, &self.engine.settings.server)
+    }
+
+    /// The same for the error of a call, in the words for its caller.
+    pub(crate) fn explain(&self, doing: &'static str) -> impl Fn(WireError) -> Error {
+        move |error| self.with_context(doing)(error.into_error(self.name()))
     }
 
     pub(crate) fn holds_here(&self) -> usize {

@@ -45,8 +45,8 @@ impl Hold {
             return false;
         }
         self.set_count(&mut count, 0);
-        registration.strike();
-        self.over();
+        registration.remove();
+        self.mark_over();
         true
     }
 

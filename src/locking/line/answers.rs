@@ -2,7 +2,7 @@
 //! returns what this says: another holds the lock, or the server does not answer.
 
 use std::{
-    sync::{Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -67,7 +67,7 @@ pub(crate) struct Known {
 
 impl Answers {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server is being asked.

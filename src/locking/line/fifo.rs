@@ -15,7 +15,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, MutexGuard,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -78,7 +78,7 @@ pub(crate) struct Tick {
 
 impl<T: Default> Fifo<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -119,22 +119,14 @@ impl<T: Default> Fifo<T> {
 
     /// Whether the ticket is the first. Asking shows that it is polled.
     pub(crate) fn sign(&self, ticket: Ticket, context: &mut Context<'_>) -> bool {
-        let mut state = self.state();
-        let first = state.find(ticket) == Some(0);
-        if first {
-            state.places[0].seen(context.waker());
-        }
-        first
+        self.state().sign(ticket, context.waker())
     }
 
     /// Ready when there is news for the first (`true`), or when the ticket is not the first any
     /// more (`false`).
     pub(crate) fn poll_nudged(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state();
-        let first = state.find(ticket) == Some(0);
-        if first {
-            state.places[0].seen(context.waker());
-        }
+        let first = state.sign(ticket, context.waker());
         if !first || std::mem::take(&mut state.nudged) { Poll::Ready(first) } else { Poll::Pending }
     }
 
@@ -244,6 +236,15 @@ impl<T> State<T> {
             return Some(0);
         }
         self.places.binary_search_by_key(&ticket, |place| place.ticket).ok()
+    }
+
+    /// Whether the ticket is the first. It is polled then.
+    fn sign(&mut self, ticket: Ticket, waker: &Waker) -> bool {
+        let first = self.find(ticket) == Some(0);
+        if first {
+            self.places[0].seen(waker);
+        }
+        first
     }
 
     fn push(&mut self, ticket: &mut Option<Ticket>) -> usize {

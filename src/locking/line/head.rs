@@ -60,7 +60,7 @@ pub(crate) enum Next<O> {
     /// Nothing: the wait is over.
     TimedOut,
     /// Enter the line anew: it was not polled, and others were let past it.
-    Lost,
+    PutOut,
 }
 
 impl<'a, A: Awaited> Head<'a, A> {
@@ -71,14 +71,14 @@ impl<'a, A: Awaited> Head<'a, A> {
         waiter: &Waiter<'_>,
     ) -> Result<Entered<'a, A>, Box<Error>> {
         let mut entered = None;
-        let mut place = Place { awaited, ticket: None, lost: AtomicBool::new(false) };
+        let mut place = Place { awaited, ticket: None, put_out: AtomicBool::new(false) };
         if waiter.stands_on_server() {
             return Ok(Entered::Head(Self::new(None, place)));
         }
         let first = poll_fn(|context| {
             let fifo = &awaited.line().fifo;
             let before = place.ticket;
-            let first = fifo.poll_first(&mut place.ticket, context, || awaited.mind());
+            let first = fifo.poll_first(&mut place.ticket, context, || awaited.start_minder());
             if place.ticket != before {
                 // Anew, if others were let past it. What had happened by then is not its concern.
                 entered = Some(Instant::now());
@@ -126,7 +126,7 @@ impl<'a, A: Awaited> Head<'a, A> {
     async fn linger(&self) {
         let awaited = self.place.awaited;
         let left = async {
-            while awaited.may_be_offered() && !awaited.is_offered() && !self.is_lost() {
+            while awaited.may_be_offered() && !awaited.is_offered() && !self.is_put_out() {
                 self.place.nudged().await;
             }
         };
@@ -143,9 +143,9 @@ impl<'a, A: Awaited> Head<'a, A> {
         let mut at_once = std::mem::take(&mut self.offer_failed);
         loop {
             if !at_once {
-                if self.is_lost() {
+                if self.is_put_out() {
                     sometimes!("head: found that it was put out");
-                    return Ok(Next::Lost);
+                    return Ok(Next::PutOut);
                 }
                 if self.state().subscription.is_none()
                     && !awaited.is_offered()
@@ -168,7 +168,7 @@ impl<'a, A: Awaited> Head<'a, A> {
             if self.sleep(waiter).boxed().await?.is_none() {
                 return Ok(Next::TimedOut);
             }
-            waiter.worry.tell(awaited);
+            waiter.warnings.warn(awaited);
         }
     }
 
@@ -234,8 +234,8 @@ impl<'a, A: Awaited> Head<'a, A> {
     }
 
     /// Whether it was found not to be the head any more, and must enter the line anew.
-    fn is_lost(&self) -> bool {
-        self.place.lost.load(Ordering::Relaxed)
+    fn is_put_out(&self) -> bool {
+        self.place.put_out.load(Ordering::Relaxed)
     }
 
     /// Subscribes the head. Completes when messages can be relied on, or cannot for now.
@@ -322,7 +322,7 @@ struct Place<'a, A: Awaited> {
     /// `None`: it is not in the local line.
     ticket: Option<Ticket>,
     /// Whether it was found that others were let past it.
-    lost: AtomicBool,
+    put_out: AtomicBool,
 }
 
 impl<A: Awaited> Place<'_, A> {
@@ -332,7 +332,7 @@ impl<A: Awaited> Place<'_, A> {
         let Some(ticket) = self.ticket else { return std::future::pending().await };
         let fifo = &self.awaited.line().fifo;
         let first = poll_fn(|context| fifo.poll_nudged(ticket, context)).await;
-        self.lost.store(!first, Ordering::Relaxed);
+        self.put_out.store(!first, Ordering::Relaxed);
     }
 
     fn leave(&mut self, state: Option<Box<HeadState>>) {

@@ -58,6 +58,8 @@ impl LocalLine {
 }
 
 /// What the waiters of a line wait for.
+///
+/// A trait, because `registry.rs` uses the line: files form no circle.
 pub(crate) trait Awaited: Send + Sync {
     /// What a local caller can leave to the head of the line.
     type Offer;
@@ -79,7 +81,7 @@ pub(crate) trait Awaited: Send + Sync {
     fn closing(&self) -> impl Future<Output = Error> + Send;
 
     /// Starts a [`Minder`](minder::Minder) for the line.
-    fn mind(&self);
+    fn start_minder(&self);
 
     /// Takes what was left to the head, if anything.
     fn take_offer(&self) -> Option<Self::Offer>;

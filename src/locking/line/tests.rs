@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{
     Awaited, LocalLine,
     head::{Entered, Head, Next, SHORTEST_PAUSE},
-    waiter::{Waiter, Worry},
+    waiter::{WaitWarnings, Waiter},
 };
 use crate::{
     engine::{Backoff, Subscriptions},
@@ -65,7 +65,7 @@ impl Awaited for Remote {
         pending().await
     }
 
-    fn mind(&self) {}
+    fn start_minder(&self) {}
 
     fn take_offer(&self) -> Option<Infallible> {
         None
@@ -100,7 +100,7 @@ fn waiter(order: Order) -> Waiter<'static> {
         first_pause: Duration::from_millis(1),
         retry_timeout: Duration::from_secs(3),
         seen_held: false,
-        worry: Worry::new(),
+        warnings: WaitWarnings::new(),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Waiter<'a> {
     pub(crate) retry_timeout: Duration,
     /// Whether the server has told it that the lock is held.
     pub(crate) seen_held: bool,
-    pub(crate) worry: Worry,
+    pub(crate) warnings: WaitWarnings,
 }
 
 impl Waiter<'_> {
@@ -46,12 +46,12 @@ impl Waiter<'_> {
         self.seen_held = true;
         // In the server's line, the answer is not about the key.
         if asked && !self.stands_on_server() {
-            self.worry.held(ttl);
+            self.warnings.held(ttl);
         }
     }
 
     /// Whether its wait has ended.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.deadline.is_some_and(|end| end <= Instant::now())
     }
 
@@ -80,7 +80,7 @@ impl Waiter<'_> {
 
 /// Logs waiters that wait suspiciously long.
 #[derive(Debug)]
-pub(crate) struct Worry {
+pub(crate) struct WaitWarnings {
     begun: Instant,
     own_told: bool,
     /// Whether the server has said that the key has no TTL, and whether that was logged.
@@ -89,7 +89,7 @@ pub(crate) struct Worry {
     next: Duration,
 }
 
-impl Worry {
+impl WaitWarnings {
     pub(crate) fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -105,7 +105,7 @@ impl Worry {
         self.lasting = ttl.is_none();
     }
 
-    pub(crate) fn tell(&mut self, awaited: &impl Awaited) {
+    pub(crate) fn warn(&mut self, awaited: &impl Awaited) {
         let waited = self.begun.elapsed();
         let lock = awaited.name();
         if waited >= WARN_OWN && !self.own_told && awaited.holds_here() > 0 {

@@ -6,7 +6,8 @@ use tokio::time::{Duration, Instant, timeout_at};
 use super::Sharing;
 use crate::{locking::request::Request, sometimes::sometimes};
 
-/// The first one is waited for so long. It may be far from the server, or not be polled any more.
+/// The others wait for the first one for this long. It may be far from the server, or not be polled
+/// any more.
 const ANSWERED: Duration = Duration::from_millis(100);
 
 /// What a reader does that has no hold to join.

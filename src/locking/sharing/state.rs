@@ -1,10 +1,7 @@
 //! [`State`] of [`Sharing`](super::Sharing): the hold that readers may join, and the door that is closed for the
 //! sake of a writer. It is told what happens and when, and does no I/O.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -18,22 +15,23 @@ use crate::{
     sometimes::sometimes,
 };
 
-/// While the server is asked about the hold, others join it if it was confirmed so lately.
+/// While the server is asked about the hold, others join it if it was confirmed within this
+/// time.
 const ASKED_ABOUT: Duration = Duration::from_millis(10);
 
-/// For this long readers join although a local writer waits. To change over costs several requests, in
-/// which nobody reads: so much more is read between two of them.
+/// Readers go on joining for this long after a local writer begins to wait. Nobody reads during a change
+/// between readers and a writer, which costs several requests. This makes changes rarer.
 pub(super) const LAST_JOINS: Duration = Duration::from_millis(1);
 
-/// For this long newcomers wait for a writer. A reader that waits for itself, by a second read under its
-/// first, waits no longer.
+/// Newcomers wait for a writer for at most this long. It also bounds a caller that reads a second time
+/// without an owner under its own first read: it waits for itself.
 const CLOSED: Duration = Duration::from_millis(100);
 
 /// For this long readers join after a closure that kept one out to its end, whoever waits.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
 /// For this long readers join after the lock was free and no writer came. It doubles each time, up to
-/// [`OPEN_AGAIN`]: whoever listens may be a reader.
+/// [`OPEN_AGAIN`]: the other listeners may all be readers.
 const OPEN_IF_NO_WRITER: Duration = Duration::from_millis(32);
 /// How many times it doubles.
 const MOST_VAIN: u32 = 5;
@@ -42,12 +40,12 @@ const MOST_VAIN: u32 = 5;
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The hold that readers may join.
-    pub(super) open: Option<Joinable>,
+    pub(super) joinable: Option<Joinable>,
     /// How many local callers wait to write.
     pub(super) writers: usize,
     /// Since when there have been such callers.
     pub(super) writers_since: Option<Instant>,
-    pub(super) closed: Option<WritersTurn>,
+    pub(super) writers_turn: Option<WritersTurn>,
     /// Since when a reader waits for writers, if none was let in since.
     pub(super) kept_out: Option<Instant>,
     /// Until then readers join, whoever waits.
@@ -105,7 +103,7 @@ pub(super) struct WritersTurn {
 
 impl WritersTurn {
     /// When it ends in any case. A reader may be kept out by one closure after the other.
-    pub(super) fn over(&self, kept_out: Option<Instant>) -> Instant {
+    pub(super) fn ends_at(&self, kept_out: Option<Instant>) -> Instant {
         kept_out.map_or(self.since, |since| since.min(self.since)) + CLOSED
     }
 }
@@ -113,25 +111,25 @@ impl WritersTurn {
 impl State {
     /// Takes a share of the hold, if that needs no request.
     pub(super) fn share(&mut self, request: &Request, now: Instant) -> Option<Arc<Hold>> {
-        let open = self.open.as_mut().filter(|open| open.suits(request))?;
-        if now >= open.confirmed + open.fresh_for() {
+        let joinable = self.joinable.as_mut().filter(|joinable| joinable.suits(request))?;
+        if now >= joinable.confirmed + joinable.fresh_for() {
             return None;
         }
         sometimes!("readers share a hold");
-        open.was_joined = true;
-        open.hold.lease.shares.fetch_add(1, Ordering::Relaxed);
+        joinable.was_joined = true;
+        joinable.hold.lease.add_share();
         self.kept_out = None;
-        Some(open.hold.clone())
+        Some(joinable.hold.clone())
     }
 
     /// What is known of this hold, if readers may join it.
-    pub(super) fn open_of(&mut self, hold: &Arc<Hold>) -> Option<&mut Joinable> {
-        self.open.as_mut().filter(|open| Arc::ptr_eq(&open.hold, hold))
+    pub(super) fn joinable_of(&mut self, hold: &Arc<Hold>) -> Option<&mut Joinable> {
+        self.joinable.as_mut().filter(|joinable| Arc::ptr_eq(&joinable.hold, hold))
     }
 
     /// Opens the door that is closed for local writers only.
     pub(super) fn open_for_readers(&mut self) {
-        self.closed.take_if(|closed| closed.others == 0);
+        self.writers_turn.take_if(|writers_turn| writers_turn.others == 0);
     }
 
     /// A writer has the lock. What was known of readers is over. Returns it, to be dropped when nothing
@@ -158,7 +156,8 @@ impl State {
     /// Closes the door if there is a hold to join, and a local caller has waited to write for a moment.
     /// Without such a hold, the server keeps readers and writers apart.
     pub(super) fn close_for_writers(&mut self, now: Instant) {
-        if self.writers_since.is_some_and(|since| since + LAST_JOINS <= now) && self.open.is_some()
+        if self.writers_since.is_some_and(|since| since + LAST_JOINS <= now)
+            && self.joinable.is_some()
         {
             self.close(now, 0);
         }
@@ -170,25 +169,25 @@ impl State {
         if self.writers > 0 {
             self.close(now, 0);
         }
-        self.open.take()
+        self.joinable.take()
     }
 
     /// Closes the door, unless it is closed, or has to be open.
     pub(super) fn close(&mut self, now: Instant, others: u64) {
         if !self.is_writers_turn(now) && self.open_until.is_none_or(|until| until <= now) {
-            self.closed = Some(WritersTurn { since: now, others, left: None });
+            self.writers_turn = Some(WritersTurn { since: now, others, left: None });
         }
     }
 
     pub(super) fn is_writers_turn(&mut self, now: Instant) -> bool {
-        let Some(closed) = &self.closed else { return false };
-        let over = closed.over(self.kept_out);
-        if now < over {
+        let Some(writers_turn) = &self.writers_turn else { return false };
+        let ends_at = writers_turn.ends_at(self.kept_out);
+        if now < ends_at {
             return true;
         }
         sometimes!("readers waited for a writer in vain");
-        (self.closed, self.kept_out) = (None, None);
-        self.open_until = Some(over + OPEN_AGAIN);
+        (self.writers_turn, self.kept_out) = (None, None);
+        self.open_until = Some(ends_at + OPEN_AGAIN);
         false
     }
 
@@ -196,14 +195,14 @@ impl State {
         if !self.is_writers_turn(now) {
             return None;
         }
-        let closed = self.closed.as_mut()?;
-        let over = closed.over(self.kept_out);
-        match &mut closed.left {
-            None => Some(over),
+        let writers_turn = self.writers_turn.as_mut()?;
+        let ends_at = writers_turn.ends_at(self.kept_out);
+        match &mut writers_turn.left {
+            None => Some(ends_at),
             // A local writer needs no message to know that it is its turn.
-            Some(_) if self.writers > 0 => Some(over),
+            Some(_) if self.writers > 0 => Some(ends_at),
             Some(left) => match left.until(now, heard) {
-                Some(until) => Some(until.min(over)),
+                Some(until) => Some(until.min(ends_at)),
                 None => {
                     if left.is_in_vain() {
                         let open = OPEN_IF_NO_WRITER * (1 << self.vain);
@@ -212,7 +211,7 @@ impl State {
                     } else {
                         self.vain = 0;
                     }
-                    self.closed = None;
+                    self.writers_turn = None;
                     None
                 }
             },

@@ -38,7 +38,7 @@ async fn shares<const N: usize>(sim: &Sim, locks: [(&str, Duration); N]) -> Vec<
     let mut shares = Vec::new();
     for (name, lease) in locks {
         let bounds = Bounds::answer_by(Instant::now() + LONG);
-        let share = sim.client.lock(name).wanted().acquire(None, Some(lease), bounds).await;
+        let share = sim.client.lock(name).handle().acquire(None, Some(lease), bounds).await;
         shares.push(share.unwrap().unwrap());
     }
     shares

@@ -43,10 +43,10 @@ fn a_waiter_of_a_fair_lock_asks_three_times_before_its_place_is_lost() {
 #[test]
 fn acquisitions_and_releases_of_plain_locks_travel_together() {
     let id = Identity::new().next();
-    let terms = ScriptArgs { lease: 1, not_after: 2 };
+    let args = ScriptArgs { lease: 1, not_after: 2 };
     let calls = |kind| {
         let on = on(kind);
-        let acquire = on.acquire(&id, terms, &Wish::default());
+        let acquire = on.acquire(&id, args, &Wish::default());
         [on.release(&id, 0), on.release(&id, 1), acquire, on.inspect()]
     };
     let parts = |kind| calls(kind).each_ref().map(Part::of);
@@ -63,8 +63,8 @@ fn acquisitions_and_releases_of_plain_locks_travel_together() {
         args.iter().filter_map(Arg::as_int).collect()
     };
     let with = |lease, not_after| {
-        let terms = ScriptArgs { lease, not_after };
-        on(LockKind::Reentrant).acquire(&id, terms, &Wish::default())
+        let args = ScriptArgs { lease, not_after };
+        on(LockKind::Reentrant).acquire(&id, args, &Wish::default())
     };
     assert_eq!(ints(&[]), [1, 2, 0, 1]);
     assert_eq!(ints(&[acquire.clone(), with(1, 1)]), [1, 2, 1, 1, 1], "one lease of all");

@@ -55,10 +55,10 @@ fn a_release_and_an_extension_count_those_who_listen() {
 
 #[test]
 fn replicas_confirm_only_what_changed_something() {
-    assert!(AcquireReply::is_to_be_confirmed(&Reply::Nil));
-    assert!(!AcquireReply::is_to_be_confirmed(&Reply::Int(100)));
-    assert!(Reentry::is_to_be_confirmed(&Reply::Int(1)));
-    assert!(!Reentry::is_to_be_confirmed(&Reply::Int(0)));
+    assert!(AcquireReply::needs_confirmation(&Reply::Nil));
+    assert!(!AcquireReply::needs_confirmation(&Reply::Int(100)));
+    assert!(Reentry::needs_confirmation(&Reply::Int(1)));
+    assert!(!Reentry::needs_confirmation(&Reply::Int(0)));
 }
 
 #[test]

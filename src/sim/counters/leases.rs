@@ -126,7 +126,7 @@ async fn a_lease_by_id_is_read_and_set() {
         Remaining::Held(left) => left,
         other => panic!("{other:?}"),
     };
-    assert!(left(pool.remaining(one).await.unwrap()) > 29 * SECOND);
+    assert!(left(pool.ttl_of(one).await.unwrap()) > 29 * SECOND);
     sim.network.fail("expirable/set_lease", [Fault::LoseReply]);
     assert!(pool.set_lease(one, 100 * SECOND).await.unwrap());
     assert!(pool.set_lease(other, 10 * SECOND).await.unwrap());
@@ -137,14 +137,14 @@ async fn a_lease_by_id_is_read_and_set() {
         [(other, true), (one, true)]
     );
     sleep(11 * SECOND).await;
-    assert_eq!(pool.remaining(other).await.unwrap(), Remaining::Free);
-    assert!(left(pool.remaining(one).await.unwrap()) > 85 * SECOND);
+    assert_eq!(pool.ttl_of(other).await.unwrap(), Remaining::Free);
+    assert!(left(pool.ttl_of(one).await.unwrap()) > 85 * SECOND);
     assert!(!pool.set_lease(other, SECOND).await.unwrap(), "its lease has ended");
     assert_eq!(pool.available().await.unwrap(), 1);
     assert!(!pool.release([one, other]).await.unwrap(), "the lease of one has ended");
     assert!(pool.release([one]).await.unwrap());
     assert!(!pool.release([other]).await.unwrap());
-    assert_eq!(pool.remaining(one).await.unwrap(), Remaining::Free);
+    assert_eq!(pool.ttl_of(one).await.unwrap(), Remaining::Free);
     assert_eq!(sim.at_rest().await, Some(2));
 }
 

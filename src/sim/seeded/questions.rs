@@ -52,7 +52,7 @@ impl Caller {
             }
             Question::Remaining => {
                 let asked = invoke(Call::Remaining { lock });
-                let left = client.lock(name).remaining().await;
+                let left = client.lock(name).ttl().await;
                 asked.answer(told(left, |left| match left {
                     Remaining::Free => Answer::Remaining { left: None },
                     Remaining::Held(left) => Answer::Remaining { left: Some(nanos(left)) },

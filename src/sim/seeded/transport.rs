@@ -137,7 +137,7 @@ impl Link {
         let behind = Self::takes(&mut self.state());
         sleep(behind.min(self.command_timeout)).await;
         let reply = self.clone().ask(Some(by), run).await?;
-        if !(confirm.is_due)(&reply) {
+        if !(confirm.needs_confirmation)(&reply) {
             return Ok(reply);
         }
         let replica = self.clone().ask(Some(by), |link| Ok(link.server.replica())).await;

@@ -10,22 +10,25 @@ use futures::{
 use tokio::time::{Instant, timeout};
 
 use super::slots::{Server, View, merge, read_nodes};
-use super::{kin::Kin, late::Late, news::News, sentinels::read_master};
+use super::{
+    cluster_identity::ClusterIdentity, failover_epoch::FailoverEpoch, late_sources::LateSources,
+    sentinels::read_master,
+};
 use crate::{
     error::Error,
     runtime::ClientRuntime,
     wire::{
         answers::{Answer, Failure, FailureKind},
+        client_name::ClientName,
         connection::{ConnectionSettings, Driver, OnBreak, Options},
         deployment::{Address, Deployment, Servers},
-        naming::Naming,
         script::Arg,
         session::{QUIT_TIMEOUT, Session, quit_all},
     },
 };
 
-/// How long a source may take if another has answered; otherwise as long as a command, if that is longer,
-/// with its connection. All are asked at the same time.
+/// How long a source may take once another has answered. Before that, a source has the longer of this and
+/// the command timeout, connecting included. All are asked at the same time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the remaining sources may take when most have answered.
@@ -58,15 +61,15 @@ pub(in crate::wire) struct Discovery {
     patience: Duration,
     command_timeout: Duration,
     /// Sources that answered long after most. Their connections are kept for the next time.
-    late: Late,
-    kin: Kin,
-    news: News,
+    late_sources: LateSources,
+    identity: ClusterIdentity,
+    failover_epoch: FailoverEpoch,
 }
 
 #[derive(Clone)]
 enum Kind {
     /// With the name of the connections.
-    Cluster(Option<Naming>),
+    Cluster(Option<ClientName>),
     Sentinel {
         service: String,
     },
@@ -77,12 +80,12 @@ impl Discovery {
     pub(in crate::wire) fn new(deployment: &Deployment, settings: &ConnectionSettings) -> Self {
         let kind = match &deployment.servers {
             Servers::Sentinels(_, service, _) => Kind::Sentinel { service: service.clone() },
-            _ => Kind::Cluster(settings.naming.clone()),
+            _ => Kind::Cluster(settings.client_name.clone()),
         };
         let configured = deployment.hosts().to_vec();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
         let ConnectionSettings { driver, runtime, command_timeout, .. } = settings.clone();
-        let (deployment, late) = (deployment.clone(), Late::default());
+        let deployment = deployment.clone();
         Self {
             driver,
             runtime,
@@ -92,9 +95,9 @@ impl Discovery {
             configured,
             patience: next_patience(None, command_timeout),
             command_timeout,
-            late,
-            kin: Kin::default(),
-            news: News::default(),
+            late_sources: LateSources::default(),
+            identity: ClusterIdentity::default(),
+            failover_epoch: FailoverEpoch::default(),
         }
     }
 
@@ -111,7 +114,7 @@ impl Discovery {
         }
     }
 
-    /// From this the configuration of each server is made.
+    /// The configuration that each server's endpoint is made from.
     pub(in crate::wire) fn deployment(&self) -> &Deployment {
         &self.deployment
     }
@@ -119,7 +122,7 @@ impl Discovery {
     /// Asks. Fails when no source answers.
     pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, Failure> {
         let asked = match self.kind {
-            Kind::Cluster(_) if !self.kin.is_a_guess() => self.sources.len().min(ASKED),
+            Kind::Cluster(_) if !self.identity.is_a_guess() => self.sources.len().min(ASKED),
             _ => self.sources.len(),
         };
         let mut map = self.ask_first(asked).await;
@@ -132,7 +135,7 @@ impl Discovery {
     }
 
     async fn ask_first(&mut self, count: usize) -> Result<ServerMap, Failure> {
-        for (address, session) in self.late.take() {
+        for (address, session) in self.late_sources.take() {
             let mut sources = self.sources.iter_mut();
             if let Some((_, unknown @ None)) = sources.find(|(known, _)| *known == address) {
                 *unknown = Some(session);
@@ -176,10 +179,10 @@ impl Discovery {
             silent.retain(|other| *other != address);
             match answer {
                 Ok((view, session)) => {
-                    if self.kin.may_be_ours(&view) && !std::mem::replace(&mut heard, true) {
+                    if self.identity.may_be_ours(&view) && !std::mem::replace(&mut heard, true) {
                         self.patience = next_patience(Some(began.elapsed()), self.command_timeout);
                     }
-                    awaited += usize::from(self.kin.is_awaited(&view));
+                    awaited += usize::from(self.identity.is_awaited(&view));
                     views.push(view);
                     good.push((address, Some(session)));
                 }
@@ -190,7 +193,7 @@ impl Discovery {
             }
         }
         if !asking.is_empty() {
-            self.runtime.spawn(self.late.clone().hear_out(asking).boxed());
+            self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
         }
         let ours = self.leave_out_strangers(&mut views, &mut good);
         if !views.is_empty() {
@@ -205,20 +208,20 @@ impl Discovery {
         }
         ours?;
         if matches!(self.kind, Kind::Sentinel { .. }) {
-            self.news.check(&views, Instant::now())?;
+            self.failover_epoch.check(&views, Instant::now())?;
         }
         let map = agree(views)?;
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
 
-    /// Leaves out what nodes of another cluster say. Of these those are asked again that are configured,
-    /// over new connections.
+    /// Drops the answers of nodes of another cluster. Configured addresses among them stay sources, and are
+    /// asked over new connections.
     fn leave_out_strangers(
         &mut self,
         views: &mut Vec<View>,
         sources: &mut Vec<(Address, Option<Arc<Session>>)>,
     ) -> Result<(), Failure> {
-        let ours = self.kin.ours(views, Instant::now());
+        let ours = self.identity.ours(views, Instant::now());
         let are_ours = ours.as_deref().unwrap_or_default();
         let mut each = are_ours.iter();
         views.retain(|_| each.next() == Some(&true));
@@ -248,7 +251,7 @@ impl Discovery {
     }
 
     pub(in crate::wire) async fn quit(&mut self) {
-        let late = self.late.take().into_iter().map(|(_, session)| session);
+        let late = self.late_sources.take().into_iter().map(|(_, session)| session);
         let known = self.sources.drain(..).filter_map(|(_, session)| session);
         quit_all(known.chain(late), QUIT_TIMEOUT).await;
     }
@@ -279,11 +282,11 @@ async fn ask_one(
     let session = match known {
         Some(session) => session,
         None => {
-            let (endpoint, naming) = match kind {
-                Kind::Cluster(naming) => (deployment.endpoint(address), naming.clone()),
+            let (endpoint, client_name) = match kind {
+                Kind::Cluster(client_name) => (deployment.endpoint(address), client_name.clone()),
                 Kind::Sentinel { .. } => (deployment.sentinel(address), None),
             };
-            Session::connect(driver, runtime, &endpoint, options, naming).await?
+            Session::connect(driver, runtime, &endpoint, options, client_name).await?
         }
     };
     let view = match kind {

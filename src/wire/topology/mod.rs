@@ -1,14 +1,15 @@
 //! Which server serves a key: [`router`] knows it, [`discover`] asks for it, [`mod@refresh`] keeps it up
-//! to date. [`news`] decides which sentinels are believed after a failover, [`kin`] which nodes of a cluster.
-//! [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late`] keeps connections to slow ones.
+//! to date. [`failover_epoch`] decides which sentinels are believed after a failover,
+//! [`cluster_identity`] which nodes of a cluster. [`sentinels`] reads what a sentinel says, [`slots`] what
+//! a node says. [`late_sources`] keeps connections to slow ones.
 //! [`attempts`] lets one caller at a time connect to a server, [`warnings`] keeps the log short.
 
 mod attempts;
 mod channels;
+mod cluster_identity;
 mod discover;
-mod kin;
-mod late;
-mod news;
+mod failover_epoch;
+mod late_sources;
 mod refresh;
 mod router;
 mod sentinels;

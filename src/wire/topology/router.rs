@@ -36,10 +36,8 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 /// The servers of one client at this moment, and what is subscribed where.
 pub(in crate::wire) struct Router {
     pub(in crate::wire) settings: ConnectionSettings,
-    pub(in crate::wire) is_cluster: bool,
     /// How to connect to each server, if others are asked which servers there are.
     pub(in crate::wire) deployment: Option<Deployment>,
-    pub(in crate::wire) sharded: bool,
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
     /// All nodes of a cluster, as they were last named.
     members: RwLock<Vec<Server>>,
@@ -57,17 +55,13 @@ impl std::fmt::Debug for Router {
 impl Router {
     pub(in crate::wire) fn new(
         settings: ConnectionSettings,
-        is_cluster: bool,
         deployment: Option<Deployment>,
-        sharded: bool,
         routes: Routes,
         members: Vec<Server>,
     ) -> Self {
         Self {
             settings,
-            is_cluster,
             deployment,
-            sharded,
             routes: RwLock::new(Arc::new(routes)),
             members: RwLock::new(members),
             attempts: Attempts::default(),
@@ -93,8 +87,13 @@ impl Router {
         self.members.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether keys are spread over servers by slots.
+    pub(in crate::wire) fn is_cluster(&self) -> bool {
+        self.deployment.as_ref().is_some_and(Deployment::is_cluster)
+    }
+
     pub(in crate::wire) fn slot(&self, key: &[u8]) -> u16 {
-        if self.is_cluster { slot_of(key) } else { 0 }
+        if self.is_cluster() { slot_of(key) } else { 0 }
     }
 
     pub(in crate::wire) fn node_of(&self, key: &[u8]) -> Option<Arc<Node>> {
@@ -156,7 +155,8 @@ impl Routes {
 pub(in crate::wire) enum Patience {
     /// As long as a command.
     Full,
-    /// Those whose slots no other server has: twice as long as the others took, which are used meanwhile.
+    /// As long as a command for a server whose slots are served now. The rest are waited for as long again
+    /// as these took; then the map is used without them.
     Short,
 }
 
@@ -174,10 +174,10 @@ pub(in crate::wire) async fn connect_all(
         let mut nodes = old.all_at(&master.address);
         nodes.find(|node| node.may_be(master.id.as_ref())).cloned()
     };
-    let mut away: Vec<_> = map.slots.iter().map(|(_, master)| master).collect();
-    away.sort();
-    away.dedup();
-    let mut connecting: FuturesUnordered<_> = (away.iter().copied())
+    let mut pending: Vec<_> = map.slots.iter().map(|(_, master)| master).collect();
+    pending.sort();
+    pending.dedup();
+    let mut connecting: FuturesUnordered<_> = (pending.iter().copied())
         .map(async |master| {
             if let Some(node) = known(master).filter(|node| !node.is_broken()) {
                 return (master, Ok(node), false);
@@ -187,14 +187,14 @@ pub(in crate::wire) async fn connect_all(
             (master, connect_one(endpoint, settings).await, true)
         })
         .collect();
-    // Of those that are left out, calls would be refused that are answered now.
+    // Leaving out such a server would refuse calls that are answered now.
     let is_served = |master: &Server| {
         let slots = map.slots.iter().filter(|(_, other)| other == master);
         slots.flat_map(|(slots, _)| old.of(*slots.start())).any(|node| node.is_connected())
     };
     let mut needed = match patience {
-        Patience::Full => away.clone(),
-        Patience::Short => away.iter().copied().filter(|master| is_served(master)).collect(),
+        Patience::Full => pending.clone(),
+        Patience::Short => pending.iter().copied().filter(|master| is_served(master)).collect(),
     };
     let mut connected = BTreeMap::new();
     let mut errors = Vec::new();
@@ -206,7 +206,7 @@ pub(in crate::wire) async fn connect_all(
             None => next.await,
         };
         let Some((master, node, is_new)) = next else { break };
-        away.retain(|other| *other != master);
+        pending.retain(|other| *other != master);
         needed.retain(|other| *other != master);
         match node {
             Ok(node) => {
@@ -219,7 +219,7 @@ pub(in crate::wire) async fn connect_all(
             until = Some(Instant::now() + began.elapsed().max(LEAST_PATIENCE));
         }
     }
-    errors.extend(away.into_iter().map(|master| (master, Error::timed_out())));
+    errors.extend(pending.into_iter().map(|master| (master, Error::timed_out())));
     let mut routes = Routes::default();
     for (master, _) in &errors {
         // It keeps the connections that still work.

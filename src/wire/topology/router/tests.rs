@@ -29,18 +29,18 @@ impl Router {
     /// One of a cluster, of which it knows the address of one server.
     pub(in crate::wire) fn for_tests(port: u16, sharded: bool) -> Self {
         let settings = ConnectionSettings {
-            naming: None,
+            client_name: None,
             driver: drivers::new(Driver::default(), None).unwrap(),
             runtime: ClientRuntime::current(),
             command_timeout: Duration::from_secs(3),
-            channels: Channels::Plain,
+            channels: if sharded { Channels::Sharded } else { Channels::Plain },
             sink: Arc::new(drop),
             refresh_requested: Arc::new(Notify::new()),
             on_break: OnBreak::Reconnect,
         };
         let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
         let (routes, members) = (Routes::default(), Vec::new());
-        let router = Self::new(settings, true, Some(deployment), sharded, routes, members);
+        let router = Self::new(settings, Some(deployment), routes, members);
         router.know(port);
         router
     }
@@ -87,8 +87,11 @@ async fn a_master_that_broke_is_connected_to_once_by_whatever_name() {
 async fn callers_of_a_replaced_server_that_hangs_are_let_go() {
     static SCRIPT: Script = Script::new("one", "return 1");
     let call = Invocation { script: &SCRIPT, keys: 1, args: vec!["k".into()] };
-    let confirm =
-        Confirm { replicas: Replicas::OneOfAll, timeout: Duration::from_secs(1), is_due: |_| true };
+    let confirm = Confirm {
+        replicas: Replicas::OneOfAll,
+        timeout: Duration::from_secs(1),
+        needs_confirmation: |_| true,
+    };
     for confirm in [None, Some(confirm)] {
         let server = RedisServer::start();
         let router = router(server.port());

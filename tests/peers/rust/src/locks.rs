@@ -101,10 +101,10 @@ impl AnyLock {
         })
     }
 
-    pub(crate) async fn remaining(&self) -> Result<Remaining, Failure> {
+    pub(crate) async fn ttl(&self) -> Result<Remaining, Failure> {
         Ok(match self {
-            Self::Single(lock) => lock.remaining().await?,
-            Self::Fenced(lock) => lock.remaining().await?,
+            Self::Single(lock) => lock.ttl().await?,
+            Self::Fenced(lock) => lock.ttl().await?,
             Self::Multi(_) => return Err(of_one_lock()),
         })
     }

@@ -137,7 +137,7 @@ pub(crate) async fn ask(client: &Client, request: &Request) -> Result<Value, Fai
         }
         Op::ForceUnlock => AnyLock::of(client, request)?.force_unlock().await?.into(),
         Op::IsLocked => AnyLock::of(client, request)?.is_locked().await?.into(),
-        Op::RemainingMs => millis(AnyLock::of(client, request)?.remaining().await?).into(),
+        Op::RemainingMs => millis(AnyLock::of(client, request)?.ttl().await?).into(),
         Op::Inspect => inspection(&AnyLock::of(client, request)?.inspect().await?),
         Op::Ask => match AnyLock::of(client, request)?.ask_to_release().await? {
             Asked::Sent { holders, listening, .. } => {

@@ -136,7 +136,7 @@ pub(crate) async fn ask_leased(client: &Client, request: &Request) -> Result<Val
         Op::Count => semaphore.available().await?.into(),
         Op::Acquired => semaphore.acquired().await?.into(),
         Op::Permits => semaphore.permits().await?.into(),
-        Op::RemainingMs => millis(semaphore.remaining(first()?).await?).into(),
+        Op::RemainingMs => millis(semaphore.ttl_of(first()?).await?).into(),
         Op::SetLease => {
             let lease = request.lease().ok_or_else(|| Failure::invalid("lease_ms is missing"))?;
             semaphore.set_lease(first()?, lease).await?.into()

@@ -256,7 +256,7 @@ impl Worker {
             }
             1 => {
                 let left = async {
-                    handle.remaining().await.map_or_else(failed, |left| Answer::Remaining {
+                    handle.ttl().await.map_or_else(failed, |left| Answer::Remaining {
                         left: match left {
                             Remaining::Held(time) => Some(nanos(time)),
                             Remaining::WithoutExpiry => Some(u64::MAX),

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     counter::Counter,
-    waiter::{Next, Waiter},
+    waiter::{CounterWaiter, Next},
 };
 use crate::{
     error::Error,
@@ -17,20 +17,23 @@ use crate::{
 
 pub(crate) type LatchCounter = Arc<Counter<Latch>>;
 
+/// The answer for a latch that is closed. Its waiters want 0 permits, so none of them is to ask.
+const NOTHING_FREE: i64 = -1;
+
 /// Waits until the latch is open: its count is 0, or there is no such latch. `false`: it was closed
 /// until the bounds were over.
 pub(crate) async fn wait(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
     if is_open(latch, bounds).await? {
         return Ok(true);
     }
-    if bounds.is_over() {
+    if bounds.last_answer_decides() {
         return Ok(false);
     }
     wait_for_a_message(latch, bounds).boxed().await
 }
 
 async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
-    let waiter = Waiter::enter(latch, 0, true);
+    let waiter = CounterWaiter::enter(latch, 0, true);
     let deadline = bounds.deadline();
     loop {
         match waiter.next(deadline).await? {
@@ -42,9 +45,8 @@ async fn wait_for_a_message(latch: &LatchCounter, bounds: Bounds) -> Result<bool
             waiter.finish();
             return Ok(true);
         }
-        // None of the others is to ask.
-        waiter.answered(-1);
-        if bounds.is_over() {
+        waiter.answered(NOTHING_FREE);
+        if bounds.last_answer_decides() {
             return Ok(false);
         }
     }

@@ -1,5 +1,4 @@
-//! What an acquisition of a read/write lock does beside asking the server: a reader [joins](join) others, and
-//! a [`Writer`] keeps readers out.
+//! Readers [join](join()) the hold of other local readers. A waiting [`Writer`] keeps new readers out.
 
 use std::sync::Arc;
 
@@ -30,21 +29,21 @@ fn joined(lock: &Arc<LockState>, request: &Request, hold: Arc<Hold>) -> Share {
     Share::counted(lock.clone(), hold, true)
 }
 
-/// Joins a hold that local readers share, if there is one. `behind`: the one before it in line was
-/// granted just now.
-pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, behind: bool) -> Joining {
+/// Joins a hold that local readers share, if there is one. `after_grant`: the one before it in line
+/// was granted just now.
+pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, after_grant: bool) -> Joining {
     if !lock.target.shares {
         return Joining::Alone(None);
     }
     let (mut asked, mut since) = (false, None);
     loop {
-        match lock.sharing().enter(request, behind) {
+        match lock.sharing().enter(request, after_grant) {
             Entry::Join(hold) => return Joining::Joined(joined(lock, request, hold)),
             Entry::Wait => return Joining::Wait,
-            Entry::Ask(question) if !asked => {
+            Entry::Ask(check) if !asked => {
                 asked = true;
                 let begun = Instant::now();
-                let is_silent = question.ask().await.is_none();
+                let is_silent = check.ask().await.is_none();
                 if is_silent || request.bounds.deadline().is_some() {
                     since = Some(begun);
                 }

@@ -1,5 +1,5 @@
-//! Semaphores and latches: counters on the server that callers change and wait for. Locks are waited for
-//! elsewhere, in `locking/wait.rs`.
+//! What happens between a call on a semaphore or a latch and its answer. The handles and guards are in
+//! `counters`. Locks are waited for elsewhere, in `locking/wait.rs`.
 //!
 //! ```text
 //! acquire --attempt--> permits          there are enough

@@ -3,13 +3,13 @@ use super::*;
 const AGAIN: Duration = Duration::from_secs(3);
 
 /// Which of the waiters are to ask now.
-fn asking(line: &Line, waiters: &[Place]) -> Vec<usize> {
-    let is_asking = |place: &Place| line.turn(place.number, AGAIN) == Turn::Ask;
+fn asking(line: &CounterLine, waiters: &[Place]) -> Vec<usize> {
+    let is_asking = |place: &Place| matches!(line.step(place.number, AGAIN), Step::Ask);
     (0..waiters.len()).filter(|&at| is_asking(&waiters[at])).collect()
 }
 
-fn line_of(wants: &[i64]) -> (Line, Vec<Place>) {
-    let line = Line::default();
+fn line_of(wants: &[i64]) -> (CounterLine, Vec<Place>) {
+    let line = CounterLine::default();
     line.was_asked_from_outside();
     let places = wants.iter().map(|&wants| line.enter(wants).0).collect();
     (line, places)
@@ -50,12 +50,13 @@ async fn a_waiter_fails_with_another_unless_the_server_has_answered_meanwhile() 
         line.wake(waiters[0].number);
         assert_eq!(asking(&line, &waiters), [0]);
         tokio::time::advance(AGAIN).await;
-        assert_eq!(line.turn(waiters[1].number, AGAIN), Turn::Ask);
+        assert!(matches!(line.step(waiters[1].number, AGAIN), Step::Ask));
         if is_answered {
             line.answered(waiters[1].number, 0);
         }
         line.failed(waiters[0].number, &Error::timed_out());
-        let failed = [1, 2].map(|at| line.turn(waiters[at].number, AGAIN) == Turn::Failed);
+        let failed =
+            [1, 2].map(|at| matches!(line.step(waiters[at].number, AGAIN), Step::Failed(_)));
         assert_eq!(failed, [false, !is_answered], "who asks has an answer of its own");
     }
 }
@@ -91,7 +92,7 @@ async fn one_of_them_asks_again_after_a_while() {
 async fn one_of_them_asks_when_a_lease_ends() {
     let (line, waiters) = line_of(&[1, 1]);
     line.next_end(Some(Duration::from_millis(70)));
-    let Turn::Sleep(until) = line.turn(waiters[0].number, AGAIN) else { panic!("asks") };
+    let Step::Sleep(until) = line.step(waiters[0].number, AGAIN) else { panic!("asks") };
     assert_eq!(until, Instant::now() + Duration::from_millis(70));
     tokio::time::advance(Duration::from_millis(70)).await;
     assert_eq!(asking(&line, &waiters), [0], "for both");
@@ -123,6 +124,6 @@ async fn what_has_happened_has_happened_for_those_that_waited_then() {
     assert_eq!(asking(&line, &waiters), [0]);
     let late = line.enter(1).0;
     line.finish(waiters[0].number);
-    assert_eq!(line.turn(waiters[1].number, AGAIN), Turn::Done);
-    assert!(matches!(line.turn(late.number, AGAIN), Turn::Sleep(_)), "it came later");
+    assert!(matches!(line.step(waiters[1].number, AGAIN), Step::Done));
+    assert!(matches!(line.step(late.number, AGAIN), Step::Sleep(_)), "it came later");
 }

@@ -1,4 +1,5 @@
-//! [`Naming`]: the one name of all connections of a client, and whether it is sent. `Named` sends it.
+//! [`ClientName`]: the one name of all connections of a client, and whether it is sent.
+//! `NameSetter` sends it.
 //!
 //! An operator sees the name in `CLIENT LIST`. Nothing depends on it.
 //!
@@ -25,13 +26,13 @@ const LONGEST: usize = 128;
 
 /// The name of the connections of one client.
 #[derive(Clone)]
-pub(super) struct Naming {
+pub(super) struct ClientName {
     pub(super) name: Arg,
     /// How many connections in a row have ended before the answer. [`u32::MAX`]: it was refused.
     closed: Arc<AtomicU32>,
 }
 
-impl Naming {
+impl ClientName {
     pub(super) fn new(name: &str) -> Self {
         // Redis refuses all other characters.
         let cleaned = name.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' });
@@ -115,14 +116,14 @@ mod tests {
         let _here = tracing::subscriber::set_default(log.clone());
         // Another test may have come to this place first, and found nobody interested.
         tracing::callsite::rebuild_interest_cache();
-        Naming::new("n").note(&Err(Failure::refused("ERR syntax error near 'secret'")));
+        ClientName::new("n").note(&Err(Failure::refused("ERR syntax error near 'secret'")));
         let logged = log.0.lock().unwrap();
         assert!(logged.contains("have no name") && !logged.contains("secret"), "{logged}");
     }
 
     #[test]
     fn a_name_has_no_character_that_redis_refuses() {
-        let name = |name: &str| match Naming::new(name).name {
+        let name = |name: &str| match ClientName::new(name).name {
             Arg::Bytes(name) => String::from_utf8(name.to_vec()).unwrap(),
             other => panic!("{other:?}"),
         };
@@ -133,32 +134,32 @@ mod tests {
 
     #[test]
     fn a_name_that_is_refused_or_ends_connections_is_not_sent_again() {
-        let naming = Naming::new("n");
-        naming.note(&Err(Failure::refused("BUSY Redis is busy running a script")));
-        naming.note(&Err(Failure::refused("LOADING Redis is loading the dataset in memory")));
+        let client_name = ClientName::new("n");
+        client_name.note(&Err(Failure::refused("BUSY Redis is busy running a script")));
+        client_name.note(&Err(Failure::refused("LOADING Redis is loading the dataset in memory")));
         // The words of Redis 5, 6.2 and 7.
         for words in
             ["only", "Can't execute 'client': only", "Can't execute 'client|setname': only"]
         {
             let words = format!("ERR {words} (P|S)SUBSCRIBE / PING are allowed in this context");
-            naming.note(&Err(Failure::refused(words)));
+            client_name.note(&Err(Failure::refused(words)));
         }
-        assert!(naming.is_wanted());
-        naming.note(&Err(Failure::refused("NOPERM this user has no permissions")));
-        assert!(!naming.is_wanted());
-        let naming = Naming::new("n");
-        naming.note(&Err(Failure::refused("ERR unknown command 'CLIENT'")));
-        assert!(!naming.clone().is_wanted());
-        let naming = Naming::new("n");
+        assert!(client_name.is_wanted());
+        client_name.note(&Err(Failure::refused("NOPERM this user has no permissions")));
+        assert!(!client_name.is_wanted());
+        let client_name = ClientName::new("n");
+        client_name.note(&Err(Failure::refused("ERR unknown command 'CLIENT'")));
+        assert!(!client_name.clone().is_wanted());
+        let client_name = ClientName::new("n");
         for _ in 1..MOST_CLOSED {
-            naming.note(&Err(Failure::gone()));
+            client_name.note(&Err(Failure::gone()));
         }
-        naming.note(&Ok(Reply::Nil));
+        client_name.note(&Ok(Reply::Nil));
         for _ in 0..MOST_CLOSED {
-            assert!(naming.is_wanted());
-            naming.note(&Err(Failure::timed_out()));
-            naming.note(&Err(Failure::gone()));
+            assert!(client_name.is_wanted());
+            client_name.note(&Err(Failure::timed_out()));
+            client_name.note(&Err(Failure::gone()));
         }
-        assert!(!naming.is_wanted());
+        assert!(!client_name.is_wanted());
     }
 }

@@ -1,4 +1,4 @@
-//! [`Kin`]: which nodes are of the cluster that was asked before.
+//! [`ClusterIdentity`]: which nodes are of the cluster that was asked before.
 //!
 //! An address may come to belong to a node of another cluster, which has other owners of slots and other
 //! locks. Nodes of one cluster know each other: their views have ids in common.
@@ -10,17 +10,17 @@ use tokio::time::Instant;
 use super::slots::View;
 use crate::wire::{answers::Failure, node_id::NodeId};
 
-/// A cluster none of whose nodes has answered for so long may have been set up anew.
+/// A cluster none of whose nodes has answered for this long may have been set up anew.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// A cluster that was away comes first again within so long.
+/// A cluster that was away comes first again within this time.
 const COMES_BACK: Duration = Duration::from_secs(600);
 
 type Ids = BTreeSet<NodeId>;
 
 /// The ids of the nodes of a cluster that serves slots.
 #[derive(Debug, Default)]
-pub(super) struct Kin {
+pub(super) struct ClusterIdentity {
     known: Ids,
     /// Since when others have answered alone.
     alone: Option<Instant>,
@@ -49,7 +49,7 @@ impl Group<'_> {
     }
 }
 
-impl Kin {
+impl ClusterIdentity {
     /// Whether the cluster was believed in place of another one, which may come back.
     pub(super) fn is_a_guess(&self) -> bool {
         self.before.is_some()
@@ -76,18 +76,20 @@ impl Kin {
             tracing::warn!("nodes of another cluster have answered");
         }
         self.before.take_if(|(_, since)| now >= *since + COMES_BACK);
-        // A node may have gone from one cluster to another: that is ours of which most is known.
-        let kin = |known: &Ids| {
+        // A node may have moved from one cluster to another. The group with most known ids is
+        // ours.
+        let of_most_known = |known: &Ids| {
             let serving = groups.iter().filter(|group| group.slots > 0 && group.knows(known));
             serving.max_by_key(|group| (group.in_common(known), group.views.len()))
         };
-        let before = self.before.as_ref().and_then(|(before, _)| kin(before));
-        let known = kin(&self.known);
+        let before = self.before.as_ref().and_then(|(before, _)| of_most_known(before));
+        let known = of_most_known(&self.known);
         let is_new = self.known.is_empty();
         let Some(ours) = before.or(known).or_else(|| {
             let alone = *self.alone.get_or_insert(now);
             let may_be_believed = is_new || now >= alone + FORGOTTEN;
-            // For which more nodes speak. All clients choose the same.
+            // The group for which most nodes speak. The rest of the key makes all clients choose the
+            // same.
             let key = |group: &Group<'_>| (group.slots > 0, group.views.len(), group.slots);
             let most = groups.iter().max_by(|one, other| {
                 key(one).cmp(&key(other)).then_with(|| other.ids.first().cmp(&one.ids.first()))
@@ -155,15 +157,15 @@ mod tests {
     }
 
     /// Which of the views are ours, as digits.
-    fn ours(kin: &mut Kin, now: Instant, views: &[View]) -> Option<String> {
+    fn ours(identity: &mut ClusterIdentity, now: Instant, views: &[View]) -> Option<String> {
         let digit = |is_ours: bool| if is_ours { '1' } else { '0' };
-        Some(kin.ours(views, now).ok()?.into_iter().map(digit).collect())
+        Some(identity.ours(views, now).ok()?.into_iter().map(digit).collect())
     }
 
     #[test]
     fn a_node_that_knows_none_of_the_others_is_a_stranger() {
-        let (mut kin, now) = (Kin::default(), Instant::now());
-        let mut seen = |views: &[View]| ours(&mut kin, now, views);
+        let (mut identity, now) = (ClusterIdentity::default(), Instant::now());
+        let mut seen = |views: &[View]| ours(&mut identity, now, views);
         assert_eq!(seen(&[says("ab"), says("x")]).unwrap(), "10");
         assert_eq!(seen(&[says("xyz"), says("bc"), says("xyz")]).unwrap(), "010");
         // Its nodes are replaced one after the other.
@@ -171,14 +173,14 @@ mod tests {
         assert_eq!(seen(&[says("de")]).unwrap(), "1");
         assert_eq!(seen(&[says("xa")]), None);
         assert_eq!(seen(&[says("e")]).unwrap(), "1");
-        let may_be = ["e", "", "xa", "d"].map(|ids| kin.may_be_ours(&says(ids)));
+        let may_be = ["e", "", "xa", "d"].map(|ids| identity.may_be_ours(&says(ids)));
         assert_eq!(may_be, [true, true, false, false]);
     }
 
     #[test]
     fn a_cluster_that_is_away_for_long_is_replaced_until_it_is_back() {
-        let (mut kin, begun) = (Kin::default(), Instant::now());
-        let mut seen = |after, views: &[View]| ours(&mut kin, begun + after, views);
+        let (mut identity, begun) = (ClusterIdentity::default(), Instant::now());
+        let mut seen = |after, views: &[View]| ours(&mut identity, begun + after, views);
         let (whole, least) = (FORGOTTEN, Duration::from_millis(1));
         assert_eq!(seen(Duration::ZERO, &[says("abc")]).unwrap(), "1");
         // It was paused, and both are there.
@@ -193,9 +195,12 @@ mod tests {
             [("xyz", true, false), ("abc", true, true), ("q", false, false)]
         {
             let view = says(ids);
-            assert_eq!((kin.may_be_ours(&view), kin.is_awaited(&view)), (may_be, comes_first));
+            assert_eq!(
+                (identity.may_be_ours(&view), identity.is_awaited(&view)),
+                (may_be, comes_first)
+            );
         }
-        let mut seen = |after, views: &[View]| ours(&mut kin, begun + after, views);
+        let mut seen = |after, views: &[View]| ours(&mut identity, begun + after, views);
         let views = [says("xyz"), says("xyz"), says("xyz"), says("abc"), says("abc")];
         assert_eq!(seen(12 * whole, &views).unwrap(), "00011", "it was away");
         assert_eq!(seen(12 * whole, &[says("xyz")]), None);
@@ -204,19 +209,19 @@ mod tests {
     #[test]
     fn a_node_that_has_gone_to_another_cluster_takes_nobody_along() {
         for at in 0..4 {
-            let mut kin = Kin::default();
-            assert_eq!(ours(&mut kin, Instant::now(), &[says("abcd")]).unwrap(), "1");
+            let mut identity = ClusterIdentity::default();
+            assert_eq!(ours(&mut identity, Instant::now(), &[says("abcd")]).unwrap(), "1");
             let mut views = vec![says("bcd"), says("bcd"), says("bcd")];
             views.insert(at, says("xyza"));
             let expected: String = (0..4).map(|n| if n == at { '0' } else { '1' }).collect();
-            assert_eq!(ours(&mut kin, Instant::now(), &views).unwrap(), expected);
+            assert_eq!(ours(&mut identity, Instant::now(), &views).unwrap(), expected);
         }
     }
 
     #[test]
     fn a_cluster_that_was_replaced_long_ago_does_not_come_back() {
-        let (mut kin, begun) = (Kin::default(), Instant::now());
-        let mut seen = |after, views: &[View]| ours(&mut kin, begun + after, views);
+        let (mut identity, begun) = (ClusterIdentity::default(), Instant::now());
+        let mut seen = |after, views: &[View]| ours(&mut identity, begun + after, views);
         assert_eq!(seen(Duration::ZERO, &[says("abc")]).unwrap(), "1");
         assert_eq!(seen(FORGOTTEN, &[says("xyz")]), None);
         assert_eq!(seen(2 * FORGOTTEN, &[says("xyz")]).unwrap(), "1");
@@ -227,8 +232,8 @@ mod tests {
 
     #[test]
     fn a_node_that_has_left_a_cluster_is_not_the_cluster() {
-        let (mut kin, now) = (Kin::default(), Instant::now());
-        let mut seen = |views: &[View]| ours(&mut kin, now, views);
+        let (mut identity, now) = (ClusterIdentity::default(), Instant::now());
+        let mut seen = |views: &[View]| ours(&mut identity, now, views);
         assert_eq!(seen(&[says("abc"), says("abc"), says("abc")]).unwrap(), "111");
         assert_eq!(seen(&[says("ab"), says("ab"), lone("c")]).unwrap(), "110");
         assert_eq!(seen(&[lone("c")]), None);
@@ -242,21 +247,27 @@ mod tests {
             [([&two, &two, &one], "110"), ([&one, &two, &two], "011"), ([&one, &two, &one], "101")]
         {
             let views = views.map(|view| View { ids: view.ids.clone(), ..says("") });
-            assert_eq!(ours(&mut Kin::default(), Instant::now(), &views).unwrap(), expected);
+            assert_eq!(
+                ours(&mut ClusterIdentity::default(), Instant::now(), &views).unwrap(),
+                expected
+            );
         }
         for (views, expected) in
             [([says("ab"), says("xy")], "10"), ([says("xy"), says("ab")], "01")]
         {
-            assert_eq!(ours(&mut Kin::default(), Instant::now(), &views).unwrap(), expected);
+            assert_eq!(
+                ours(&mut ClusterIdentity::default(), Instant::now(), &views).unwrap(),
+                expected
+            );
         }
     }
 
     #[test]
     fn sentinels_have_no_ids_and_are_all_believed() {
-        let mut kin = Kin::default();
+        let mut identity = ClusterIdentity::default();
         for _ in 0..2 {
-            assert_eq!(ours(&mut kin, Instant::now(), &[says(""), says("")]).unwrap(), "11");
+            assert_eq!(ours(&mut identity, Instant::now(), &[says(""), says("")]).unwrap(), "11");
         }
-        assert_eq!(ours(&mut kin, Instant::now(), &[]).unwrap(), "");
+        assert_eq!(ours(&mut identity, Instant::now(), &[]).unwrap(), "");
     }
 }

@@ -1,4 +1,5 @@
-//! [`News`]: the last failover that a sentinel has reported, and which sentinels are believed after it.
+//! [`FailoverEpoch`]: the last failover that a sentinel has reported, and which sentinels are believed after
+//! it.
 
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// The epoch of the last failover, and when it was last reported.
 #[derive(Default)]
-pub(super) struct News(Option<(u64, Instant)>);
+pub(super) struct FailoverEpoch(Option<(u64, Instant)>);
 
-impl News {
+impl FailoverEpoch {
     /// Fails when all these sentinels name an older master. A client must not go back to it: it may
     /// still take itself for the master.
     pub(super) fn check(&mut self, views: &[View], now: Instant) -> Result<(), Failure> {
@@ -49,24 +50,24 @@ mod tests {
 
     #[test]
     fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
-        let (mut news, begun) = (News::default(), Instant::now());
-        news.check(&[says(3)], begun).unwrap();
-        news.check(&[says(4)], begun).unwrap();
-        news.check(&[says(3), says(3)], begun + CATCH_UP / 2).unwrap_err();
-        news.check(&[says(3), says(4)], begun + CATCH_UP / 2).unwrap();
-        news.check(&[View::default()], begun + CATCH_UP / 2).unwrap();
+        let (mut last, begun) = (FailoverEpoch::default(), Instant::now());
+        last.check(&[says(3)], begun).unwrap();
+        last.check(&[says(4)], begun).unwrap();
+        last.check(&[says(3), says(3)], begun + CATCH_UP / 2).unwrap_err();
+        last.check(&[says(3), says(4)], begun + CATCH_UP / 2).unwrap();
+        last.check(&[View::default()], begun + CATCH_UP / 2).unwrap();
         // Sentinels that were set up anew count from the beginning.
-        news.check(&[says(1)], begun + 2 * CATCH_UP).unwrap();
-        news.check(&[says(4)], begun + 2 * CATCH_UP).unwrap();
+        last.check(&[says(1)], begun + 2 * CATCH_UP).unwrap();
+        last.check(&[says(4)], begun + 2 * CATCH_UP).unwrap();
     }
 
     /// Sentinels that are cut off lag for as long as that lasts.
     #[test]
     fn one_that_lags_is_not_believed_when_those_who_know_are_silent_for_a_moment() {
-        let (mut news, begun) = (News::default(), Instant::now());
+        let (mut last, begun) = (FailoverEpoch::default(), Instant::now());
         for second in 0..100 {
-            news.check(&[says(3), says(4)], begun + Duration::from_secs(second)).unwrap();
+            last.check(&[says(3), says(4)], begun + Duration::from_secs(second)).unwrap();
         }
-        news.check(&[says(3)], begun + Duration::from_secs(101)).unwrap_err();
+        last.check(&[says(3)], begun + Duration::from_secs(101)).unwrap_err();
     }
 }

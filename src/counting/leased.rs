@@ -2,16 +2,12 @@
 //! [`change`] and [`set_lease`] need none. The guard that returns permits when it is dropped is
 //! `ExpirablePermit`.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
 use super::{
-    attempt::{self, Grant},
+    attempt::{self, PermitGrant},
     counter::Counter,
 };
 use crate::{
@@ -46,15 +42,15 @@ impl fmt::Debug for LeasedPermits {
 }
 
 impl LeasedPermits {
-    fn begin(pool: &LeasedPool, wanted: Wanted, watched: bool, grant: Grant) -> Self {
-        let Grant { id, sent, acknowledged, unclear } = grant;
+    fn begin(pool: &LeasedPool, wanted: Wanted, watched: bool, grant: PermitGrant) -> Self {
+        let PermitGrant { id, sent, acknowledged, unclear } = grant;
         let ids: Box<[_]> = PermitId::of_request(&id, wanted.permits).collect();
         let watchdog = &pool.engine.watchdog;
         let time = Duration::from_millis(wanted.lease);
         let renew = pool.protocol.renewal(&id, &ids);
         let every = pool.engine.settings.watchdog;
-        let lease = Lease::of_permits(renew, &expirable::RENEW, sent, time, every);
-        lease.shares.store(1, Ordering::Relaxed);
+        let lease = Lease::renewed_by(renew, &expirable::RENEW, sent, time, every);
+        lease.set_shares(1);
         if watched {
             lease.watch_granted(sent);
         }
@@ -70,7 +66,7 @@ impl LeasedPermits {
 
     /// From now on the permits are not renewed, and their holder is told of no loss.
     fn end(&self) {
-        self.lease.shares.store(0, Ordering::Relaxed);
+        self.lease.set_shares(0);
         self.lease.end(Instant::now());
         self.pool.engine.watchdog.remove(&self.lease);
     }
@@ -95,7 +91,7 @@ impl LeasedPermits {
     /// Returns the permits in the background.
     pub(crate) fn give_back_later(self) {
         // Nobody is to be told of a loss when the client is closed meanwhile.
-        self.lease.shares.store(0, Ordering::Relaxed);
+        self.lease.set_shares(0);
         let janitor = self.pool.engine.janitor.clone();
         janitor.spawn(async move {
             let (pool, permits) = (self.pool.clone(), self.ids.len());
@@ -154,7 +150,7 @@ pub(crate) async fn acquire(
 }
 
 /// Permits that are no longer trusted when the answer comes are of no use.
-fn judge(wanted: Wanted, grant: &Grant) -> Result<(), Error> {
+fn judge(wanted: Wanted, grant: &PermitGrant) -> Result<(), Error> {
     match Instant::now() < grant.sent + trust(Duration::from_millis(wanted.lease)) {
         true => Ok(()),
         false => Err(Error::NotHeld { why: Loss::Expired }),
@@ -208,9 +204,7 @@ pub(crate) async fn set_lease(
         let answer = copies.send(|| engine.call(call, sent)).await.and_then(done);
         match answer.and_then(|answer| pool.in_time(answer)) {
             Ok(is_out) => return Ok(is_out),
-            Err(error) => {
-                copies.again(error, engine).await.map_err(|error| error.into_error(pool.name()))?
-            }
+            Err(error) => copies.again_for(error, engine, pool.name()).await?,
         }
     }
 }

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    attempt::{self, Grant},
+    attempt::{self, PermitGrant},
     counter::Counter,
 };
 use crate::{
@@ -104,7 +104,7 @@ pub(crate) async fn acquire(
 ) -> Result<Option<Permits>, Error> {
     if permits > 0 {
         let grant = attempt::acquire(pool, permits, bounds, |_, _| Ok(())).await?;
-        let Some(Grant { id, unclear, .. }) = grant else { return Ok(None) };
+        let Some(PermitGrant { id, unclear, .. }) = grant else { return Ok(None) };
         // If a copy is still under way, the server keeps the id, and the copy takes nothing.
         if !unclear {
             pool.settle(id);

@@ -1,4 +1,4 @@
-//! [`Line`]: the local waiters for one counter, and which of them asks the server.
+//! [`CounterLine`]: the local waiters for one counter, and which of them asks the server.
 //!
 //! A message wakes the first waiter that has not been woken yet. Each answer of the server says how
 //! many permits are free. They are offered to other waiters that want no more than that, in order of
@@ -21,7 +21,7 @@ const SHORTEST: Duration = Duration::from_millis(2);
 
 /// The waiters, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct CounterLine {
     state: Mutex<State>,
     /// The last waiter has left.
     pub(super) emptied: Notify,
@@ -66,12 +66,12 @@ pub(super) struct Place {
 }
 
 /// What a waiter is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+#[derive(Debug)]
+pub(super) enum Step {
     Ask,
     Done,
-    /// See [`Line::failure`].
-    Failed,
+    /// Fail: the server has failed another waiter, and so this one too.
+    Failed(Error),
     /// Sleep until this moment, or until the bell rings.
     Sleep(Instant),
 }
@@ -83,7 +83,7 @@ impl Waiting {
     }
 }
 
-impl Line {
+impl CounterLine {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,43 +94,41 @@ impl Line {
         let number = state.next;
         state.next += 1;
         let bell = Arc::new(Notify::new());
-        let (woken, asks, done, failed) = (false, None, false, None);
-        let (place, answers) = (Place { number, bell: bell.clone() }, 0);
         state.waiters.push_back(Waiting {
             number,
             wants,
-            woken,
-            asks,
-            answers,
-            done,
-            failed,
-            bell,
+            woken: false,
+            asks: None,
+            answers: 0,
+            done: false,
+            failed: None,
+            bell: bell.clone(),
         });
         let starts = !std::mem::replace(&mut state.listening, true);
-        (place, starts)
+        (Place { number, bell }, starts)
     }
 
     /// What a waiter is to do now. If nobody asks for this long, it asks.
-    pub(super) fn turn(&self, number: u64, ask_again: Duration) -> Turn {
+    pub(super) fn step(&self, number: u64, ask_again: Duration) -> Step {
         let now = Instant::now();
         let mut state = self.state();
         let (next, answers) = (state.next, state.answers);
         let due = state.asked.map_or(now, |asked| asked + ask_again);
         let due = state.next_end.map_or(due, |end| end.min(due));
-        let Some(waiting) = state.of(number) else { return Turn::Done };
+        let Some(waiting) = state.of(number) else { return Step::Done };
         match waiting {
-            Waiting { done: true, .. } => return Turn::Done,
-            Waiting { failed: Some(_), .. } => return Turn::Failed,
+            Waiting { done: true, .. } => return Step::Done,
+            Waiting { failed: Some(error), .. } => return Step::Failed(error.clone()),
             _ => {}
         }
         if !waiting.woken && now < due {
-            return Turn::Sleep(due);
+            return Step::Sleep(due);
         }
         waiting.woken = false;
         (waiting.asks, waiting.answers) = (Some(next), answers);
         state.asked = Some(now);
         state.next_end = None;
-        Turn::Ask
+        Step::Ask
     }
 
     /// The server has been asked outside of the line. The answer says nothing to those that wait.
@@ -197,11 +195,6 @@ impl Line {
             waiting.failed = Some(error.clone());
             waiting.bell.notify_one();
         }
-    }
-
-    /// Why this waiter fails.
-    pub(super) fn failure(&self, number: u64) -> Option<Error> {
-        self.state().of(number)?.failed.clone()
     }
 
     /// The waiter leaves. If it was to ask and has not heard the answer, another one is woken.

@@ -1,4 +1,4 @@
-//! [`Late`]: connections to sources that were slower than most.
+//! [`LateSources`]: connections to sources that were slower than most.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,9 +10,9 @@ type Source = (Address, Arc<Session>);
 
 /// The connections of sources that have answered too late. They are worth keeping for the next time.
 #[derive(Clone, Default)]
-pub(super) struct Late(Arc<Mutex<Vec<Source>>>);
+pub(super) struct LateSources(Arc<Mutex<Vec<Source>>>);
 
-impl Late {
+impl LateSources {
     /// Waits for the answers of the others.
     pub(super) async fn hear_out<V>(
         self,

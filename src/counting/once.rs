@@ -35,8 +35,8 @@ impl Once {
         self.begun + self.repeatable_for
     }
 
-    /// A copy is sent at this server time. Returns after which it must have no effect: this, or
-    /// earlier.
+    /// Notes that a copy is sent at server time `now`. Returns the not-after time of that copy:
+    /// `not_after`, or an earlier one.
     pub(super) fn send(&mut self, now: u64, not_after: u64) -> u64 {
         self.sent = now;
         not_after.min(self.last.unwrap_or(u64::MAX))

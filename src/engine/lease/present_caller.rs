@@ -1,4 +1,4 @@
-//! [`Held`]: since when a caller has a hold, and what it says about that.
+//! [`PresentCaller`]: since when a caller has a hold, and what it says about that.
 
 use std::sync::Arc;
 
@@ -7,17 +7,25 @@ use tokio::time::Instant;
 /// The most characters of a note.
 pub(super) const LONGEST_NOTE: usize = 200;
 
-/// A hold in the hands of one caller. A hold that is handed off begins anew.
+/// The caller that has a hold now. A hold that is handed off has another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct PresentCaller {
     /// When the request was sent that was granted, or when the hold was adopted.
     pub(crate) since: Instant,
     pub(crate) note: Option<Arc<str>>,
+    /// Whether the hold was granted to it. All others have adopted it.
+    pub(super) is_first: bool,
 }
 
-impl Held {
-    pub(super) fn since(since: Instant) -> Self {
-        Self { since, note: None }
+impl PresentCaller {
+    /// The hold was granted to it.
+    pub(super) fn first(since: Instant) -> Self {
+        Self { since, note: None, is_first: true }
+    }
+
+    /// It has adopted the hold.
+    pub(super) fn next(since: Instant) -> Self {
+        Self { since, note: None, is_first: false }
     }
 
     /// An earlier note is replaced. An empty one is none.

@@ -1,6 +1,6 @@
 //! [`acquire`]: the acquisition of permits of either kind.
 //!
-//! If an [`Attempt`] is dropped at any moment, it is withdrawn in the background: the permits that
+//! If an [`PermitAttempt`] is dropped at any moment, it is withdrawn in the background: the permits that
 //! it took are returned, and no late copy of it takes any.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     counter::Counter,
     once::Once,
-    waiter::{Next, Waiter},
+    waiter::{CounterWaiter, Next},
 };
 use crate::{
     engine::{Busy, Underway},
@@ -26,7 +26,7 @@ use crate::{
 
 /// What an acquisition was granted.
 #[derive(Debug)]
-pub(super) struct Grant {
+pub(super) struct PermitGrant {
     pub(super) id: HoldId,
     /// When the granted copy was sent.
     pub(super) sent: Instant,
@@ -41,11 +41,11 @@ pub(super) async fn acquire<P: Permitting>(
     pool: &Arc<Counter<P>>,
     wanted: P::Wanted,
     bounds: Bounds,
-    judge: fn(P::Wanted, &Grant) -> Result<(), Error>,
-) -> Result<Option<Grant>, Error> {
-    let mut attempt = Attempt::new(pool, wanted);
+    judge: fn(P::Wanted, &PermitGrant) -> Result<(), Error>,
+) -> Result<Option<PermitGrant>, Error> {
+    let mut attempt = PermitAttempt::new(pool, wanted);
     let first = attempt.ask(bounds).await?;
-    if !first.granted && bounds.is_over() {
+    if !first.granted && bounds.last_answer_decides() {
         return Ok(None);
     }
     if !first.granted && !wait(pool, &mut attempt, first, bounds).boxed().await? {
@@ -57,11 +57,11 @@ pub(super) async fn acquire<P: Permitting>(
 /// Whether the attempt was granted in time.
 async fn wait<P: Permitting>(
     pool: &Arc<Counter<P>>,
-    attempt: &mut Attempt<P>,
+    attempt: &mut PermitAttempt<P>,
     first: Taken,
     bounds: Bounds,
 ) -> Result<bool, Error> {
-    let waiter = Waiter::enter(pool, i64::from(P::permits(attempt.wanted)), false);
+    let waiter = CounterWaiter::enter(pool, i64::from(P::permits(attempt.wanted)), false);
     waiter.next_end(first.next_end);
     let deadline = bounds.deadline();
     loop {
@@ -74,7 +74,7 @@ async fn wait<P: Permitting>(
         waiter.answered(free);
         // Also when this waiter leaves: the others learn it then.
         waiter.next_end(next_end);
-        if granted || bounds.is_over() {
+        if granted || bounds.last_answer_decides() {
             return Ok(granted);
         }
     }
@@ -89,7 +89,7 @@ async fn wait<P: Permitting>(
 }
 
 /// One request for permits, from its first copy on the wire to its end.
-struct Attempt<P: Permitting> {
+struct PermitAttempt<P: Permitting> {
     pool: Arc<Counter<P>>,
     wanted: P::Wanted,
     request: Once,
@@ -106,7 +106,7 @@ enum State {
     Granted { sent: Instant, acknowledged: Option<Acknowledged> },
 }
 
-impl<P: Permitting> Attempt<P> {
+impl<P: Permitting> PermitAttempt<P> {
     fn new(pool: &Arc<Counter<P>>, wanted: P::Wanted) -> Self {
         Self {
             pool: pool.clone(),
@@ -153,8 +153,7 @@ impl<P: Permitting> Attempt<P> {
             };
             // Closing the client ends its calls.
             engine.check_open()?;
-            let again = copies.again(error, engine).boxed().await;
-            again.map_err(|error| error.into_error(pool.name()))?;
+            copies.again_for(error, engine, pool.name()).await?;
         }
     }
 
@@ -169,7 +168,7 @@ impl<P: Permitting> Attempt<P> {
         let call = |counter: &P, request: &RequestArgs<'_>| counter.acquire(*wanted, request);
         let (call, settled) = pool.copy(&mut self.request, sent, call);
         let replicas = pool.engine.settings.replicas;
-        let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::is_to_be_confirmed);
+        let reply = pool.engine.call_confirmed(call, sent, replicas, Taken::needs_confirmation);
         self.state = State::InFlight(reply);
         let State::InFlight(reply) = &mut self.state else { unreachable!("just set") };
         let answer = reply.await.and_then(|reply| {
@@ -195,12 +194,15 @@ impl<P: Permitting> Attempt<P> {
     }
 
     /// Takes what was granted. The attempt has nothing left to undo, unless it is refused here.
-    fn take(&mut self, judge: fn(P::Wanted, &Grant) -> Result<(), Error>) -> Result<Grant, Error> {
+    fn take(
+        &mut self,
+        judge: fn(P::Wanted, &PermitGrant) -> Result<(), Error>,
+    ) -> Result<PermitGrant, Error> {
         let State::Granted { sent, acknowledged } = self.state else {
             unreachable!("only what was granted is taken");
         };
         let grant =
-            Grant { id: self.request.id.clone(), sent, acknowledged, unclear: self.unclear };
+            PermitGrant { id: self.request.id.clone(), sent, acknowledged, unclear: self.unclear };
         judge(self.wanted, &grant)?;
         // If a copy is still under way, the server knows the id or the permits, and the copy takes
         // nothing.
@@ -209,7 +211,7 @@ impl<P: Permitting> Attempt<P> {
     }
 }
 
-impl<P: Permitting> Drop for Attempt<P> {
+impl<P: Permitting> Drop for PermitAttempt<P> {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Nothing);
         if matches!(state, State::Nothing) && !self.unclear {

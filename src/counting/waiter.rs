@@ -1,4 +1,4 @@
-//! [`Waiter`]: one caller that waits for a counter.
+//! [`CounterWaiter`]: one caller that waits for a counter.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     counter::Counter,
-    line::{Place, Turn},
+    line::{Place, Step},
 };
 use crate::{
     determinism::select,
@@ -17,7 +17,7 @@ use crate::{
 
 /// A place in the line of a counter. Dropping it leaves the line.
 #[derive(Debug)]
-pub(super) struct Waiter<'a, P: Countable> {
+pub(super) struct CounterWaiter<'a, P: Countable> {
     counter: &'a Arc<Counter<P>>,
     place: Place,
 }
@@ -25,8 +25,8 @@ pub(super) struct Waiter<'a, P: Countable> {
 /// What a waiter is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Ask the server, by [`Waiter::ask`]. [`Waiter::answered`] or [`Waiter::finish`] must follow, unless it
-    /// leaves.
+    /// Ask the server, by [`CounterWaiter::ask`]. [`CounterWaiter::answered`] or
+    /// [`CounterWaiter::finish`] must follow, unless it leaves.
     Ask,
     /// Another waiter has seen what all wait for.
     Done,
@@ -34,7 +34,7 @@ pub(super) enum Next {
     TimedOut,
 }
 
-impl<'a, P: Countable> Waiter<'a, P> {
+impl<'a, P: Countable> CounterWaiter<'a, P> {
     /// Enters the line. The server has just been asked. It is asked again once messages can be
     /// relied on.
     pub(super) fn enter(counter: &'a Arc<Counter<P>>, wants: i64, wakes_one: bool) -> Self {
@@ -59,13 +59,11 @@ impl<'a, P: Countable> Waiter<'a, P> {
                 return Ok(Next::TimedOut);
             }
             let ask_again = if is_subscribed(self.counter) { ASK_AGAIN } else { POLL };
-            let due = match line.turn(self.place.number, ask_again) {
-                Turn::Ask => return Ok(Next::Ask),
-                Turn::Done => return Ok(Next::Done),
-                Turn::Failed => {
-                    return Err(line.failure(self.place.number).unwrap_or_else(Error::timed_out));
-                }
-                Turn::Sleep(due) => deadline.map_or(due, |deadline| due.min(deadline)),
+            let due = match line.step(self.place.number, ask_again) {
+                Step::Ask => return Ok(Next::Ask),
+                Step::Done => return Ok(Next::Done),
+                Step::Failed(error) => return Err(error),
+                Step::Sleep(due) => deadline.map_or(due, |deadline| due.min(deadline)),
             };
             select! {
                 () = self.place.bell.notified() => {}
@@ -109,7 +107,7 @@ impl<'a, P: Countable> Waiter<'a, P> {
     }
 }
 
-impl<P: Countable> Drop for Waiter<'_, P> {
+impl<P: Countable> Drop for CounterWaiter<'_, P> {
     fn drop(&mut self) {
         self.counter.line.leave(self.place.number);
     }

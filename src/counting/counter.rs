@@ -6,11 +6,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use futures::FutureExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    line::Line,
+    line::CounterLine,
     once::{KEPT, Once, repeatable_for},
 };
 use crate::{
@@ -36,7 +35,7 @@ const MOST_SETTLED: usize = 256;
 pub(crate) struct Counter<P: Countable> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) protocol: P,
-    pub(super) line: Line,
+    pub(super) line: CounterLine,
     /// Requests of which all copies were answered.
     settled: Mutex<Vec<HoldId>>,
     registry: Arc<Counters<P>>,
@@ -49,7 +48,8 @@ impl<P: Countable> Counter<P> {
 
     /// Adds to an error what was being done, and to what.
     pub(crate) fn with_context(&self, doing: &'static str) -> impl Fn(Error) -> Error {
-        move |error| error.about_a(doing, (P::WHAT, self.name()), &self.engine.settings.server)
+        let object = Some((P::WHAT, self.name()));
+        move |error| error.about(doing, object, &self.engine.settings.server)
     }
 
     /// Runs a request to its end, even if its caller goes away. `doing`: what an error says was
@@ -238,8 +238,7 @@ impl<P: Countable> Counter<P> {
                 Err(error) => error,
             };
             engine.check_open()?;
-            let again = copies.again(error, engine).boxed().await;
-            again.map_err(|error| error.into_error(self.name()))?;
+            copies.again_for(error, engine, self.name()).await?;
         }
     }
 
@@ -301,7 +300,7 @@ impl<P: Countable> Counters<P> {
         let counter = Arc::new(Counter {
             engine: engine.clone(),
             protocol,
-            line: Line::default(),
+            line: CounterLine::default(),
             settled: Mutex::default(),
             registry: self.clone(),
         });
