@@ -40,7 +40,7 @@ impl Lifecycle {
 
     /// Fails when nothing new may begin.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if !self.is_open.load(Ordering::Acquire) {
+        if !self.is_open.load(Ordering::SeqCst) {
             return Err(Error::Closed);
         }
         if self.runtime.has_ended() {
@@ -71,8 +71,8 @@ impl Lifecycle {
     }
 
     pub(super) fn begin_closing(&self) {
-        // Before waiters are woken.
-        self.is_open.store(false, Ordering::Release);
+        // Before waiters are woken. For the order see [`Lease::add_share`](super::lease::Lease::add_share).
+        self.is_open.store(false, Ordering::SeqCst);
         self.state.send_if_modified(|state| {
             let open = *state == State::Open;
             *state = State::Closing.max(*state);

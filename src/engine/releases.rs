@@ -56,7 +56,7 @@ type Kept = HashMap<ServerId, VecDeque<Answered>>;
 pub(crate) struct Undone {
     pub(crate) protocol: Arc<dyn Protocol>,
     pub(crate) id: HoldId,
-    /// How many holds this client has on the lock, counted by the lock's handles of that time.
+    /// How many holds this client has on the key, counted by the handles of that time.
     pub(crate) held: Arc<AtomicUsize>,
     /// When it ends by itself, wherever it still exists.
     pub(crate) ends: Instant,

@@ -1,6 +1,6 @@
 //! [`Registry`]: the locks of one client that are in use, and the holds of its owners.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicUsize};
 
 use tokio::time::Instant;
 
@@ -186,6 +186,8 @@ struct Owners {
     name: String,
     holds: Mutex<OwnedHolds<Hold>>,
     sharing: Sharing,
+    /// How many of this client's holds there are.
+    count: Arc<AtomicUsize>,
     registry: Arc<Registry>,
 }
 
@@ -236,11 +238,10 @@ impl Registry {
         }
         let name = &place.key().1;
         let protocol = kind.protocol(name, &engine.settings).into();
-        let lock = Arc::new(LockState {
-            target: Arc::new(Target::new(engine.clone(), protocol, kind)),
-            handoff: Handoff::default(),
-            owners: self.owners(name),
-        });
+        let owners = self.owners(name);
+        let target = Target::new(engine.clone(), protocol, kind, owners.count.clone());
+        let (target, handoff) = (Arc::new(target), Handoff::default());
+        let lock = Arc::new(LockState { target, handoff, owners });
         *place = Arc::downgrade(&lock);
         Ok(lock)
     }
@@ -254,6 +255,7 @@ impl Registry {
             name: name.to_owned(),
             holds: Mutex::new(HashMap::default()),
             sharing: Sharing::default(),
+            count: Arc::default(),
             registry: self.clone(),
         });
         *place = Arc::downgrade(&owners);

@@ -333,3 +333,18 @@ async fn waiters_of_a_spin_lock_keep_to_its_pauses_behind_each_other_too() {
     assert!(begun.elapsed() < 10 * (3 * PAUSE + 4 * ONE_WAY), "{:?}", begun.elapsed());
     assert!(sim.left().await.is_empty());
 }
+
+/// Its copy took the lock, and the reply was lost.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_dropped_before_its_second_copy_leaves_the_lock_free_at_once() {
+    for kind in KINDS {
+        let world = World::new();
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        sim.network.fail("acquire", [Fault::LoseReply]);
+        let lock = (kind.lock)(&sim.client);
+        assert!(timeout(ONE_WAY * 2 + Duration::from_micros(50), lock.lock()).await.is_err());
+        let soon = timeout(Duration::from_millis(500), (kind.lock)(&other.client).lock()).await;
+        soon.expect(kind.name).unwrap().unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}

@@ -239,6 +239,25 @@ async fn a_hold_that_was_swapped_is_released_once_more_where_a_new_master_has_no
     }
 }
 
+/// A later hold of this client may be missing on a new master, too. The earlier one keeps others out there.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_not_repeated_beside_a_later_hold_of_another_kind() {
+    let world = World::new();
+    let sim = Sim::that_follows(&world).await;
+    let lease = Duration::from_secs(60);
+    let lock = sim.client.lock(LOCK);
+    let first = lock.lock().lease(lease).await.unwrap();
+    let holder = first.holder().to_owned();
+    first.unlock().await.unwrap();
+    let second = sim.client.fenced_lock(LOCK).lock().lease(lease).await.unwrap();
+    world.forget_since(LOCK, &holder);
+    sim.network.fail_over();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(sim.holder(LOCK).map(|holder| holder.id()), Some(holder));
+    assert!(second.unlock().await.is_err(), "the new master does not know of it");
+    assert!(sim.left().await.is_empty());
+}
+
 /// An owner's hold is one, whatever kinds of lock it was taken by. It ends where it was granted.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_was_taken_again_by_another_kind_ends_where_it_was_granted() {

@@ -78,3 +78,31 @@ async fn one_that_a_waiter_was_left_is_no_loss_when_nobody_polls_that_waiter() {
     waiting.await.unwrap().unlock().await.unwrap();
     assert!(sim.left().await.is_empty());
 }
+
+/// A waiter that was to swap the hold is dropped while the server is away.
+#[tokio::test(start_paused = true)]
+async fn one_that_nobody_confirmed_is_none_though_another_hold_may_have_replaced_its_own() {
+    for healed in [false, true] {
+        let ends = Ends::default();
+        let sim = Sim::with(&World::new(), |config| config.observer(ends.clone())).await;
+        let lock = sim.client.lock(LOCK);
+        let held = lock.lock().await.unwrap();
+        let mut me = sim.client.owner();
+        let mut waiting = Box::pin(lock.lock().by(&mut me).into_future());
+        assert!(timeout(ms(20), &mut waiting).await.is_err());
+        held.unlock().await.unwrap();
+        sim.network.fail("swap", [Fault::Silent(ms(500))]);
+        assert!((&mut waiting).now_or_never().is_none());
+        sim.network.cut_off(Some(LOCK.to_owned()));
+        drop(waiting);
+        sleep(ms(2_000)).await;
+        assert!(ends.so_far().is_empty(), "nobody has heard yet");
+        if healed {
+            sim.network.cut_off(None);
+        }
+        sleep(Duration::from_secs(60)).await;
+        let end = if healed { HoldEnd::Released } else { HoldEnd::ReleaseGivenUp };
+        assert_eq!(ends.so_far(), [end]);
+        sim.network.cut_off(None);
+    }
+}

@@ -57,6 +57,7 @@ impl Lease {
                 loss: None,
                 ended: None,
                 is_between_callers: false,
+                may_be_replaced: false,
                 watched: 0,
                 due: sent + period(watchdog),
                 renewing: false,

@@ -9,11 +9,13 @@ use super::{Lease, State, present_caller::PresentCaller, trust};
 impl Lease {
     /// How many shares of the hold have not been released.
     pub(crate) fn shares(&self) -> u32 {
-        self.shares.load(Ordering::Relaxed)
+        self.shares.load(Ordering::SeqCst)
     }
 
+    /// One more. Who adds it sees then that the client is closed, or the call that closes it sees the share:
+    /// hence the order, here and in [`Lifecycle`](crate::engine::Lifecycle).
     pub(crate) fn add_share(&self) {
-        self.shares.fetch_add(1, Ordering::Relaxed);
+        self.shares.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns how many are left.
@@ -40,6 +42,16 @@ impl Lease {
     /// Whether the next local caller has not got it yet.
     pub(crate) fn is_between_callers(&self) -> bool {
         self.state().is_between_callers
+    }
+
+    /// Whether a copy of a swap may have replaced it. That its release finds nothing then says nothing of
+    /// the lock, and does not end its turn.
+    pub(crate) fn set_may_be_replaced(&self, may_be: bool) {
+        self.state().may_be_replaced = may_be;
+    }
+
+    pub(crate) fn may_be_replaced(&self) -> bool {
+        self.state().may_be_replaced
     }
 
     /// Whether the rest of this lease suits a caller that asks for such a lease now. It must not be

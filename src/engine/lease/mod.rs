@@ -72,6 +72,8 @@ struct State {
     ended: Option<Instant>,
     /// Its caller has released it, and was told so. Another one is to adopt or swap it.
     is_between_callers: bool,
+    /// A copy of a swap may have replaced it.
+    may_be_replaced: bool,
     /// How many guards of the hold want it renewed.
     watched: u32,
     /// When the next renewal is due.
@@ -89,6 +91,14 @@ impl State {
         self.trusted_until = self.trusted_until.max(sent + trust(lease));
         self.confirmed = self.confirmed.max(sent);
         self.leased_until = self.leased_until.max(sent + lease);
+    }
+
+    /// How much is left of the trust. Notes nothing.
+    fn trust_left(&self, now: Instant) -> Duration {
+        match self.loss {
+            None => self.trusted_until.saturating_duration_since(now),
+            Some(_) => Duration::ZERO,
+        }
     }
 
     /// How much is left of the last requested lease.
@@ -210,11 +220,12 @@ impl Lease {
         self.loss().unwrap_or(Loss::Removed)
     }
 
-    /// How long the hold can still be trusted. Zero when it is lost. Notes nothing.
+    /// How long the hold can still be trusted. Zero when it is lost. Notes, logs and tells an expiry:
+    /// whoever was told of it acts on it, and no late answer to a renewal takes it back.
     pub(crate) fn trusted_for(&self) -> Duration {
-        let state = self.state();
-        match state.loss {
-            None => state.trusted_until.saturating_duration_since(Instant::now()),
+        let now = Instant::now();
+        match self.loss_at(now) {
+            None => self.state().trust_left(now),
             Some(_) => Duration::ZERO,
         }
     }

@@ -128,8 +128,8 @@ impl Lease {
     pub(crate) fn renewed(&self, answer: Renewed, sent: Instant, lease: Duration) {
         match answer {
             Renewed::Yes => {
-                let margin = self.turns.are_seen().then(|| self.trusted_for());
                 let mut state = self.state();
+                let margin = self.turns.are_seen().then(|| state.trust_left(Instant::now()));
                 state.confirm(sent, lease);
                 state.renewing = false;
                 drop(state);

@@ -55,6 +55,18 @@ async fn a_holder_is_told_when_trust_ends_and_a_confirmation_puts_that_off() {
     assert_eq!(lease.trusted_for(), Duration::ZERO);
 }
 
+/// The answer to a renewal comes just after the end of the trust, and before anybody else has noted that.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_was_said_to_be_lost_stays_lost() {
+    let lease = lease();
+    let sent = Instant::now();
+    tokio::time::advance(trust(LEASE)).await;
+    assert_eq!(lease.trusted_for(), Duration::ZERO);
+    lease.renewed(Renewed::Yes, sent + LEASE / 2, LEASE);
+    assert_eq!(lease.trusted_for(), Duration::ZERO);
+    assert_eq!(lease.loss(), Some(Loss::Expired));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_renewal_is_due_again_soon_and_is_no_loss() {
     let lease = lease();

@@ -11,6 +11,7 @@ use crate::{
         },
         registry::LockState,
     },
+    error::Error,
     observer::HoldEnd,
     owner::HoldId,
     protocol::{AcquireReply::Granted, Timely::InTime},
@@ -62,7 +63,8 @@ impl Leftover {
         let swaps = !matches!(self.source, Source::None);
         let replaced = self.release_source().await;
         let target = &self.lock.target;
-        if holds || self.stands || swaps {
+        // With a copy that has no answer, too: what it took is free sooner than the sweep may be.
+        if holds || self.stands || swaps || self.unanswered.is_some() {
             let done = take_back(target, &self.id, self.lease).await;
             if let Some(hold) = replaced {
                 // No caller has what it was swapped for: its turn ends with that.
@@ -103,19 +105,22 @@ impl Leftover {
         }
     }
 
-    /// Releases the hold that was to be replaced. Returns it if it was replaced before.
+    /// Releases the hold that was to be replaced. Returns it if it was replaced before, or may have been.
     async fn release_source(&mut self) -> Option<Arc<Hold>> {
         match self.source.take() {
             Source::None => None,
             Source::Replaced { hold, .. } => Some(hold),
             Source::Hold { baton, .. } => {
-                // A copy without an answer may have replaced it. That is no loss: its last caller has
-                // released it, and was told so.
-                if self.unanswered.is_some() {
-                    baton.hold().lease.turns.end(HoldEnd::Released);
+                // A copy without an answer may have replaced it.
+                if self.unanswered.is_none() {
+                    drop(baton.release().await);
+                    return None;
                 }
-                drop(baton.release().await);
-                None
+                let hold = baton.hold().clone();
+                hold.lease.set_may_be_replaced(true);
+                let released = baton.release().await;
+                hold.lease.set_may_be_replaced(false);
+                matches!(released, Err(Error::NotHeld { .. })).then_some(hold)
             }
         }
     }

@@ -97,7 +97,7 @@ impl Hold {
             lease.watch_granted(sent);
         }
         target.engine.watchdog.add(&lease);
-        target.held.fetch_add(1, Ordering::Relaxed);
+        target.hold_begins();
         let hold = Arc::new(Self {
             target: target.clone(),
             lease,
@@ -217,7 +217,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.target.engine.watchdog.remove(&self.lease);
-        self.target.held.fetch_sub(1, Ordering::Relaxed);
+        self.target.hold_ends();
         // Its release was never answered, because the client was closed or its runtime has ended.
         self.lease.turns.end(HoldEnd::Lost(Loss::Closed));
     }

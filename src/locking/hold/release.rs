@@ -116,6 +116,8 @@ impl Hold {
     /// The last share was released, with this result.
     fn end_turn(&self, result: Result<(), &Error>) {
         match result {
+            // The hold that has replaced it ends its turn.
+            Err(Error::NotHeld { .. }) if self.lease.may_be_replaced() => {}
             // Its caller was told that it is released.
             Err(Error::NotHeld { .. }) if self.lease.is_between_callers() => {
                 self.lease.turns.end(HoldEnd::ReleaseGivenUp);

@@ -32,16 +32,23 @@ pub(crate) struct Target {
     pub(crate) hands_off: bool,
     /// Whether local readers may share its holds.
     pub(crate) shares: bool,
-    /// How many holds on the lock this client has.
-    pub(crate) held: Arc<AtomicUsize>,
+    /// How many holds this client has on the lock.
+    held: AtomicUsize,
+    /// How many holds this client has on the key, by any kind of lock.
+    held_on_key: Arc<AtomicUsize>,
 }
 
 impl Target {
-    pub(crate) fn new(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, kind: LockKind) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        protocol: Arc<dyn Protocol>,
+        kind: LockKind,
+        held_on_key: Arc<AtomicUsize>,
+    ) -> Self {
         let hands_off = engine.settings.reuse_holds && protocol.swap_script().is_some();
         let shares = engine.settings.reuse_holds && protocol.order() == Order::Shared;
         let (line, held) = Default::default();
-        Self { engine, protocol, kind, line, hands_off, shares, held }
+        Self { engine, protocol, kind, line, hands_off, shares, held, held_on_key }
     }
 
     /// The lock's key, as text.
@@ -63,6 +70,18 @@ impl Target {
     /// The same for the error of a call, in the words for its caller.
     pub(crate) fn explain(&self, doing: &'static str) -> impl Fn(WireError) -> Error {
         move |error| self.with_context(doing)(error.into_error(self.name()))
+    }
+
+    /// Counts a hold.
+    pub(crate) fn hold_begins(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
+        self.held_on_key.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The end of a hold that was counted.
+    pub(crate) fn hold_ends(&self) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.held_on_key.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn holds_here(&self) -> usize {
@@ -122,7 +141,7 @@ impl Target {
         self.engine.remember_release(server, || Undone {
             protocol: self.protocol.clone(),
             id: id.clone(),
-            held: self.held.clone(),
+            held: self.held_on_key.clone(),
             ends: ends(),
         });
     }
