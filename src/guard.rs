@@ -83,7 +83,8 @@ impl LockGuard {
     /// must be certain checks a [token](crate::FencedGuard::token).
     ///
     /// # Cancel safety
-    /// If it is dropped before its end, the release goes on in the background. For a shorter bound
+    /// If it is dropped before its end, the release goes on in the background. A future that is neither
+    /// polled nor dropped repeats no request that failed. For a shorter bound
     /// than [`Config::retry_timeout`](crate::Config::retry_timeout), drop it when the time is over:
     ///
     /// ```no_run

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Attempt, Source, State};
 use crate::{
+    error::Error,
     locking::{
         hold::{
             Hold,
@@ -11,7 +12,6 @@ use crate::{
         },
         registry::LockState,
     },
-    error::Error,
     observer::HoldEnd,
     owner::HoldId,
     protocol::{AcquireReply::Granted, Timely::InTime},
