@@ -22,7 +22,7 @@ impl fmt::Debug for FencedGuard {
         f.debug_struct("FencedGuard")
             .field("lock", &self.guard.share().hold().target.name())
             .field("holder", &self.holder())
-            .field("remaining", &self.remaining())
+            .field("remaining", &self.guard.share().hold().lease.trust_left())
             .field("token", &self.token.value())
             .finish_non_exhaustive()
     }

@@ -48,7 +48,7 @@ impl fmt::Debug for LockGuard {
         f.debug_struct("LockGuard")
             .field("lock", &self.share.hold().target.name())
             .field("holder", &self.holder())
-            .field("remaining", &self.remaining())
+            .field("remaining", &self.share.hold().lease.trust_left())
             .finish_non_exhaustive()
     }
 }
@@ -231,7 +231,7 @@ impl LockGuard {
     }
 
     /// Returns how long the hold can be trusted if no further renewal succeeds. Zero when it is
-    /// lost. Does no I/O.
+    /// lost, which is then told to the observer. Does no I/O.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.share.hold().lease.trusted_for()

@@ -1,6 +1,6 @@
 //! [`acquire`]: the acquisition of permits of either kind.
 //!
-//! If an [`PermitAttempt`] is dropped at any moment, it is withdrawn in the background: the permits that
+//! If a [`PermitAttempt`] is dropped at any moment, it is withdrawn in the background: the permits that
 //! it took are returned, and no late copy of it takes any.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! [`Engine`]: the connections, the clock and the background tasks of one client.
 //!
-//! The tasks hold their parts of it weak_transport. When the last client, lock and guard are gone, so is
+//! The tasks hold their parts of it weakly. When the last client, lock and guard are gone, so is
 //! the engine. The janitor then completes its jobs and closes the connections.
 //!
 //! | file | content |

@@ -158,8 +158,9 @@ async fn release(releases: &Releases, released: Undone) -> bool {
         // A later hold of this client may be missing on the new master too. The earlier one then
         // protects it.
         while protocol.order() != Order::Shared && held.load(Ordering::Relaxed) > 0 {
+            // It may not have ended by itself: a read under a write keeps their key.
             if Instant::now() >= ends {
-                return false;
+                break;
             }
             sleep(backoff.next()).await;
         }

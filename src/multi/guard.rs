@@ -165,16 +165,22 @@ impl MultiGuard {
     }
 
     /// Returns how long the guard can be trusted if no further renewal succeeds. Zero when it is
-    /// lost. Does no I/O.
+    /// lost, which is then told to the observer. Does no I/O.
     ///
     /// For all locks, the lock that ends first decides. For a majority, the last lock that it needs
     /// does.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let mut left: Vec<_> =
-            self.members.leases().iter().map(|lease| lease.trusted_for()).collect();
-        left.sort_unstable_by(|a, b| b.cmp(a));
-        left.get(self.members.need - 1).copied().unwrap_or_default()
+        loop {
+            let leases = self.members.leases();
+            let mut left: Vec<_> = leases.iter().map(|lease| lease.trusted_for()).collect();
+            left.sort_unstable_by(|a, b| b.cmp(a));
+            let left = left.get(self.members.need - 1).copied().unwrap_or_default();
+            // A lost guard stays lost.
+            if !left.is_zero() || !self.members.has_more_than(leases.len()) {
+                return left;
+            }
+        }
     }
 
     /// Returns whether the guard can be trusted now. Does no I/O. [`check`](MultiGuard::check) asks
@@ -301,10 +307,14 @@ impl Members {
             let lost = leases.iter().find_map(|lease| lease.loss());
             let why = lost.filter(|_| held(&leases) < self.need)?;
             // One may have joined before the last of the losses was noted.
-            if self.shares().as_ref().is_none_or(|shares| shares.len() <= leases.len()) {
+            if !self.has_more_than(leases.len()) {
                 return Some(why);
             }
         }
+    }
+
+    fn has_more_than(&self, count: usize) -> bool {
+        self.shares().as_ref().is_some_and(|shares| shares.len() > count)
     }
 
     /// Adds a late grant. If the guard is gone or lost, the grant is released.

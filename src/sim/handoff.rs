@@ -258,6 +258,26 @@ async fn a_release_is_not_repeated_beside_a_later_hold_of_another_kind() {
     assert!(sim.left().await.is_empty());
 }
 
+/// Such a read keeps nobody out without the write.
+#[tokio::test(start_paused = true)]
+async fn the_release_of_a_write_is_repeated_beside_the_read_under_it() {
+    let world = World::new();
+    let (sim, other) = (Sim::that_follows(&world).await, Sim::new(&world).await);
+    let (lock, mut me, lease) =
+        (sim.client.read_write_lock(LOCK), sim.client.owner(), Duration::from_secs(60));
+    let write = lock.write().by(&mut me).lease(lease).await.unwrap();
+    let writer = write.holder().to_owned();
+    let read = lock.read().by(&mut me).lease(lease).await.unwrap();
+    write.unlock().await.unwrap();
+    world.put_back(LOCK, &writer);
+    sim.network.fail_over();
+    let reads = other.client.read_write_lock(LOCK);
+    let another = timeout(Duration::from_secs(5), reads.read()).await.expect("a read").unwrap();
+    another.unlock().await.unwrap();
+    read.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
 /// An owner's hold is one, whatever kinds of lock it was taken by. It ends where it was granted.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_was_taken_again_by_another_kind_ends_where_it_was_granted() {

@@ -78,6 +78,13 @@ impl World {
         inspector.query::<()>(redis::cmd("PEXPIRE").arg(lock).arg(3_600_000));
     }
 
+    /// A master that has not heard of the release of this write.
+    pub(super) fn put_back(&self, lock: &str, writer: &str) {
+        let mut write = redis::cmd("HSET");
+        write.arg(lock).arg(writer).arg(1).arg("mode").arg("write");
+        self.inspector.lock().unwrap().query::<()>(&write);
+    }
+
     pub(super) fn pttl(&self, key: &str) -> i64 {
         self.inspector.lock().unwrap().query(redis::cmd("PTTL").arg(key))
     }

@@ -121,7 +121,7 @@ impl ExpirablePermit {
     }
 
     /// Returns how long the permits can be trusted if no further renewal succeeds. Zero when one is
-    /// lost. Does no I/O.
+    /// lost, which is then told to the observer. Does no I/O.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.permits().lease.trusted_for()
@@ -198,7 +198,7 @@ impl fmt::Debug for ExpirablePermit {
         f.debug_struct("ExpirablePermit")
             .field("semaphore", &self.permits().pool.name())
             .field("ids", &self.ids())
-            .field("remaining", &self.remaining())
+            .field("remaining", &self.permits().lease.trust_left())
             .finish()
     }
 }

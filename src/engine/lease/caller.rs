@@ -44,10 +44,10 @@ impl Lease {
         self.state().is_between_callers
     }
 
-    /// Whether a copy of a swap may have replaced it. That its release finds nothing then says nothing of
-    /// the lock, and does not end its turn.
-    pub(crate) fn set_may_be_replaced(&self, may_be: bool) {
-        self.state().may_be_replaced = may_be;
+    /// A copy of a swap may have replaced it, and it is released. That its release finds nothing is no
+    /// loss then.
+    pub(crate) fn mark_may_be_replaced(&self) {
+        self.state().may_be_replaced = true;
     }
 
     pub(crate) fn may_be_replaced(&self) -> bool {

@@ -230,6 +230,16 @@ impl Lease {
         }
     }
 
+    /// The same, and notes nothing: to be shown.
+    pub(crate) fn trust_left(&self) -> Duration {
+        self.state().trust_left(Instant::now())
+    }
+
+    /// Whether it is a read under the same owner's write.
+    pub(crate) fn is_under_a_write(&self) -> bool {
+        self.under.is_some()
+    }
+
     /// Completes when the hold is lost.
     pub(crate) async fn lost(&self) -> Loss {
         let mut changed = pin!(self.changed.notified());

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::join;
+
 use super::{Attempt, Source, State};
 use crate::{
     error::Error,
@@ -62,19 +64,27 @@ impl Leftover {
         }
         let swaps = !matches!(self.source, Source::None);
         let replaced = self.release_source().await;
-        let target = &self.lock.target;
-        // With a copy that has no answer, too: what it took is free sooner than the sweep may be.
-        if holds || self.stands || swaps || self.unanswered.is_some() {
-            let done = take_back(target, &self.id, self.lease).await;
+        let Self { lock, id, lease, unanswered, .. } = self;
+        let target = &lock.target;
+        // With a copy that has no answer, too: what it took is free sooner than by the sweep alone.
+        let is_to_be_undone = holds || self.stands || swaps || unanswered.is_some();
+        let undone = async {
+            if !is_to_be_undone {
+                return;
+            }
+            let done = take_back(target, &id, lease).await;
             if let Some(hold) = replaced {
                 // No caller has what it was swapped for: its turn ends with that.
                 let end = if done { HoldEnd::Released } else { HoldEnd::ReleaseGivenUp };
                 hold.lease.turns.end(end);
             }
-        }
-        if let Some(not_after) = self.unanswered {
-            sweep(target.clone(), self.id, self.lease, not_after).await;
-        }
+        };
+        let swept = async {
+            if let Some(not_after) = unanswered {
+                sweep(target.clone(), id.clone(), lease, not_after).await;
+            }
+        };
+        join(undone, swept).await;
     }
 
     /// Waits for the answer to a copy in flight. Returns whether the attempt may hold the lock, and
@@ -117,9 +127,8 @@ impl Leftover {
                     return None;
                 }
                 let hold = baton.hold().clone();
-                hold.lease.set_may_be_replaced(true);
+                hold.lease.mark_may_be_replaced();
                 let released = baton.release().await;
-                hold.lease.set_may_be_replaced(false);
                 matches!(released, Err(Error::NotHeld { .. })).then_some(hold)
             }
         }

@@ -116,7 +116,7 @@ impl Hold {
     /// The last share was released, with this result.
     fn end_turn(&self, result: Result<(), &Error>) {
         match result {
-            // The hold that has replaced it ends its turn.
+            // The attempt that may have replaced it ends its turn, when that is undone.
             Err(Error::NotHeld { .. }) if self.lease.may_be_replaced() => {}
             // Its caller was told that it is released.
             Err(Error::NotHeld { .. }) if self.lease.is_between_callers() => {
@@ -236,6 +236,10 @@ async fn free(hold: Arc<Hold>, mut may_be_done: bool, was_renewed: bool) {
         let trusted = hold.lease.is_trusted(sent);
         let error = match hold.send_release(0, sent).await {
             Ok(Some(_)) => return hold.end_turn(Ok(())),
+            // What may have replaced it is being undone.
+            Ok(None) if hold.lease.may_be_replaced() => {
+                return hold.lease.turns.end(HoldEnd::Released);
+            }
             Ok(None) => {
                 let found = hold.found_nothing(None, may_be_done, was_renewed);
                 let found = found.map_err(|why| Error::NotHeld { why });
