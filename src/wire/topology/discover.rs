@@ -208,7 +208,7 @@ impl Discovery {
         }
         ours?;
         if matches!(self.kind, Kind::Sentinel { .. }) {
-            self.failover_epoch.check(&views, Instant::now())?;
+            self.failover_epoch.check(&mut views, enough, Instant::now())?;
         }
         let map = agree(views)?;
         if map.slots.is_empty() { Err(last) } else { Ok(map) }

@@ -1,36 +1,71 @@
 //! [`FailoverEpoch`]: the last failover that a sentinel has reported, and which sentinels are believed after
 //! it.
 
-use std::time::Duration;
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
 use super::slots::View;
-use crate::wire::answers::Failure;
+use crate::wire::{answers::Failure, deployment::Address};
 
 /// Sentinels that have not heard of a failover are not believed for this long after it was last
 /// reported. They tell each other every 2 s.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// The epoch of the last failover, and when it was last reported.
+/// The last failover that was reported.
 #[derive(Default)]
-pub(super) struct FailoverEpoch(Option<(u64, Instant)>);
+pub(super) struct FailoverEpoch(Option<Reported>);
+
+struct Reported {
+    epoch: u64,
+    /// The master since then.
+    master: Address,
+    /// When it was last reported.
+    since: Instant,
+}
 
 impl FailoverEpoch {
+    /// Leaves of these answers the claims of one master: of those with the highest epoch, the one that
+    /// most sentinels name. They may have been set up with different masters, or with two names of one. No
+    /// failover resolves that, because they correct each other only by a higher epoch.
+    ///
     /// Fails when all these sentinels name an older master. A client must not go back to it: it may
-    /// still take itself for the master.
-    pub(super) fn check(&mut self, views: &[View], now: Instant) -> Result<(), Failure> {
-        let claims = views.iter().flat_map(|view| &view.claims);
-        let Some(told) = claims.map(|claim| claim.epoch).max() else { return Ok(()) };
-        match self.0 {
-            Some((known, since)) if told < known && now < since + CATCH_UP => {
-                Err(Failure::no_master("those who answer have not heard of the last failover yet"))
-            }
-            _ => {
-                self.0 = Some((told, now));
-                Ok(())
-            }
+    /// still take itself for the master. Fails also when fewer than `most` name another master than
+    /// before, without a failover.
+    pub(super) fn check(
+        &mut self,
+        views: &mut [View],
+        most: usize,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        let claims = || views.iter().flat_map(|view| &view.claims);
+        let Some(epoch) = claims().map(|claim| claim.epoch).max() else { return Ok(()) };
+        let before = self.0.as_ref().filter(|before| now < before.since + CATCH_UP);
+        if before.is_some_and(|before| epoch < before.epoch) {
+            return Err(Failure::no_master(
+                "those who answer have not heard of the last failover yet",
+            ));
         }
+        let before = before.filter(|before| epoch == before.epoch).map(|before| &before.master);
+        let mut votes = BTreeMap::<_, usize>::new();
+        for claim in claims().filter(|claim| claim.epoch == epoch) {
+            *votes.entry(&claim.master.address).or_default() += 1;
+        }
+        let (master, votes) = votes
+            .into_iter()
+            .max_by_key(|&(address, votes)| (votes, before == Some(address), Reverse(address)))
+            .expect("a claim");
+        if before.is_some_and(|before| before != master) && votes < most {
+            return Err(Failure::no_master(
+                "few sentinels name another master than before, with no failover since",
+            ));
+        }
+        let master = master.clone();
+        for view in views.iter_mut() {
+            view.claims.retain(|claim| claim.epoch == epoch && claim.master.address == master);
+        }
+        self.0 = Some(Reported { epoch, master, since: now });
+        Ok(())
     }
 }
 
@@ -42,23 +77,33 @@ mod tests {
         topology::slots::{ALL_SLOTS, Claim, Server},
     };
 
-    fn says(epoch: u64) -> View {
-        let master = Server { address: Address::new("h", 1), id: None };
+    fn says(epoch: u64, port: u16) -> View {
+        let master = Server { address: Address::new("h", port), id: None };
         let claim = Claim { epoch, slots: ALL_SLOTS, master };
         View { claims: vec![claim], ..View::default() }
+    }
+
+    /// What three sentinels name, of which these have answered: the port of the master.
+    fn master(last: &mut FailoverEpoch, answers: &[(u64, u16)], now: Instant) -> Option<u16> {
+        let mut views: Vec<_> = answers.iter().map(|(epoch, port)| says(*epoch, *port)).collect();
+        last.check(&mut views, 2, now).ok()?;
+        let mut named = views.iter().flat_map(|view| &view.claims);
+        let first = named.next().map(|claim| claim.master.address.port)?;
+        assert!(named.all(|claim| claim.master.address.port == first), "{views:?}");
+        Some(first)
     }
 
     #[test]
     fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
         let (mut last, begun) = (FailoverEpoch::default(), Instant::now());
-        last.check(&[says(3)], begun).unwrap();
-        last.check(&[says(4)], begun).unwrap();
-        last.check(&[says(3), says(3)], begun + CATCH_UP / 2).unwrap_err();
-        last.check(&[says(3), says(4)], begun + CATCH_UP / 2).unwrap();
-        last.check(&[View::default()], begun + CATCH_UP / 2).unwrap();
+        assert_eq!(master(&mut last, &[(3, 1)], begun), Some(1));
+        assert_eq!(master(&mut last, &[(4, 2)], begun), Some(2));
+        assert_eq!(master(&mut last, &[(3, 1), (3, 1)], begun + CATCH_UP / 2), None);
+        assert_eq!(master(&mut last, &[(3, 1), (4, 2)], begun + CATCH_UP / 2), Some(2));
+        assert_eq!(last.check(&mut [View::default()], 2, begun + CATCH_UP / 2), Ok(()));
         // Sentinels that were set up anew count from the beginning.
-        last.check(&[says(1)], begun + 2 * CATCH_UP).unwrap();
-        last.check(&[says(4)], begun + 2 * CATCH_UP).unwrap();
+        assert_eq!(master(&mut last, &[(1, 3)], begun + 2 * CATCH_UP), Some(3));
+        assert_eq!(master(&mut last, &[(4, 2)], begun + 2 * CATCH_UP), Some(2));
     }
 
     /// Sentinels that are cut off lag for as long as that lasts.
@@ -66,8 +111,36 @@ mod tests {
     fn one_that_lags_is_not_believed_when_those_who_know_are_silent_for_a_moment() {
         let (mut last, begun) = (FailoverEpoch::default(), Instant::now());
         for second in 0..100 {
-            last.check(&[says(3), says(4)], begun + Duration::from_secs(second)).unwrap();
+            let now = begun + Duration::from_secs(second);
+            assert_eq!(master(&mut last, &[(3, 1), (4, 2)], now), Some(2));
         }
-        last.check(&[says(3)], begun + Duration::from_secs(101)).unwrap_err();
+        assert_eq!(master(&mut last, &[(3, 1)], begun + Duration::from_secs(101)), None);
+    }
+
+    /// They were set up so, and correct each other only by a failover.
+    #[test]
+    fn of_sentinels_that_disagree_without_a_failover_most_are_believed_whoever_answers_first() {
+        let begun = Instant::now();
+        for answers in
+            [[(0, 1), (0, 1), (0, 2)], [(0, 1), (0, 2), (0, 1)], [(0, 2), (0, 1), (0, 1)]]
+        {
+            assert_eq!(master(&mut FailoverEpoch::default(), &answers, begun), Some(1));
+        }
+        for answers in [[(0, 1), (0, 2)], [(0, 2), (0, 1)]] {
+            assert_eq!(
+                master(&mut FailoverEpoch::default(), &answers, begun),
+                Some(1),
+                "the least"
+            );
+            let mut last = FailoverEpoch::default();
+            assert_eq!(master(&mut last, &[(0, 2), (0, 2)], begun), Some(2));
+            assert_eq!(master(&mut last, &answers, begun), Some(2), "as before");
+        }
+        // One alone changes nothing, but after a while, or with a failover.
+        let mut last = FailoverEpoch::default();
+        assert_eq!(master(&mut last, &[(0, 1), (0, 1), (0, 2)], begun), Some(1));
+        assert_eq!(master(&mut last, &[(0, 2)], begun + CATCH_UP / 2), None);
+        assert_eq!(master(&mut last, &[(1, 2)], begun + CATCH_UP / 2), Some(2));
+        assert_eq!(master(&mut last, &[(1, 3)], begun + CATCH_UP / 2 + CATCH_UP), Some(3));
     }
 }
