@@ -1,7 +1,7 @@
 //! Semaphores and latches on a network that fails, on a server that goes, and for callers that are dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -32,11 +32,14 @@ impl Stage {
     }
 }
 
-/// Makes the server know the scripts, so that each later use is one request.
+/// Makes the server know the scripts, so that each later use is one request. Clients do so at the same time,
+/// each with a name of its own.
 async fn warm_up(client: &Client) {
-    let (pool, gate) = (client.semaphore("warm-up"), client.count_down_latch("warm-up"));
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("warm-up:{}", CALLS.fetch_add(1, Ordering::Relaxed));
+    let (pool, gate) = (client.semaphore(&name), client.count_down_latch(&name));
     pool.try_set(1).await.unwrap();
-    pool.acquire(1).await.unwrap().release().await.unwrap();
+    soon("to acquire", pool.acquire(1)).await.unwrap().release().await.unwrap();
     pool.drain().await.unwrap();
     pool.release(1).await.unwrap();
     // The key is 1.
