@@ -123,9 +123,10 @@ async fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
     })
     .await;
     let is_replica = || -> Option<()> {
-        // The sentinels cut its connections.
-        let role =
-            servers.node(old).inspector().try_query::<String>(cmd("INFO").arg("replication"));
+        // The sentinels cut its connections, also while they are made.
+        let url = format!("redis://{}", servers.node(old).address());
+        let mut old = harness::redis::Client::open(url).unwrap().get_connection().ok()?;
+        let role = cmd("INFO").arg("replication").query::<String>(&mut old);
         role.ok()?.contains("role:slave").then_some(())
     };
     eventually(PATIENCE, "the old master to be a replica", is_replica).await;
