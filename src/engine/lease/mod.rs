@@ -235,11 +235,6 @@ impl Lease {
         self.state().trust_left(Instant::now())
     }
 
-    /// Whether it is a read under the same owner's write.
-    pub(crate) fn is_under_a_write(&self) -> bool {
-        self.under.is_some()
-    }
-
     /// Completes when the hold is lost.
     pub(crate) async fn lost(&self) -> Loss {
         let mut changed = pin!(self.changed.notified());

@@ -97,7 +97,7 @@ impl Hold {
             lease.watch_granted(sent);
         }
         target.engine.watchdog.add(&lease);
-        target.hold_begins(lease.is_under_a_write());
+        target.hold_begins();
         let hold = Arc::new(Self {
             target: target.clone(),
             lease,
@@ -217,7 +217,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.target.engine.watchdog.remove(&self.lease);
-        self.target.hold_ends(self.lease.is_under_a_write());
+        self.target.hold_ends();
         // Its release was never answered, because the client was closed or its runtime has ended.
         self.lease.turns.end(HoldEnd::Lost(Loss::Closed));
     }

@@ -34,7 +34,7 @@ pub(crate) struct Target {
     pub(crate) shares: bool,
     /// How many holds this client has on the lock.
     held: AtomicUsize,
-    /// How many holds this client has on the key, by any kind of lock, without reads under a write.
+    /// How many holds this client has on the key, by any kind of lock.
     held_on_key: Arc<AtomicUsize>,
 }
 
@@ -72,16 +72,16 @@ impl Target {
         move |error| self.with_context(doing)(error.into_error(self.name()))
     }
 
-    /// Counts a hold. `under`: it is a read under a write, and does not keep others out without it.
-    pub(crate) fn hold_begins(&self, under: bool) {
+    /// Counts a hold.
+    pub(crate) fn hold_begins(&self) {
         self.held.fetch_add(1, Ordering::Relaxed);
-        self.held_on_key.fetch_add(usize::from(!under), Ordering::Relaxed);
+        self.held_on_key.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The end of a hold that was counted so.
-    pub(crate) fn hold_ends(&self, under: bool) {
+    /// The end of a hold that was counted.
+    pub(crate) fn hold_ends(&self) {
         self.held.fetch_sub(1, Ordering::Relaxed);
-        self.held_on_key.fetch_sub(usize::from(!under), Ordering::Relaxed);
+        self.held_on_key.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn holds_here(&self) -> usize {
