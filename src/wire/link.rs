@@ -7,6 +7,10 @@
 //! is replaced after the sentinels were asked. The reason is a master that was killed, replaced and
 //! started again: it takes itself for the master until the sentinels demote it. It is empty, and no
 //! other client uses it.
+//!
+//! An address may lead to another server after a connection broke. Connections to one server must not lead to
+//! two: when that for commands was made again, the one for messages is, too, and so are those of the
+//! [`ReplicaPool`](super::replicas::ReplicaPool).
 
 use std::{
     sync::{Arc, Weak},
@@ -22,6 +26,7 @@ use tokio::{
 use super::{
     Event,
     answers::{Answer, Failure},
+    breaks::{Breaks, Moment},
     connection::{ConnectionSettings, Heard, Listener, OnBreak, Options},
     deployment::Endpoint,
     script::Arg,
@@ -42,11 +47,12 @@ struct Shared {
     settings: ConnectionSettings,
     sort: Sort,
     state: watch::Sender<State>,
+    breaks: Arc<Breaks>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
-    Commands,
+enum Sort {
+    /// With the link for messages, which has to lead to the same server.
+    Commands(Link),
     /// Its events go to the sink.
     Subscriber,
 }
@@ -61,23 +67,32 @@ enum State {
 }
 
 impl Link {
-    /// A link without a session.
-    pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, sort: Sort) -> Self {
-        Self(Arc::new(Shared {
-            endpoint,
-            settings,
-            sort,
-            state: watch::Sender::new(State::Pending(None)),
-        }))
+    /// A link for messages, without a session.
+    pub(super) fn subscriber(endpoint: Endpoint, settings: ConnectionSettings) -> Self {
+        Self::new(endpoint, settings, Sort::Subscriber)
+    }
+
+    /// A link for commands to the same server, without a session.
+    pub(super) fn commands(subscriber: &Self) -> Self {
+        let Shared { endpoint, settings, .. } = &*subscriber.0;
+        Self::new(endpoint.clone(), settings.clone(), Sort::Commands(subscriber.clone()))
+    }
+
+    fn new(endpoint: Endpoint, settings: ConnectionSettings, sort: Sort) -> Self {
+        let (state, breaks) = (watch::Sender::new(State::Pending(None)), Arc::default());
+        Self(Arc::new(Shared { endpoint, settings, sort, state, breaks }))
     }
 
     pub(super) async fn connect(&self) -> Result<(), Failure> {
-        let Shared { endpoint, settings, sort, state } = &*self.0;
+        let Shared { endpoint, settings, sort, state, .. } = &*self.0;
         let options = Options {
             command_timeout: settings.command_timeout,
             on_break: settings.on_break,
-            listener: (*sort == Sort::Subscriber).then(|| listener(endpoint.name(), settings)),
-            subscribes: *sort == Sort::Subscriber,
+            listener: Some(match sort {
+                Sort::Commands(subscriber) => commands_listener(&self.0.breaks, subscriber),
+                Sort::Subscriber => listener(endpoint.name(), settings, self.0.breaks.clone()),
+            }),
+            subscribes: matches!(sort, Sort::Subscriber),
         };
         let runtime = &settings.runtime;
         let client_name = settings.client_name.clone();
@@ -96,6 +111,7 @@ impl Link {
             session.quit(QUIT_TIMEOUT).await;
             return Err(Failure::gone());
         }
+        self.0.made();
         runtime.spawn(keep_up(Arc::downgrade(&self.0), session.end()));
         Ok(())
     }
@@ -160,6 +176,20 @@ impl Link {
         }
     }
 
+    /// The link for commands was lost at that moment, and leads to some server again. A connection
+    /// from before may lead to another one.
+    fn follow(&self, lost: Moment) {
+        let breaks = &self.0.breaks;
+        if !breaks.is_lost() && breaks.last() < lost {
+            self.give_up();
+        }
+    }
+
+    /// When its connection was last made or lost. Another connection from before may lead to another server.
+    pub(super) fn last_break(&self) -> Moment {
+        self.0.breaks.last()
+    }
+
     /// Notes why there is no session yet.
     fn note_failure(&self, error: Failure) {
         self.0.state.send_if_modified(|state| {
@@ -181,6 +211,13 @@ impl Link {
 }
 
 impl Shared {
+    fn made(&self) {
+        match &self.sort {
+            Sort::Commands(subscriber) => subscriber.follow(self.breaks.made()),
+            Sort::Subscriber => _ = self.breaks.made(),
+        }
+    }
+
     /// The state after its session has ended.
     fn without(&self) -> State {
         match self.settings.on_break {
@@ -198,6 +235,7 @@ fn keep_up(
     async move {
         end.await;
         let Some(link) = shared.upgrade().map(Link) else { return };
+        link.0.breaks.lost();
         link.0.state.send_if_modified(|state| {
             let is_up = matches!(state, State::Up(_));
             if is_up {
@@ -212,7 +250,7 @@ fn keep_up(
         while let Some(again) = link.filter(|link| !link.is_gone()) {
             match again.connect().await {
                 Ok(()) => {
-                    if again.0.sort == Sort::Subscriber {
+                    if matches!(again.0.sort, Sort::Subscriber) {
                         tell_of_return(&again.0.endpoint.name());
                         (again.0.settings.sink)(Event::Gap);
                     }
@@ -231,10 +269,24 @@ fn keep_up(
     .boxed()
 }
 
+/// Notes when a driver loses a connection for commands, and makes it again.
+fn commands_listener(breaks: &Arc<Breaks>, subscriber: &Link) -> Listener {
+    let (breaks, subscriber) = (breaks.clone(), Arc::downgrade(&subscriber.0));
+    Box::new(move |heard| match heard {
+        Heard::Lost => _ = breaks.lost(),
+        Heard::Reconnected => {
+            let lost = breaks.made();
+            if let Some(subscriber) = subscriber.upgrade() {
+                Link(subscriber).follow(lost);
+            }
+        }
+        Heard::Message(_) | Heard::Dropped(_) => {}
+    })
+}
+
 /// Passes on the events of a subscriber connection.
-fn listener(server: String, settings: &ConnectionSettings) -> Listener {
+fn listener(server: String, settings: &ConnectionSettings, breaks: Arc<Breaks>) -> Listener {
     let (sink, refresh) = (settings.sink.clone(), settings.refresh_requested.clone());
-    let mut lost = false;
     Box::new(move |heard| match heard {
         Heard::Message(channel) => sink(Event::Message(channel)),
         Heard::Dropped(missed) => {
@@ -242,13 +294,13 @@ fn listener(server: String, settings: &ConnectionSettings) -> Listener {
             sink(Event::Gap);
         }
         Heard::Lost => {
-            if !std::mem::replace(&mut lost, true) {
+            if breaks.lost() {
                 tracing::warn!(server, "the connection to redis is lost");
             }
             refresh.notify_one();
         }
         Heard::Reconnected => {
-            lost = false;
+            breaks.made();
             tell_of_return(&server);
             sink(Event::Gap);
         }

@@ -24,6 +24,7 @@
 //! have run. The caller decides whether a second copy is safe, and until when.
 
 mod answers;
+mod breaks;
 mod client_name;
 mod clock;
 mod connect;

@@ -24,7 +24,7 @@ use super::{
     deployment::{Endpoint, Place},
     error::WireError,
     eviction::look_for_eviction,
-    link::{Link, Sort},
+    link::Link,
     node_id::NodeId,
     replicas::ReplicaPool,
     script::{Arg, Invocation, Reply},
@@ -84,8 +84,8 @@ impl Node {
         settings: ConnectionSettings,
     ) -> Result<Arc<Self>, Error> {
         let name = endpoint.name();
-        let commands = Link::new(endpoint.clone(), settings.clone(), Sort::Commands);
-        let subscriber = Link::new(endpoint.clone(), settings.clone(), Sort::Subscriber);
+        let subscriber = Link::subscriber(endpoint.clone(), settings.clone());
+        let commands = Link::commands(&subscriber);
         for link in [&commands, &subscriber] {
             link.connect().await.map_err(Failure::into_connect_error)?;
         }

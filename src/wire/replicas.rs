@@ -16,6 +16,7 @@ use tokio::{
 use super::{
     Confirm,
     answers::{Answer, Failure, FailureKind},
+    breaks::Moment,
     connection::{ConnectionSettings, OnBreak, Options},
     deployment::Endpoint,
     error::WireError,
@@ -33,24 +34,29 @@ use crate::{
 /// them.
 const MAX_CONNECTIONS: usize = 32;
 
-/// The connections to one server for calls with `WAIT`. A connection that breaks is not replaced.
+/// The connections to one server for calls with `WAIT`. A connection that breaks is not replaced. One that is
+/// older than the connection for commands is not used: the address may have led to another server.
 pub(super) struct ReplicaPool {
     endpoint: Endpoint,
     settings: ConnectionSettings,
     /// The server's connection for commands.
     commands: Link,
     /// `None`: closed.
-    idle: Mutex<Option<Vec<Arc<Session>>>>,
+    idle: Mutex<Option<Vec<Idle>>>,
     places: Semaphore,
     /// Whether calls under way are to end without an answer.
     abandoned: watch::Sender<bool>,
 }
+
+/// A connection, and when it was begun.
+type Idle = (Arc<Session>, Moment);
 
 /// A connection that one call uses. It returns to the pool when the server has sent its last answer
 /// to that call. Otherwise it is closed.
 struct Checkout<'a> {
     pool: &'a ReplicaPool,
     session: Arc<Session>,
+    begun: Moment,
     _place: SemaphorePermit<'a>,
 }
 
@@ -61,7 +67,7 @@ impl ReplicaPool {
         Self { endpoint, settings, commands, idle, places, abandoned }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Option<Vec<Arc<Session>>>> {
+    fn idle(&self) -> MutexGuard<'_, Option<Vec<Idle>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,14 +84,21 @@ impl ReplicaPool {
             None => Err(Failure::gone_before_sending()),
         };
         let mut known = next()?;
-        while known.as_ref().is_some_and(|session| session.is_gone()) {
+        while known.as_ref().is_some_and(|known| !self.is_of_use(known)) {
             known = next()?;
         }
-        let session = match known {
-            Some(session) => session,
-            None => self.connect(by).await?,
+        let (session, begun) = match known {
+            Some(known) => known,
+            None => {
+                let begun = Moment::now();
+                (self.connect(by).await?, begun)
+            }
         };
-        Ok(Checkout { pool: self, session, _place })
+        Ok(Checkout { pool: self, session, begun, _place })
+    }
+
+    fn is_of_use(&self, (session, begun): &Idle) -> bool {
+        !session.is_gone() && self.commands.last_break() < *begun
     }
 
     async fn connect(&self, by: Instant) -> Result<Arc<Session>, Failure> {
@@ -180,20 +193,21 @@ impl ReplicaPool {
     /// Closes it for good. Calls under way may take this long to end with their answers.
     pub(super) async fn quit(&self, within: Duration) {
         let idle = self.idle().take();
+        let sessions = idle.into_iter().flatten().map(|(session, _)| session);
         let unused = self.places.acquire_many(MAX_CONNECTIONS as u32);
-        let _ = tokio::join!(quit_all(idle.into_iter().flatten(), within), timeout(within, unused));
+        let _ = tokio::join!(quit_all(sessions, within), timeout(within, unused));
         self.abandoned.send_replace(true);
     }
 }
 
 impl Checkout<'_> {
-    /// Returns the connection to the pool if this is an answer of the server.
+    /// Returns the connection to the pool if this is an answer of the server, and of a master.
     fn heard<T>(self, answer: &Result<T, Failure>) {
         match answer {
-            Err(error) if error.is_of_connection() => self.pool.give_up(),
+            Err(error) if error.is_of_connection() || error.is_read_only() => self.pool.give_up(),
             _ => {
                 if let Some(idle) = &mut *self.pool.idle() {
-                    idle.push(self.session.clone());
+                    idle.push((self.session.clone(), self.begun));
                 }
             }
         }

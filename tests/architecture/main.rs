@@ -26,7 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["names", "owner", "error", "redis_error", "options", "runtime", "backoff", "observer"],
     &["permit_id"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
-    &["wire/error", "wire/script", "wire/clock", "wire/tls"],
+    &["wire/breaks", "wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/node_id", "wire/deployment", "wire/client_name"],
     &["wire/url", "wire/connection", "wire/tls_library", "wire/topology/slots"],
     &["wire/set_name", "wire/queue", "wire/resp", "wire/socket"],

@@ -40,6 +40,30 @@ async fn a_name_that_leads_to_another_master_by_now_is_followed() {
     stage.end([client, far]).await;
 }
 
+/// As when a connection for commands was closed while its address led to another server, and the one for messages
+/// was not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_come_from_the_server_that_commands_go_to() {
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    client.lock("plain").lock().await.unwrap().unlock().await.unwrap();
+    let other = RedisServer::start();
+    let far = connect(redisson_lock::Config::from_url(other.url()).unwrap()).await;
+    let held = far.lock(LOCK).lock().await.unwrap();
+
+    stage.proxy.lead_to(other.port());
+    assert_eq!(stage.proxy.cut_matching("plain"), 1, "the connection for commands");
+    let turn = waiter(&client, LOCK);
+    let channel = harness::lock_channel(LOCK);
+    let inspector = other.inspector();
+    let listens = || (inspector.subscribers(&channel) == 1).then_some(());
+    eventually(PATIENCE, "a listener", listens).await;
+    held.unlock().await.unwrap();
+    let (guard, _) = gets_it(turn).await;
+    guard.unlock().await.unwrap();
+    stage.end([client, far]).await;
+}
+
 /// Makes it a replica that has everything, or a master.
 async fn become_replica(server: &RedisServer, of: Option<&RedisServer>) {
     let inspector = server.inspector();

@@ -215,6 +215,27 @@ async fn connections_that_wait_for_replicas_are_replaced_when_they_are_dead() {
     stage.end([client]).await;
 }
 
+/// As when a name leads to another server, and the one before is still a master.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_wait_for_replicas_lead_where_the_one_for_commands_leads() {
+    let (stage, other) = (Stage::new().await, RedisServer::start());
+    let (client, far) = (stage.client().await, connect(config(&other)).await);
+    let confirmed = client.lock(LOCK).replicas(Replicas::All);
+    confirmed.lock().await.unwrap().unlock().await.unwrap();
+    client.lock("plain").lock().await.unwrap().unlock().await.unwrap();
+
+    let held = far.lock(LOCK).lock().await.unwrap();
+    stage.proxy.lead_to(other.port());
+    assert_eq!(stage.proxy.cut_matching("plain"), 1, "the connection for commands");
+    let listed = || async { client.lock(LOCK).is_locked().await.is_ok_and(|locked| locked) };
+    soon("the other server", async { while !listed().await {} }).await;
+    let taken = soon("an answer", confirmed.try_lock()).await.unwrap();
+    assert!(taken.is_none(), "beside {held:?}: {taken:?}");
+    held.unlock().await.unwrap();
+    soon("the lock", confirmed.lock()).await.unwrap().unlock().await.unwrap();
+    stage.end([client, far]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_that_ask_for_replicas_of_a_server_that_hangs_are_answered_in_time() {
     const MANY: usize = 300;
