@@ -21,7 +21,8 @@ pub(crate) fn between(
     let granted = |id: &str| after.holders.contains_key(id) && !stays(id);
     let is_over = |id: &str| !after.holders.contains_key(id) || !stays(id);
 
-    for id in before.queue.iter().filter(|id| !after.queue.contains(id) && !granted(id)) {
+    let stayed = stayed(before, after);
+    for id in before.queue.iter().filter(|id| !stayed.contains(id) && !granted(id)) {
         let gave_up = marks.gave_up.contains(id);
         let why = if gave_up { Leave::GaveUp } else { Leave::Dropped };
         deeds.push(Deed::Popped { id: id.clone(), why });
@@ -60,10 +61,18 @@ pub(crate) fn between(
             deeds.push(Deed::Renewed { id: id.clone(), until: end });
         }
     }
-    for id in after.queue.iter().filter(|id| !before.queue.contains(id)) {
+    for id in &after.queue[stayed.len()..] {
         deeds.push(Deed::Pushed { id: id.clone() });
     }
     deeds
+}
+
+/// The waiters who stayed in line: the longest beginning of the line that stood in this order before. Whoever
+/// is dropped may stand at the end again by the same script.
+fn stayed<'a>(before: &State, after: &'a State) -> &'a [String] {
+    let mut stood = before.queue.iter();
+    let count = after.queue.iter().take_while(|id| stood.any(|other| other == *id)).count();
+    &after.queue[..count]
 }
 
 /// Readers whose own keys had ended, and who were there nevertheless, for the lock had not: when their keys ended, and

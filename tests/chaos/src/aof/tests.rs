@@ -136,3 +136,18 @@ fn a_reader_outlives_its_own_key_beside_another() {
         ]
     );
 }
+
+#[test]
+fn a_waiter_who_is_dropped_and_stands_in_line_again_by_one_script() {
+    let queue = harness::queue_key("shop");
+    let fill = format!("rpush {queue} a b c");
+    let again = format!("lpop {queue}; rpush {queue} a");
+    let pushed = |at: u64, id: &str| format!("{at} Pushed {{ id: {id:?} }}");
+    let popped = r#"20 Popped { id: "a", why: Dropped }"#;
+    let all = told(&[(10, &fill), (20, &again)]);
+    let expected: Vec<_> = ["a", "b", "c"].map(|id| pushed(10, id)).into();
+    assert_eq!(all, [expected, vec![popped.to_owned(), pushed(20, "a")]].concat());
+    // Others leave, and nobody else moves.
+    let left = told(&[(10, &fill), (20, &format!("lrem {queue} 0 b"))]);
+    assert_eq!(left[3..], [r#"20 Popped { id: "b", why: GaveUp }"#]);
+}
