@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::{future::join_all, join};
 use harness::redis::{RedisResult, cmd};
-use harness::{PATIENCE, Proxy, RedisCluster, RedisServer, Servers, eventually, within};
+use harness::{PATIENCE, Proxy, RedisCluster, RedisServer, Sentinel, Servers, eventually, within};
 use redisson_lock::{Client, Config, Error, Lock, LockGuard, Loss, Replicas};
 use tokio::time::sleep;
 
@@ -266,6 +266,43 @@ async fn a_node_of_another_cluster_is_not_believed() {
     }
     held.unlock().await.unwrap();
     within(BOUND, "to close", client.close()).await.unwrap();
+}
+
+/// As when a host of other sentinels, whose master has the same name, is given the address of one that is gone. They have
+/// seen more failovers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_of_another_master_is_not_believed() {
+    let (ours, theirs) = (Sentinel::start(), Sentinel::start());
+    let before = theirs.master();
+    let failover = cmd("SENTINEL").arg("FAILOVER").arg(Sentinel::MASTER).clone();
+    let () = theirs.sentinel(0).inspector().query(&failover);
+    theirs.failed_over(before).await;
+    let way = Proxy::start(ours.sentinel(0).port()).await;
+    let url = |first: u16, second: u16| {
+        let service = Sentinel::MASTER;
+        format!(
+            "redis-sentinel://127.0.0.1:{first}?sentinelServiceName={service}&node=127.0.0.1:{second}"
+        )
+    };
+    let config = |url: String| Config::from_url(url).unwrap();
+    let client = Client::connect(config(url(way.port(), ours.sentinel(1).port()))).await.unwrap();
+    let held = client.lock("order:1").lock().await.unwrap();
+    way.lead_to(theirs.sentinel(0).port());
+    way.cut_all();
+    // The sentinels are asked each second.
+    let until = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < until {
+        let other = client.lock("order:2").lock().await.unwrap();
+        assert!(!theirs.inspector().exists("order:2"), "two masters have one lock each");
+        other.unlock().await.unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+    held.unlock().await.unwrap();
+    within(BOUND, "to close", client.close()).await.unwrap();
+    // Who begins now cannot know which of them is meant.
+    let short = config(url(way.port(), ours.sentinel(1).port())).command_timeout(SLACK);
+    let error = within(2 * BOUND, "an answer", Client::connect(short)).await.unwrap_err();
+    assert!(error.to_string().contains("name different masters"), "{error}");
 }
 
 /// As when the host of a master is gone, and one of another cluster is given its address before a replica is promoted.

@@ -11,7 +11,9 @@ use tokio::time::{Instant, timeout};
 
 use super::slots::{Server, View, merge, read_nodes};
 use super::{
-    cluster_identity::ClusterIdentity, failover_epoch::FailoverEpoch, late_sources::LateSources,
+    cluster_identity::ClusterIdentity,
+    failover_epoch::{FailoverEpoch, is_undecided},
+    late_sources::LateSources,
     sentinels::read_master,
 };
 use crate::{
@@ -164,13 +166,14 @@ impl Discovery {
         let (mut views, mut good) = (Vec::new(), Vec::new());
         let (mut heard, mut awaited) = (false, 0);
         let mut last = Failure::timed_out();
-        let enough = count / 2 + 1;
+        let (enough, are_sentinels) = (count / 2 + 1, !self.is_cluster());
         loop {
             // The answer of most is enough, but quick answers of the others count too. Nodes of
             // another cluster count for nothing.
             let timeout_of_rest = match awaited {
                 _ if !heard => patience,
                 few if few < enough => ASK_TIMEOUT,
+                _ if are_sentinels && is_undecided(&views, enough) => ASK_TIMEOUT,
                 _ => REST_TIMEOUT,
             };
             let Ok(Some((address, answer))) = timeout(timeout_of_rest, asking.next()).await else {
@@ -195,7 +198,7 @@ impl Discovery {
         if !asking.is_empty() {
             self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
         }
-        let ours = self.leave_out_strangers(&mut views, &mut good);
+        let ours = self.leave_out_strangers(&mut views, &mut good, enough);
         if !views.is_empty() {
             silent.retain(|address| is_known(address, &self.configured, &views));
         }
@@ -214,14 +217,16 @@ impl Discovery {
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
 
-    /// Drops the answers of nodes of another cluster. Configured addresses among them stay sources, and are
+    /// Drops the answers of nodes of another cluster, and of the sentinels of another deployment. Configured addresses among them stay sources, and are
     /// asked over new connections.
     fn leave_out_strangers(
         &mut self,
         views: &mut Vec<View>,
         sources: &mut Vec<(Address, Option<Arc<Session>>)>,
+        most: usize,
     ) -> Result<(), Failure> {
-        let ours = self.identity.ours(views, Instant::now());
+        let sentinels = (!self.is_cluster()).then_some(most);
+        let ours = self.identity.ours(views, sentinels, Instant::now());
         let are_ours = ours.as_deref().unwrap_or_default();
         let mut each = are_ours.iter();
         views.retain(|_| each.next() == Some(&true));
@@ -296,9 +301,21 @@ async fn ask_one(
             read_nodes(&nodes.unwrap_or_default(), address, deployment.uses_tls)
         }
         Kind::Sentinel { service } => {
-            let master = command(&session, "SENTINEL", &["MASTER", service]).await?;
-            let others = command(&session, "SENTINEL", &["SENTINELS", service]).await?;
-            read_master(&master, &others)?
+            let own = async {
+                match command(&session, "SENTINEL", &["MYID"]).await {
+                    Ok(own) => Ok(Some(own)),
+                    // It is older than Redis 6.2, or its user may not ask this.
+                    Err(error) if is_refusal(&error) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            };
+            let (of_master, of_others) = (["MASTER", service], ["SENTINELS", service]);
+            let (master, others, own) = tokio::try_join!(
+                command(&session, "SENTINEL", &of_master),
+                command(&session, "SENTINEL", &of_others),
+                own
+            )?;
+            read_master(&master, &others, own.as_ref())?
         }
     };
     Ok((view.map(|address| deployment.nat.reach(address)), session))

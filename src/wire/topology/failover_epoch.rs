@@ -1,7 +1,7 @@
 //! [`FailoverEpoch`]: the last failover that a sentinel has reported, and which sentinels are believed after
 //! it.
 
-use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
@@ -31,7 +31,7 @@ impl FailoverEpoch {
     ///
     /// Fails when all these sentinels name an older master. A client must not go back to it: it may
     /// still take itself for the master. Fails also when fewer than `most` name another master than
-    /// before, without a failover.
+    /// before, without a failover, or when nobody knows the one before and they disagree.
     pub(super) fn check(
         &mut self,
         views: &mut [View],
@@ -47,14 +47,17 @@ impl FailoverEpoch {
             ));
         }
         let before = before.filter(|before| epoch == before.epoch).map(|before| &before.master);
-        let mut votes = BTreeMap::<_, usize>::new();
-        for claim in claims().filter(|claim| claim.epoch == epoch) {
-            *votes.entry(&claim.master.address).or_default() += 1;
-        }
+        let votes = votes(views);
+        let is_one = votes.len() == 1;
         let (master, votes) = votes
             .into_iter()
-            .max_by_key(|&(address, votes)| (votes, before == Some(address), Reverse(address)))
+            .max_by_key(|&(address, votes)| (votes, before == Some(address)))
             .expect("a claim");
+        if before.is_none() && !is_one && votes < most {
+            return Err(Failure::no_master(
+                "sentinels name different masters, with no failover between: set them right",
+            ));
+        }
         if before.is_some_and(|before| before != master) && votes < most {
             return Err(Failure::no_master(
                 "few sentinels name another master than before, with no failover since",
@@ -67,6 +70,23 @@ impl FailoverEpoch {
         self.0 = Some(Reported { epoch, master, since: now });
         Ok(())
     }
+}
+
+/// How many name each master after the last failover.
+fn votes(views: &[View]) -> BTreeMap<&Address, usize> {
+    let claims = || views.iter().flat_map(|view| &view.claims);
+    let epoch = claims().map(|claim| claim.epoch).max();
+    let mut votes = BTreeMap::new();
+    for claim in claims().filter(|claim| Some(claim.epoch) == epoch) {
+        *votes.entry(&claim.master.address).or_default() += 1;
+    }
+    votes
+}
+
+/// Whether sentinels disagree about the master, and fewer than `most` name the same one.
+pub(super) fn is_undecided(views: &[View], most: usize) -> bool {
+    let votes = votes(views);
+    votes.len() > 1 && votes.values().all(|votes| *votes < most)
 }
 
 #[cfg(test)]
@@ -130,11 +150,7 @@ mod tests {
             }
         }
         for answers in [[(0, 1), (0, 2)], [(0, 2), (0, 1)]] {
-            assert_eq!(
-                master(&mut FailoverEpoch::default(), &answers, begun),
-                Some(1),
-                "the least"
-            );
+            assert_eq!(master(&mut FailoverEpoch::default(), &answers, begun), None, "neither");
             let mut last = FailoverEpoch::default();
             assert_eq!(master(&mut last, &[(0, 2), (0, 2)], begun), Some(2));
             assert_eq!(master(&mut last, &answers, begun), Some(2), "as before");

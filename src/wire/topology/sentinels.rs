@@ -3,10 +3,14 @@
 use std::collections::HashMap;
 
 use super::slots::{ALL_SLOTS, Claim, Server, View};
-use crate::wire::{answers::Failure, deployment::Address, script::Reply};
+use crate::wire::{answers::Failure, deployment::Address, node_id::NodeId, script::Reply};
 
-/// Reads a sentinel's answers about the master and the other sentinels.
-pub(super) fn read_master(master: &Reply, others: &Reply) -> Result<View, Failure> {
+/// Reads a sentinel's answers about the master, the other sentinels, and its own id, if it tells that.
+pub(super) fn read_master(
+    master: &Reply,
+    others: &Reply,
+    own: Option<&Reply>,
+) -> Result<View, Failure> {
     let master = fields(master);
     let address = |fields: &HashMap<String, String>| {
         let port = fields.get("port")?.parse().ok()?;
@@ -19,15 +23,23 @@ pub(super) fn read_master(master: &Reply, others: &Reply) -> Result<View, Failur
     let Reply::Array(others) = others else {
         return Err(Failure::unreadable("no sentinels are told"));
     };
+    let others: Vec<_> = others.iter().map(fields).collect();
     let server = |address| Server { address, id: None };
-    let nodes = others.iter().filter_map(|other| address(&fields(other)).map(server)).collect();
+    let nodes = others.iter().filter_map(address).map(server).collect();
+    // Two sentinels have no id in common if neither tells its own.
+    let own = own.and_then(Reply::as_text);
+    let ids = own.iter().flat_map(|own| {
+        let ids = others.iter().filter_map(|other| other.get("runid"));
+        ids.chain([own]).map(|id| NodeId::new(id))
+    });
+    let ids = ids.collect();
     // Until all replicas follow the new master, this is the old one. The epoch may already be new.
     let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
     if master.get("flags").is_some_and(is_leaving) {
-        return Ok(View { nodes, leaving: Some(at), ..View::default() });
+        return Ok(View { nodes, leaving: Some(at), ids, ..View::default() });
     }
     let claim = Claim { epoch, slots: ALL_SLOTS, master: server(at) };
-    Ok(View { claims: vec![claim], nodes, ..View::default() })
+    Ok(View { claims: vec![claim], nodes, ids, ..View::default() })
 }
 
 /// Reads names and values in turns, as a sentinel writes them.

@@ -15,7 +15,7 @@ fn says(port: u16, epoch: u64, flags: &str) -> View {
     let text = |text: &str| Reply::Bytes(text.to_owned().into());
     let fields = fields.map(|(field, value)| [text(field), text(&value)]);
     let master = Reply::Array(fields.into_iter().flatten().collect());
-    read_master(&master, &Reply::Array(Vec::new())).unwrap()
+    read_master(&master, &Reply::Array(Vec::new()), None).unwrap()
 }
 
 fn is(port: u16) -> ServerMap {
