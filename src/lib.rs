@@ -160,16 +160,24 @@
 //!
 //! # Logging
 //! The crate logs through `tracing`:
-//! - `error`: a background clean-up panicked.
-//! - `warn`: a lock is lost, and why; a renewal or a release in the background fails; a wait is long,
-//!   or is for a lock that this client holds itself, or for a key without a TTL; waiters poll because they cannot subscribe;
-//!   messages were missed; a server does not answer or cannot be connected to; a connection is lost; a
-//!   server may evict locks; the client may not [announce](Config::announce) itself; a question to a
-//!   holder may not be read.
-//! - `info`: a connection is back; subscriptions are renewed after a gap; other servers serve the
-//!   locks; releases are repeated on a new master.
-//! - `debug`: connections have no name; announcements cannot be written or read; a script is sent
-//!   because the server did not know it; a connection cannot be made yet.
+//! - `error`: a background clean-up panicked; an observer panicked.
+//! - `warn`:
+//!   - A lock or a permit is lost, and why. A renewal fails.
+//!   - In the background: a release or an undo of a lock fails; permits are not returned; a change of a
+//!     semaphore or a latch is given up; the close of a client whose last handle was dropped fails.
+//!   - A wait is long, or is for a lock that this client holds itself, or for a key without a TTL. A
+//!     waiter is not polled, and others are let past it.
+//!   - A server does not answer, cannot be connected to, takes no writes or may evict locks. A
+//!     connection is lost. Nobody says which servers serve the locks. Servers of another deployment
+//!     answer. Replicas could not be asked.
+//!   - Messages were missed. Waiters poll because they cannot subscribe.
+//!   - The client may not [announce](Config::announce) itself. A question to a holder may not be read.
+//! - `info`: a connection is back; a client with [`lazy_connect`](Config::lazy_connect) is connected;
+//!   subscriptions are renewed after a gap; other servers serve the locks; releases are repeated on a
+//!   new master; fields of Redisson's YAML have no use here.
+//! - `debug`: a script is sent because the server did not know it; a connection cannot be made yet;
+//!   connections have no name; announcements cannot be written or read; questions to a holder are not
+//!   read yet.
 //!
 //! Two spans are open at `DEBUG`, with the fields `lock`, `kind` and `holder`: `acquire` while an
 //! acquisition is under way, with its `outcome`, and `hold` from the grant to the release, with its

@@ -26,8 +26,9 @@ pub(crate) struct Cli {
     pub(crate) task: Task,
 }
 
-const EXIT_CODES: &str = "Exit codes: 64 usage, 65 not such a lock, 69 no Redis, 70 internal, 74 lock lost, 75 lock not \
-                          got, 78 configuration; `run` hands on that of its command";
+const EXIT_CODES: &str = "Exit codes: 1 nobody to ask, nothing freed, or a BAD finding; 64 usage, 65 not such a lock, \
+                          69 no Redis, 70 internal, 74 lock lost, 75 lock not got, 78 configuration; `run` hands on \
+                          that of its command";
 
 /// Where the locks are.
 #[derive(Args, Clone, Debug)]
@@ -70,7 +71,7 @@ pub(crate) struct Run {
     /// Hold the lock for this long at most, and never renew it; the command is ended before
     #[arg(long, value_name = "DURATION", value_parser = read_lease, conflicts_with = "watchdog")]
     pub(crate) lease: Option<Duration>,
-    /// The lease that is renewed while the command runs [default: 30s]
+    /// The lease that is renewed while the command runs [default: that of the configuration, 30s]
     #[arg(long, value_name = "DURATION", value_parser = read_lease)]
     pub(crate) watchdog: Option<Duration>,
     /// How long the command may take to end when it is told to

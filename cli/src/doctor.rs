@@ -73,7 +73,11 @@ impl Finding {
 
     /// What cannot be asked.
     fn unknown(server: &str, check: &'static str, error: &Error) -> Self {
-        let advice = "the user may not ask this, which locks do not need: check it by hand";
+        let advice = match check {
+            // Without the right to `TIME` there would be no client.
+            "clock" => "every lock needs the server's time: the error says why it is not known",
+            _ => "the user may not ask this, which locks do not need: check it by hand",
+        };
         Self::new(server, check, error.to_string()).warn_if(true, advice)
     }
 }
@@ -187,12 +191,12 @@ fn name_for(client: &Client, what: &str) -> String {
 
 /// Tries what the kinds of lock need.
 async fn rights(client: &Client) -> Finding {
-    let (plain, fair) =
+    let (reentrant, fair) =
         (client.lock(name_for(client, "lock")), client.fair_lock(name_for(client, "fair")));
     let sides = client.read_write_lock(name_for(client, "sides"));
     let (read, write) = (sides.read_lock().clone(), sides.write_lock().clone());
     let (mut able, mut unable) = (Vec::new(), Vec::new());
-    for (kind, lock) in [("lock", plain), ("fair", fair), ("read", read), ("write", write)] {
+    for (kind, lock) in [("lock", reentrant), ("fair", fair), ("read", read), ("write", write)] {
         let tried = async {
             let guard = lock.lock().lease(MESSAGE).await?;
             guard.unlock().await
@@ -213,7 +217,7 @@ async fn rights(client: &Client) -> Finding {
         return Finding::new("all", "rights", able.join(", "));
     };
     let (verdict, advice) = judge(error);
-    // Plain locks are all that many users need.
+    // Reentrant locks are all that many users need.
     let verdict =
         if able.contains(&"lock") && is_of_rights(error) { Verdict::Warning } else { verdict };
     let kinds: Vec<_> = unable.iter().map(|(kind, _)| *kind).collect();

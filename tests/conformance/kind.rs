@@ -2,7 +2,7 @@
 
 use harness::{Lang, latch_channel, lock_channel, read_write_channel, semaphore_channel};
 
-/// A kind of lock, as `PEER.md` names it. A new kind is a variant here and a place in the lists below.
+/// A kind of lock, as `tests/peers/README.md` names it. A new kind is a variant here and a place in the lists below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Lock,

@@ -86,7 +86,8 @@ async fn tell_of_waiting(client: &Client, args: &Run) -> Infallible {
     let name = &args.name;
     let seen = match args.kind {
         Kind::Read | Kind::Write => client.read_write_lock(name).inspect().await,
-        _ => client.lock(name).inspect().await,
+        Kind::Plain => client.plain_lock(name).inspect().await,
+        Kind::Lock | Kind::Fair | Kind::Fenced | Kind::Spin => client.lock(name).inspect().await,
     };
     let holders = seen.map(|lock| lock.holders).unwrap_or_default();
     // A lock that is passed on may have none at this moment.

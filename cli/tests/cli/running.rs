@@ -128,6 +128,21 @@ async fn a_wait_is_told_once_with_the_holder() {
     }
 }
 
+/// The holder need not use this crate.
+#[test]
+fn a_wait_for_a_plain_lock_is_told_with_the_token_of_the_holder() {
+    let stage = Stage::new();
+    let redis = stage.redis();
+    let _: Value = redis.query(cmd("SET").arg(LOCK).arg("job-7").arg("PX").arg(600_000));
+    let mut command = stage.cli(&["run", "--kind", "plain", LOCK, "--", "true"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut told).unwrap();
+    let _: Value = redis.query(cmd("DEL").arg(LOCK));
+    assert!(child.wait().unwrap().success());
+    assert_eq!(told, format!("redisson-lock: waiting for the lock {LOCK:?}, held by job-7\n"));
+}
+
 /// As where /dev/fd is missing.
 #[test]
 fn a_gate_that_cannot_be_opened_is_told() {

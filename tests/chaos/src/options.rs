@@ -81,7 +81,7 @@ const LOCKS: [(&str, &[Kind]); 6] = [
     ("rw", &[Kind::Read, Kind::Write]),
     ("fenced", &[Kind::Fenced]),
     ("spin", &[Kind::Spin]),
-    ("plain", &[Kind::NonReentrant]),
+    ("non_reentrant", &[Kind::NonReentrant]),
 ];
 
 /// How long the phases take.

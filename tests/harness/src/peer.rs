@@ -47,7 +47,8 @@ impl Peer {
             Pending::new(&process, lang, json!({ "op": "hello" })).within(START_PATIENCE).await;
         match hello {
             Ok(hello) => {
-                let hello = serde_json::from_value(hello.value).expect("a hello as PEER.md has it");
+                let hello = serde_json::from_value(hello.value)
+                    .expect("a hello as tests/peers/README.md has it");
                 Ok(Self { lang, hello, process })
             }
             Err(PeerError::Gone(_)) => Err(process.obituary().await),

@@ -62,7 +62,7 @@ impl Answer {
 /// Why there is no [`Answer`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerError {
-    /// The operation failed: a code of `PEER.md`, and the peer's words.
+    /// The operation failed: a code of `tests/peers/README.md`, and the peer's words.
     Refused {
         /// The code, such as `not_held`.
         error: String,
