@@ -97,7 +97,13 @@ async fn the_least_rights_are_enough_behind_sentinels_and_each_is_needed() {
     for right in &sentinels_own {
         let command = &right[1..];
         set_user("watcher", &sentinels, &but(&sentinels_own, command));
-        assert_tells(connect(&url).await, called(&mut sentinels[0].client(), command));
+        let connected = connect(&url).await;
+        if command == "sentinel|myid" {
+            // Sentinels of another deployment are not told apart then.
+            connected.unwrap().close().await.unwrap();
+            continue;
+        }
+        assert_tells(connected, called(&mut sentinels[0].client(), command));
     }
     set_user("watcher", &sentinels, &sentinels_own);
     let wrong = url.replace("sentinelPassword=secret", "sentinelPassword=wrong");
