@@ -1,4 +1,12 @@
 //! `doctor`: whether the servers suit locks, and what to change.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`finding`] | what a check has found, how bad it is, and how it is told |
+//! | [`messages`] | how long a release takes to wake a waiter |
+
+mod finding;
+mod messages;
 
 use std::{
     collections::HashMap,
@@ -6,18 +14,16 @@ use std::{
 };
 
 use redisson_lock::{
-    Client, Config, Error, RedisErrorKind,
-    servers::{ANNOUNCEMENTS, Names, Server},
+    Client, Error,
+    servers::{ANNOUNCEMENTS, Server},
 };
-use serde_json::json;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
+use self::finding::{Finding, Verdict, in_json, is_of_rights, judge, told};
 use crate::{
     args::Servers,
     connection::{config, connect},
-    duration::shown,
     outcome::{Failure, Outcome, print},
-    table::{row, table},
 };
 
 /// A check has failed.
@@ -26,61 +32,12 @@ const UNWELL: u8 = 1;
 /// A clock that is further off deserves a look, in ms.
 const CLOCK_OFFSET: i64 = 1_000;
 
-/// A message that takes longer deserves a look.
-const ROUND_TRIP: Duration = Duration::from_millis(500);
-
-/// How long a message may take. Waiters look by themselves every 3 s.
-const MESSAGE: Duration = Duration::from_secs(10);
+/// The lease of the locks that are tried.
+const LEASE: Duration = Duration::from_secs(10);
 
 /// Writes a key that ends by itself. Without memory it is refused before it writes.
 const WRITE_WITH_TTL: &[u8] =
     b"redis.call('hset', KEYS[1], 'seen', '0') return redis.call('pexpire', KEYS[1], '1000')";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Good,
-    Warning,
-    Bad,
-}
-
-#[derive(Debug)]
-struct Finding {
-    /// A server, or all of them.
-    server: String,
-    check: &'static str,
-    verdict: Verdict,
-    value: String,
-    advice: &'static str,
-}
-
-impl Finding {
-    fn new(server: &str, check: &'static str, value: impl Into<String>) -> Self {
-        let verdict = Verdict::Good;
-        Self { server: server.to_owned(), check, verdict, value: value.into(), advice: "" }
-    }
-
-    fn warn_if(self, it_is: bool, advice: &'static str) -> Self {
-        self.judged(it_is, Verdict::Warning, advice)
-    }
-
-    fn bad_if(self, it_is: bool, advice: &'static str) -> Self {
-        self.judged(it_is, Verdict::Bad, advice)
-    }
-
-    fn judged(self, it_is: bool, verdict: Verdict, advice: &'static str) -> Self {
-        if it_is { Self { verdict, advice, ..self } } else { self }
-    }
-
-    /// What cannot be asked.
-    fn unknown(server: &str, check: &'static str, error: &Error) -> Self {
-        let advice = match check {
-            // Without the right to `TIME` there would be no client.
-            "clock" => "every lock needs the server's time: the error says why it is not known",
-            _ => "the user may not ask this, which locks do not need: check it by hand",
-        };
-        Self::new(server, check, error.to_string()).warn_if(true, advice)
-    }
-}
 
 pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Failure> {
     let config = config(&servers)?;
@@ -92,7 +49,8 @@ pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Fail
     findings.push(rights(&client).await);
     findings.push(connection_names(&client).await);
     findings.push(announcing(&client).await);
-    findings.push(round_trip(&client, &config).await?);
+    let name = name_for(&client, "messages");
+    findings.push(messages::round_trip(&client, &config, &name).await?);
     let _ = timeout(Duration::from_secs(2), client.close()).await;
     print(&if json { in_json(&findings) } else { told(&findings) })?;
     let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
@@ -198,7 +156,7 @@ async fn rights(client: &Client) -> Finding {
     let (mut able, mut unable) = (Vec::new(), Vec::new());
     for (kind, lock) in [("lock", reentrant), ("fair", fair), ("read", read), ("write", write)] {
         let tried = async {
-            let guard = lock.lock().lease(MESSAGE).await?;
+            let guard = lock.lock().lease(LEASE).await?;
             guard.unlock().await
         };
         match tried.await {
@@ -226,36 +184,6 @@ async fn rights(client: &Client) -> Finding {
         _ => format!("{}: {error}", kinds.join(", ")),
     };
     Finding::new("all", "rights", value).judged(true, verdict, advice)
-}
-
-fn is_of_rights(error: &Error) -> bool {
-    matches!(error, Error::Redis(error) if error.kind() == RedisErrorKind::NoPermission)
-}
-
-/// What an error of a lock means for this server, and what to do.
-fn judge(error: &Error) -> (Verdict, &'static str) {
-    let Error::Redis(error) = error else {
-        return (Verdict::Bad, "no lock can be taken here: the error says why");
-    };
-    let said = error.to_string();
-    let advice = match error.kind() {
-        // Redis does not say which. The keys of this check are others than those of the services.
-        RedisErrorKind::NoPermission if [" key", "channel"].iter().any(|it| said.contains(it)) => {
-            let advice = "not known: the user may not use the keys or channels of this check, redisson-lock-doctor:*; \
-                          compare its rights with docs/operations.md";
-            return (Verdict::Warning, advice);
-        }
-        RedisErrorKind::NoPermission => {
-            "grant the rights that docs/operations.md lists for this kind of lock"
-        }
-        RedisErrorKind::OutOfMemory => "the server is full: give it more memory, or remove data",
-        RedisErrorKind::ReadOnly => "this server is a replica: name the master, or sentinels",
-        RedisErrorKind::CannotSave => "the server cannot save: look at its disk and its log",
-        RedisErrorKind::NoReplicas => "replicas are missing: see min-replicas-to-write",
-        RedisErrorKind::Moved => "use a redis-cluster:// URL",
-        _ => "no lock can be taken here: the error says why",
-    };
-    (Verdict::Bad, advice)
 }
 
 /// Whether connections may have a name.
@@ -298,89 +226,6 @@ async fn announcing(client: &Client) -> Finding {
             Finding::new("all", check, error.to_string()).judged(true, verdict, advice)
         }
     }
-}
-
-/// How long a release takes to wake a waiter of another process.
-async fn round_trip(client: &Client, config: &Config) -> Result<Finding, Failure> {
-    let (check, name) = ("messages", name_for(client, "messages"));
-    let advice = "waiters are woken late, or only by their own looks: check the rights for channels (docs/operations.md) and the network";
-    let held = match client.lock(&name).lock().lease(3 * MESSAGE).await {
-        Ok(held) => held,
-        Err(error) => {
-            let (verdict, advice) = judge(&error);
-            return Ok(Finding::new("all", check, error.to_string()).judged(true, verdict, advice));
-        }
-    };
-    let other = connect(config).await?;
-    let lock = other.lock(&name);
-    let waiter = tokio::spawn(async move {
-        let guard = lock.try_lock().wait(MESSAGE).await;
-        (Instant::now(), guard)
-    });
-    listens(client, config, &name).await;
-    let freed = Instant::now();
-    let released = held.unlock().await;
-    let finding = match (released, waiter.await) {
-        (Ok(()), Ok((at, Ok(Some(guard))))) => {
-            let _ = guard.unlock().await;
-            let took = at - freed;
-            Finding::new("all", check, shown(took)).warn_if(took > ROUND_TRIP, advice)
-        }
-        (Err(error), _) | (_, Ok((_, Err(error)))) => {
-            Finding::new("all", check, error.to_string()).bad_if(true, advice)
-        }
-        _ => Finding::new("all", check, "none came").bad_if(true, advice),
-    };
-    let _ = timeout(Duration::from_secs(2), other.close()).await;
-    Ok(finding)
-}
-
-/// Waits until the waiter has subscribed, for a while.
-async fn listens(client: &Client, config: &Config, name: &str) {
-    let key = format!("{}{name}", config.get_prefix());
-    let channel = Names::of(&key).channel;
-    for _ in 0..100 {
-        let Some(server) = client.server_of(&key) else { return };
-        let count: &[u8] = if server.is_sharded() { b"SHARDNUMSUB" } else { b"NUMSUB" };
-        match server.command("PUBSUB", &[count, channel.as_bytes()]).await {
-            Ok(reply) if reply.parts().get(1).and_then(|n| n.int()) == Some(1) => return,
-            Ok(_) => sleep(Duration::from_millis(20)).await,
-            // It may not ask: the waiter has had its time by then.
-            Err(_) => return sleep(Duration::from_millis(500)).await,
-        }
-    }
-}
-
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Good => "ok",
-        Verdict::Warning => "warning",
-        Verdict::Bad => "BAD",
-    }
-}
-
-fn told(findings: &[Finding]) -> String {
-    let mut rows = vec![row(["SERVER", "CHECK", "", "VALUE", "ADVICE"])];
-    rows.extend(
-        findings
-            .iter()
-            .map(|it| row([&it.server, it.check, word(it.verdict), &it.value, it.advice])),
-    );
-    table(&rows)
-}
-
-fn in_json(findings: &[Finding]) -> String {
-    let lines = findings.iter().map(|it| {
-        let line = json!({
-            "server": it.server,
-            "check": it.check,
-            "verdict": word(it.verdict).to_lowercase(),
-            "value": it.value,
-            "advice": it.advice,
-        });
-        format!("{line}\n")
-    });
-    lines.collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ mod asked;
 #[cfg(target_os = "linux")]
 mod audited;
 #[cfg(target_os = "linux")]
+mod doctor;
+#[cfg(target_os = "linux")]
 mod losses;
 #[cfg(target_os = "linux")]
 mod queries;

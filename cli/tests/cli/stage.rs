@@ -12,6 +12,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use serde_json::Value as Json;
 use tempfile::TempDir;
 
 /// The lock of a test that needs but one.
@@ -257,6 +258,11 @@ pub(crate) fn code(output: &Output) -> i32 {
 
 pub(crate) fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it printed, one value a line.
+pub(crate) fn json(output: &Output) -> Vec<Json> {
+    out(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 pub(crate) fn err(output: &Output) -> String {
