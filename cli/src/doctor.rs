@@ -50,7 +50,7 @@ pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Fail
     findings.push(connection_names(&client).await);
     findings.push(announcing(&client).await);
     let name = name_for(&client, "messages");
-    findings.push(messages::round_trip(&client, &config, &name).await?);
+    findings.push(messages::round_trip(&client, &config, &name).await);
     let _ = timeout(Duration::from_secs(2), client.close()).await;
     print(&if json { in_json(&findings) } else { told(&findings) })?;
     let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
@@ -189,9 +189,12 @@ async fn rights(client: &Client) -> Finding {
 /// Whether connections may have a name.
 async fn connection_names(client: &Client) -> Finding {
     let (check, name) = ("names", format!("redisson-lock:{}", client.id()));
-    let advice = "grant +client|setname: CLIENT LIST then shows whose each connection is";
     for server in client.servers() {
         if let Err(error) = server.command("CLIENT", &[b"SETNAME", name.as_bytes()]).await {
+            let advice = match is_of_rights(&error) {
+                true => "grant +client|setname: CLIENT LIST then shows whose each connection is",
+                false => "CLIENT LIST does not show whose each connection is: the error says why",
+            };
             return Finding::new(server.address(), check, error.to_string()).warn_if(true, advice);
         }
     }

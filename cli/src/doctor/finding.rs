@@ -45,7 +45,10 @@ impl Finding {
         let advice = match check {
             // Without the right to `TIME` there would be no client.
             "clock" => "every lock needs the server's time: the error says why it is not known",
-            _ => "the user may not ask this, which locks do not need: check it by hand",
+            _ if is_of_rights(error) => {
+                "the user may not ask this, which locks do not need: check it by hand"
+            }
+            _ => "not known: the error says why. Locks do not need it: check it by hand",
         };
         Self::new(server, check, error.to_string()).warn_if(true, advice)
     }
@@ -75,6 +78,7 @@ pub(super) fn judge(error: &Error) -> (Verdict, &'static str) {
         RedisErrorKind::ReadOnly => "this server is a replica: name the master, or sentinels",
         RedisErrorKind::CannotSave => "the server cannot save: look at its disk and its log",
         RedisErrorKind::NoReplicas => "replicas are missing: see min-replicas-to-write",
+        RedisErrorKind::TooManyClients => "the server takes no more clients: see maxclients",
         RedisErrorKind::Moved => "use a redis-cluster:// URL",
         _ => "no lock can be taken here: the error says why",
     };

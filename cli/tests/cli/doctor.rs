@@ -1,11 +1,16 @@
 //! `doctor`.
 
 use harness::{
-    RedisServer,
+    Proxy, RedisServer,
     redis::{Value, cmd},
 };
+use serde_json::Value as Json;
 
-use crate::stage::{Stage, cli, code, json, out};
+use crate::stage::{Stage, cli, code, err, json, out};
+
+fn check<'a>(findings: &'a [Json], name: &str) -> &'a Json {
+    findings.iter().find(|it| it["check"] == name).unwrap_or_else(|| panic!("no {name}"))
+}
 
 #[test]
 fn doctor_is_content_with_a_server_for_locks() {
@@ -104,4 +109,69 @@ fn doctor_leaves_nothing_behind_where_rights_are_missing() {
         let left: Vec<_> = keys.iter().filter(|it| it.contains("redisson_lock_client")).collect();
         assert!(left.is_empty(), "{missing}: {left:?}");
     }
+}
+
+/// It polls, and may have the lock sooner than a message that is late.
+#[test]
+fn doctor_warns_where_no_message_can_wake_a_waiter() {
+    let stage = Stage::new();
+    let rights = ["on", ">pw", "~*", "&*", "+@all", "-subscribe"];
+    let _: Value = stage.redis().query(cmd("ACL").arg("SETUSER").arg("u").arg(&rights));
+    let url = stage.server.url().replace("redis://", "redis://u:pw@");
+    for _ in 0..3 {
+        let done = cli(&url, &["doctor", "--json"]).output().unwrap();
+        assert_eq!(code(&done), 0, "{done:?}");
+        let found = json(&done);
+        let messages = check(&found, "messages");
+        assert_eq!(messages["verdict"], "warning", "{messages}");
+        assert!(messages["value"].as_str().unwrap().contains("without a message"), "{messages}");
+        assert!(messages["advice"].as_str().unwrap().contains("channels"), "{messages}");
+    }
+}
+
+/// It cannot ask whether the waiter listens.
+#[test]
+fn doctor_needs_no_right_to_ask_who_listens() {
+    let stage = Stage::new();
+    let rights = ["on", ">pw", "~*", "&*", "+@all", "-pubsub"];
+    let _: Value = stage.redis().query(cmd("ACL").arg("SETUSER").arg("u").arg(&rights));
+    let url = stage.server.url().replace("redis://", "redis://u:pw@");
+    let found = json(&cli(&url, &["doctor", "--json"]).output().unwrap());
+    assert_eq!(check(&found, "messages")["verdict"], "ok", "{found:?}");
+}
+
+#[test]
+fn doctor_tells_what_it_found_where_a_second_client_cannot_connect() {
+    let stage = Stage::new();
+    let _: Value = stage.redis().query(cmd("CONFIG").arg("SET").arg("maxclients").arg(3));
+    let done = stage.done(&["doctor", "--json"]);
+    let found = json(&done);
+    assert_eq!((code(&done), &*err(&done)), (1, ""), "{done:?}");
+    assert_eq!(found.len(), 8, "{done:?}");
+    let messages = check(&found, "messages");
+    assert_eq!(messages["verdict"], "bad", "{messages}");
+    assert!(messages["advice"].as_str().unwrap().contains("maxclients"), "{messages}");
+    let keys = stage.redis().keys();
+    assert!(!keys.iter().any(|key| key.contains("doctor")), "{keys:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_blames_no_right_for_another_error() {
+    let stage = Stage::new();
+    let proxy = Proxy::start(stage.server.port()).await;
+    let lost = proxy.lose_requests("replication", 1);
+    // That of the check is not the first.
+    for _ in 0..10 {
+        proxy.answer_next("SETNAME", "-ERR unknown command 'CLIENT'");
+    }
+    let done = cli(&proxy.url(), &["doctor", "--json"]).output().unwrap();
+    assert_eq!(lost.count(), 1, "{done:?}");
+    let found = json(&done);
+    for name in ["replicas", "names"] {
+        let finding = check(&found, name);
+        assert_eq!(finding["verdict"], "warning", "{finding}");
+        let advice = finding["advice"].as_str().unwrap();
+        assert!(!advice.contains("may not") && !advice.contains("grant"), "{finding}");
+    }
+    assert_eq!(code(&done), 0, "{done:?}");
 }
