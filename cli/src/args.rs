@@ -9,7 +9,7 @@ use clap::{
 };
 
 use crate::{
-    duration::{read, read_interval, read_lease},
+    duration::{read, read_interval, read_lease, read_watchdog},
     outcome::{Outcome, USAGE},
 };
 
@@ -72,7 +72,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = read_lease, conflicts_with = "watchdog")]
     pub(crate) lease: Option<Duration>,
     /// The lease that is renewed while the command runs [default: that of the configuration, 30s]
-    #[arg(long, value_name = "DURATION", value_parser = read_lease)]
+    #[arg(long, value_name = "DURATION", value_parser = read_watchdog)]
     pub(crate) watchdog: Option<Duration>,
     /// How long the command may take to end when it is told to
     #[arg(long, value_name = "DURATION", value_parser = read, default_value = "5s")]

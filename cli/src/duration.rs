@@ -36,6 +36,16 @@ pub(crate) fn read_lease(text: &str) -> Result<Duration, String> {
     Ok(lease)
 }
 
+/// The same for a lease that is renewed.
+pub(crate) fn read_watchdog(text: &str) -> Result<Duration, String> {
+    let lease = read_lease(text)?;
+    // As `Config::watchdog`.
+    if lease > Duration::from_secs(24 * 3600) {
+        return Err("longer than 24h".into());
+    }
+    Ok(lease)
+}
+
 /// The same for what repeats.
 pub(crate) fn read_interval(text: &str) -> Result<Duration, String> {
     let interval = read(text)?;
@@ -80,6 +90,9 @@ mod tests {
         }
         assert!(read_lease("999ms").is_err());
         assert!(read_lease("1s").is_ok());
+        assert!(read_lease("25h").is_ok());
+        assert!(read_watchdog("999ms").is_err() && read_watchdog("86401s").is_err());
+        assert!(read_watchdog("24h").is_ok());
         assert!(read_interval("99ms").is_err());
     }
 

@@ -17,13 +17,13 @@ use crate::table::printable;
 pub(crate) const USAGE: u8 = 64;
 /// The key is not a lock of this kind.
 pub(crate) const WRONG_KIND: u8 = 65;
-/// Redis cannot be reached, or refuses.
+/// Redis cannot be reached or refuses, or too few replicas confirmed the lock.
 pub(crate) const NO_REDIS: u8 = 69;
 /// Something that should not happen.
 pub(crate) const INTERNAL: u8 = 70;
 /// The lock was lost while the command ran.
 pub(crate) const LOST: u8 = 74;
-/// The lock was not got in time.
+/// The lock was not got in time: another holds it.
 pub(crate) const NOT_GOT: u8 = 75;
 /// The configuration cannot be used.
 pub(crate) const CONFIG: u8 = 78;
@@ -55,8 +55,8 @@ impl From<Error> for Failure {
             Error::Invalid(_) => USAGE,
             Error::WrongKind { .. } => WRONG_KIND,
             Error::NotHeld { .. } => LOST,
-            Error::NotReplicated { .. } => NOT_GOT,
-            Error::Redis(_) => NO_REDIS,
+            // Nobody else holds it: 75 would tell wrappers that the command runs elsewhere.
+            Error::Redis(_) | Error::NotReplicated { .. } => NO_REDIS,
             _ => INTERNAL,
         };
         Self::new(code, error.to_string())

@@ -89,7 +89,9 @@ async fn tell_of_waiting(client: &Client, args: &Run) -> Infallible {
         Kind::Plain => client.plain_lock(name).inspect().await,
         Kind::Lock | Kind::Fair | Kind::Fenced | Kind::Spin => client.lock(name).inspect().await,
     };
-    let holders = seen.map(|lock| lock.holders).unwrap_or_default();
+    let mut holders = seen.map(|lock| lock.holders).unwrap_or_default();
+    // Replicas may have to confirm its own.
+    holders.retain(|holder| !holder.ours);
     // A lock that is passed on may have none at this moment.
     let by = match &holders[..] {
         [] => String::new(),

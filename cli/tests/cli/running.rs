@@ -203,6 +203,22 @@ fn without_redis_nothing_is_started() {
     assert!(!marker.exists());
 }
 
+/// For wrappers, 75 is a command that runs elsewhere.
+#[test]
+fn a_lock_that_no_replica_confirms_is_not_held_by_another() {
+    let stage = Stage::new();
+    let (file, marker) = (stage.file("config.json"), stage.file("started"));
+    let text =
+        format!("{{\"url\": \"{}\", \"replicas\": {{\"at_least\": 1}}}}", stage.server.url());
+    fs::write(&file, text).unwrap();
+    let line = ["--config", file.to_str().unwrap(), "run", "--wait", "0", LOCK, "--", "touch"];
+    let done = stage.done(&[&line[..], &[marker.to_str().unwrap()]].concat());
+    assert_eq!(code(&done), 69, "{done:?}");
+    assert!(err(&done).contains("0 of 1 required replicas"), "{done:?}");
+    assert!(!err(&done).contains("held by"), "by itself: {done:?}");
+    assert!(!marker.exists() && !stage.redis().exists(LOCK));
+}
+
 #[test]
 fn a_command_line_that_makes_no_sense_is_one_sentence_and_nothing_is_sent() {
     let stage = Stage::new();
@@ -212,7 +228,7 @@ fn a_command_line_that_makes_no_sense_is_one_sentence_and_nothing_is_sent() {
         line.unwrap().rsplit_once(':').unwrap().1.trim().to_owned()
     };
     let before: usize = connections().parse().unwrap();
-    let cases: [&[&str]; 12] = [
+    let cases: [&[&str]; 13] = [
         &[],
         &["walk"],
         &["run", LOCK],
@@ -220,6 +236,7 @@ fn a_command_line_that_makes_no_sense_is_one_sentence_and_nothing_is_sent() {
         &["run", "--wait", "soon", LOCK, "--", "true"],
         &["run", "--lease", "1ms", LOCK, "--", "true"],
         &["run", "--watchdog", "0", LOCK, "--", "true"],
+        &["run", "--watchdog", "25h", LOCK, "--", "true"],
         &["run", "", "--", "true"],
         &["force-unlock", LOCK],
         &["force-unlock", LOCK, "--if-holder", "mode"],
