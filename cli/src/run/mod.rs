@@ -121,8 +121,14 @@ async fn under_lock(
     let ended = supervise(args, &holding, signals).await;
     let mut outcome = match ended {
         Ok(Ended::NotStarted(signal)) => {
-            let _ = holding.release().await;
-            return Ok(ended_by(signal, &args.name));
+            let released = match holding.release().await {
+                Ok(()) => format!("the lock {:?} was released", args.name),
+                Err(error) => format!("releasing the lock {:?} failed: {error}", args.name),
+            };
+            let text = format!(
+                "{signal} came before the command was started: nothing was started, and {released}"
+            );
+            return Ok(Outcome::new(signals::code_of(signal)).with(text));
         }
         Ok(Ended::LostBefore(why)) => {
             let _ = holding.release().await;

@@ -38,7 +38,7 @@ const HALTED: u32 = 2;
 /// How the command ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// A signal came before it was started.
+    /// A signal came after the lock was got, and before the command was started.
     NotStarted(Signal),
     /// The lock was lost before it was started.
     LostBefore(Loss),

@@ -2,11 +2,11 @@
 
 use std::{fs, time::Duration};
 
-use harness::{PATIENCE, eventually};
+use harness::{PATIENCE, Proxy, eventually};
 use nix::sys::signal::Signal;
 
 use crate::stage::{
-    LOCK, Running, Stage, all_ended, any_runs, code, err, members, out, runs, standby_of,
+    LOCK, Running, Stage, all_ended, any_runs, cli, code, err, members, out, runs, standby_of,
     watch_the_end, where_numbers_are_of_others, with_signals,
 };
 
@@ -41,6 +41,29 @@ async fn a_signal_ends_the_wait_and_nothing_is_started() {
     assert!(!marker.exists());
     holder.signal(Signal::SIGTERM);
     holder.end().await;
+}
+
+/// The signal comes between the grant and the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_before_the_start_is_not_said_to_come_before_the_lock() {
+    let stage = Stage::new();
+    let proxy = Proxy::start(stage.server.port()).await;
+    let marker = stage.file("started");
+    let line = ["run", LOCK, "--", "touch", marker.to_str().unwrap()];
+    // The last look before the start.
+    proxy.hold_requests_with(include_str!("../../../lua/reentrant/inspect.lua"));
+    let one = Running::start(cli(&proxy.url(), &line));
+    eventually(PATIENCE, "the look", || (proxy.held() > 0).then_some(())).await;
+    let standby = standby_of(one.pid()).await;
+    one.signal(Signal::SIGTERM);
+    all_ended(&[standby]).await;
+    assert!(stage.redis().exists(LOCK));
+    proxy.release_held();
+    let done = one.end().await;
+    assert_eq!((code(&done), err(&done).lines().count()), (143, 1), "{done:?}");
+    assert!(err(&done).contains("came before the command was started"), "{done:?}");
+    assert!(err(&done).contains("released"), "{done:?}");
+    assert!(!marker.exists() && !stage.redis().exists(LOCK));
 }
 
 /// hashicorp/consul#800: the command is started at shutdown.
