@@ -7,10 +7,12 @@ use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
-/// How often to look whether the group has ended.
+/// How often to look whether the group has ended: the pause doubles, because one that lives after its leader
+/// is looked for among all processes.
 const LOOK: Duration = Duration::from_millis(5);
+const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
 /// How often a group that does not end is killed again: it may have made new members meanwhile.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -60,6 +62,10 @@ impl Group {
 
     /// One look.
     fn is_seen_alive(self) -> bool {
+        // One process instead of all of them.
+        if stat(self.id()).is_ok_and(|leader| leader.group == self.id() && !leader.has_ended()) {
+            return true;
+        }
         match (killpg(self.0, None), members(self.0)) {
             (Err(Errno::ESRCH), _) | (_, Members::Ended) => false,
             // Of another user, whom the system may hide.
@@ -71,13 +77,7 @@ impl Group {
 
     /// Waits for its end. `false`: it lives.
     pub(crate) async fn ended_by(self, limit: Instant) -> bool {
-        while self.is_alive() {
-            if Instant::now() >= limit {
-                return false;
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-        true
+        ended_by(limit, || self.is_alive()).await
     }
 
     /// Kills it, and again, until it has ended or the limit is over.
@@ -99,10 +99,23 @@ impl Group {
         self.signal(Signal::SIGKILL);
         while self.is_alive() {
             thread::sleep(pause);
-            pause = (pause * 2).min(AGAIN);
+            pause = (pause * 2).min(LONGEST_LOOK);
             self.signal(Signal::SIGKILL);
         }
     }
+}
+
+/// Looks until nothing lives any more. `false`: something lives at the limit.
+async fn ended_by(limit: Instant, is_alive: impl Fn() -> bool) -> bool {
+    let mut pause = LOOK;
+    while is_alive() {
+        if Instant::now() >= limit {
+            return false;
+        }
+        sleep_until((Instant::now() + pause).min(limit)).await;
+        pause = (pause * 2).min(LONGEST_LOOK);
+    }
+    true
 }
 
 /// What the system shows of the members of a group.
@@ -223,8 +236,7 @@ fn parse(stat: &[u8]) -> Option<Stat> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::CommandExt;
-    use std::process::Command;
+    use std::{cell::Cell, os::unix::process::CommandExt, process::Command};
 
     use super::*;
 
@@ -237,6 +249,20 @@ mod tests {
         assert!(group.is_alive(), "the member lives on");
         group.kill_and_wait();
         assert!(!group.is_alive());
+    }
+
+    /// A look may be at all processes of the machine.
+    #[tokio::test(start_paused = true)]
+    async fn a_long_grace_takes_few_looks() {
+        let (looks, begun) = (Cell::new(0), Instant::now());
+        let is_alive = || {
+            looks.set(looks.get() + 1);
+            true
+        };
+        let grace = Duration::from_secs(60);
+        assert!(!ended_by(begun + grace, is_alive).await);
+        assert_eq!(begun.elapsed(), grace);
+        assert!(looks.get() < 2_000, "{} looks", looks.get());
     }
 
     #[test]
