@@ -57,7 +57,10 @@ pub(crate) fn between(
         }
         // A reader whose own key has ended stays for as long as the lock is there: see `outlived`.
         let end = until(after, id);
-        if before.ends(id) != after.ends(id) && end > at {
+        // Data that a server has loaded may have readers whose own keys had ended. Others renew the lock then.
+        let had_ended = after.mode(id) == Mode::Read && !after.readers.contains_key(id);
+        let is_for_others = had_ended && end > until(before, id);
+        if before.ends(id) != after.ends(id) && end > at && !is_for_others {
             deeds.push(Deed::Renewed { id: id.clone(), until: end });
         }
     }

@@ -151,3 +151,16 @@ fn a_waiter_who_is_dropped_and_stands_in_line_again_by_one_script() {
     let left = told(&[(10, &fill), (20, &format!("lrem {queue} 0 b"))]);
     assert_eq!(left[3..], [r#"20 Popped { id: "b", why: GaveUp }"#]);
 }
+
+#[test]
+fn a_reader_whose_own_key_was_not_loaded_is_not_renewed_by_others() {
+    let own = |until: u32| format!("set {{shop}}:k:1:rwlock_timeout:1 1 PXAT {until}");
+    let all = told(&[
+        (10, "HMSET shop mode read j:7 1 k:1 1"),
+        (11, "PEXPIREAT shop 300"),
+        (12, &own(300)),
+        (20, &format!("{}; PEXPIREAT shop 400", own(400))),
+    ]);
+    let ends = |id: &str| format!("11 renews {id} until 300");
+    assert_eq!(all[2..], [ends("j:7"), ends("k:1"), "20 renews k:1 until 400".into()]);
+}
