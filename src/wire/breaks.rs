@@ -9,39 +9,45 @@ pub(super) struct Moment(u64);
 impl Moment {
     pub(super) fn now() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+        Self(NEXT.fetch_add(1, Ordering::AcqRel))
     }
 }
 
 /// When the connection of a [`Link`](super::link::Link) was last made or lost.
 #[derive(Default)]
 pub(super) struct Breaks {
+    /// 0: it was never made.
     last: AtomicU64,
+    begun: AtomicU64,
     is_lost: AtomicBool,
 }
 
 impl Breaks {
+    /// When it was last made or lost.
     pub(super) fn last(&self) -> Moment {
         Moment(self.last.load(Ordering::Acquire))
     }
 
-    pub(super) fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Acquire)
+    /// The earliest moment at which the present connection may have been begun.
+    pub(super) fn begun(&self) -> Moment {
+        Moment(self.begun.load(Ordering::Acquire))
     }
 
-    /// Returns whether it was not lost already.
+    /// Notes that it is lost. Returns whether that was not known.
     pub(super) fn lost(&self) -> bool {
-        let was_there = !self.is_lost.swap(true, Ordering::AcqRel);
-        if was_there {
-            self.last.store(Moment::now().0, Ordering::Release);
-        }
-        was_there
+        self.last.fetch_max(Moment::now().0, Ordering::AcqRel);
+        !self.is_lost.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns when it was lost.
-    pub(super) fn made(&self) -> Moment {
-        let lost = self.last.swap(Moment::now().0, Ordering::AcqRel);
+    /// Notes that it was made, after it had been begun at that moment. Returns whether there was one before.
+    pub(super) fn made(&self, begun: Moment) -> bool {
+        self.begun.store(begun.0, Ordering::Release);
         self.is_lost.store(false, Ordering::Release);
-        Moment(lost)
+        self.last.fetch_max(Moment::now().0, Ordering::AcqRel) > 0
+    }
+
+    /// Notes that its driver has made it again, at some moment after it was lost.
+    pub(super) fn made_again(&self) {
+        self.made(self.last());
     }
 }

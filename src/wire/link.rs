@@ -8,12 +8,16 @@
 //! started again: it takes itself for the master until the sentinels demote it. It is empty, and no
 //! other client uses it.
 //!
-//! An address may lead to another server after a connection broke. Connections to one server must not lead to
-//! two: when that for commands was made again, the one for messages is, too, and so are those of the
-//! [`ReplicaPool`](super::replicas::ReplicaPool).
+//! An address may lead to another server after a connection broke. When the connection for commands was made
+//! again, the one for messages is, too, and so are those of the
+//! [`ReplicaPool`](super::replicas::ReplicaPool). The opposite is not true: while the connection for commands
+//! is answered, nobody asks whether its address leads elsewhere by now.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -38,6 +42,10 @@ use crate::backoff::Backoff;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long after the connection for commands was made again the one for messages follows. Both are mostly
+/// lost at the same time, and a connection may be lost again and again.
+const FOLLOW_AFTER: Duration = Duration::from_millis(500);
+
 /// A lasting connection to one server, for commands or for messages.
 #[derive(Clone)]
 pub(super) struct Link(Arc<Shared>);
@@ -48,6 +56,8 @@ struct Shared {
     sort: Sort,
     state: watch::Sender<State>,
     breaks: Arc<Breaks>,
+    /// Whether a task will look whether it is to follow the link for commands.
+    follows: AtomicBool,
 }
 
 enum Sort {
@@ -80,7 +90,8 @@ impl Link {
 
     fn new(endpoint: Endpoint, settings: ConnectionSettings, sort: Sort) -> Self {
         let (state, breaks) = (watch::Sender::new(State::Pending(None)), Arc::default());
-        Self(Arc::new(Shared { endpoint, settings, sort, state, breaks }))
+        let follows = AtomicBool::new(false);
+        Self(Arc::new(Shared { endpoint, settings, sort, state, breaks, follows }))
     }
 
     pub(super) async fn connect(&self) -> Result<(), Failure> {
@@ -98,8 +109,10 @@ impl Link {
         let client_name = settings.client_name.clone();
         let connecting =
             Session::connect(&settings.driver, runtime, endpoint, options, client_name);
+        let begun = Moment::now();
         // Boxed, because it is rare and deep: types are nested through a caller's whole program.
         let session = connecting.boxed().await?;
+        let again = self.0.breaks.made(begun);
         let is_open = state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
             if is_open {
@@ -111,7 +124,9 @@ impl Link {
             session.quit(QUIT_TIMEOUT).await;
             return Err(Failure::gone());
         }
-        self.0.made();
+        if let (Sort::Commands(subscriber), true) = (sort, again) {
+            subscriber.follow(&self.0.breaks);
+        }
         runtime.spawn(keep_up(Arc::downgrade(&self.0), session.end()));
         Ok(())
     }
@@ -176,13 +191,22 @@ impl Link {
         }
     }
 
-    /// The link for commands was lost at that moment, and leads to some server again. A connection
-    /// from before may lead to another one.
-    fn follow(&self, lost: Moment) {
-        let breaks = &self.0.breaks;
-        if !breaks.is_lost() && breaks.last() < lost {
-            self.give_up();
+    /// The link for commands, whose breaks these are, leads to some server again. If this connection may be
+    /// older, it is given up soon: it may lead to another one.
+    fn follow(&self, commands: &Arc<Breaks>) {
+        if self.0.follows.swap(true, Ordering::AcqRel) {
+            return;
         }
+        let (link, commands) = (Arc::downgrade(&self.0), Arc::downgrade(commands));
+        self.0.settings.runtime.spawn(async move {
+            sleep(FOLLOW_AFTER).await;
+            if let (Some(link), Some(commands)) = (link.upgrade().map(Link), commands.upgrade()) {
+                link.0.follows.store(false, Ordering::Release);
+                if link.0.breaks.begun() < commands.last() {
+                    link.give_up();
+                }
+            }
+        });
     }
 
     /// When its connection was last made or lost. Another connection from before may lead to another server.
@@ -211,13 +235,6 @@ impl Link {
 }
 
 impl Shared {
-    fn made(&self) {
-        match &self.sort {
-            Sort::Commands(subscriber) => subscriber.follow(self.breaks.made()),
-            Sort::Subscriber => _ = self.breaks.made(),
-        }
-    }
-
     /// The state after its session has ended.
     fn without(&self) -> State {
         match self.settings.on_break {
@@ -275,9 +292,9 @@ fn commands_listener(breaks: &Arc<Breaks>, subscriber: &Link) -> Listener {
     Box::new(move |heard| match heard {
         Heard::Lost => _ = breaks.lost(),
         Heard::Reconnected => {
-            let lost = breaks.made();
+            breaks.made_again();
             if let Some(subscriber) = subscriber.upgrade() {
-                Link(subscriber).follow(lost);
+                Link(subscriber).follow(&breaks);
             }
         }
         Heard::Message(_) | Heard::Dropped(_) => {}
@@ -300,7 +317,7 @@ fn listener(server: String, settings: &ConnectionSettings, breaks: Arc<Breaks>) 
             refresh.notify_one();
         }
         Heard::Reconnected => {
-            breaks.made();
+            breaks.made_again();
             tell_of_return(&server);
             sink(Event::Gap);
         }

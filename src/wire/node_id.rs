@@ -1,12 +1,12 @@
-//! [`NodeId`]: which node of a cluster it is, whatever its address.
+//! [`NodeId`]: which node of a cluster, or which sentinel, it is, whatever its address.
 
 use std::sync::Arc;
 
 use super::answers::Failure;
 use crate::redis_error::RedisErrorKind;
 
-/// The id that a node of a cluster keeps for its life. An address may come to belong to another node, also
-/// to one of another cluster.
+/// The id that a node of a cluster, or a sentinel, keeps for its life. An address may come to belong to
+/// another one, also of another deployment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeId(Arc<str>);
 

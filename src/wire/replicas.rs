@@ -79,22 +79,23 @@ impl ReplicaPool {
         let place = timeout_at(half, self.places.acquire()).await;
         let place = place.map_err(|_| too_many())?;
         let _place = place.expect("never closed");
-        let next = || match &mut *self.idle() {
-            Some(idle) => Ok(idle.pop()),
-            None => Err(Failure::gone_before_sending()),
-        };
-        let mut known = next()?;
-        while known.as_ref().is_some_and(|known| !self.is_of_use(known)) {
-            known = next()?;
-        }
-        let (session, begun) = match known {
-            Some(known) => known,
-            None => {
-                let begun = Moment::now();
-                (self.connect(by).await?, begun)
+        loop {
+            let known = match &mut *self.idle() {
+                Some(idle) => idle.pop(),
+                None => return Err(Failure::gone_before_sending()),
+            };
+            let one = match known {
+                Some(known) => known,
+                None => {
+                    let begun = Moment::now();
+                    (self.connect(by).await?, begun)
+                }
+            };
+            if self.is_of_use(&one) {
+                let (session, begun) = one;
+                return Ok(Checkout { pool: self, session, begun, _place });
             }
-        };
-        Ok(Checkout { pool: self, session, begun, _place })
+        }
     }
 
     fn is_of_use(&self, (session, begun): &Idle) -> bool {
@@ -203,11 +204,13 @@ impl ReplicaPool {
 impl Checkout<'_> {
     /// Returns the connection to the pool if this is an answer of the server, and of a master.
     fn heard<T>(self, answer: &Result<T, Failure>) {
+        let one = (self.session.clone(), self.begun);
         match answer {
             Err(error) if error.is_of_connection() || error.is_read_only() => self.pool.give_up(),
+            _ if !self.pool.is_of_use(&one) => {}
             _ => {
                 if let Some(idle) = &mut *self.pool.idle() {
-                    idle.push((self.session.clone(), self.begun));
+                    idle.push(one);
                 }
             }
         }

@@ -43,6 +43,8 @@ const LAYERS: &[&[&str]] = &[
         "wire/topology/late_sources",
         "wire/topology/sentinels",
     ],
+    &["wire/topology/sentinel_identity", "wire/topology/source"],
+    &["wire/topology/identity"],
     &["wire/topology/discover", "wire/topology/attempts"],
     &["wire/topology/router"],
     &["wire/topology/refresh"],

@@ -277,6 +277,8 @@ async fn a_sentinel_of_another_master_is_not_believed() {
     let failover = cmd("SENTINEL").arg("FAILOVER").arg(Sentinel::MASTER).clone();
     let () = theirs.sentinel(0).inspector().query(&failover);
     theirs.failed_over(before).await;
+    // Until then the sentinel that leads the failover names nobody.
+    theirs.settled().await;
     let way = Proxy::start(ours.sentinel(0).port()).await;
     let url = |first: u16, second: u16| {
         let service = Sentinel::MASTER;

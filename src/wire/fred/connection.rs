@@ -106,11 +106,8 @@ fn listen(client: &Client, mut listener: Listener) -> impl Future<Output = ()> +
     async move {
         loop {
             listener(tokio::select! {
-                message = messages.recv() => match message {
-                    Ok(message) => Heard::Message(message.channel.to_string()),
-                    Err(RecvError::Lagged(missed)) => Heard::Dropped(missed),
-                    Err(RecvError::Closed) => return,
-                },
+                // A loss is told before the reconnection that followed it.
+                biased;
                 // fred also reports each try to reconnect.
                 broken = errors.recv() => match broken {
                     Err(RecvError::Closed) => return,
@@ -118,6 +115,11 @@ fn listen(client: &Client, mut listener: Listener) -> impl Future<Output = ()> +
                 },
                 reconnected = reconnects.recv() => match reconnected {
                     Ok(_) | Err(RecvError::Lagged(_)) => Heard::Reconnected,
+                    Err(RecvError::Closed) => return,
+                },
+                message = messages.recv() => match message {
+                    Ok(message) => Heard::Message(message.channel.to_string()),
+                    Err(RecvError::Lagged(missed)) => Heard::Dropped(missed),
                     Err(RecvError::Closed) => return,
                 },
             });

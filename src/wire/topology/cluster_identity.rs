@@ -1,9 +1,7 @@
-//! [`ClusterIdentity`]: which nodes are of the cluster that was asked before, and which sentinels of the same
-//! deployment.
+//! [`ClusterIdentity`]: which nodes are of the cluster that was asked before.
 //!
 //! An address may come to belong to a node of another cluster, which has other owners of slots and other
-//! locks, or to a sentinel that names another master. Nodes of one cluster know each other, and so do
-//! sentinels: their views have ids in common.
+//! locks. Nodes of one cluster know each other: their views have ids in common.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,14 +11,14 @@ use super::slots::View;
 use crate::wire::{answers::Failure, node_id::NodeId};
 
 /// A cluster none of whose nodes has answered for this long may have been set up anew.
-const FORGOTTEN: Duration = Duration::from_secs(30);
+pub(super) const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// A cluster that was away comes first again within this time.
 const COMES_BACK: Duration = Duration::from_secs(600);
 
 type Ids = BTreeSet<NodeId>;
 
-/// The ids of the nodes of a cluster that serves slots, or of the sentinels of a master.
+/// The ids of the nodes of a cluster that serves slots.
 #[derive(Debug, Default)]
 pub(super) struct ClusterIdentity {
     known: Ids,
@@ -67,29 +65,12 @@ impl ClusterIdentity {
         is_near(self.before.as_ref().map_or(&self.known, |(before, _)| before), view)
     }
 
-    /// Which of these views are of that cluster. A view without ids is. Fails when others have answered
-    /// alone. `sentinels`: how many are most of them.
-    ///
-    /// Sentinels that have just been started do not know each other. They are of one deployment if they
-    /// name one master. If they name several, most must know each other.
-    pub(super) fn ours(
-        &mut self,
-        views: &[View],
-        sentinels: Option<usize>,
-        now: Instant,
-    ) -> Result<Vec<bool>, Failure> {
-        if views.iter().all(|view| view.ids.is_empty()) {
-            return Ok(vec![true; views.len()]);
-        }
-        let is_new = self.known.is_empty();
-        if is_new && sentinels.is_some() && name_one_master(views) {
-            self.known = views.iter().flat_map(|view| view.ids.clone()).collect();
-            return Ok(vec![true; views.len()]);
-        }
+    /// Which of these views are of that cluster. Fails when others have answered alone.
+    pub(super) fn ours(&mut self, views: &[View], now: Instant) -> Result<Vec<bool>, Failure> {
         let groups = groups_of(views);
         let was_mixed = std::mem::replace(&mut self.mixed, groups.len() > 1);
         if self.mixed && !was_mixed {
-            tracing::warn!("nodes of another cluster, or other sentinels, have answered");
+            tracing::warn!("nodes of another cluster have answered");
         }
         self.before.take_if(|(_, since)| now >= *since + COMES_BACK);
         // A node may have moved from one cluster to another. The group with most known ids is
@@ -100,6 +81,7 @@ impl ClusterIdentity {
         };
         let before = self.before.as_ref().and_then(|(before, _)| of_most_known(before));
         let known = of_most_known(&self.known);
+        let is_new = self.known.is_empty();
         let Some(ours) = before.or(known).or_else(|| {
             let alone = *self.alone.get_or_insert(now);
             let may_be_believed = is_new || now >= alone + FORGOTTEN;
@@ -109,19 +91,11 @@ impl ClusterIdentity {
             let most = groups.iter().max_by(|one, other| {
                 key(one).cmp(&key(other)).then_with(|| other.ids.first().cmp(&one.ids.first()))
             });
-            let are_enough = |group: &&Group<'_>| {
-                groups.len() == 1 || sentinels.is_none_or(|most| group.views.len() >= most)
-            };
-            most.filter(are_enough).filter(|_| may_be_believed)
+            most.filter(|_| may_be_believed)
         }) else {
-            return Err(Failure::no_master(match sentinels {
-                Some(_) if is_new => "sentinels that do not know each other name different masters",
-                Some(_) => "only sentinels that do not know those from before have answered",
-                None => "nodes of another cluster have answered",
-            }));
+            return Err(Failure::no_master("nodes of another cluster have answered"));
         };
-        let is_ours = |at| ours.views.contains(&at) || views[at].ids.is_empty();
-        let are_ours = (0..views.len()).map(is_ours).collect();
+        let are_ours = (0..views.len()).map(|at| ours.views.contains(&at)).collect();
         // A node without slots may be alone because it has left the cluster.
         if ours.slots > 0 {
             let ids = ours.ids.iter().map(|id| (*id).clone()).collect();
@@ -141,15 +115,9 @@ fn is_near(known: &Ids, view: &View) -> bool {
     known.is_empty() || view.ids.is_empty() || !known.is_disjoint(&view.ids)
 }
 
-fn name_one_master(views: &[View]) -> bool {
-    let mut masters = views.iter().flat_map(|view| &view.claims).map(|claim| &claim.master);
-    masters.next().is_some_and(|first| masters.all(|other| first == other))
-}
-
-/// Of the views with ids.
 fn groups_of(views: &[View]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for (at, view) in views.iter().enumerate().filter(|(_, view)| !view.ids.is_empty()) {
+    for (at, view) in views.iter().enumerate() {
         let (near, mut far): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| group.knows(&view.ids));
         let slots = view.claims.iter().map(|claim| claim.slots.len()).sum();
@@ -188,7 +156,7 @@ mod tests {
     /// Which of the views are ours, as digits.
     fn ours(identity: &mut ClusterIdentity, now: Instant, views: &[View]) -> Option<String> {
         let digit = |is_ours: bool| if is_ours { '1' } else { '0' };
-        Some(identity.ours(views, None, now).ok()?.into_iter().map(digit).collect())
+        Some(identity.ours(views, now).ok()?.into_iter().map(digit).collect())
     }
 
     #[test]
@@ -289,42 +257,5 @@ mod tests {
                 expected
             );
         }
-    }
-
-    /// They are older than Redis 6.2, or their user may not ask for it.
-    #[test]
-    fn sentinels_that_do_not_tell_their_ids_are_all_believed() {
-        let mut identity = ClusterIdentity::default();
-        let mut seen = |views: &[View]| {
-            let ours = identity.ours(views, Some(2), Instant::now()).ok()?;
-            Some(ours.into_iter().all(|is_ours| is_ours))
-        };
-        for _ in 0..2 {
-            assert_eq!(seen(&[says(""), says("")]), Some(true));
-        }
-        assert_eq!(seen(&[]), Some(true));
-        assert_eq!(seen(&[says("ab"), says("")]), Some(true));
-        assert_eq!(seen(&[says("ab"), says(""), says("b")]), Some(true));
-    }
-
-    #[test]
-    fn sentinels_that_have_not_met_are_believed_if_they_name_one_master() {
-        let mut identity = ClusterIdentity::default();
-        let mut seen = |views: &[View]| {
-            let ours = identity.ours(views, Some(2), Instant::now()).ok()?;
-            Some(
-                ours.into_iter().map(|is_ours| if is_ours { '1' } else { '0' }).collect::<String>(),
-            )
-        };
-        let of = |ids, port| {
-            let mut view = says(ids);
-            view.claims[0].master.address.port = port;
-            view
-        };
-        assert_eq!(seen(&[of("a", 1), of("x", 2)]), None, "neither are most");
-        assert_eq!(seen(&[of("a", 1), of("b", 1)]), Some("11".into()));
-        assert_eq!(seen(&[of("abc", 1), of("x", 2), of("x", 2)]), Some("100".into()));
-        assert_eq!(seen(&[of("x", 2), of("x", 2)]), None);
-        assert_eq!(seen(&[of("x", 2), of("c", 3)]), Some("01".into()));
     }
 }

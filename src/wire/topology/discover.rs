@@ -2,29 +2,28 @@
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures::{
     FutureExt,
     stream::{FuturesUnordered, StreamExt},
 };
 use tokio::time::{Instant, timeout};
 
-use super::slots::{Server, View, merge, read_nodes};
+use super::slots::{Server, View, merge};
 use super::{
     cluster_identity::ClusterIdentity,
     failover_epoch::{FailoverEpoch, is_undecided},
+    identity::Identity,
     late_sources::LateSources,
-    sentinels::read_master,
+    sentinel_identity::SentinelIdentity,
+    source::{Kind, ask_one, command, is_refusal},
 };
 use crate::{
     error::Error,
     runtime::ClientRuntime,
     wire::{
-        answers::{Answer, Failure, FailureKind},
-        client_name::ClientName,
+        answers::Failure,
         connection::{ConnectionSettings, Driver, OnBreak, Options},
         deployment::{Address, Deployment, Servers},
-        script::Arg,
         session::{QUIT_TIMEOUT, Session, quit_all},
     },
 };
@@ -64,17 +63,8 @@ pub(in crate::wire) struct Discovery {
     command_timeout: Duration,
     /// Sources that answered long after most. Their connections are kept for the next time.
     late_sources: LateSources,
-    identity: ClusterIdentity,
+    identity: Identity,
     failover_epoch: FailoverEpoch,
-}
-
-#[derive(Clone)]
-enum Kind {
-    /// With the name of the connections.
-    Cluster(Option<ClientName>),
-    Sentinel {
-        service: String,
-    },
 }
 
 impl Discovery {
@@ -83,6 +73,10 @@ impl Discovery {
         let kind = match &deployment.servers {
             Servers::Sentinels(_, service, _) => Kind::Sentinel { service: service.clone() },
             _ => Kind::Cluster(settings.client_name.clone()),
+        };
+        let identity = match kind {
+            Kind::Cluster(_) => Identity::Cluster(ClusterIdentity::default()),
+            Kind::Sentinel { .. } => Identity::Sentinels(SentinelIdentity::default()),
         };
         let configured = deployment.hosts().to_vec();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
@@ -98,7 +92,7 @@ impl Discovery {
             patience: next_patience(None, command_timeout),
             command_timeout,
             late_sources: LateSources::default(),
-            identity: ClusterIdentity::default(),
+            identity,
             failover_epoch: FailoverEpoch::default(),
         }
     }
@@ -225,8 +219,12 @@ impl Discovery {
         sources: &mut Vec<(Address, Option<Arc<Session>>)>,
         most: usize,
     ) -> Result<(), Failure> {
-        let sentinels = (!self.is_cluster()).then_some(most);
-        let ours = self.identity.ours(views, sentinels, Instant::now());
+        let ours = self.identity.ours(views, most, Instant::now());
+        if ours.is_err() && !self.is_cluster() {
+            // They may be those of before, set up anew.
+            views.clear();
+            return ours.map(drop);
+        }
         let are_ours = ours.as_deref().unwrap_or_default();
         let mut each = are_ours.iter();
         views.retain(|_| each.next() == Some(&true));
@@ -274,59 +272,6 @@ fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
     configured.contains(address) || named.into_iter().any(|other| other.address.is_called(address))
 }
 
-async fn ask_one(
-    driver: &Arc<dyn Driver>,
-    runtime: &ClientRuntime,
-    deployment: &Deployment,
-    kind: &Kind,
-    address: &Address,
-    known: Option<Arc<Session>>,
-    options: Options,
-) -> Result<(View, Arc<Session>), Failure> {
-    // A source that does not answer is asked over a new connection the next time.
-    let session = match known {
-        Some(session) => session,
-        None => {
-            let (endpoint, client_name) = match kind {
-                Kind::Cluster(client_name) => (deployment.endpoint(address), client_name.clone()),
-                Kind::Sentinel { .. } => (deployment.sentinel(address), None),
-            };
-            Session::connect(driver, runtime, &endpoint, options, client_name).await?
-        }
-    };
-    let view = match kind {
-        Kind::Cluster(_) => {
-            let nodes = command(&session, "CLUSTER", &["NODES"]).await;
-            let nodes = session.unless_a_sentinel(nodes).await?.as_text();
-            read_nodes(&nodes.unwrap_or_default(), address, deployment.uses_tls)
-        }
-        Kind::Sentinel { service } => {
-            let own = async {
-                match command(&session, "SENTINEL", &["MYID"]).await {
-                    Ok(own) => Ok(Some(own)),
-                    // It is older than Redis 6.2, or its user may not ask this.
-                    Err(error) if is_refusal(&error) => Ok(None),
-                    Err(error) => Err(error),
-                }
-            };
-            let (of_master, of_others) = (["MASTER", service], ["SENTINELS", service]);
-            let (master, others, own) = tokio::try_join!(
-                command(&session, "SENTINEL", &of_master),
-                command(&session, "SENTINEL", &of_others),
-                own
-            )?;
-            read_master(&master, &others, own.as_ref())?
-        }
-    };
-    Ok((view.map(|address| deployment.nat.reach(address)), session))
-}
-
-async fn command(session: &Session, name: &'static str, args: &[&str]) -> Answer {
-    let args: Vec<_> =
-        args.iter().map(|arg| Arg::Bytes(Bytes::copy_from_slice(arg.as_bytes()))).collect();
-    session.command(name, &args).await
-}
-
 /// Merges the answers. Fails when they only name a master that is about to be replaced.
 fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
@@ -339,11 +284,6 @@ fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
         return Err(Failure::no_master("another master is being chosen"));
     }
     Ok(ServerMap { slots, nodes })
-}
-
-/// Whether the server has answered, but does not know the command.
-fn is_refusal(error: &Failure) -> bool {
-    matches!(error.kind, FailureKind::Refused | FailureKind::Redirected)
 }
 
 #[cfg(test)]

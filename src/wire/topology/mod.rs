@@ -1,19 +1,22 @@
 //! Which server serves a key: [`router`] knows it, [`discover`] asks for it, [`mod@refresh`] keeps it up
 //! to date. [`failover_epoch`] decides which sentinels are believed after a failover,
-//! [`cluster_identity`] which nodes of a cluster. [`sentinels`] reads what a sentinel says, [`slots`] what
-//! a node says. [`late_sources`] keeps connections to slow ones.
-//! [`attempts`] lets one caller at a time connect to a server, [`warnings`] keeps the log short.
+//! [`cluster_identity`] and [`sentinel_identity`] who belongs to the deployment. [`source`] asks one of
+//! them, [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late_sources`] keeps
+//! connections to slow ones. [`attempts`] lets one caller at a time connect to a server, [`warnings`] keeps the log short.
 
 mod attempts;
 mod channels;
 mod cluster_identity;
 mod discover;
 mod failover_epoch;
+mod identity;
 mod late_sources;
 mod refresh;
 mod router;
+mod sentinel_identity;
 mod sentinels;
 mod slots;
+mod source;
 mod warnings;
 
 pub(super) use self::{

@@ -26,10 +26,10 @@ pub(super) fn read_master(
     let others: Vec<_> = others.iter().map(fields).collect();
     let server = |address| Server { address, id: None };
     let nodes = others.iter().filter_map(address).map(server).collect();
-    // Two sentinels have no id in common if neither tells its own.
+    // Of sentinels that do not tell their own ids, two may have none in common.
     let own = own.and_then(Reply::as_text);
     let ids = own.iter().flat_map(|own| {
-        let ids = others.iter().filter_map(|other| other.get("runid"));
+        let ids = others.iter().filter_map(|other| other.get("runid")).filter(|id| !id.is_empty());
         ids.chain([own]).map(|id| NodeId::new(id))
     });
     let ids = ids.collect();

@@ -62,7 +62,7 @@ pub(in crate::wire) struct View {
     pub(in crate::wire) nodes: Vec<Server>,
     /// A master that is being replaced.
     pub(in crate::wire) leaving: Option<Address>,
-    /// The ids of the nodes of a cluster, or of the sentinels.
+    /// The ids of the nodes of a cluster, or of the sentinels if they tell them.
     pub(in crate::wire) ids: BTreeSet<NodeId>,
 }
 

@@ -1,5 +1,8 @@
 use super::*;
-use crate::wire::{script::Reply, topology::slots::ALL_SLOTS};
+use crate::wire::{
+    script::Reply,
+    topology::{sentinels::read_master, slots::ALL_SLOTS},
+};
 
 const OLD: u16 = 1;
 const NEW: u16 = 2;

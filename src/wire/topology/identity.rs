@@ -1,0 +1,49 @@
+//! [`Identity`]: who belongs to the deployment that was asked before.
+
+use tokio::time::Instant;
+
+use super::{cluster_identity::ClusterIdentity, sentinel_identity::SentinelIdentity, slots::View};
+use crate::wire::answers::Failure;
+
+/// Which nodes of a cluster, or which sentinels, were asked before.
+pub(super) enum Identity {
+    Cluster(ClusterIdentity),
+    Sentinels(SentinelIdentity),
+}
+
+impl Identity {
+    /// Whether a cluster was believed in place of another one, which may come back.
+    pub(super) fn is_a_guess(&self) -> bool {
+        matches!(self, Self::Cluster(cluster) if cluster.is_a_guess())
+    }
+
+    /// Whether the view may be one of them, as far as it can be told without the others.
+    pub(super) fn may_be_ours(&self, view: &View) -> bool {
+        match self {
+            Self::Cluster(cluster) => cluster.may_be_ours(view),
+            Self::Sentinels(sentinels) => sentinels.may_be_ours(view),
+        }
+    }
+
+    /// Whether the view may be one of those that come first.
+    pub(super) fn is_awaited(&self, view: &View) -> bool {
+        match self {
+            Self::Cluster(cluster) => cluster.is_awaited(view),
+            Self::Sentinels(sentinels) => sentinels.may_be_ours(view),
+        }
+    }
+
+    /// Which of these views are of them. Fails when only others have answered. `most`: how many are most of
+    /// those that may be asked.
+    pub(super) fn ours(
+        &mut self,
+        views: &[View],
+        most: usize,
+        now: Instant,
+    ) -> Result<Vec<bool>, Failure> {
+        match self {
+            Self::Cluster(cluster) => cluster.ours(views, now),
+            Self::Sentinels(sentinels) => sentinels.ours(views, most, now),
+        }
+    }
+}
