@@ -67,6 +67,9 @@ impl ClusterIdentity {
 
     /// Which of these views are of that cluster. Fails when others have answered alone.
     pub(super) fn ours(&mut self, views: &[View], now: Instant) -> Result<Vec<bool>, Failure> {
+        if views.is_empty() {
+            return Ok(Vec::new());
+        }
         let groups = groups_of(views);
         let was_mixed = std::mem::replace(&mut self.mixed, groups.len() > 1);
         if self.mixed && !was_mixed {
@@ -257,5 +260,10 @@ mod tests {
                 expected
             );
         }
+    }
+
+    #[test]
+    fn where_nobody_answers_there_are_no_strangers() {
+        assert_eq!(ours(&mut ClusterIdentity::default(), Instant::now(), &[]).unwrap(), "");
     }
 }
