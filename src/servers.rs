@@ -98,8 +98,9 @@ impl Server {
         self.raw.is_sharded()
     }
 
-    /// Sends one copy of a command, which must not answer with an array of three or four that begins with
-    /// the name of a kind of message, such as `message` or `subscribe`: fred takes that for one.
+    /// Sends one copy of a command, to another server of the cluster if this one says that the key is
+    /// there. It must not answer with an array of three or four that begins with the name of a kind of
+    /// message, such as `message` or `subscribe`: fred takes that for one.
     ///
     /// # Errors
     /// [`Error::Redis`] when the server does not answer within

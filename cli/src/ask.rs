@@ -8,7 +8,7 @@ use crate::{
     connection::{config, connect},
     fields::is_holder,
     outcome::{Failure, Outcome, WRONG_KIND, print},
-    survey::Sort,
+    survey::{Look, Sort},
     who::seen,
 };
 
@@ -55,12 +55,19 @@ async fn ask_any_kind(
     config: &Config,
     name: &str,
 ) -> Result<Option<Asked>, Failure> {
-    if let Some(seen) = seen(client, config, name).await? {
-        let asked = match seen.kind {
-            Sort::Read | Sort::Write => client.read_write_lock(name).ask_to_release().await?,
-            Sort::Lock | Sort::Fenced | Sort::Fair => client.lock(name).ask_to_release().await?,
-        };
-        return Ok(Some(asked));
+    match seen(client, config, name).await? {
+        Look::Lock(seen) => {
+            let asked = match seen.kind {
+                Sort::Read | Sort::Write => client.read_write_lock(name).ask_to_release().await?,
+                Sort::Lock | Sort::Fenced | Sort::Fair => {
+                    client.lock(name).ask_to_release().await?
+                }
+            };
+            return Ok(Some(asked));
+        }
+        Look::Free => return Ok(Some(Asked::Free)),
+        Look::Foreign => return Ok(None),
+        Look::OtherType => {}
     }
     let plain = client.plain_lock(name);
     match plain.inspect().await {

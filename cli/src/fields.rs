@@ -27,27 +27,42 @@ pub(crate) struct Fields {
     pub(crate) holders: BTreeMap<String, u64>,
 }
 
-/// Reads a hash. `None`: it is no lock, or it is gone. Of one that is no lock, as good as always a few
-/// fields are read, and no value.
-pub(crate) async fn read(server: &Server, key: &[u8]) -> Result<Option<Fields>, Error> {
+/// What is under the name of a lock.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A lock that is held.
+    Lock(Fields),
+    /// Nothing, or a lock without a holder.
+    Free,
+    /// The hash of another program.
+    Foreign,
+}
+
+/// Reads a hash. Of one of another program, as good as always a few fields are read, and no value.
+pub(crate) async fn read(server: &Server, key: &[u8]) -> Result<Found, Error> {
     let (length, some) = ([key], [key, SAMPLE]);
     let (length, some) =
         try_join!(server.command("HLEN", &length), server.command("HRANDFIELD", &some))?;
     let are_known = some.parts().iter().all(|field| field.text().is_some_and(|it| is_known(&it)));
-    if !(1..=MOST).contains(&length.int().unwrap_or(0)) || !are_known {
-        return Ok(None);
+    let length = length.int().unwrap_or(0);
+    if length == 0 {
+        return Ok(Found::Free);
+    }
+    if length > MOST || !are_known {
+        return Ok(Found::Foreign);
     }
     let mut fields = Fields::default();
     let mut cursor = "0".to_owned();
     loop {
         let reply = server.command("HSCAN", &[key, cursor.as_bytes(), b"COUNT", PAGE]).await?;
-        let [next, page] = reply.parts() else { return Ok(None) };
+        let [next, page] = reply.parts() else { return Ok(Found::Foreign) };
         if fields.add(page).is_none() || fields.holders.len() as i64 > MOST {
-            return Ok(None);
+            return Ok(Found::Foreign);
         }
         cursor = next.text().unwrap_or_default();
         if cursor == "0" || cursor.is_empty() {
-            return Ok((!fields.holders.is_empty()).then_some(fields));
+            let is_free = fields.holders.is_empty();
+            return Ok(if is_free { Found::Free } else { Found::Lock(fields) });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `force-unlock`: frees a lock, from one holder or whoever holds it.
 
+use redisson_lock::Error;
 use serde_json::json;
 
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
     connection::{config, connect},
     fields::is_holder,
     outcome::{Failure, Outcome, USAGE, WRONG_KIND, print},
-    survey::Sort,
+    survey::{Look, Sort},
     who::seen,
 };
 
@@ -27,22 +28,23 @@ pub(crate) async fn force_unlock(
     let config = config(&servers)?;
     let client = connect(&config).await?;
     let kind = match seen(&client, &config, &args.name).await? {
-        Some(seen) => Some(seen.kind),
+        Look::Lock(seen) => seen.kind,
+        Look::Free => Sort::Lock,
         // Freeing it would delete what somebody else keeps there.
-        None if client.lock(&args.name).is_locked().await? => {
+        Look::Foreign => {
             let text = format!("the key {:?} is there, but is no lock: it stays", args.name);
             return Err(Failure::new(WRONG_KIND, text));
         }
-        None => None,
+        Look::OtherType => return Err(Error::WrongKind { key: args.name }.into()),
     };
     let sides = client.read_write_lock(&args.name);
     let lock = match kind {
-        Some(Sort::Write) if holder.is_none_or(|holder| holder.ends_with(":write")) => {
+        Sort::Write if holder.is_none_or(|holder| holder.ends_with(":write")) => {
             sides.write_lock().clone()
         }
-        Some(Sort::Read | Sort::Write) => sides.read_lock().clone(),
-        Some(Sort::Fair) => client.fair_lock(&args.name),
-        Some(Sort::Lock | Sort::Fenced) | None => client.lock(&args.name),
+        Sort::Read | Sort::Write => sides.read_lock().clone(),
+        Sort::Fair => client.fair_lock(&args.name),
+        Sort::Lock | Sort::Fenced => client.lock(&args.name),
     };
     let freed = match holder {
         Some(holder) => lock.force_unlock_if(holder).await?,

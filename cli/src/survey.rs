@@ -4,23 +4,28 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream, try_join};
 use redisson_lock::{
-    Announced, Client, Error,
+    Announced, Client, Error, RedisErrorKind,
     servers::{ANNOUNCEMENTS, Names, Server, Value},
 };
 use serde_json::{Value as Json, json};
+use tokio::time::sleep;
 
 use crate::{
     args::{Pattern, Servers},
     connection::{config, connect},
     duration::shown,
-    fields::{self, Fields},
-    outcome::{Failure, Outcome, print},
+    fields::{self, Fields, Found},
+    outcome::{Failure, NO_REDIS, Outcome, print},
     table::{row, table},
     whois,
 };
 
 /// How many keys are looked at, at the same time.
 const AT_ONCE: usize = 32;
+
+/// How often a key is looked at whose slot has moved, and the pause in between.
+const LOOKS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A lock as it was seen.
 #[derive(Clone, Debug)]
@@ -102,12 +107,10 @@ pub(crate) async fn locks(
     let mut found = Vec::new();
     for server in client.servers() {
         let keys = keys(&server, &pattern).await?;
-        let looks = keys.into_iter().map(|key| {
-            let server = server.clone();
-            async move { look(&server, &key).await }
-        });
+        // In a slot that moves, the server that lists the key need not have the others, nor the listeners.
+        let looks = keys.iter().map(|key| look(client, key));
         let seen: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).try_collect().await?;
-        found.extend(seen.into_iter().flatten());
+        found.extend(seen.into_iter().filter_map(Look::lock));
     }
     found.sort_by(|one, other| one.key.cmp(&other.key));
     found.dedup_by(|one, other| one.key == other.key);
@@ -149,21 +152,53 @@ async fn keys(server: &Server, pattern: &str) -> Result<BTreeSet<String>, Error>
     }
 }
 
-/// Looks at one key. `None`: it is no lock, or it is gone.
-pub(crate) async fn look(server: &Server, key: &str) -> Result<Option<Seen>, Failure> {
-    match look_at(server, key).await {
-        // Another type by now; or its slot moves to another server, which is asked, too.
-        Err(Error::WrongKind { .. }) => Ok(None),
-        Err(Error::Redis(error)) if is_elsewhere(&error.to_string()) => Ok(None),
-        seen => Ok(seen?),
+/// What is under the name of a lock.
+#[derive(Clone, Debug)]
+pub(crate) enum Look {
+    /// A lock that is held.
+    Lock(Seen),
+    Free,
+    /// The hash of another program.
+    Foreign,
+    /// No hash. It may be a plain lock.
+    OtherType,
+}
+
+impl Look {
+    pub(crate) fn lock(self) -> Option<Seen> {
+        match self {
+            Self::Lock(seen) => Some(seen),
+            Self::Free | Self::Foreign | Self::OtherType => None,
+        }
     }
 }
 
-async fn look_at(server: &Server, key: &str) -> Result<Option<Seen>, Error> {
+/// Looks at one key.
+pub(crate) async fn look(client: &Client, key: &str) -> Result<Look, Failure> {
+    let mut looks = 0;
+    loop {
+        let Some(server) = client.server_of(key) else {
+            return Err(Failure::new(NO_REDIS, format!("no server is known that has {key:?}")));
+        };
+        looks += 1;
+        match look_at(&server, key).await {
+            Err(Error::WrongKind { .. }) => return Ok(Look::OtherType),
+            // A server that is not known yet has taken over the slot.
+            Err(Error::Redis(error)) if error.kind() == RedisErrorKind::Moved && looks < LOOKS => {
+                sleep(PAUSE).await;
+            }
+            look => return Ok(look?),
+        }
+    }
+}
+
+async fn look_at(server: &Server, key: &str) -> Result<Look, Error> {
     let names = Names::of(key);
     let bytes = key.as_bytes();
-    let Some(Fields { mode, holders }) = fields::read(server, bytes).await? else {
-        return Ok(None);
+    let Fields { mode, holders } = match fields::read(server, bytes).await? {
+        Found::Lock(fields) => fields,
+        Found::Free => return Ok(Look::Free),
+        Found::Foreign => return Ok(Look::Foreign),
     };
     let count: &[u8] = if server.is_sharded() { b"SHARDNUMSUB" } else { b"NUMSUB" };
     let (channel, sides) = (names.channel.as_bytes(), names.read_write_channel.as_bytes());
@@ -187,11 +222,11 @@ async fn look_at(server: &Server, key: &str) -> Result<Option<Seen>, Error> {
         None => (Sort::Lock, heard(1)),
     };
     let ttl = match pttl.int() {
-        Some(-2) => return Ok(None),
+        Some(-2) => return Ok(Look::Free),
         pttl => pttl.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
     };
     let announced = Vec::new();
-    Ok(Some(Seen { key: key.to_owned(), kind, holders, ttl, waiters, announced }))
+    Ok(Look::Lock(Seen { key: key.to_owned(), kind, holders, ttl, waiters, announced }))
 }
 
 /// The length of a line. A key of another type is no line: the lock beside it is one all the same.
@@ -200,10 +235,6 @@ async fn length_of(server: &Server, queue: &[&[u8]]) -> Result<Value, Error> {
         Err(Error::WrongKind { .. }) => Ok(Value::Int(0)),
         length => length,
     }
-}
-
-fn is_elsewhere(error: &str) -> bool {
-    ["MOVED ", "ASK ", "TRYAGAIN", "WRONGTYPE"].iter().any(|word| error.contains(word))
 }
 
 /// A pattern that only this text matches.

@@ -1,6 +1,6 @@
 //! `who`: the holders and the waiters of one lock.
 
-use redisson_lock::{Access, Client, Config, Error, Inspection, Remaining};
+use redisson_lock::{Access, Client, Config, Error, Inspection, RedisErrorKind, Remaining};
 use serde_json::json;
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     connection::{config, connect},
     duration::shown,
     outcome::{Failure, Outcome, print},
-    survey::{Seen, Sort, look},
+    survey::{Look, Sort, look},
     table::{row, table},
     whois,
 };
@@ -21,17 +21,20 @@ pub(crate) async fn who(
 ) -> Result<Outcome, Failure> {
     let config = config(&servers)?;
     let client = connect(&config).await?;
-    let seen = seen(&client, &config, &name).await?;
-    let kind = seen.as_ref().map_or(Sort::Lock, |seen| seen.kind);
+    let seen = seen(&client, &config, &name).await?.lock();
+    let kind = seen.as_ref().map(|seen| seen.kind);
     let lock = match kind {
-        Sort::Read | Sort::Write => client.read_write_lock(&name).inspect().await?,
+        Some(Sort::Read | Sort::Write) => client.read_write_lock(&name).inspect().await?,
+        Some(Sort::Lock | Sort::Fenced) => client.lock(&name).inspect().await?,
         // Also the line of a lock that is free.
-        _ => match client.fair_lock(&name).inspect().await {
-            // What has the name of its line may be none. A lock is shown without it.
-            Err(Error::WrongKind { .. }) => client.lock(&name).inspect().await?,
+        Some(Sort::Fair) | None => match client.fair_lock(&name).inspect().await {
+            // What has the name of its line may be none, or its slot moves and the lock has gone ahead. A lock is
+            // shown without it.
+            Err(error) if is_without_line(&error) => client.lock(&name).inspect().await?,
             lock => lock?,
         },
     };
+    let kind = kind.unwrap_or(Sort::Lock);
     let waiters = seen.as_ref().map_or(0, |seen| seen.waiters);
     let _ = client.close().await;
     print(&if json {
@@ -42,17 +45,17 @@ pub(crate) async fn who(
     Ok(Outcome::new(0))
 }
 
-/// The lock of this name, if it is held.
-pub(crate) async fn seen(
-    client: &Client,
-    config: &Config,
-    name: &str,
-) -> Result<Option<Seen>, Failure> {
-    let key = format!("{}{name}", config.get_prefix());
-    match client.server_of(&key) {
-        Some(server) => look(&server, &key).await,
-        None => Ok(None),
+fn is_without_line(error: &Error) -> bool {
+    match error {
+        Error::WrongKind { .. } => true,
+        Error::Redis(error) => error.kind() == RedisErrorKind::Moved,
+        _ => false,
     }
+}
+
+/// What is under this name.
+pub(crate) async fn seen(client: &Client, config: &Config, name: &str) -> Result<Look, Failure> {
+    look(client, &format!("{}{name}", config.get_prefix())).await
 }
 
 fn word(access: Access) -> &'static str {

@@ -107,7 +107,7 @@ pub(crate) trait RawServer: fmt::Debug + Send + Sync + 'static {
     /// Whether messages use channels of slots.
     fn is_sharded(&self) -> bool;
 
-    /// Sends one copy of a command.
+    /// Sends one copy of a command. In a cluster it follows redirections.
     fn command(&self, name: &'static str, args: Vec<bytes::Bytes>) -> Flight;
 }
 

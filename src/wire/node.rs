@@ -205,6 +205,17 @@ impl Node {
         self.commands.command(name, args).await
     }
 
+    /// The same. `asking`: it is for a slot that is being moved to this server.
+    #[cfg(feature = "_servers")]
+    pub(super) async fn command_for(
+        &self,
+        name: &'static str,
+        args: &[Arg],
+        asking: bool,
+    ) -> Answer {
+        self.commands.session_or_wait().await?.command_for(name, args, asking).await
+    }
+
     /// Its address.
     #[cfg(feature = "_servers")]
     pub(super) fn name(&self) -> String {

@@ -5,26 +5,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 
-use super::{Flight, RawServer, connection::Channels, node::Node, script::Arg, topology::Router};
-use crate::runtime::ClientRuntime;
+use super::{Flight, RawServer, node::Node, script::Arg, topology::Router};
 
 /// One server of a transport.
 #[derive(Debug)]
 pub(super) struct RawNode {
     node: Arc<Node>,
     name: String,
-    runtime: ClientRuntime,
-    channels: Channels,
+    router: Arc<Router>,
 }
 
 impl RawNode {
-    pub(super) fn of(node: &Arc<Node>, router: &Router) -> Arc<dyn RawServer> {
-        Arc::new(Self {
-            name: node.name(),
-            node: node.clone(),
-            runtime: router.settings.runtime.clone(),
-            channels: router.settings.channels,
-        })
+    pub(super) fn of(node: &Arc<Node>, router: &Arc<Router>) -> Arc<dyn RawServer> {
+        Arc::new(Self { name: node.name(), node: node.clone(), router: router.clone() })
     }
 }
 
@@ -34,12 +27,16 @@ impl RawServer for RawNode {
     }
 
     fn is_sharded(&self) -> bool {
-        self.channels == Channels::Sharded
+        self.router.settings.channels.is_sharded()
     }
 
     fn command(&self, name: &'static str, args: Vec<Bytes>) -> Flight {
-        let (node, runtime) = (self.node.clone(), self.runtime.clone());
+        let (node, router) = (self.node.clone(), self.router.clone());
         let args: Vec<_> = args.into_iter().map(Arg::Bytes).collect();
-        async move { runtime.run(|| async { Ok(node.command(name, &args).await?) }).await }.boxed()
+        async move {
+            let copy = || async { Ok(router.send_command(node.clone(), name, &args).await?) };
+            router.settings.runtime.run(copy).await
+        }
+        .boxed()
     }
 }

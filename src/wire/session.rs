@@ -176,8 +176,17 @@ impl Session {
     }
 
     pub(super) async fn command(&self, name: &'static str, args: &[Arg]) -> Answer {
-        let command =
-            Command { name, script: None, args, channels: Channels::Plain, asking: false };
+        self.command_for(name, args, false).await
+    }
+
+    /// The same. `asking`: it is for a slot that is being moved to this server.
+    pub(super) async fn command_for(
+        &self,
+        name: &'static str,
+        args: &[Arg],
+        asking: bool,
+    ) -> Answer {
+        let command = Command { name, script: None, args, channels: Channels::Plain, asking };
         self.ask(self.connection.send(command, None)).await
     }
 

@@ -14,12 +14,13 @@ use super::{
     answers::{Answer, Failure, FailureKind},
     deployment::Address,
     error::{WireError, is_of_keys_apart},
+    node::Node,
     script::{Invocation, Reply},
     session::Bound,
     topology::{Router, group_by_node},
 };
 #[cfg(feature = "_servers")]
-use super::{RawServer, node::Node, raw::RawNode};
+use super::{RawServer, raw::RawNode, script::Arg};
 use crate::{
     redis_error::{RedisError, RedisErrorKind},
     runtime::ClientRuntime,
@@ -89,38 +90,66 @@ impl Router {
                 Some(confirm) => node.call_confirmed(call, asking, confirm, bound).boxed().await,
             };
             let Err(error) = &answer else { return answer };
-            if error.kind != FailureKind::Redirected {
-                if error.is_of_connection() || error.is_read_only() {
-                    self.settings.refresh_requested.notify_one();
-                }
-                return answer;
-            }
-            self.settings.refresh_requested.notify_one();
             servers += 1;
-            if servers == MOST_SERVERS {
-                return answer;
-            }
-            let routes = self.routes();
-            let target = routes.address_of(&node).and_then(|asked| {
-                let mut words = error.text.split_whitespace();
-                asking = words.next() == Some("ASK");
-                let announced = Address::parse_servers(words.nth(1)?, asked)?;
-                Some(match &self.deployment {
-                    Some(deployment) => deployment.nat.reach(announced),
-                    None => announced,
-                })
-            });
             bound = bound.rest();
-            let next = match &target {
-                Some(target) if asking => self.joining(target, Some(&node), bound.by).boxed().await,
-                Some(target) => routes.at(target).cloned(),
-                None => None,
-            };
-            match next {
-                Some(next) => node = next,
+            match self.next(error, &node, servers, bound.by).boxed().await {
+                Some(next) => (node, asking) = next,
                 None => return answer,
             }
         }
+    }
+
+    /// The same for a command that is no script.
+    #[cfg(feature = "_servers")]
+    pub(super) async fn send_command(
+        self: &Arc<Self>,
+        mut node: Arc<Node>,
+        name: &'static str,
+        args: &[Arg],
+    ) -> Answer {
+        let (mut asking, mut servers) = (false, 0);
+        loop {
+            let answer = node.command_for(name, args, asking).await;
+            let Err(error) = &answer else { return answer };
+            servers += 1;
+            let by = Instant::now() + self.settings.command_timeout;
+            match self.next(error, &node, servers, by).await {
+                Some(next) => (node, asking) = next,
+                None => return answer,
+            }
+        }
+    }
+
+    /// The server to which this answer of a node redirects, and whether the slot is being moved there.
+    /// `servers`: how many have answered so.
+    async fn next(
+        self: &Arc<Self>,
+        error: &Failure,
+        node: &Arc<Node>,
+        servers: usize,
+        by: Instant,
+    ) -> Option<(Arc<Node>, bool)> {
+        let redirects = error.kind == FailureKind::Redirected;
+        if redirects || error.is_of_connection() || error.is_read_only() {
+            self.settings.refresh_requested.notify_one();
+        }
+        if !redirects || servers == MOST_SERVERS {
+            return None;
+        }
+        let routes = self.routes();
+        let asked = routes.address_of(node)?;
+        let mut words = error.text.split_whitespace();
+        let asking = words.next() == Some("ASK");
+        let announced = Address::parse_servers(words.nth(1)?, asked)?;
+        let target = match &self.deployment {
+            Some(deployment) => deployment.nat.reach(announced),
+            None => announced,
+        };
+        let next = match asking {
+            true => self.joining(&target, Some(node), by).boxed().await,
+            false => routes.at(&target).cloned(),
+        };
+        Some((next?, asking))
     }
 
     /// Sends the call to the server of its first key, when a slot moves and the keys are on two

@@ -10,6 +10,8 @@ mod doctor;
 #[cfg(target_os = "linux")]
 mod losses;
 #[cfg(target_os = "linux")]
+mod moving;
+#[cfg(target_os = "linux")]
 mod queries;
 #[cfg(target_os = "linux")]
 mod running;
