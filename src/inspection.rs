@@ -39,8 +39,8 @@ pub struct Holder {
     /// Whether other holders may share the lock.
     pub access: Access,
     /// Who that is, if its client [announces](crate::Config::announce) itself. `None` also when the
-    /// announcement cannot be read in time, or may not be read. Redisson announces nothing: for a
-    /// Java holder there is its [`id`](Self::id) only.
+    /// announcement cannot be read in time, or may not be read, and beyond the first 2,000 holders.
+    /// Redisson announces nothing: for a Java holder there is its [`id`](Self::id) only.
     pub announced: Option<Announced>,
 }
 

@@ -4,7 +4,7 @@ use harness::{PATIENCE, eventually, redis::cmd};
 use nix::sys::signal::Signal;
 use serde_json::Value as Json;
 
-use crate::stage::{LEASE, LOCK, Running, Stage, code, members, out};
+use crate::stage::{LEASE, LOCK, Running, Stage, code, json, members, out};
 
 /// The hashes in which clients announce themselves.
 fn announcements(stage: &Stage) -> Vec<String> {
@@ -80,6 +80,31 @@ async fn a_holder_that_announces_nothing_is_unknown() {
     for line in [&["who", LOCK][..], &["ls"]] {
         let text = out(&stage.done(line));
         assert!(text.contains(id) && text.contains("unknown"), "{text}");
+    }
+}
+
+/// The library asks about 2 000 holds at a time.
+#[test]
+fn each_holder_of_a_long_list_is_known() {
+    const HOLDS: &str = "local client = ARGV[1] \
+        redis.call('hset', 'redisson_lock_client:' .. client, 'app', 'indexer', 'since', 1, 'seen', 1) \
+        for i = 1, 2100 do \
+            redis.call('hset', 'shop:' .. i, client .. ':' .. i, 1) \
+            redis.call('hset', 'redisson_lock_client:' .. client, 'hold:' .. i .. ':shop:' .. i, '7 shop ' .. i) \
+        end";
+    let stage = Stage::new();
+    let client = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e";
+    stage.redis().query::<()>(cmd("EVAL").arg(HOLDS).arg(0).arg(client));
+    let watched = json(&stage.done(&["--json", "watch", "--count", "1"]));
+    for locks in
+        [json(&stage.done(&["--json", "ls"])), watched[0]["locks"].as_array().unwrap().clone()]
+    {
+        assert_eq!(locks.len(), 2_100);
+        let is_known = |lock: &&Json| {
+            let number = lock["name"].as_str().unwrap().strip_prefix("shop:").unwrap();
+            lock["holders"][0]["announced"]["note"] == format!("shop {number}")
+        };
+        assert_eq!(locks.iter().filter(is_known).count(), 2_100);
     }
 }
 
