@@ -199,12 +199,19 @@ impl Link {
         }
         let (link, commands) = (Arc::downgrade(&self.0), Arc::downgrade(commands));
         self.0.settings.runtime.spawn(async move {
-            sleep(FOLLOW_AFTER).await;
-            if let (Some(link), Some(commands)) = (link.upgrade().map(Link), commands.upgrade()) {
-                link.0.follows.store(false, Ordering::Release);
-                if link.0.breaks.begun() < commands.last() {
-                    link.give_up();
+            loop {
+                sleep(FOLLOW_AFTER).await;
+                let (Some(link), Some(commands)) = (link.upgrade(), commands.upgrade()) else {
+                    return;
+                };
+                link.follows.swap(false, Ordering::AcqRel);
+                let link = Link(link);
+                if link.is_gone() || link.0.breaks.begun() >= commands.last() {
+                    return;
                 }
+                // A connection that is being made cannot be given up: look again.
+                link.give_up();
+                link.0.follows.store(true, Ordering::Release);
             }
         });
     }

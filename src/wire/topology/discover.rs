@@ -14,7 +14,7 @@ use super::{
     failover_epoch::{FailoverEpoch, is_undecided},
     identity::Identity,
     late_sources::LateSources,
-    sentinel_identity::SentinelIdentity,
+    sentinel_identity::{Answers, SentinelIdentity},
     source::{Kind, ask_one, command, is_refusal},
 };
 use crate::{
@@ -192,7 +192,7 @@ impl Discovery {
         if !asking.is_empty() {
             self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
         }
-        let ours = self.leave_out_strangers(&mut views, &mut good, enough);
+        let ours = self.leave_out_strangers(&mut views, &mut good);
         if !views.is_empty() {
             silent.retain(|address| is_known(address, &self.configured, &views));
         }
@@ -204,22 +204,33 @@ impl Discovery {
             }
         }
         ours?;
-        if matches!(self.kind, Kind::Sentinel { .. }) {
-            self.failover_epoch.check(&mut views, enough, Instant::now())?;
+        if let Identity::Sentinels(sentinels) = &mut self.identity {
+            if sentinels.is_replaced() {
+                self.failover_epoch = FailoverEpoch::default();
+            }
+            // Each has one id, and may have several addresses.
+            let there_are = if sentinels.count() > 0 { sentinels.count() } else { count };
+            self.failover_epoch.check(&mut views, there_are / 2 + 1, Instant::now())?;
+            if let Some(claim) = views.iter().flat_map(|view| &view.claims).next() {
+                sentinels.uses(&claim.master.address);
+            }
         }
         let map = agree(views)?;
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
 
-    /// Drops the answers of nodes of another cluster, and of the sentinels of another deployment. Configured addresses among them stay sources, and are
-    /// asked over new connections.
+    /// Drops the answers of nodes of another cluster, and of the sentinels of another deployment.
+    /// Configured addresses among them stay sources, and are asked over new connections.
     fn leave_out_strangers(
         &mut self,
         views: &mut Vec<View>,
         sources: &mut Vec<(Address, Option<Arc<Session>>)>,
-        most: usize,
     ) -> Result<(), Failure> {
-        let ours = self.identity.ours(views, most, Instant::now());
+        let is_configured = |(address, _): &(Address, _)| self.configured.contains(address);
+        let are_configured: Vec<_> = sources.iter().map(is_configured).collect();
+        let most = self.configured.len() / 2 + 1;
+        let answers = Answers { views, are_configured: &are_configured, most };
+        let ours = self.identity.ours(answers, Instant::now());
         if ours.is_err() && !self.is_cluster() {
             // They may be those of before, set up anew.
             views.clear();

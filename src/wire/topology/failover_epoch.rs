@@ -42,6 +42,12 @@ impl FailoverEpoch {
         let Some(epoch) = claims().map(|claim| claim.epoch).max() else { return Ok(()) };
         let before = self.0.as_ref().filter(|before| now < before.since + CATCH_UP);
         if before.is_some_and(|before| epoch < before.epoch) {
+            let is_same =
+                |before: &Reported| claims().all(|claim| claim.master.address == before.master);
+            if before.is_some_and(is_same) {
+                // They were set up anew.
+                return Ok(());
+            }
             return Err(Failure::no_master(
                 "those who answer have not heard of the last failover yet",
             ));
@@ -121,7 +127,9 @@ mod tests {
         assert_eq!(master(&mut last, &[(3, 1), (3, 1)], begun + CATCH_UP / 2), None);
         assert_eq!(master(&mut last, &[(3, 1), (4, 2)], begun + CATCH_UP / 2), Some(2));
         assert_eq!(last.check(&mut [View::default()], 2, begun + CATCH_UP / 2), Ok(()));
-        // Sentinels that were set up anew count from the beginning.
+        // Sentinels that were set up anew count from the beginning. These name the same master.
+        assert_eq!(master(&mut last, &[(0, 2), (0, 2)], begun + CATCH_UP), Some(2));
+        assert_eq!(master(&mut last, &[(0, 2), (0, 1)], begun + CATCH_UP), None);
         assert_eq!(master(&mut last, &[(1, 3)], begun + 2 * CATCH_UP), Some(3));
         assert_eq!(master(&mut last, &[(4, 2)], begun + 2 * CATCH_UP), Some(2));
     }

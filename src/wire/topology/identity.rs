@@ -2,7 +2,11 @@
 
 use tokio::time::Instant;
 
-use super::{cluster_identity::ClusterIdentity, sentinel_identity::SentinelIdentity, slots::View};
+use super::{
+    cluster_identity::ClusterIdentity,
+    sentinel_identity::{Answers, SentinelIdentity},
+    slots::View,
+};
 use crate::wire::answers::Failure;
 
 /// Which nodes of a cluster, or which sentinels, were asked before.
@@ -33,17 +37,15 @@ impl Identity {
         }
     }
 
-    /// Which of these views are of them. Fails when only others have answered. `most`: how many are most of
-    /// those that may be asked.
+    /// Which of these are of them. Fails when only others have answered.
     pub(super) fn ours(
         &mut self,
-        views: &[View],
-        most: usize,
+        answers: Answers<'_>,
         now: Instant,
     ) -> Result<Vec<bool>, Failure> {
         match self {
-            Self::Cluster(cluster) => cluster.ours(views, now),
-            Self::Sentinels(sentinels) => sentinels.ours(views, most, now),
+            Self::Cluster(cluster) => cluster.ours(answers.views, now),
+            Self::Sentinels(sentinels) => sentinels.ours(answers, now),
         }
     }
 }

@@ -18,9 +18,11 @@ type Ids = BTreeSet<NodeId>;
 #[derive(Debug, Default)]
 pub(super) struct SentinelIdentity {
     known: Ids,
-    /// Whether most sentinels had answered when these became known.
+    /// Whether most of the configured addresses had answered so when these became known.
     is_sure: bool,
-    /// The master that they all named last.
+    /// Whether the last answers were of others than those before.
+    is_replaced: bool,
+    /// The master that was used last.
     master: Option<Address>,
     /// Since when others have answered alone.
     alone: Option<Instant>,
@@ -28,44 +30,84 @@ pub(super) struct SentinelIdentity {
     mixed: bool,
 }
 
+/// Answers, and whether each came from a configured address. The peers of a stranger do not count: an
+/// address that a sentinel names is none of those.
+#[derive(Clone, Copy)]
+pub(super) struct Answers<'a> {
+    pub(super) views: &'a [View],
+    pub(super) are_configured: &'a [bool],
+    /// How many are most of the configured addresses.
+    pub(super) most: usize,
+}
+
+impl Answers<'_> {
+    fn are_most(&self, mut is_meant: impl FnMut(usize) -> bool) -> bool {
+        let configured =
+            self.are_configured.iter().enumerate().filter(|(_, configured)| **configured);
+        configured.filter(|(at, _)| is_meant(*at)).count() >= self.most
+    }
+}
+
 impl SentinelIdentity {
     /// Whether it may be one of them, as far as it can be told without the others.
     pub(super) fn may_be_ours(&self, view: &View) -> bool {
-        self.known.is_empty() || self.knows(view)
+        self.known.is_empty() || view.ids.is_empty() || self.knows(view)
     }
 
-    /// Which of these views are of those sentinels. Fails when others have answered alone. `most`: how many
-    /// are most of the sentinels.
+    /// Whether the last answers that were believed were of other sentinels than those before.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.is_replaced
+    }
+
+    /// How many sentinels there are, as far as they tell it.
+    pub(super) fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Notes which master is used.
+    pub(super) fn uses(&mut self, master: &Address) {
+        self.master = Some(master.clone());
+    }
+
+    /// Which of these are of those sentinels. Fails when others have answered alone.
     pub(super) fn ours(
         &mut self,
-        views: &[View],
-        most: usize,
+        answers: Answers<'_>,
         now: Instant,
     ) -> Result<Vec<bool>, Failure> {
+        let Answers { views, .. } = answers;
+        if views.iter().all(|view| view.ids.is_empty()) {
+            return Ok(vec![true; views.len()]);
+        }
         let is_by_master = self.are_set_up_anew(views);
-        let ours = self.choose(views, most, now)?;
+        let ours = self.choose(answers, now)?;
         let is_mixed = ours.contains(&false);
-        if is_mixed && !std::mem::replace(&mut self.mixed, is_mixed) {
+        if is_mixed && !self.mixed {
             tracing::warn!("sentinels of another deployment have answered");
         }
         self.mixed = is_mixed;
-        let chosen = || views.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
-        let ids: Ids = chosen().flat_map(|(view, _)| view.ids.clone()).collect();
-        self.is_sure |= chosen().filter(|(view, _)| !view.ids.is_empty()).count() >= most;
+        let chosen = views.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
+        let ids: Ids = chosen.flat_map(|(view, _)| view.ids.clone()).collect();
+        self.is_replaced = false;
+        if ids.is_empty() {
+            return Ok(ours);
+        }
+        self.alone = None;
+        let are_others = self.known.is_disjoint(&ids);
+        self.is_replaced = are_others && !is_by_master && !self.known.is_empty();
+        let are_most = answers.are_most(|at| ours[at] && !views[at].ids.is_empty());
+        self.is_sure = are_most || self.is_sure && !are_others;
         if is_by_master {
             // Those from before may come back.
             self.known.extend(ids);
-        } else if !ids.is_empty() {
+        } else {
             self.known = ids;
-        }
-        self.alone = None;
-        if let Some(master) = common_master(chosen().map(|(view, _)| view)) {
-            self.master = Some(master.clone());
         }
         Ok(ours)
     }
 
-    fn choose(&mut self, views: &[View], most: usize, now: Instant) -> Result<Vec<bool>, Failure> {
+    fn choose(&mut self, answers: Answers<'_>, now: Instant) -> Result<Vec<bool>, Failure> {
+        let Answers { views, .. } = answers;
         let is_new = self.known.is_empty();
         let is_there = views.iter().any(|view| self.knows(view));
         let name_one = common_master(views).is_some();
@@ -73,27 +115,31 @@ impl SentinelIdentity {
             return Ok(vec![true; views.len()]);
         }
         let groups = groups_of(views);
-        let of_most = groups.iter().find(|group| group.len() >= most).filter(|_| !self.is_sure);
-        if of_most.is_none() && is_there {
-            return Ok(views.iter().map(|view| self.knows(view)).collect());
-        }
-        let in_group = |group: &Vec<usize>| {
-            let is_ours = |at| group.contains(&at) || views[at].ids.is_empty();
-            (0..views.len()).map(is_ours).collect()
+        let of_most = groups.iter().find(|group| answers.are_most(|at| group.contains(&at)));
+        let with_those_without_ids = |is_ours: &dyn Fn(usize) -> bool| {
+            (0..views.len()).map(|at| views[at].ids.is_empty() || is_ours(at)).collect()
         };
-        if let Some(group) = of_most {
-            return Ok(in_group(group));
+        let all_of = |group: &Vec<usize>| with_those_without_ids(&|at| group.contains(&at));
+        if let Some(group) = of_most.filter(|_| !self.is_sure) {
+            return Ok(all_of(group));
         }
-        if views.iter().all(|view| view.ids.is_empty()) {
-            return Ok(vec![true; views.len()]);
+        if is_there {
+            // One that was moved to another deployment keeps its id.
+            let in_common = |view: &View| view.ids.intersection(&self.known).count();
+            let most = views.iter().map(in_common).max().unwrap_or(0);
+            let is_near = |at: usize| 2 * in_common(&views[at]) >= most && self.knows(&views[at]);
+            return Ok(with_those_without_ids(&is_near));
         }
         let alone = *self.alone.get_or_insert(now);
         let believed = match &groups[..] {
             [one] => Some(one),
-            several => several.iter().find(|group| group.len() >= most),
+            _ => of_most,
         };
         match believed.filter(|_| is_new || now >= alone + FORGOTTEN) {
-            Some(group) => Ok(in_group(group)),
+            Some(group) => Ok(all_of(group)),
+            None if views.iter().any(|view| view.ids.is_empty()) => {
+                Ok(with_those_without_ids(&|_| false))
+            }
             None if is_new => Err(Failure::no_master(
                 "sentinels that do not know each other name different masters",
             )),
@@ -111,7 +157,7 @@ impl SentinelIdentity {
     }
 
     fn knows(&self, view: &View) -> bool {
-        view.ids.is_empty() || !view.ids.is_disjoint(&self.known)
+        !view.ids.is_disjoint(&self.known)
     }
 }
 
@@ -172,9 +218,16 @@ mod tests {
             Self(SentinelIdentity::default(), Instant::now())
         }
 
+        /// The first three come from configured addresses.
         fn ours(&mut self, views: &[View]) -> Option<String> {
-            let digit = |is_ours: bool| if is_ours { '1' } else { '0' };
-            Some(self.0.ours(views, MOST, self.1).ok()?.into_iter().map(digit).collect())
+            let are_configured: Vec<_> = (0..views.len()).map(|at| at < 3).collect();
+            let answers = Answers { views, are_configured: &are_configured, most: MOST };
+            let ours = self.0.ours(answers, self.1).ok()?;
+            let chosen = views.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
+            if let Some(master) = common_master(chosen.map(|(view, _)| view)) {
+                self.0.uses(&master.clone());
+            }
+            Some(ours.into_iter().map(|is_ours| if is_ours { '1' } else { '0' }).collect())
         }
 
         fn later(&mut self, by: Duration) {
@@ -212,10 +265,15 @@ mod tests {
     #[test]
     fn a_stranger_that_answers_first_gives_way_to_most() {
         let seen = &mut Seen::new();
-        assert_ours(seen, &[says("x", 2)], "1");
-        assert_ours(seen, &[says("x", 2), says("abc", 1)], "10");
-        assert_ours(seen, &[says("x", 2), says("abc", 1), says("abc", 1)], "011");
-        assert_ours(seen, &[says("xyz", 2), says("xyz", 2), says("abc", 1)], "001");
+        let (x, a) = (|| says("xyz", 2), || says("abc", 1));
+        assert_ours(seen, &[x()], "1");
+        assert_ours(seen, &[x(), a()], "10");
+        assert!(!seen.0.is_replaced());
+        // Its peers are there, too.
+        assert_ours(seen, &[x(), a(), a(), x(), x()], "01100");
+        assert!(seen.0.is_replaced());
+        assert_ours(seen, &[x(), x(), a()], "001");
+        assert!(!seen.0.is_replaced());
     }
 
     #[test]
@@ -243,6 +301,31 @@ mod tests {
         assert_ours(seen, &[says("pq", 3), says("pq", 3), says("abc", 2)], "110");
     }
 
+    #[test]
+    fn those_that_were_away_come_first_again_if_they_are_most() {
+        let seen = &mut Seen::new();
+        assert_ours(seen, &[says("abc", 1), says("abc", 1)], "11");
+        assert_ours(seen, &[says("x", 2)], None);
+        // Silence is no answer of theirs.
+        assert_ours(seen, &[], "");
+        seen.later(FORGOTTEN);
+        assert_ours(seen, &[says("x", 2)], "1");
+        assert_ours(seen, &[says("x", 2), says("abc", 1), says("abc", 1)], "011");
+        // Others had joined by the master that they named.
+        assert_ours(seen, &[says("y", 1)], "1");
+        assert_ours(seen, &[says("y", 1)], "1");
+        assert_ours(seen, &[says("abc", 3), says("abc", 3), says("y", 1)], "110");
+    }
+
+    #[test]
+    fn one_that_was_moved_to_another_deployment_takes_nobody_along() {
+        let seen = &mut Seen::new();
+        let a = || says("abc", 1);
+        assert_ours(seen, &[a(), a(), a()], "111");
+        let c = || says("cyz", 2);
+        assert_ours(seen, &[a(), a(), c(), c(), c()], "11000");
+    }
+
     /// As after `SENTINEL RESET`.
     #[test]
     fn those_that_have_forgotten_each_other_are_ours() {
@@ -261,6 +344,9 @@ mod tests {
         }
         assert_ours(seen, &[says("ab", 1), says("", 2), says("b", 1)], "111");
         assert_ours(seen, &[says("", 1)], "1");
-        assert_ours(seen, &[says("x", 3), says("", 2), says("b", 1)], "011");
+        assert_ours(seen, &[says("xy", 3), says("xy", 3), says("", 1)], "001");
+        seen.later(FORGOTTEN);
+        assert_ours(seen, &[says("xy", 3), says("xy", 3), says("", 1)], "111");
+        assert_ours(seen, &[says("b", 3), says("", 2), says("x", 1)], "011");
     }
 }
