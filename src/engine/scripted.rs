@@ -34,6 +34,8 @@ pub(crate) struct Scripted {
     pub(crate) subscribed: Mutex<Vec<usize>>,
     /// The answers to unsubscriptions, one after another. Then there is none.
     pub(crate) unsubscribed: Mutex<VecDeque<Result<(), WireError>>>,
+    /// The slot of a key, if it is a cluster.
+    pub(crate) slot: Option<fn(&[u8]) -> u16>,
 }
 
 impl Scripted {
@@ -83,6 +85,14 @@ impl Transport for Scripted {
     /// As if there were no replicas to ask.
     fn call_confirmed(&self, call: Invocation, _: Confirm) -> Flight {
         self.call(call)
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        self.slot.map_or(0, |slot| slot(key))
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.slot.is_some()
     }
 
     fn time_at(&self, _: &[u8], _: Instant) -> u64 {

@@ -252,3 +252,6 @@ impl<B: AsRef<Hold>> Handoff<B> {
         self.state().current.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,3 +110,6 @@ impl Hold {
         self.target.remember_release(by, self.id(), || self.lease.outlived_at(now));
     }
 }
+
+#[cfg(test)]
+mod tests;

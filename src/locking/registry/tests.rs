@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::scripted::engine;
+use crate::engine::scripted::{Scripted, engine};
 
 #[tokio::test]
 async fn a_lock_is_known_while_it_is_in_use_and_all_kinds_of_a_name_share_its_owners() {
@@ -19,4 +19,25 @@ async fn a_lock_is_known_while_it_is_in_use_and_all_kinds_of_a_name_share_its_ow
     drop((fair, other));
     assert_eq!(known(), (0, 0));
     assert!(matches!(registry.lock(&engine, LockKind::Fair, ""), Err(Error::Invalid(_))));
+}
+
+/// The slot of one key is another than that of all others.
+fn slot(key: &[u8]) -> u16 {
+    u16::from(key == b"apart")
+}
+
+#[tokio::test]
+async fn in_a_cluster_the_keys_of_a_lock_share_a_slot_that_redisson_computes_too() {
+    let (alone, cluster) = (Scripted::default(), Scripted { slot: Some(slot), ..<_>::default() });
+    for (transport, is_cluster) in [(alone, false), (cluster, true)] {
+        let engine = engine(&Arc::new(transport));
+        let registry = Arc::new(Registry::default());
+        for (name, suits) in [("together", true), ("apart", false), ("a}{b}", false)] {
+            let lock = registry.lock(&engine, LockKind::Reentrant, name);
+            match suits || !is_cluster {
+                true => assert_eq!(lock.unwrap().name(), name),
+                false => assert!(matches!(lock, Err(Error::Invalid(_))), "{name}: {lock:?}"),
+            }
+        }
+    }
 }
