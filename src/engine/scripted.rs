@@ -3,13 +3,14 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use futures::{
     FutureExt,
     future::{BoxFuture, pending, ready},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     config::Config,
@@ -25,6 +26,8 @@ pub(crate) struct Scripted {
     pub(crate) replies: Mutex<VecDeque<Result<Reply, WireError>>>,
     /// Each call, and by when its answer was wanted if that was said.
     pub(crate) calls: Mutex<Vec<(Invocation, Option<Instant>)>>,
+    /// How long each reply takes.
+    pub(crate) slow: Duration,
     pub(crate) given_up: Mutex<usize>,
     /// How often it was asked to keep the time.
     pub(crate) times_kept: Mutex<usize>,
@@ -34,6 +37,8 @@ pub(crate) struct Scripted {
     pub(crate) subscribed: Mutex<Vec<usize>>,
     /// The answers to unsubscriptions, one after another. Then there is none.
     pub(crate) unsubscribed: Mutex<VecDeque<Result<(), WireError>>>,
+    /// What it says of its time, one after another. Then it says nothing.
+    pub(crate) times: Mutex<VecDeque<Result<u64, WireError>>>,
     /// The slot of a key, if it is a cluster.
     pub(crate) slot: Option<fn(&[u8]) -> u16>,
 }
@@ -50,8 +55,11 @@ impl Scripted {
 
     fn send(&self, call: Invocation, by: Option<Instant>) -> Flight {
         self.calls.lock().unwrap().push((call, by));
-        let reply = self.replies.lock().unwrap().pop_front();
+        let (reply, slow) = (self.replies.lock().unwrap().pop_front(), self.slow);
         async move {
+            if !slow.is_zero() {
+                sleep(slow).await;
+            }
             match reply {
                 Some(reply) => reply,
                 None => pending().await,
@@ -102,7 +110,10 @@ impl Transport for Scripted {
     fn observe(&self, _: &[u8], _: u64) {}
 
     fn server_time(&self, _: &[u8]) -> BoxFuture<'static, Result<u64, WireError>> {
-        pending().boxed()
+        match self.times.lock().unwrap().pop_front() {
+            Some(time) => ready(time).boxed(),
+            None => pending().boxed(),
+        }
     }
 
     fn keep_time(&self) -> BoxFuture<'static, ()> {

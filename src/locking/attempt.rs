@@ -330,3 +330,6 @@ impl<'a> Attempt<'a> {
         share
     }
 }
+
+#[cfg(test)]
+mod tests;

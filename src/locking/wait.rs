@@ -240,20 +240,4 @@ async fn was_held(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn size_of_future<F: Future>(
-        _: impl FnOnce(&'static Arc<LockState>, &'static Request, &'static mut Attempt<'static>) -> F,
-    ) -> usize {
-        size_of::<F>()
-    }
-
-    /// It is allocated for every acquisition that waits. What a waiter that is offered a hold does
-    /// not need is boxed apart from it.
-    #[test]
-    fn a_wait_under_way_is_small() {
-        let size = size_of_future(|lock, request, attempt| wait(lock, request, attempt, false));
-        assert!(size < 560, "{size} bytes");
-    }
-}
+mod tests;

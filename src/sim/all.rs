@@ -206,3 +206,48 @@ async fn a_slow_server_that_refuses_is_asked_within_one_bound() {
     sleep(2 * COMMAND).await;
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
+
+/// For 100 ms a lock at most, and at least for half of that.
+#[tokio::test(start_paused = true)]
+async fn a_part_is_held_for_a_moment_while_another_is_waited_for() {
+    let world = World::new();
+    for _ in 0..10 {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let blocker = other.client.lock("c").lock().await.unwrap();
+        let multi = named(&sim, &["a", "b", "c"]);
+        let mut waiting = pin!(multi.lock().into_future());
+        let mut held = 0;
+        for _ in 0..500 {
+            assert!((&mut waiting).now_or_never().is_none());
+            sleep(ms(1)).await;
+            held += u64::from(sim.holder("a").is_some());
+        }
+        // It is given back with one way over the network.
+        assert!((140..=310).contains(&held), "for {held} ms");
+        blocker.unlock().await.unwrap();
+        waiting.await.unwrap().unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}
+
+/// A lease that is shorter than that must not end meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_part_is_held_for_no_more_than_a_third_of_a_short_lease() {
+    let world = World::new();
+    for _ in 0..10 {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let blocker = other.client.lock("b").lock().await.unwrap();
+        let multi = named(&sim, &["a", "b"]);
+        let mut waiting = pin!(multi.lock().lease(ms(300)).into_future());
+        let mut held = 0;
+        for _ in 0..400 {
+            assert!((&mut waiting).now_or_never().is_none());
+            sleep(ms(1)).await;
+            held += u64::from(sim.holder("a").is_some());
+        }
+        assert!((40..=110).contains(&held), "for {held} ms");
+        blocker.unlock().await.unwrap();
+        waiting.await.unwrap().unlock().await.unwrap();
+        assert!(sim.left().await.is_empty());
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use futures::FutureExt;
+use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, KINDS, LOCK, ONE_WAY, Sim, World, ms};
@@ -161,4 +161,29 @@ async fn a_hold_is_not_handed_off_when_a_newer_one_is_known() {
     assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
     assert!(granted >= released, "two hold it");
     assert!(sim.left().await.is_empty());
+}
+
+/// Redisson's waiters stand in the same line, and drop those that do not ask.
+#[tokio::test(start_paused = true)]
+async fn each_of_those_who_wait_for_a_fair_lock_keeps_its_place_on_the_server() {
+    let world = World::new();
+    let mut asked = Vec::new();
+    for waiters in [1, 3] {
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let held = other.client.fair_lock(LOCK).lock().await.unwrap();
+        let lock = sim.client.fair_lock(LOCK);
+        let waiting = join_all((0..waiters).map(|_| async {
+            lock.lock().await.unwrap().unlock().await.unwrap();
+        }));
+        let release = async {
+            sleep(ms(500)).await;
+            let calls = sim.network.calls();
+            sleep(Duration::from_secs(60)).await;
+            asked.push(sim.network.calls() - calls);
+            held.unlock().await.unwrap();
+        };
+        tokio::join!(waiting, release);
+        assert!(sim.left().await.is_empty());
+    }
+    assert!(asked[0] > 0 && asked[1] == 3 * asked[0], "{asked:?}");
 }

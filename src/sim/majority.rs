@@ -6,7 +6,9 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Fault, LOCK, ms,
+    Fault, LOCK, ONE_WAY, Sim,
+    bounds::{COMMAND, RETRIES, assert_timed_out, ends_within},
+    ms,
     multi::{left, locks, sims, worlds},
 };
 use crate::{Error, Loss, MultiLock};
@@ -227,4 +229,69 @@ async fn a_slow_server_that_decides_is_waited_for() {
     sims[2].network.heal();
     sleep(ms(200)).await;
     assert_eq!([left(&other).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// From now on this server answers nobody who wants the lock.
+fn hangs(sim: &Sim) {
+    sim.network.fail("acquire", vec![Fault::Silent(COMMAND); 100]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_majority_of_silent_servers_is_an_error_and_no_lock_that_is_held() {
+    let sims = sims(&worlds()).await;
+    let multi = MultiLock::majority(locks(&sims));
+    for sim in &sims[1..] {
+        hangs(sim);
+    }
+    let once = multi.try_lock().into_future();
+    assert_timed_out(ends_within(2 * COMMAND, "try_lock()", once).await);
+    for wait in [1, 500, 5_000].map(ms) {
+        let waits = multi.try_lock().wait(wait).into_future();
+        assert_timed_out(ends_within(wait + 2 * COMMAND, "try_lock()", waits).await);
+    }
+    let waits = multi.lock().into_future();
+    assert_timed_out(ends_within(RETRIES + 2 * COMMAND, "lock()", waits).await);
+    for sim in &sims {
+        sim.network.heal();
+    }
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// One did not answer lately, and answers again when another falls silent.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_left_alone_is_asked_where_the_others_are_too_few() {
+    let sims = sims(&worlds()).await;
+    let multi = MultiLock::majority(locks(&sims));
+    hangs(&sims[2]);
+    multi.lock().await.unwrap().unlock().await.unwrap();
+    sleep(ms(100)).await;
+    sims[2].network.heal();
+    hangs(&sims[0]);
+    let calls = sims[2].network.calls();
+    let asking = async {
+        let guard = ends_within(2 * COMMAND, "try_lock()", multi.try_lock().into_future()).await;
+        guard.unwrap().expect("two of three").unlock().await.unwrap();
+    };
+    let meanwhile = async {
+        sleep(ms(1_000)).await;
+        assert_eq!(sims[2].network.calls(), calls, "it is left alone at first");
+    };
+    tokio::join!(asking, meanwhile);
+    sims[0].network.heal();
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// Two are a majority of no less than two.
+#[tokio::test(start_paused = true)]
+async fn a_server_is_not_left_alone_where_all_are_needed() {
+    let sims = sims(&worlds()).await;
+    let multi = MultiLock::majority(locks(&sims[..2]));
+    hangs(&sims[1]);
+    assert_timed_out(multi.try_lock().await);
+    sims[1].network.heal();
+    let begun = Instant::now();
+    let both = multi.try_lock().await.unwrap().expect("both are free");
+    assert_eq!(begun.elapsed(), 2 * ONE_WAY);
+    both.unlock().await.unwrap();
+    assert_eq!(left(&sims).await, [""; 0]);
 }

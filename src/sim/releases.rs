@@ -113,3 +113,36 @@ async fn one_that_nobody_confirmed_is_none_though_another_hold_may_have_replaced
         sim.network.cut_off(None);
     }
 }
+
+/// What its inner release did not reach is lowered by the next one.
+#[tokio::test(start_paused = true)]
+async fn one_of_an_inner_guard_that_nobody_answers_keeps_the_outer_guard() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let outer = lock.lock().by(&mut me).await.unwrap();
+    let inner = lock.lock().by(&mut me).await.unwrap();
+    sim.network.cut_off(Some(LOCK.to_owned()));
+    let released = inner.unlock().await;
+    assert!(matches!(released, Err(Error::Redis(_))), "{released:?}");
+    sim.network.cut_off(None);
+    sleep(Duration::from_secs(5)).await;
+    assert!(sim.holder(LOCK).is_some(), "the lock was released");
+    outer.check().await.unwrap();
+    outer.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_answered_is_sent_once() {
+    let sim = Sim::new(&World::new()).await;
+    let lock = sim.client.lock(LOCK);
+    let mut me = sim.client.owner();
+    let outer = lock.lock().by(&mut me).await.unwrap();
+    let inner = lock.lock().by(&mut me).await.unwrap();
+    let calls = sim.network.calls();
+    inner.unlock().await.unwrap();
+    outer.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+    assert_eq!(sim.network.calls() - calls, 2);
+}

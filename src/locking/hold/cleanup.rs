@@ -82,3 +82,6 @@ fn lasts(target: &Target, lease: Duration) -> Duration {
     };
     lease.max(settings.retry_timeout).max(place)
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,3 +61,6 @@ impl<A: Awaited> Drop for Minder<A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,17 +24,20 @@ use crate::{
     wire::Event,
 };
 
-/// A lock of which nobody here ever has a hold.
-struct Remote {
-    line: LocalLine,
+/// A lock of which nobody here ever has a hold to leave.
+#[derive(Clone)]
+pub(super) struct Remote {
+    pub(super) line: Arc<LocalLine>,
     subscriptions: Arc<Subscriptions>,
-    emptied: AtomicBool,
+    pub(super) emptied: Arc<AtomicBool>,
+    /// How many holds somebody here has.
+    pub(super) holds: usize,
 }
 
 impl Remote {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let subscriptions = Subscriptions::new();
-        Self { line: LocalLine::default(), subscriptions, emptied: AtomicBool::new(false) }
+        Self { line: Arc::default(), subscriptions, emptied: Arc::default(), holds: 0 }
     }
 }
 
@@ -50,7 +53,7 @@ impl Awaited for Remote {
     }
 
     fn holds_here(&self) -> usize {
-        0
+        self.holds
     }
 
     fn subscriptions(&self) -> &Arc<Subscriptions> {
@@ -88,7 +91,7 @@ impl Awaited for Remote {
     }
 }
 
-fn waiter(order: Order) -> Waiter<'static> {
+pub(super) fn waiter(order: Order) -> Waiter<'static> {
     Waiter {
         deadline: None,
         lease: Duration::from_secs(30),
@@ -104,11 +107,11 @@ fn waiter(order: Order) -> Waiter<'static> {
     }
 }
 
-async fn enter(lock: &Remote) -> Result<Entered<'_, Remote>, Box<Error>> {
+pub(super) async fn enter(lock: &Remote) -> Result<Entered<'_, Remote>, Box<Error>> {
     Head::enter(lock, &waiter(Order::Local)).await
 }
 
-async fn head(lock: &Remote) -> Head<'_, Remote> {
+pub(super) async fn head(lock: &Remote) -> Head<'_, Remote> {
     match enter(lock).await {
         Ok(Entered::Head(head)) => head,
         other => panic!("not the head, but {:?}", other.map(|_| ())),
@@ -171,6 +174,7 @@ async fn a_dead_server_is_found_out_once_for_all_who_wait() {
     tokio::time::advance(Duration::from_secs(10)).await;
     first.failed(&Error::timed_out(), &waiter);
     drop(first);
+    tokio::time::advance(Duration::from_millis(1)).await;
     assert!(matches!(second.await, Err(error) if matches!(*error, Error::Redis(_))));
     tokio::time::advance(Duration::from_millis(1)).await;
     assert!(enter(&lock).await.is_ok(), "a later one tries for itself");
@@ -275,4 +279,21 @@ async fn a_failure_that_an_answer_followed_fails_nobody_who_waited_meanwhile() {
     second.held(None, &mut asking);
     drop(second);
     assert!(matches!(third.await, Ok(Entered::Head(_))), "failed by what was before");
+}
+
+/// One of this client has it for a whole lease.
+#[tokio::test(start_paused = true)]
+async fn the_next_does_not_ask_for_what_the_one_before_has_just_been_granted() {
+    let lock = Remote::new();
+    let mut first = head(&lock).await;
+    let mut second = Box::pin(enter(&lock));
+    assert!((&mut second).now_or_never().is_none());
+    first.granted(&mut waiter(Order::Local));
+    drop(first);
+    let Ok(Entered::Head(second)) = second.await else { panic!("not the head") };
+    tokio::time::advance(Duration::from_millis(100)).await;
+    assert!(!second.is_due());
+    // It is not subscribed, and polls.
+    tokio::time::advance(Duration::from_millis(150)).await;
+    assert!(second.is_due());
 }

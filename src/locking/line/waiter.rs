@@ -129,3 +129,6 @@ impl WaitWarnings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
