@@ -3,7 +3,7 @@
 use std::{iter::repeat_n, pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Fault, KINDS, LOCK, Sim, World,
@@ -230,24 +230,51 @@ async fn a_part_is_held_for_a_moment_while_another_is_waited_for() {
     }
 }
 
-/// A lease that is shorter than that must not end meanwhile.
+/// The tries take longer than the wait, and the lock is released while the last of them is under way.
 #[tokio::test(start_paused = true)]
-async fn a_part_is_held_for_no_more_than_a_third_of_a_short_lease() {
+async fn a_lock_that_is_released_after_the_wait_is_taken_by_the_last_look() {
     let world = World::new();
-    for _ in 0..10 {
-        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
-        let blocker = other.client.lock("b").lock().await.unwrap();
-        let multi = named(&sim, &["a", "b"]);
-        let mut waiting = pin!(multi.lock().lease(ms(300)).into_future());
-        let mut held = 0;
-        for _ in 0..400 {
-            assert!((&mut waiting).now_or_never().is_none());
-            sleep(ms(1)).await;
-            held += u64::from(sim.holder("a").is_some());
-        }
-        assert!((40..=110).contains(&held), "for {held} ms");
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let blocker = other.client.lock("b").lock().await.unwrap();
+    let multi = named(&sim, &["a", "b"]);
+    let release = async {
+        // It is looked at three times, and then once more.
+        sleep(ms(16)).await;
         blocker.unlock().await.unwrap();
-        waiting.await.unwrap().unlock().await.unwrap();
-        assert!(sim.left().await.is_empty());
+    };
+    let (guard, ()) = tokio::join!(multi.try_lock().wait(ms(15)).into_future(), release);
+    guard.unwrap().expect("it was free by then").unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// Nor when its wait is over.
+#[tokio::test(start_paused = true)]
+async fn who_has_waited_for_the_first_lock_in_vain_takes_no_other() {
+    let sim = Sim::new(&World::new()).await;
+    let first = sim.client.lock("a").lock().await.unwrap();
+    let multi = named(&sim, &["a", "b"]);
+    let mut waiting = tokio::spawn(async move { multi.try_lock().wait(ms(20)).await });
+    for _ in 0..60 {
+        sleep(ms(1)).await;
+        assert!(sim.holder("b").is_none());
     }
+    assert!((&mut waiting).await.unwrap().unwrap().is_none());
+    first.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
+/// Another server is slow to answer, which does not matter any more.
+#[tokio::test(start_paused = true)]
+async fn who_is_refused_the_first_lock_waits_for_it_and_for_no_slow_server() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let first = others[0].client.lock(LOCK).lock().await.unwrap();
+    sims[2].network.fail("acquire", [Fault::SlowReply(ms(500))]);
+    let multi = MultiLock::all(locks(&sims));
+    let mut waiting = pin!(multi.lock().into_future());
+    assert!(timeout(ms(50), &mut waiting).await.is_err());
+    assert_eq!(worlds[0].listeners().len(), 1, "it waits for the first");
+    first.unlock().await.unwrap();
+    waiting.await.unwrap().unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }

@@ -1,6 +1,6 @@
 //! A majority: which answers may be late, and how long it is trusted.
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
@@ -11,7 +11,11 @@ use super::{
     ms,
     multi::{left, locks, sims, worlds},
 };
-use crate::{Error, Loss, MultiLock};
+use crate::{
+    Client, Error, Loss, MultiLock,
+    engine::scripted::{Scripted, engine},
+    wire::{Reply, WireError},
+};
 
 #[tokio::test(start_paused = true)]
 async fn who_answers_late_joins_a_majority_that_is_held_and_no_other() {
@@ -294,4 +298,23 @@ async fn a_server_is_not_left_alone_where_all_are_needed() {
     assert_eq!(begun.elapsed(), 2 * ONE_WAY);
     both.unlock().await.unwrap();
     assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// It takes no more time than others, but its answer is of no use.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_is_left_alone_for_a_while() {
+    let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
+    let grants = || [Ok(Reply::Nil), Ok(Reply::Int(1)), Ok(Reply::Nil), Ok(Reply::Int(1))];
+    let [one, two] = [(); 2].map(|()| Arc::new(Scripted::new(grants())));
+    let third = Arc::new(Scripted::new([refuses(), refuses()]));
+    let servers = [(&one, "one"), (&two, "two"), (&third, "third")];
+    let multi =
+        MultiLock::majority(servers.map(|(server, name)| Client::on(engine(server)).lock(name)));
+    for _ in 0..2 {
+        let guard = multi.lock().await.unwrap();
+        sleep(ms(25)).await;
+        guard.unlock().await.unwrap();
+        assert_eq!(third.calls.lock().unwrap().len(), 1);
+    }
+    assert_eq!(one.calls.lock().unwrap().len(), 4);
 }

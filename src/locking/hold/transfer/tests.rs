@@ -106,7 +106,10 @@ async fn an_owner_lets_go_of_a_hold_that_it_has_entered_once() {
     *hold.count.lock().await = 1;
     assert!(hold.detach() && client.hold_of(me).is_none());
     assert_eq!((*hold.count.lock().await, hold.count()), (0, 0));
-    assert!(hold.until_over(Instant::now()).await.unwrap(), "its owner does not wait for it");
+    assert!(
+        hold.until_over(Instant::now() + LEASE).await.unwrap(),
+        "its owner does not wait for it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
