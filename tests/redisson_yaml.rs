@@ -86,6 +86,24 @@ codec: !<org.redisson.client.codec.StringCodec> {{}}
     both_take_the_same_lock("on_one_server_with_a_user_and_a_database", &server, &yaml).await;
 }
 
+/// Redisson takes what follows `://` as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_path_of_a_socket_is_taken_literally() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a%20b.sock", "a%20#b?c.sock"] {
+        let path = folder.path().join(name);
+        let path = path.to_str().unwrap();
+        let server = RedisServer::builder().arg("--unixsocket").arg(path).start();
+        let yaml = format!("singleServerConfig: {{address: 'redis+uds://{path}'}}");
+        let config = Config::from_redisson_yaml(&yaml).unwrap();
+        let client = within(WAIT, "to connect", Client::connect(config)).await.unwrap();
+        let guard = client.lock(LOCK).lock().await.unwrap();
+        assert!(server.inspector().exists(LOCK), "{name}");
+        guard.unlock().await.unwrap();
+        client.close().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_cluster() {
     let cluster = RedisCluster::start();

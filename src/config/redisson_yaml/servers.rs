@@ -58,7 +58,11 @@ fn single(at: At, fields: &mut Fields) -> Result<Servers, Error> {
         Place::Socket(_) if database > 0 => {
             return Err(at.error("a database of a Unix socket other than 0 is not supported"));
         }
-        Place::Socket(path) => format!("unix://{path}"),
+        Place::Socket(path) => {
+            // Redisson decodes nothing in it.
+            let path = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+            format!("unix://{path}")
+        }
     };
     Ok(Servers { url, credentials: address.credentials, ..Servers::default() })
 }
