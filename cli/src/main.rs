@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`args`], [`duration`] | the command line |
 //! | [`outcome`], [`table`] | exit codes and words; what is printed |
+//! | [`warnings`] | what the library warns of |
 //! | [`connection`] | the configuration, and the connection to the servers |
 //! | [`run`] | `run`: the lock, the command, the standby |
 //! | [`survey`], [`fields`] | which locks there are, and who holds them |
@@ -21,6 +22,7 @@ mod outcome;
 mod run;
 mod survey;
 mod table;
+mod warnings;
 mod watch;
 mod who;
 mod whois;
@@ -36,6 +38,10 @@ fn main() -> ExitCode {
         Err(outcome) => return outcome.end(),
     };
     let json = cli.json;
+    // `doctor` looks for causes itself.
+    if !matches!(cli.task, Task::Standby(_) | Task::Launch(_) | Task::Doctor) {
+        warnings::tell(json);
+    }
     let outcome = match cli.task {
         // These two are processes that `run` starts. They need no runtime.
         Task::Standby(args) => return run::standby::watch_over(args.run, args.group),

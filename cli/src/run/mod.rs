@@ -40,6 +40,7 @@ use crate::{
     args::{Kind, Run, Servers},
     connection::{config, connect},
     outcome::{CONFIG, Failure, LOST, NOT_GOT, Outcome, note},
+    warnings,
 };
 
 /// A command could not be ended within less.
@@ -70,6 +71,7 @@ pub(crate) async fn run(args: Run, servers: Servers) -> Result<Outcome, Failure>
         client = connect(&config) => client?,
     };
     let outcome = under_lock(&args, config.get_watchdog(), &client, &mut signals).await;
+    warnings::closing();
     // What was acquired and is not wanted any more is released meanwhile.
     let _ = timeout(CLOSING, client.close()).await;
     outcome

@@ -1,9 +1,10 @@
 //! `ask`, and `run --release-when-asked`.
 
 use harness::{PATIENCE, eventually, redis::cmd};
+use nix::sys::signal::Signal;
 use serde_json::Value as Json;
 
-use crate::stage::{LOCK, Running, Stage, all_ended, code, err, members, out};
+use crate::stage::{LOCK, Running, Stage, all_ended, cli, code, err, members, out};
 
 async fn listening(stage: &Stage, name: &str) {
     let (redis, channel) = (stage.redis(), format!("redisson_lock_asked:{{{name}}}"));
@@ -64,5 +65,36 @@ async fn another_command_works_on_and_a_key_that_is_no_lock_is_told() {
         let wrong = stage.done(&["ask", name]);
         assert_eq!((code(&wrong), err(&wrong).lines().count()), (65, 1), "{wrong:?}");
         assert!(!stage.redis().exists(&format!("redisson_lock_asked:{{{name}}}")));
+    }
+}
+
+/// Else nobody would know why the command works on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_cannot_be_asked_says_so() {
+    let stage = Stage::new();
+    let unread = "questions to the holder cannot be read (lock order:42): ";
+    for (user, right, json, told) in [
+        ("reader", "-zscore", None, [unread, "can't run this command"]),
+        ("listener", "-subscribe", Some("--json"), ["could not subscribe", "no permissions"]),
+    ] {
+        let rules = ["on", ">pw", "~*", "&*", "+@all", right];
+        stage.redis().query::<()>(cmd("ACL").arg("SETUSER").arg(user).arg(&rules));
+        let url = stage.server.url().replace("redis://", &format!("redis://{user}:pw@"));
+        let (script, file) = stage.family(user, false);
+        let line = ["run", "--release-when-asked", LOCK, "--", "sh", "-c", &script];
+        let run = Running::start(cli(&url, &[json.as_slice(), &line].concat()));
+        members(&file).await;
+        // It asks again after 3 s, and says nothing more.
+        tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+        run.signal(Signal::SIGTERM);
+        let ended = run.end().await;
+        assert_eq!(code(&ended), 143, "{ended:?}");
+        let said = err(&ended);
+        assert_eq!(said.lines().count(), 1, "{ended:?}");
+        let said = match json {
+            Some(_) => serde_json::from_str::<Json>(&said).unwrap()["message"].to_string(),
+            None => said.strip_prefix("redisson-lock: ").unwrap().to_owned(),
+        };
+        assert!(told.iter().all(|part| said.contains(part)), "{said}");
     }
 }
