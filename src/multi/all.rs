@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use futures::{
+    FutureExt,
     future::{join_all, try_join_all},
     stream::{FuturesUnordered, StreamExt},
 };
@@ -50,7 +51,10 @@ pub(super) async fn take(
     let longest_round = request.shortest_lease(locks) / 3;
     let (early, took, refused) = (Vec::new(), Duration::ZERO, None);
     let round = FIRST_ROUND;
-    Taking { locks, request, end, held, early, took, refused, round, longest_round }.run().await
+    let has_asked = false;
+    Taking { locks, request, end, held, early, took, refused, round, has_asked, longest_round }
+        .run()
+        .await
 }
 
 /// How often the caller that holds the first locks tries the others again before it waits for them.
@@ -69,6 +73,8 @@ struct Taking<'a> {
     /// The first lock that was refused then.
     refused: Option<usize>,
     round: Duration,
+    /// Whether the server of a refused lock has said who holds it.
+    has_asked: bool,
     /// The locks acquired first must not expire meanwhile.
     longest_round: Duration,
 }
@@ -112,6 +118,9 @@ impl Taking<'_> {
             {
                 refused = self.try_again_and_again().await?;
                 continue;
+            }
+            if !self.request.bounds.has_ended() {
+                self.must_not_be_held_here(missing).await?;
             }
             if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
@@ -235,6 +244,37 @@ impl Taking<'_> {
             Err(error) => return Err(error),
         }
         Ok(self.held[i].is_some())
+    }
+
+    /// Fails if the missing lock is held by this call, which has acquired it by another spelling of
+    /// its server. Asks that server at most once.
+    async fn must_not_be_held_here(&mut self, missing: usize) -> Result<(), Error> {
+        if self.has_asked {
+            return Ok(());
+        }
+        let refused = self.locks[missing].state()?;
+        let held = self.held.iter().zip(self.locks).filter_map(|(share, lock)| {
+            let state = lock.state().ok().filter(|state| state.name() == refused.name())?;
+            Some((share.as_ref()?.hold().id().as_str(), state))
+        });
+        let namesakes: Vec<_> = held.collect();
+        if namesakes.is_empty() {
+            return Ok(());
+        }
+        // Others are held meanwhile, so it must not take long.
+        let most = self.round.min(self.longest_round);
+        let asked = timeout(most, self.locks[missing].inspect_all().boxed()).await;
+        let Ok(Ok(seen)) = asked else { return Ok(()) };
+        self.has_asked = true;
+        let is_there = |id: &str| seen.holders.iter().any(|holder| holder.id == id);
+        let Some((_, same)) = namesakes.into_iter().find(|(id, _)| is_there(id)) else {
+            return Ok(());
+        };
+        let [one, other] = [same, refused].map(|state| &state.target.engine.settings.server);
+        let name = refused.name();
+        Err(Error::Invalid(format!(
+            "the lock {name:?} is named twice: {one} and {other} are one server"
+        )))
     }
 
     /// Extends the locks that were acquired early: a fixed lease counts from the last one. Fails if

@@ -132,7 +132,9 @@ impl MultiLock {
     /// adds locks of other types.
     ///
     /// The first acquisition fails with [`Error::Invalid`] when there is no lock, when one name on
-    /// one server is listed twice, or when a name cannot be used. No request is sent then.
+    /// one server is listed twice, or when a name cannot be used. No request is sent then. Servers are
+    /// compared as they are written. Of a server that is written in two ways, an acquisition that waits
+    /// finds out, and fails with the same error; one without a wait returns `None`.
     pub fn all(locks: impl IntoIterator<Item = impl Into<Lock>>) -> Self {
         Self::new(locks, Rule::All)
     }

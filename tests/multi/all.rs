@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::redis::cmd;
+use harness::{RedisServer, assert_nothing_left, redis::cmd};
 use redisson_lock::{Asked, Client, Config, Error, Loss, MultiLock};
 use tokio::time::{sleep, timeout};
 
@@ -179,4 +179,32 @@ async fn a_server_that_begins_to_hang_is_awaited_for_one_command_at_most() {
     bounded("to unlock", both.unlock()).await.unwrap();
     far.close().await.unwrap();
     fleet.end([user]).await;
+}
+
+/// The caller would wait for itself, for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_listed_by_two_spellings_of_its_server_is_refused() {
+    let server = RedisServer::start();
+    let connect = async |host: &str| {
+        let config = Config::from_url(format!("redis://{host}:{}", server.port())).unwrap();
+        Client::connect(config).await.unwrap()
+    };
+    let (one, other) = (connect("127.0.0.1").await, connect("localhost").await);
+    let (sides, others) = (one.read_write_lock("sides"), other.read_write_lock("sides"));
+    for multi in [
+        MultiLock::all([one.lock(LOCK), other.lock(LOCK)]),
+        MultiLock::all([other.lock(LOCK), one.lock("a"), one.fair_lock(LOCK)]),
+        MultiLock::all([sides.read_lock(), others.write_lock()].map(Clone::clone)),
+    ] {
+        let locked = bounded("to be refused", multi.lock()).await;
+        let Err(Error::Invalid(why)) = &locked else { panic!("{locked:?}") };
+        assert!(why.contains("127.0.0.1") && why.contains("localhost"), "{why}");
+        let waited = multi.try_lock().wait(BOUND).await;
+        assert!(matches!(waited, Err(Error::Invalid(_))), "{waited:?}");
+        let tried = multi.try_lock().await;
+        assert!(matches!(tried, Ok(None)), "{tried:?}");
+    }
+    one.close().await.unwrap();
+    other.close().await.unwrap();
+    assert_nothing_left(&server).await;
 }
