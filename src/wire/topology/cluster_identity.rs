@@ -14,7 +14,7 @@ use crate::wire::{answers::Failure, node_id::NodeId};
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// A cluster that was away comes first again within this time.
-const COMES_BACK: Duration = Duration::from_secs(600);
+pub(super) const COMES_BACK: Duration = Duration::from_secs(600);
 
 type Ids = BTreeSet<NodeId>;
 

@@ -194,7 +194,8 @@ impl Discovery {
         }
         let ours = self.leave_out_strangers(&mut views, &mut good);
         if !views.is_empty() {
-            silent.retain(|address| is_known(address, &self.configured, &views));
+            let is_a_guess = self.identity.is_a_guess();
+            silent.retain(|at| is_a_guess || is_known(at, &self.configured, &views));
         }
         self.sources.splice(..count, good);
         self.sources.extend(silent.into_iter().map(|address| (address, None)));
@@ -208,8 +209,11 @@ impl Discovery {
             if sentinels.is_replaced() {
                 self.failover_epoch = FailoverEpoch::default();
             }
-            // Each has one id, and may have several addresses.
-            let there_are = if sentinels.count() > 0 { sentinels.count() } else { count };
+            // Each has one id, and may have several addresses. Some of those that are listed may be gone.
+            let there_are = match sentinels.count() {
+                0 => count,
+                known => known.min(self.configured.len().max(views.len())),
+            };
             self.failover_epoch.check(&mut views, there_are / 2 + 1, Instant::now())?;
             if let Some(claim) = views.iter().flat_map(|view| &view.claims).next() {
                 sentinels.uses(&claim.master.address);

@@ -1,7 +1,10 @@
 //! [`FailoverEpoch`]: the last failover that a sentinel has reported, and which sentinels are believed after
 //! it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -82,9 +85,14 @@ impl FailoverEpoch {
 fn votes(views: &[View]) -> BTreeMap<&Address, usize> {
     let claims = || views.iter().flat_map(|view| &view.claims);
     let epoch = claims().map(|claim| claim.epoch).max();
-    let mut votes = BTreeMap::new();
-    for claim in claims().filter(|claim| Some(claim.epoch) == epoch) {
-        *votes.entry(&claim.master.address).or_default() += 1;
+    let (mut votes, mut have_voted) = (BTreeMap::new(), BTreeSet::new());
+    // A sentinel with two addresses has answered twice.
+    let once =
+        views.iter().filter(|view| view.own.as_ref().is_none_or(|own| have_voted.insert(own)));
+    for claim in once.flat_map(|view| &view.claims) {
+        if Some(claim.epoch) == epoch {
+            *votes.entry(&claim.master.address).or_default() += 1;
+        }
     }
     votes
 }

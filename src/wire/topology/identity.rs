@@ -16,9 +16,12 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    /// Whether a cluster was believed in place of another one, which may come back.
+    /// Whether they were believed in place of others, which may come back.
     pub(super) fn is_a_guess(&self) -> bool {
-        matches!(self, Self::Cluster(cluster) if cluster.is_a_guess())
+        match self {
+            Self::Cluster(cluster) => cluster.is_a_guess(),
+            Self::Sentinels(sentinels) => sentinels.is_a_guess(),
+        }
     }
 
     /// Whether the view may be one of them, as far as it can be told without the others.

@@ -28,18 +28,19 @@ pub(super) fn read_master(
     let nodes = others.iter().filter_map(address).map(server).collect();
     // Of sentinels that do not tell their own ids, two may have none in common.
     let own = own.and_then(Reply::as_text);
+    let own = own.map(|own| NodeId::new(&own));
     let ids = own.iter().flat_map(|own| {
         let ids = others.iter().filter_map(|other| other.get("runid")).filter(|id| !id.is_empty());
-        ids.chain([own]).map(|id| NodeId::new(id))
+        ids.map(|id| NodeId::new(id)).chain([own.clone()])
     });
     let ids = ids.collect();
     // Until all replicas follow the new master, this is the old one. The epoch may already be new.
     let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
     if master.get("flags").is_some_and(is_leaving) {
-        return Ok(View { nodes, leaving: Some(at), ids, ..View::default() });
+        return Ok(View { nodes, leaving: Some(at), ids, own, ..View::default() });
     }
     let claim = Claim { epoch, slots: ALL_SLOTS, master: server(at) };
-    Ok(View { claims: vec![claim], nodes, ids, ..View::default() })
+    Ok(View { claims: vec![claim], nodes, ids, own, ..View::default() })
 }
 
 /// Reads names and values in turns, as a sentinel writes them.

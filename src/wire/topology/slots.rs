@@ -64,6 +64,8 @@ pub(in crate::wire) struct View {
     pub(in crate::wire) leaving: Option<Address>,
     /// The ids of the nodes of a cluster, or of the sentinels if they tell them.
     pub(in crate::wire) ids: BTreeSet<NodeId>,
+    /// The id of the sentinel that says so, if it tells it.
+    pub(in crate::wire) own: Option<NodeId>,
 }
 
 impl View {
@@ -76,6 +78,7 @@ impl View {
             nodes: self.nodes.into_iter().map(server).collect(),
             leaving: self.leaving.map(&other),
             ids: self.ids,
+            own: self.own,
         }
     }
 }
