@@ -17,7 +17,8 @@ const MESSAGE: Duration = Duration::from_secs(10);
 /// How long a release takes to wake a waiter of another process.
 pub(super) async fn round_trip(client: &Client, config: &Config, name: &str) -> Finding {
     let check = "messages";
-    let advice = "waiters are woken late, or only by their own looks: check the rights for channels (docs/operations.md) and the network";
+    let advice = "waiters are woken late, or only by their own looks: check the rights for channels \
+                  (docs/operations.md) and the network";
     let judged = |value, error| {
         let (verdict, advice) = judge(error);
         Finding::new("all", check, value).judged(true, verdict, advice)
