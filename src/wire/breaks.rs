@@ -18,7 +18,7 @@ impl Moment {
 pub(super) struct Breaks {
     /// 0: it was never made.
     last: AtomicU64,
-    begun: AtomicU64,
+    lost: AtomicU64,
     is_lost: AtomicBool,
 }
 
@@ -28,26 +28,26 @@ impl Breaks {
         Moment(self.last.load(Ordering::Acquire))
     }
 
-    /// The earliest moment at which the present connection may have been begun.
-    pub(super) fn begun(&self) -> Moment {
-        Moment(self.begun.load(Ordering::Acquire))
+    /// When it was last lost.
+    pub(super) fn last_lost(&self) -> Moment {
+        Moment(self.lost.load(Ordering::Acquire))
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
     }
 
     /// Notes that it is lost. Returns whether that was not known.
     pub(super) fn lost(&self) -> bool {
-        self.last.fetch_max(Moment::now().0, Ordering::AcqRel);
+        let now = Moment::now().0;
+        self.last.fetch_max(now, Ordering::AcqRel);
+        self.lost.fetch_max(now, Ordering::AcqRel);
         !self.is_lost.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes that it was made, after it had been begun at that moment. Returns whether there was one before.
-    pub(super) fn made(&self, begun: Moment) -> bool {
-        self.begun.store(begun.0, Ordering::Release);
+    /// Notes that it was made. Returns whether there was one before.
+    pub(super) fn made(&self) -> bool {
         self.is_lost.store(false, Ordering::Release);
         self.last.fetch_max(Moment::now().0, Ordering::AcqRel) > 0
-    }
-
-    /// Notes that its driver has made it again, at some moment after it was lost.
-    pub(super) fn made_again(&self) {
-        self.made(self.last());
     }
 }

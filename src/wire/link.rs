@@ -9,7 +9,7 @@
 //! other client uses it.
 //!
 //! An address may lead to another server after a connection broke. When the connection for commands was made
-//! again, the one for messages is, too, and so are those of the
+//! again, the one for messages is, too, unless it broke by itself, and so are those of the
 //! [`ReplicaPool`](super::replicas::ReplicaPool). The opposite is not true: while the connection for commands
 //! is answered, nobody asks whether its address leads elsewhere by now.
 
@@ -42,8 +42,8 @@ use crate::backoff::Backoff;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long after the connection for commands was made again the one for messages follows. Both are mostly
-/// lost at the same time, and a connection may be lost again and again.
+/// How long after the connection for commands was made again the one for messages follows, unless it breaks
+/// meanwhile: both are mostly lost at about the same time.
 const FOLLOW_AFTER: Duration = Duration::from_millis(500);
 
 /// A lasting connection to one server, for commands or for messages.
@@ -109,10 +109,9 @@ impl Link {
         let client_name = settings.client_name.clone();
         let connecting =
             Session::connect(&settings.driver, runtime, endpoint, options, client_name);
-        let begun = Moment::now();
         // Boxed, because it is rare and deep: types are nested through a caller's whole program.
         let session = connecting.boxed().await?;
-        let again = self.0.breaks.made(begun);
+        let again = self.0.breaks.made();
         let is_open = state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
             if is_open {
@@ -191,27 +190,23 @@ impl Link {
         }
     }
 
-    /// The link for commands, whose breaks these are, leads to some server again. If this connection may be
-    /// older, it is given up soon: it may lead to another one.
+    /// The link for commands, whose breaks these are, leads to some server again. If this connection did not
+    /// break, it is given up soon: it may lead to another one.
     fn follow(&self, commands: &Arc<Breaks>) {
         if self.0.follows.swap(true, Ordering::AcqRel) {
             return;
         }
         let (link, commands) = (Arc::downgrade(&self.0), Arc::downgrade(commands));
         self.0.settings.runtime.spawn(async move {
-            loop {
-                sleep(FOLLOW_AFTER).await;
-                let (Some(link), Some(commands)) = (link.upgrade(), commands.upgrade()) else {
-                    return;
-                };
-                link.follows.swap(false, Ordering::AcqRel);
-                let link = Link(link);
-                if link.is_gone() || link.0.breaks.begun() >= commands.last() {
-                    return;
-                }
-                // A connection that is being made cannot be given up: look again.
+            sleep(FOLLOW_AFTER).await;
+            let (Some(link), Some(commands)) = (link.upgrade().map(Link), commands.upgrade())
+            else {
+                return;
+            };
+            link.0.follows.swap(false, Ordering::AcqRel);
+            let breaks = &link.0.breaks;
+            if !breaks.is_lost() && breaks.last() < commands.last_lost() {
                 link.give_up();
-                link.0.follows.store(true, Ordering::Release);
             }
         });
     }
@@ -299,7 +294,7 @@ fn commands_listener(breaks: &Arc<Breaks>, subscriber: &Link) -> Listener {
     Box::new(move |heard| match heard {
         Heard::Lost => _ = breaks.lost(),
         Heard::Reconnected => {
-            breaks.made_again();
+            breaks.made();
             if let Some(subscriber) = subscriber.upgrade() {
                 Link(subscriber).follow(&breaks);
             }
@@ -324,7 +319,7 @@ fn listener(server: String, settings: &ConnectionSettings, breaks: Arc<Breaks>) 
             refresh.notify_one();
         }
         Heard::Reconnected => {
-            breaks.made_again();
+            breaks.made();
             tell_of_return(&server);
             sink(Event::Gap);
         }
