@@ -33,8 +33,9 @@ pub(super) struct ClusterIdentity {
 
 /// Views that have ids in common.
 #[derive(Debug, Default)]
-struct Group<'a> {
-    views: Vec<usize>,
+pub(super) struct Group<'a> {
+    /// Their places.
+    pub(super) views: Vec<usize>,
     ids: BTreeSet<&'a NodeId>,
     slots: usize,
 }
@@ -118,7 +119,8 @@ fn is_near(known: &Ids, view: &View) -> bool {
     known.is_empty() || view.ids.is_empty() || !known.is_disjoint(&view.ids)
 }
 
-fn groups_of(views: &[View]) -> Vec<Group<'_>> {
+/// Groups the views. One without ids is a group of its own.
+pub(super) fn groups_of(views: &[View]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (at, view) in views.iter().enumerate() {
         let (near, mut far): (Vec<_>, Vec<_>) =

@@ -42,7 +42,7 @@ impl FailoverEpoch {
         now: Instant,
     ) -> Result<(), Failure> {
         let claims = || views.iter().flat_map(|view| &view.claims);
-        let Some(epoch) = claims().map(|claim| claim.epoch).max() else { return Ok(()) };
+        let Some(epoch) = last_epoch(views) else { return Ok(()) };
         let before = self.0.as_ref().filter(|before| now < before.since + CATCH_UP);
         if before.is_some_and(|before| epoch < before.epoch) {
             let is_same =
@@ -81,10 +81,13 @@ impl FailoverEpoch {
     }
 }
 
+fn last_epoch(views: &[View]) -> Option<u64> {
+    views.iter().flat_map(|view| &view.claims).map(|claim| claim.epoch).max()
+}
+
 /// How many name each master after the last failover.
 fn votes(views: &[View]) -> BTreeMap<&Address, usize> {
-    let claims = || views.iter().flat_map(|view| &view.claims);
-    let epoch = claims().map(|claim| claim.epoch).max();
+    let epoch = last_epoch(views);
     let (mut votes, mut have_voted) = (BTreeMap::new(), BTreeSet::new());
     // A sentinel with two addresses has answered twice.
     let once =

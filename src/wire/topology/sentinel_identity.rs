@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::{
-    cluster_identity::{COMES_BACK, FORGOTTEN},
+    cluster_identity::{COMES_BACK, FORGOTTEN, groups_of},
     slots::View,
 };
 use crate::wire::{answers::Failure, deployment::Address, node_id::NodeId};
@@ -139,7 +139,8 @@ impl SentinelIdentity {
         if name_one && (is_new || is_there) || self.are_set_up_anew(views) {
             return Ok(vec![true; views.len()]);
         }
-        let groups = groups_of(views);
+        let mut groups: Vec<_> = groups_of(views).into_iter().map(|group| group.views).collect();
+        groups.retain(|group| group.iter().all(|at| !views[*at].ids.is_empty()));
         let of_most = groups.iter().find(|group| answers.are_most(|at| group.contains(&at)));
         let with_those_without_ids = |is_ours: &dyn Fn(usize) -> bool| {
             (0..views.len()).map(|at| views[at].ids.is_empty() || is_ours(at)).collect()
@@ -207,21 +208,6 @@ fn common_master<'a>(views: impl IntoIterator<Item = &'a View>) -> Option<&'a Ad
     };
     let mut masters = views.into_iter().flat_map(named);
     masters.next().filter(|first| masters.all(|other| other == *first))
-}
-
-/// The places of views that have ids in common.
-fn groups_of(views: &[View]) -> Vec<Vec<usize>> {
-    let mut groups: Vec<(Vec<usize>, BTreeSet<&NodeId>)> = Vec::new();
-    for (at, view) in views.iter().enumerate().filter(|(_, view)| !view.ids.is_empty()) {
-        let mut group = (vec![at], view.ids.iter().collect::<BTreeSet<_>>());
-        let near = groups.extract_if(.., |(_, ids)| !ids.is_disjoint(&group.1));
-        for (places, ids) in near.collect::<Vec<_>>() {
-            group.0.extend(places);
-            group.1.extend(ids);
-        }
-        groups.push(group);
-    }
-    groups.into_iter().map(|(places, _)| places).collect()
 }
 
 #[cfg(test)]
