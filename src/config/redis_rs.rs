@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use redis::ConnectionAddr;
 
 use super::Config;
-use crate::{error::Error, options::Driver};
+use crate::{error::Error, options::Driver, wire::socket_url};
 
 impl Config {
     /// Takes over the server, the database and the credentials of a client of redis-rs, and sets
@@ -45,9 +45,7 @@ impl Config {
                 format!("rediss://{}", at(host, *port))
             }
             ConnectionAddr::Unix(path) if database.is_empty() => {
-                let path = path.to_str().ok_or_else(|| refused("has a path that is not UTF-8"))?;
-                let path = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
-                format!("unix://{path}")
+                socket_url(path.to_str().ok_or_else(|| refused("has a path that is not UTF-8"))?)
             }
             ConnectionAddr::Unix(_) => return Err(refused("has a socket and a database")),
             _ => return Err(refused("has TLS options: set them by Config::tls")),

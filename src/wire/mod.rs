@@ -72,6 +72,8 @@ pub use self::tls::Tls;
 pub(crate) use self::clock::ServerClock;
 #[cfg(feature = "redisson-yaml")]
 pub(crate) use self::url::percent_decoded;
+#[cfg(any(feature = "redis-rs", feature = "redisson-yaml"))]
+pub(crate) use self::url::socket_url;
 pub(crate) use self::{
     connect::{ConnectOptions, check_tls},
     deployment::{Credentials, Deployment, Nat, PasswordFile, Servers},

@@ -150,6 +150,13 @@ fn socket(written: &str) -> Result<PathBuf, Error> {
     path.map(PathBuf::from).map_err(|_| unusable("the path of its socket is not UTF-8".into()))
 }
 
+/// The URL of the socket with this path.
+#[cfg(any(feature = "redis-rs", feature = "redisson-yaml"))]
+pub(crate) fn socket_url(path: &str) -> String {
+    let path = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+    format!("unix://{path}")
+}
+
 /// Decodes percent-encoding. A `%` without two hexadecimal digits after it stands for itself.
 pub(crate) fn percent_decoded(written: &str) -> Vec<u8> {
     let mut written = written.as_bytes();

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::Error,
     options::ShardedPubsub,
-    wire::{Credentials, percent_decoded},
+    wire::{Credentials, percent_decoded, socket_url},
 };
 
 /// What a mode section says about the servers.
@@ -58,11 +58,8 @@ fn single(at: At, fields: &mut Fields) -> Result<Servers, Error> {
         Place::Socket(_) if database > 0 => {
             return Err(at.error("a database of a Unix socket other than 0 is not supported"));
         }
-        Place::Socket(path) => {
-            // Redisson decodes nothing in it.
-            let path = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
-            format!("unix://{path}")
-        }
+        // Redisson decodes nothing in it.
+        Place::Socket(path) => socket_url(path),
     };
     Ok(Servers { url, credentials: address.credentials, ..Servers::default() })
 }
