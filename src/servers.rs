@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     client::Client,
+    engine::MOST_ASKED,
     error::Error,
     inspection::Announced,
     names,
@@ -71,10 +72,14 @@ impl Client {
     }
 
     /// What is announced about these holds: holder ids, and the locks' keys. As
-    /// [`Lock::inspect`](crate::Lock::inspect) reads it.
+    /// [`Lock::inspect`](crate::Lock::inspect) reads it, but of any number of them.
     pub async fn announced(&self, holds: &[(&str, &str)]) -> Vec<Option<Announced>> {
-        let by = Instant::now() + self.engine().settings.command_timeout;
-        let found = self.engine().whois(holds, by).await;
+        let engine = self.engine();
+        let mut found = Vec::with_capacity(holds.len());
+        for holds in holds.chunks(MOST_ASKED) {
+            let by = Instant::now() + engine.settings.command_timeout;
+            found.extend(engine.whois(holds, by).await);
+        }
         found.into_iter().map(|one| one.map(Announced::from)).collect()
     }
 

@@ -27,9 +27,6 @@ const AT_ONCE: usize = 32;
 const LOOKS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many holders are asked about with one question. The library leaves more of them unknown.
-const ASKED: usize = 2_000;
-
 /// A lock as it was seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -127,11 +124,7 @@ async fn add_announced(client: &Client, found: &mut [Seen]) {
     };
     let holds: Vec<_> = found.iter().flat_map(holds).collect();
     let holds: Vec<_> = holds.iter().map(|(id, key)| (&**id, &**key)).collect();
-    let mut announced = Vec::with_capacity(holds.len());
-    for holds in holds.chunks(ASKED) {
-        announced.extend(client.announced(holds).await);
-    }
-    let mut announced = announced.into_iter();
+    let mut announced = client.announced(&holds).await.into_iter();
     for lock in found {
         lock.announced = announced.by_ref().take(lock.holders.len()).collect();
     }

@@ -43,6 +43,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+#[cfg(feature = "_servers")]
+pub(crate) use self::whois::MOST_ASKED;
 use self::{
     announcer::Announcer, batcher::Batcher, circuit_breaker::CircuitBreaker, releases::Releases,
     watchdog::Watchdog, whois::Whois,

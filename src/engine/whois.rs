@@ -23,8 +23,8 @@ const BATCH: usize = 100;
 /// The most calls under way. In a cluster the announcements are in many slots.
 const AT_ONCE: usize = 16;
 
-/// The most holds that one question asks about. The others stay unknown: the command line asks again for them.
-const MOST_ASKED: usize = 2_000;
+/// The most holds that one question asks about. The others stay unknown.
+pub(crate) const MOST_ASKED: usize = 2_000;
 
 /// After a refusal nothing is asked for this time.
 const PAUSE: Duration = Duration::from_secs(60);
