@@ -200,19 +200,9 @@ impl Node {
         Ok(now)
     }
 
-    /// Sends one copy of a command that is no call of a script.
-    pub(super) async fn command(&self, name: &'static str, args: &[Arg]) -> Answer {
-        self.commands.command(name, args).await
-    }
-
-    /// The same. `asking`: it is for a slot that is being moved to this server.
-    #[cfg(feature = "_servers")]
-    pub(super) async fn command_for(
-        &self,
-        name: &'static str,
-        args: &[Arg],
-        asking: bool,
-    ) -> Answer {
+    /// Sends one copy of a command that is no call of a script. `asking`: it is for a slot that is being moved
+    /// to this server.
+    pub(super) async fn command(&self, name: &'static str, args: &[Arg], asking: bool) -> Answer {
         self.commands.session_or_wait().await?.command_for(name, args, asking).await
     }
 

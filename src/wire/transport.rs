@@ -109,7 +109,7 @@ impl Router {
     ) -> Answer {
         let (mut asking, mut servers) = (false, 0);
         loop {
-            let answer = node.command_for(name, args, asking).await;
+            let answer = node.command(name, args, asking).await;
             let Err(error) = &answer else { return answer };
             servers += 1;
             let by = Instant::now() + self.settings.command_timeout;

@@ -86,7 +86,9 @@ impl Router {
     ) -> Vec<Server> {
         let routes = self.routes();
         let Some(asked) = routes.address_of(node) else { return Vec::new() };
-        let Ok(nodes) = node.command("CLUSTER", &["NODES".into()]).await else { return Vec::new() };
+        let Ok(nodes) = node.command("CLUSTER", &["NODES".into()], false).await else {
+            return Vec::new();
+        };
         let nodes = nodes.as_text().unwrap_or_default();
         let view = read_nodes(&nodes, asked, deployment.uses_tls);
         let mut named = view.map(|address| deployment.nat.reach(address)).nodes;
