@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use harness::redis::cmd;
 use harness::{PATIENCE, RedisServer, eventually};
+use redisson_lock::{Client, LockGuard};
 
 use crate::stage::{LOCK, Stage, connect, gets_it, renewed, soon, waiter};
 
@@ -28,15 +29,7 @@ async fn a_name_that_leads_to_another_master_by_now_is_followed() {
     // Messages come from there, too.
     let far = connect(redisson_lock::Config::from_url(other.url()).unwrap()).await;
     let guard = far.lock(LOCK).lock().await.unwrap();
-    let turn = waiter(&client, LOCK);
-    let channel = harness::lock_channel(LOCK);
-    let inspector = other.inspector();
-    let listens = || (inspector.subscribers(&channel) == 1).then_some(());
-    eventually(PATIENCE, "a listener", listens).await;
-    guard.unlock().await.unwrap();
-    let (guard, _) = gets_it(turn).await;
-    guard.unlock().await.unwrap();
-    assert_eq!(inspector.keys().len(), 0);
+    is_woken_by(guard, &client, &other).await;
     stage.end([client, far]).await;
 }
 
@@ -53,15 +46,21 @@ async fn messages_come_from_the_server_that_commands_go_to() {
 
     stage.proxy.lead_to(other.port());
     assert_eq!(stage.proxy.cut_matching("plain"), 1, "the connection for commands");
-    let turn = waiter(&client, LOCK);
+    is_woken_by(held, &client, &other).await;
+    stage.end([client, far]).await;
+}
+
+/// The release of that hold wakes a waiter of the client, by a message of that server. Nothing is left there.
+async fn is_woken_by(held: LockGuard, client: &Client, server: &RedisServer) {
+    let turn = waiter(client, LOCK);
     let channel = harness::lock_channel(LOCK);
-    let inspector = other.inspector();
+    let inspector = server.inspector();
     let listens = || (inspector.subscribers(&channel) == 1).then_some(());
     eventually(PATIENCE, "a listener", listens).await;
     held.unlock().await.unwrap();
     let (guard, _) = gets_it(turn).await;
     guard.unlock().await.unwrap();
-    stage.end([client, far]).await;
+    assert_eq!(inspector.keys().len(), 0);
 }
 
 /// Makes it a replica that has everything, or a master.

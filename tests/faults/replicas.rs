@@ -233,6 +233,7 @@ async fn connections_that_wait_for_replicas_lead_where_the_one_for_commands_lead
     assert!(taken.is_none(), "beside {held:?}: {taken:?}");
     held.unlock().await.unwrap();
     soon("the lock", confirmed.lock()).await.unwrap().unlock().await.unwrap();
+    assert_nothing_left(&other).await;
     stage.end([client, far]).await;
 }
 

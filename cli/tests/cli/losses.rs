@@ -207,13 +207,8 @@ async fn a_lock_that_is_renewed_outlasts_its_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_lost_before_the_start_starts_nothing() {
     let stage = Stage::new();
-    let proxy = Proxy::start(stage.server.port()).await;
     let marker = stage.file("started");
-    let line = ["run", LOCK, "--", "touch", marker.to_str().unwrap()];
-    // The last look before the start.
-    proxy.hold_requests_with(include_str!("../../../lua/reentrant/inspect.lua"));
-    let one = Running::start(cli(&proxy.url(), &line));
-    eventually(PATIENCE, "the look", || (proxy.held() > 0).then_some(())).await;
+    let (proxy, one) = stage.about_to_start(&marker).await;
     let _: Value = stage.redis().query(cmd("DEL").arg(LOCK));
     proxy.release_held();
     let done = one.end().await;

@@ -2,11 +2,11 @@
 
 use std::{fs, time::Duration};
 
-use harness::{PATIENCE, Proxy, eventually};
+use harness::{PATIENCE, eventually};
 use nix::sys::signal::Signal;
 
 use crate::stage::{
-    LOCK, Running, Stage, all_ended, any_runs, cli, code, err, members, out, runs, standby_of,
+    LOCK, Running, Stage, all_ended, any_runs, code, err, members, out, runs, standby_of,
     watch_the_end, where_numbers_are_of_others, with_signals,
 };
 
@@ -47,13 +47,8 @@ async fn a_signal_ends_the_wait_and_nothing_is_started() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_before_the_start_is_not_said_to_come_before_the_lock() {
     let stage = Stage::new();
-    let proxy = Proxy::start(stage.server.port()).await;
     let marker = stage.file("started");
-    let line = ["run", LOCK, "--", "touch", marker.to_str().unwrap()];
-    // The last look before the start.
-    proxy.hold_requests_with(include_str!("../../../lua/reentrant/inspect.lua"));
-    let one = Running::start(cli(&proxy.url(), &line));
-    eventually(PATIENCE, "the look", || (proxy.held() > 0).then_some(())).await;
+    let (proxy, one) = stage.about_to_start(&marker).await;
     let standby = standby_of(one.pid()).await;
     one.signal(Signal::SIGTERM);
     all_ended(&[standby]).await;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use harness::{Inspector, PATIENCE, RedisServer, RedisServerBuilder, eventually};
+use harness::{Inspector, PATIENCE, Proxy, RedisServer, RedisServerBuilder, eventually};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -48,6 +48,17 @@ impl Stage {
     /// Runs the program to its end.
     pub(crate) fn done(&self, line: &[&str]) -> Output {
         self.cli(line).output().unwrap()
+    }
+
+    /// A `run` that has its lock and is kept from starting `touch`, and the proxy that keeps it.
+    pub(crate) async fn about_to_start(&self, marker: &Path) -> (Proxy, Running) {
+        let proxy = Proxy::start(self.server.port()).await;
+        let line = ["run", LOCK, "--", "touch", marker.to_str().unwrap()];
+        // The last look before the start.
+        proxy.hold_requests_with(include_str!("../../../lua/reentrant/inspect.lua"));
+        let one = Running::start(cli(&proxy.url(), &line));
+        eventually(PATIENCE, "the look", || (proxy.held() > 0).then_some(())).await;
+        (proxy, one)
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -7,7 +7,6 @@ use crate::{
     engine::scripted::engine,
     locking::hold::{Grant, target::Target},
     observer::LockKind,
-    options::Replicas,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -20,17 +19,7 @@ fn target() -> Arc<Target> {
 
 /// A hold that the server has just granted. `swapped`: as for [`Handoff::granted`].
 fn granted(handoff: &Handoff<Arc<Hold>>, target: &Arc<Target>, swapped: Option<bool>) -> Arc<Hold> {
-    let grant = Grant {
-        id: target.protocol.id(&target.engine.identity),
-        sent: Instant::now(),
-        lease: LEASE,
-        token: None,
-        replicas: Replicas::None,
-        acknowledged: None,
-        unanswered: None,
-        under: None,
-    };
-    let hold = Hold::begin(target, grant, None, false);
+    let hold = Hold::begin(target, Grant::of(target, LEASE), None, false);
     handoff.granted(&hold, swapped);
     hold
 }

@@ -80,6 +80,23 @@ pub(crate) struct Grant {
     pub(crate) under: Option<Arc<Lease>>,
 }
 
+#[cfg(test)]
+impl Grant {
+    /// What a server grants of a lock that is free.
+    pub(crate) fn of(target: &Target, lease: Duration) -> Self {
+        Self {
+            id: target.protocol.id(&target.engine.identity),
+            sent: Instant::now(),
+            lease,
+            token: None,
+            replicas: Replicas::None,
+            acknowledged: None,
+            unanswered: None,
+            under: None,
+        }
+    }
+}
+
 impl Hold {
     /// A hold that the server has granted, entered once. `watched`: the watchdog is to renew it.
     pub(crate) fn begin(

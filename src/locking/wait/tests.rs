@@ -3,7 +3,12 @@ use futures::FutureExt;
 use super::*;
 use crate::{
     engine::scripted::engine,
-    locking::{hold::Hold, line::Awaited, registry::Registry, request::Bounds},
+    locking::{
+        hold::{Grant, Hold},
+        line::Awaited,
+        registry::Registry,
+        request::Bounds,
+    },
     observer::LockKind,
     options::{LockOptions, Replicas},
     wire::{Event, WireError},
@@ -96,18 +101,8 @@ async fn a_lock_that_a_local_caller_holds_is_reported_as_held() {
 
 /// A hold that the server has just granted to a local caller.
 fn granted(lock: &Arc<LockState>) -> Arc<Hold> {
-    let target = &lock.target;
-    let grant = crate::locking::hold::Grant {
-        id: target.protocol.id(&target.engine.identity),
-        sent: Instant::now(),
-        lease: Duration::from_secs(30),
-        token: None,
-        replicas: Replicas::None,
-        acknowledged: None,
-        unanswered: None,
-        under: None,
-    };
-    let hold = Hold::begin(target, grant, None, false);
+    let grant = Grant::of(&lock.target, Duration::from_secs(30));
+    let hold = Hold::begin(&lock.target, grant, None, false);
     lock.handoff.granted(&hold, None);
     hold
 }

@@ -41,16 +41,7 @@ impl Client {
     /// A hold that the server has just granted.
     fn granted(&self, owner: Option<OwnerId>, unanswered: Option<u64>) -> Arc<Hold> {
         let target = &self.target;
-        let grant = Grant {
-            id: target.protocol.id(&target.engine.identity),
-            sent: Instant::now(),
-            lease: LEASE,
-            token: None,
-            replicas: Replicas::None,
-            acknowledged: None,
-            unanswered,
-            under: None,
-        };
+        let grant = Grant { unanswered, ..Grant::of(target, LEASE) };
         let side = target.kind.side();
         let registration = owner.map(|owner| Registration::new(self.holds.clone(), owner, side));
         Hold::begin(target, grant, registration, false)
