@@ -1,6 +1,7 @@
 //! A fixed number of pairs or renewals in one thread, for callgrind, `perf` and the CPU that a process uses: see `benches/PROFILE.md`.
 //!
 //! - `profile URL DRIVER pairs TASKS PAIRS` acquires and releases. Each task has a lock of its own.
+//! - `profile URL DRIVER turns TASKS TURNS` does so with one lock for all tasks.
 //! - `profile URL DRIVER renewals HOLDS SECONDS WATCHDOG` holds locks for so long. The watchdog's time is in s.
 //!
 //! DRIVER is fred or redis-rs. With `OBSERVER=metrics` in the environment, the client has a `MetricsObserver`. No recorder is installed.
@@ -11,7 +12,7 @@ use futures::future::join_all;
 use redisson_lock::{Client, Config, Driver, metrics::MetricsObserver};
 use tokio::time::sleep;
 
-const USAGE: &str = "profile URL fred|redis-rs pairs|renewals NUMBER...";
+const USAGE: &str = "profile URL fred|redis-rs pairs|turns|renewals NUMBER...";
 
 /// The holds are taken by so many at a time.
 const TAKERS: u64 = 64;
@@ -33,7 +34,8 @@ async fn main() {
         Err(_) => config,
     };
     match (&what[..], &numbers[..]) {
-        ("pairs", [tasks, pairs]) => self::pairs(config, *tasks, *pairs).await,
+        ("pairs", [tasks, pairs]) => self::pairs(config, *tasks, *pairs, |n| n).await,
+        ("turns", [tasks, turns]) => self::pairs(config, *tasks, *turns, |_| 0).await,
         ("renewals", [holds, time, watchdog]) => {
             let [time, watchdog] = [time, watchdog].map(|s| Duration::from_secs(*s));
             renewals(config.watchdog(watchdog), *holds, time).await;
@@ -42,11 +44,11 @@ async fn main() {
     }
 }
 
-async fn pairs(config: Config, tasks: u64, pairs: u64) {
+async fn pairs(config: Config, tasks: u64, pairs: u64, lock_of: impl Fn(u64) -> u64) {
     let client = Client::connect(config).await.expect("a client");
     let each = pairs / tasks;
     let tasks = (0..tasks).map(|n| {
-        let lock = client.lock(format!("own:{n}"));
+        let lock = client.lock(format!("own:{}", lock_of(n)));
         tokio::spawn(async move {
             for _ in 0..each {
                 lock.lock().await.expect("a lock").unlock().await.expect("a release");
