@@ -72,14 +72,19 @@ impl Client {
     }
 
     /// What is announced about these holds: holder ids, and the locks' keys. As
-    /// [`Lock::inspect`](crate::Lock::inspect) reads it, but of any number of them.
+    /// [`Lock::inspect`](crate::Lock::inspect) reads it, but of any number of them. After a question
+    /// that has no answer in time no other is asked, and the rest is `None`.
     pub async fn announced(&self, holds: &[(&str, &str)]) -> Vec<Option<Announced>> {
         let engine = self.engine();
         let mut found = Vec::with_capacity(holds.len());
         for holds in holds.chunks(MOST_ASKED) {
             let by = Instant::now() + engine.settings.command_timeout;
             found.extend(engine.whois(holds, by).await);
+            if Instant::now() >= by {
+                break;
+            }
         }
+        found.resize(holds.len(), None);
         found.into_iter().map(|one| one.map(Announced::from)).collect()
     }
 

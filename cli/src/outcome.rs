@@ -119,7 +119,8 @@ impl From<Failure> for Outcome {
 /// Writes a sentence to stderr while the program goes on. Nothing waits for it: perhaps nobody reads it.
 pub(crate) fn note(words: String, is_json: bool) {
     let line = noted(&words, is_json);
-    thread::spawn(move || {
+    // A command that uses up the threads of its user does not end the library's task that wanted to say something.
+    let _ = thread::Builder::new().spawn(move || {
         let _ = io::stderr().write_all(line.as_bytes());
     });
 }
@@ -134,11 +135,13 @@ fn noted(words: &str, is_json: bool) -> String {
 /// Writes to stderr, for a while: perhaps nobody reads it.
 fn say(lines: String) {
     let (done, told) = mpsc::channel();
-    thread::spawn(move || {
+    let saying = thread::Builder::new().spawn(move || {
         let _ = io::stderr().write_all(lines.as_bytes());
         let _ = done.send(());
     });
-    let _ = told.recv_timeout(TELLING);
+    if saying.is_ok() {
+        let _ = told.recv_timeout(TELLING);
+    }
 }
 
 /// Writes to stdout. `false`: nobody reads it any more, which is no failure.

@@ -34,7 +34,8 @@ impl RawServer for RawNode {
         let (node, router) = (self.node.clone(), self.router.clone());
         let args: Vec<_> = args.into_iter().map(Arg::Bytes).collect();
         async move {
-            let copy = || async { Ok(router.send_command(node.clone(), name, &args).await?) };
+            let copy =
+                || async { router.judge(router.send_command(node.clone(), name, &args).await) };
             router.settings.runtime.run(copy).await
         }
         .boxed()

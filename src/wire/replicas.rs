@@ -111,8 +111,8 @@ impl ReplicaPool {
             let new =
                 Session::connect(driver, runtime, &self.endpoint, options, client_name).await?;
             if *on_break == OnBreak::End {
-                // While the connection for commands is answered, no other server can have this
-                // address.
+                // While the connection for commands is answered, no other server can have this IP
+                // address. For a host name that may have several: the head of `link.rs`.
                 self.commands.command("TIME", &[]).await?;
             }
             Ok(new)

@@ -107,12 +107,13 @@ impl Router {
         name: &'static str,
         args: &[Arg],
     ) -> Answer {
+        let by = Instant::now() + self.settings.command_timeout;
         let (mut asking, mut servers) = (false, 0);
         loop {
-            let answer = node.command(name, args, asking).await;
+            let answer = tokio::time::timeout_at(by, node.command(name, args, asking)).await;
+            let answer = answer.unwrap_or_else(|_| Err(Failure::timed_out()));
             let Err(error) = &answer else { return answer };
             servers += 1;
-            let by = Instant::now() + self.settings.command_timeout;
             match self.next(error, &node, servers, by).await {
                 Some(next) => (node, asking) = next,
                 None => return answer,
@@ -169,7 +170,7 @@ impl Router {
         }
     }
 
-    fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
+    pub(super) fn judge(&self, answer: Answer) -> Result<Reply, WireError> {
         answer.map_err(|error| match WireError::from(error) {
             WireError::NotNow(error) if !self.is_cluster() && is_redirect(&error) => {
                 WireError::Refused(RedisError::new(

@@ -129,15 +129,19 @@ fn doctor_warns_where_no_message_can_wake_a_waiter() {
     }
 }
 
-/// It cannot ask whether the waiter listens.
+/// A waiter that polls may be as fast as a message.
 #[test]
-fn doctor_needs_no_right_to_ask_who_listens() {
+fn doctor_does_not_call_messages_good_if_it_cannot_ask_who_listens() {
     let stage = Stage::new();
-    let rights = ["on", ">pw", "~*", "&*", "+@all", "-pubsub"];
-    let _: Value = stage.redis().query(cmd("ACL").arg("SETUSER").arg("u").arg(&rights));
-    let url = stage.server.url().replace("redis://", "redis://u:pw@");
-    let found = json(&cli(&url, &["doctor", "--json"]).output().unwrap());
-    assert_eq!(check(&found, "messages")["verdict"], "ok", "{found:?}");
+    for (user, subscribe) in [("hears", "+subscribe"), ("polls", "-subscribe")] {
+        let rights = ["on", ">pw", "~*", "&*", "+@all", "-pubsub", subscribe];
+        let _: Value = stage.redis().query(cmd("ACL").arg("SETUSER").arg(user).arg(&rights));
+        let url = stage.server.url().replace("redis://", &format!("redis://{user}:pw@"));
+        let found = json(&cli(&url, &["doctor", "--json"]).output().unwrap());
+        let messages = check(&found, "messages");
+        assert_eq!(messages["verdict"], "warning", "{user}: {messages}");
+        assert!(messages["advice"].as_str().unwrap().contains("NUMSUB"), "{user}: {messages}");
+    }
 }
 
 #[test]

@@ -264,6 +264,11 @@ async fn all_masters_of_a_cluster_are_looked_at() {
     assert_eq!(code(&doctor), 0, "{doctor:?}");
     assert!(on.len() <= out(&doctor).lines().filter(|line| line.contains("version")).count());
     end(holders).await;
+
+    let away = names.iter().find(|name| cluster.master_of(name) != cluster.master_of("a")).unwrap();
+    let one = format!("redis://{}", cluster.addresses()[cluster.master_of("a")]);
+    let done = cli(&one, &["who", away]).output().unwrap();
+    assert!(err(&done).contains("use a redis-cluster:// URL"), "{done:?}");
 }
 
 #[test]
