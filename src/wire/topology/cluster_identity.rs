@@ -31,7 +31,7 @@ pub(super) struct ClusterIdentity {
     mixed: bool,
 }
 
-/// Views that have ids in common.
+/// Views of nodes, or of sentinels, that are near to each other.
 #[derive(Debug, Default)]
 pub(super) struct Group<'a> {
     /// Their places.
@@ -71,7 +71,7 @@ impl ClusterIdentity {
         if views.is_empty() {
             return Ok(Vec::new());
         }
-        let groups = groups_of(views);
+        let groups = groups_of(views, |one, other| !one.ids.is_disjoint(&other.ids));
         let was_mixed = std::mem::replace(&mut self.mixed, groups.len() > 1);
         if self.mixed && !was_mixed {
             tracing::warn!("nodes of another cluster have answered");
@@ -119,12 +119,12 @@ fn is_near(known: &Ids, view: &View) -> bool {
     known.is_empty() || view.ids.is_empty() || !known.is_disjoint(&view.ids)
 }
 
-/// Groups the views. One without ids is a group of its own.
-pub(super) fn groups_of(views: &[View]) -> Vec<Group<'_>> {
+/// Groups the views. Each is near to another one of its group.
+pub(super) fn groups_of(views: &[View], are_near: impl Fn(&View, &View) -> bool) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (at, view) in views.iter().enumerate() {
-        let (near, mut far): (Vec<_>, Vec<_>) =
-            groups.into_iter().partition(|group| group.knows(&view.ids));
+        let is_near = |group: &Group<'_>| group.views.iter().any(|at| are_near(&views[*at], view));
+        let (near, mut far): (Vec<_>, Vec<_>) = groups.into_iter().partition(is_near);
         let slots = view.claims.iter().map(|claim| claim.slots.len()).sum();
         let mut group = Group { views: vec![at], ids: view.ids.iter().collect(), slots };
         for one in near {

@@ -160,7 +160,17 @@ impl Discovery {
         let (mut views, mut good) = (Vec::new(), Vec::new());
         let (mut heard, mut awaited) = (false, 0);
         let mut last = Failure::timed_out();
-        let (enough, are_sentinels) = (count / 2 + 1, !self.is_cluster());
+        let are_sentinels = !self.is_cluster();
+        let (there_are, only_configured) = match &self.identity {
+            Identity::Cluster(_) => (count, false),
+            Identity::Sentinels(sentinels) if sentinels.is_unsure() => {
+                (self.configured.len(), true)
+            }
+            Identity::Sentinels(sentinels) => {
+                (sentinels.count(self.configured.len()).unwrap_or(count), false)
+            }
+        };
+        let enough = there_are / 2 + 1;
         loop {
             // The answer of most is enough, but quick answers of the others count too. Nodes of
             // another cluster count for nothing.
@@ -179,7 +189,11 @@ impl Discovery {
                     if self.identity.may_be_ours(&view) && !std::mem::replace(&mut heard, true) {
                         self.patience = next_patience(Some(began.elapsed()), self.command_timeout);
                     }
-                    awaited += usize::from(self.identity.is_awaited(&view));
+                    // A sentinel may have several addresses.
+                    let is_known = |other: &View| view.own.is_some() && other.own == view.own;
+                    let counts = !only_configured || self.configured.contains(&address);
+                    let counts = counts && !views.iter().any(is_known);
+                    awaited += usize::from(counts && self.identity.is_awaited(&view));
                     views.push(view);
                     good.push((address, Some(session)));
                 }
@@ -209,11 +223,7 @@ impl Discovery {
             if sentinels.is_replaced() {
                 self.failover_epoch = FailoverEpoch::default();
             }
-            // Each has one id, and may have several addresses. Some of those that are listed may be gone.
-            let there_are = match sentinels.count() {
-                0 => count,
-                known => known.min(self.configured.len().max(views.len())),
-            };
+            let there_are = sentinels.count(self.configured.len()).unwrap_or(count);
             self.failover_epoch.check(&mut views, there_are / 2 + 1, Instant::now())?;
             if let Some(claim) = views.iter().flat_map(|view| &view.claims).next() {
                 sentinels.uses(&claim.master.address);

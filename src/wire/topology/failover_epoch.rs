@@ -13,7 +13,7 @@ use crate::wire::{answers::Failure, deployment::Address};
 
 /// Sentinels that have not heard of a failover are not believed for this long after it was last
 /// reported. They tell each other every 2 s.
-const CATCH_UP: Duration = Duration::from_secs(30);
+pub(super) const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// The last failover that was reported.
 #[derive(Default)]

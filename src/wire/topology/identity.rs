@@ -36,7 +36,7 @@ impl Identity {
     pub(super) fn is_awaited(&self, view: &View) -> bool {
         match self {
             Self::Cluster(cluster) => cluster.is_awaited(view),
-            Self::Sentinels(sentinels) => sentinels.may_be_ours(view),
+            Self::Sentinels(sentinels) => sentinels.is_awaited(view),
         }
     }
 

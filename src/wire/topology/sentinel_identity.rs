@@ -1,38 +1,95 @@
 //! [`SentinelIdentity`]: which sentinels are of the deployment that was asked before.
 //!
 //! An address may come to belong to a sentinel of another deployment whose master has the same name.
-//! Sentinels of one deployment know each other: their answers have ids in common. Those that have just been
+//! Sentinels of one deployment know each other: each lists the id of the other. Those that have just been
 //! started know nobody yet, but name the same master.
+//!
+//! One that was moved to another deployment keeps its id. Those from before still list it, and its new peers
+//! list it. It does not list those from before. So one id in common is not enough.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
 use super::{
     cluster_identity::{COMES_BACK, FORGOTTEN, groups_of},
+    failover_epoch::CATCH_UP,
     slots::View,
 };
 use crate::wire::{answers::Failure, deployment::Address, node_id::NodeId};
 
 type Ids = BTreeSet<NodeId>;
 
-/// The ids of the sentinels that were believed last. Older ones than of Redis 6.2 do not tell their own, and
-/// are all believed.
+/// The sentinels that were believed last. Older ones than of Redis 6.2 do not tell their ids. They are all
+/// believed, except beside others that do.
 #[derive(Debug, Default)]
 pub(super) struct SentinelIdentity {
-    known: Ids,
+    known: Believed,
     /// Whether most of the configured addresses had answered so when these became known.
     is_sure: bool,
     /// Whether the last answers were of others than those before.
     is_replaced: bool,
-    /// The master that was used last.
-    master: Option<Address>,
     /// Since when others have answered alone.
     alone: Option<Instant>,
-    /// Those in whose place these were believed, because none of them answered; and since when.
-    before: Option<(Ids, Instant)>,
+    /// Those in whose place these were believed, because none of them answered.
+    before: Option<Before>,
+    /// When each has answered last.
+    heard: BTreeMap<NodeId, Instant>,
     /// Whether others were among the last answers.
     mixed: bool,
+}
+
+#[derive(Debug)]
+struct Before {
+    known: Believed,
+    since: Instant,
+    /// Whether the others count epochs of their own.
+    are_others: bool,
+}
+
+/// The ids of sentinels, and the master that was used by their word.
+#[derive(Clone, Debug, Default)]
+struct Believed {
+    ids: Ids,
+    master: Option<Address>,
+}
+
+impl Believed {
+    /// Which of the views are of them. One that is doubtful does not count beside others that contradict it.
+    fn members(&self, views: &[View]) -> Vec<bool> {
+        let are_met: Vec<_> = views.iter().filter(|view| self.has_met(view)).collect();
+        let is_member = |view: &View| {
+            let agrees = |met: &&View| common_master([*met, view]).is_some();
+            let is_not_refuted = are_met.is_empty() || are_met.iter().any(agrees);
+            self.has_met(view) || self.may_be(view) && is_not_refuted
+        };
+        views.iter().map(is_member).collect()
+    }
+
+    /// Whether it lists them: two of them, or the only one.
+    fn has_met(&self, view: &View) -> bool {
+        let in_common = self.in_common(view);
+        let are_enough = in_common > 1 || in_common > 0 && in_common == self.ids.len();
+        are_enough && (2 * in_common >= view.ids.len() || self.is_used(view))
+    }
+
+    /// Whether it may be one of them: it names their master, or it knows nobody, as after `SENTINEL RESET`.
+    fn may_be(&self, view: &View) -> bool {
+        self.in_common(view) > 0 && (self.is_used(view) || view.ids.len() == 1)
+    }
+
+    fn is_near(&self, view: &View) -> bool {
+        self.has_met(view) || self.may_be(view)
+    }
+
+    fn in_common(&self, view: &View) -> usize {
+        view.ids.intersection(&self.ids).count()
+    }
+
+    /// Whether it names the master that is used.
+    fn is_used(&self, view: &View) -> bool {
+        self.master.is_some() && common_master([view]) == self.master.as_ref()
+    }
 }
 
 /// Answers, and whether each came from a configured address. The peers of a stranger do not count: an
@@ -61,7 +118,27 @@ impl Answers<'_> {
 impl SentinelIdentity {
     /// Whether it may be one of them, as far as it can be told without the others.
     pub(super) fn may_be_ours(&self, view: &View) -> bool {
-        self.known.is_empty() || view.ids.is_empty() || self.knows(view)
+        let is_near = self.known.ids.is_empty() || self.known.is_near(view);
+        is_near || view.ids.is_empty() || self.is_of_before(view)
+    }
+
+    /// Whether it may be one of those that come first.
+    pub(super) fn is_awaited(&self, view: &View) -> bool {
+        let is_guess = self.is_a_guess() && !self.is_sure;
+        if is_guess {
+            view.ids.is_empty() || self.is_of_before(view)
+        } else {
+            self.may_be_ours(view)
+        }
+    }
+
+    fn is_of_before(&self, view: &View) -> bool {
+        self.before.as_ref().is_some_and(|before| before.known.is_near(view))
+    }
+
+    /// Whether most of the configured addresses have yet to answer as these have.
+    pub(super) fn is_unsure(&self) -> bool {
+        !self.known.ids.is_empty() && !self.is_sure
     }
 
     /// Whether the last answers that were believed were of other sentinels than those before.
@@ -74,14 +151,16 @@ impl SentinelIdentity {
         self.before.is_some()
     }
 
-    /// How many sentinels there are, as far as they tell it.
-    pub(super) fn count(&self) -> usize {
-        self.known.len()
+    /// How many sentinels there are, if they tell it. They also list some that are gone. So no more count
+    /// than are configured, or have answered lately.
+    pub(super) fn count(&self, configured: usize) -> Option<usize> {
+        let known = self.known.ids.len();
+        (known > 0).then(|| known.min(configured.max(self.heard.len())))
     }
 
     /// Notes which master is used.
     pub(super) fn uses(&mut self, master: &Address) {
-        self.master = Some(master.clone());
+        self.known.master = Some(master.clone());
     }
 
     /// Which of these are of those sentinels. Fails when others have answered alone.
@@ -91,75 +170,82 @@ impl SentinelIdentity {
         now: Instant,
     ) -> Result<Vec<bool>, Failure> {
         let Answers { views, .. } = answers;
-        if views.iter().all(|view| view.ids.is_empty()) {
-            return Ok(vec![true; views.len()]);
+        self.is_replaced = false;
+        if views.is_empty() {
+            return Ok(Vec::new());
         }
-        self.before.take_if(|(_, since)| now >= *since + COMES_BACK);
-        let is_by_master = self.are_set_up_anew(views);
-        let was_alone = self.alone.is_some();
-        let ours = self.choose(answers, now)?;
-        let is_mixed = ours.contains(&false);
+        self.before.take_if(|before| now >= before.since + COMES_BACK);
+        let mine = self.known.members(views);
+        let before = self.before.as_ref();
+        let theirs = before.map_or(vec![false; views.len()], |before| before.known.members(views));
+        let chosen = self.choose(answers, &mine, &theirs, now);
+        let ours = chosen.as_deref().unwrap_or_default();
+        if ours.contains(&true) {
+            self.learn(answers, ours, [&mine, &theirs], now);
+        }
+        // Once most have told their ids, one that does not is believed only if it does not contradict them.
+        let may_be = |view: &View| {
+            view.ids.is_empty()
+                && (!self.is_sure || self.known.master.is_none() || self.known.is_used(view))
+        };
+        let is_chosen = |at| ours.get(at) == Some(&true);
+        let mut all: Vec<_> =
+            views.iter().enumerate().map(|(at, view)| is_chosen(at) || may_be(view)).collect();
+        if !all.contains(&true) {
+            chosen?;
+            if now < *self.alone.get_or_insert(now) + FORGOTTEN {
+                return Err(are_others());
+            }
+            self.guess(now, true);
+            self.known.ids.clear();
+            all.fill(true);
+        }
+        let is_mixed = all.contains(&false);
         if is_mixed && !self.mixed {
             tracing::warn!("sentinels of another deployment have answered");
         }
         self.mixed = is_mixed;
-        let chosen = || views.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
-        // One that names the same master has yet to meet the others.
-        let is_there = chosen().any(|(view, _)| self.is_one(view));
-        let met = chosen().filter(|(view, _)| !is_there || self.is_one(view));
-        let ids: Ids = met.flat_map(|(view, _)| view.ids.clone()).collect();
-        self.is_replaced = false;
-        if ids.is_empty() {
-            return Ok(ours);
-        }
-        self.alone = None;
-        let are_others = self.known.is_disjoint(&ids);
-        self.is_replaced = are_others && !is_by_master && !self.known.is_empty();
-        let are_most = answers.are_most(|at| ours[at] && !views[at].ids.is_empty());
-        self.is_sure = are_most || self.is_sure && !are_others;
-        if self.before.as_ref().is_some_and(|(before, _)| !before.is_disjoint(&ids)) {
-            self.before = None;
-        } else if self.is_replaced && was_alone {
-            self.before = Some((self.known.clone(), now));
-        }
-        if is_by_master {
-            // Those from before may come back.
-            self.known.extend(ids);
-        } else {
-            self.known = ids;
-        }
-        Ok(ours)
+        Ok(all)
     }
 
-    fn choose(&mut self, answers: Answers<'_>, now: Instant) -> Result<Vec<bool>, Failure> {
+    /// Chooses among those that tell their ids.
+    fn choose(
+        &mut self,
+        answers: Answers<'_>,
+        mine: &[bool],
+        theirs: &[bool],
+        now: Instant,
+    ) -> Result<Vec<bool>, Failure> {
         let Answers { views, .. } = answers;
-        let is_new = self.known.is_empty();
-        let is_there = views.iter().any(|view| self.is_one(view));
-        let name_one = common_master(views).is_some();
-        if name_one && (is_new || is_there) || self.are_set_up_anew(views) {
-            return Ok(vec![true; views.len()]);
-        }
-        let mut groups: Vec<_> = groups_of(views).into_iter().map(|group| group.views).collect();
-        groups.retain(|group| group.iter().all(|at| !views[*at].ids.is_empty()));
-        let of_most = groups.iter().find(|group| answers.are_most(|at| group.contains(&at)));
-        let with_those_without_ids = |is_ours: &dyn Fn(usize) -> bool| {
-            (0..views.len()).map(|at| views[at].ids.is_empty() || is_ours(at)).collect()
+        let tells = |at: usize| !views[at].ids.is_empty();
+        let all_of = |is_ours: &dyn Fn(usize) -> bool| {
+            Ok((0..views.len()).map(|at| tells(at) && is_ours(at)).collect())
         };
-        let all_of = |group: &Vec<usize>| with_those_without_ids(&|at| group.contains(&at));
-        if let Some(group) = of_most.filter(|_| !self.is_sure) {
-            return Ok(all_of(group));
+        if !(0..views.len()).any(tells) {
+            return all_of(&|_| false);
         }
-        if let Some((before, _)) = &self.before {
-            let is_of_before = |view: &View| !view.ids.is_disjoint(before);
-            let count = |is_meant: &dyn Fn(&View) -> bool| answers.count(|at| is_meant(&views[at]));
-            if views.iter().any(is_of_before)
-                && count(&is_of_before) >= count(&|view| self.is_one(view))
-            {
-                return Ok(with_those_without_ids(&|at| is_of_before(&views[at])));
+        let (is_new, before) = (self.is_new(), self.before.as_ref());
+        if let Some(master) = common_master(views) {
+            let has_met = |view| {
+                self.known.has_met(view) || before.is_some_and(|before| before.known.has_met(view))
+            };
+            let is_used = self.known.master.as_ref() == Some(master);
+            if is_new || is_used || views.iter().any(has_met) {
+                return all_of(&|_| true);
             }
         }
-        if is_there {
-            return Ok(with_those_without_ids(&|at| self.is_one(&views[at])));
+        let groups = groups_of(views, are_near).into_iter().map(|group| group.views);
+        let groups: Vec<_> = groups.filter(|group| group.iter().all(|at| tells(*at))).collect();
+        let of_most = groups.iter().find(|group| answers.are_most(|at| group.contains(&at)));
+        if let Some(group) = of_most.filter(|_| !self.is_sure) {
+            return all_of(&|at| group.contains(&at));
+        }
+        if theirs.contains(&true) && answers.count(|at| theirs[at]) >= answers.count(|at| mine[at])
+        {
+            return all_of(&|at| theirs[at]);
+        }
+        if mine.contains(&true) {
+            return all_of(&|at| mine[at]);
         }
         let alone = *self.alone.get_or_insert(now);
         let believed = match &groups[..] {
@@ -167,37 +253,83 @@ impl SentinelIdentity {
             _ => of_most,
         };
         match believed.filter(|_| is_new || now >= alone + FORGOTTEN) {
-            Some(group) => Ok(all_of(group)),
-            None if views.iter().any(|view| view.ids.is_empty()) => {
-                Ok(with_those_without_ids(&|_| false))
-            }
+            Some(group) => all_of(&|at| group.contains(&at)),
             None if is_new => Err(Failure::no_master(
                 "sentinels that do not know each other name different masters",
             )),
-            None => Err(Failure::no_master(
-                "only sentinels that do not know those from before have answered",
-            )),
+            None => Err(are_others()),
         }
     }
 
-    /// Whether they know none of those from before, and name the same master.
-    fn are_set_up_anew(&self, views: &[View]) -> bool {
-        let master = common_master(views);
-        let is_same = master.is_some() && master == self.master.as_ref();
-        is_same && !self.known.is_empty() && !views.iter().any(|view| self.knows(view))
+    /// Notes who was chosen.
+    fn learn(
+        &mut self,
+        answers: Answers<'_>,
+        ours: &[bool],
+        [mine, theirs]: [&[bool]; 2],
+        now: Instant,
+    ) {
+        let Answers { views, .. } = answers;
+        let chosen: Vec<_> = (0..views.len()).filter(|at| ours[*at]).collect();
+        let any = |is_meant: &dyn Fn(usize) -> bool| chosen.iter().any(|at| is_meant(*at));
+        let (is_new, are_most) = (self.is_new(), answers.are_most(|at| ours[at]));
+        let is_ours = any(&|at| mine[at]);
+        let is_back = self.before.take_if(|before| {
+            any(&|at| theirs[at] && (!is_ours || before.known.has_met(&views[at])))
+        });
+        let goes_on = is_ours || is_back.is_some();
+        if let Some(before) = is_back.filter(|_| !is_ours) {
+            self.is_replaced = before.are_others;
+            (self.known, self.is_sure) = (before.known, false);
+        }
+        // One that names the same master has yet to meet the others.
+        let met = chosen.iter().filter(|at| !goes_on || mine[**at] || theirs[**at]);
+        let ids: Ids = met.flat_map(|at| views[*at].ids.clone()).collect();
+        if !goes_on {
+            let master = common_master(chosen.iter().map(|at| &views[*at]));
+            // Those that name the same master are the same, set up anew.
+            self.is_replaced =
+                !is_new && (master.is_none() || master != self.known.master.as_ref());
+            if !is_new && (self.is_sure || !are_most) {
+                self.guess(now, self.is_replaced);
+            }
+            self.known.ids = ids;
+        } else if any(&|at| self.known.has_met(&views[at])) {
+            self.known.ids = ids;
+        } else if !ids.is_subset(&self.known.ids) {
+            self.guess(now, false);
+            self.known.ids = ids;
+        }
+        self.is_sure = are_most || self.is_sure && goes_on;
+        self.alone = None;
+        let own = chosen.iter().filter_map(|at| views[*at].own.clone());
+        self.heard.extend(own.map(|own| (own, now)));
+        self.heard.retain(|own, at| self.known.ids.contains(own) && now < *at + CATCH_UP);
     }
 
-    fn knows(&self, view: &View) -> bool {
-        !view.ids.is_disjoint(&self.known)
+    /// Those from now on are believed in place of those that are known.
+    fn guess(&mut self, now: Instant, are_others: bool) {
+        if self.is_sure || self.before.is_none() {
+            self.before = Some(Before { known: self.known.clone(), since: now, are_others });
+        }
+        self.is_sure = false;
+        self.is_replaced = are_others;
     }
 
-    /// Whether it knows them, and not only because one that was moved to another deployment has kept its id.
-    fn is_one(&self, view: &View) -> bool {
-        let in_common = view.ids.intersection(&self.known).count();
-        let master = common_master([view]);
-        let is_same = master.is_some() && master == self.master.as_ref();
-        in_common > 0 && (2 * in_common >= view.ids.len() || is_same)
+    fn is_new(&self) -> bool {
+        self.known.ids.is_empty() && self.before.is_none()
     }
+}
+
+fn are_others() -> Failure {
+    Failure::no_master("only sentinels that do not know those from before have answered")
+}
+
+/// Whether they are of one deployment: they list each other, or name the same master.
+fn are_near(one: &View, other: &View) -> bool {
+    let (Some(own), Some(others)) = (&one.own, &other.own) else { return false };
+    let list_each_other = one.ids.contains(others) && other.ids.contains(own);
+    list_each_other || common_master([one, other]).is_some()
 }
 
 /// The master that all of them name, or are replacing.

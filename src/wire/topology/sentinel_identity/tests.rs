@@ -1,17 +1,21 @@
 use std::time::Duration;
 
 use super::*;
-use crate::wire::topology::slots::{ALL_SLOTS, Claim, Server};
+use crate::wire::topology::{
+    failover_epoch::FailoverEpoch,
+    slots::{ALL_SLOTS, Claim, Server},
+};
 
 /// Most of three.
 const MOST: usize = 2;
 
-/// It knows sentinels of these ids, its own among them, and names the master on that port.
+/// It knows sentinels of these ids, of which the first one is its own, and names the master on that port.
 fn says(ids: &str, port: u16) -> View {
     let master = Server { address: Address::new("h", port), id: None };
     let claim = Claim { epoch: 1, slots: ALL_SLOTS, master };
-    let ids = ids.chars().map(|id| NodeId::new(&id.to_string())).collect();
-    View { claims: vec![claim], ids, ..View::default() }
+    let ids: Vec<_> = ids.chars().map(|id| NodeId::new(&id.to_string())).collect();
+    let own = ids.first().cloned();
+    View { claims: vec![claim], ids: ids.into_iter().collect(), own, ..View::default() }
 }
 
 /// It replaces that master.
@@ -190,4 +194,104 @@ fn those_that_do_not_tell_their_ids_are_all_believed() {
     seen.later(FORGOTTEN);
     assert_ours(seen, &[says("xy", 3), says("xy", 3), says("", 1)], "111");
     assert_ours(seen, &[says("b", 3), says("", 2), says("x", 1)], "110");
+}
+
+#[test]
+fn one_that_was_moved_joins_no_deployments_for_a_client_that_connects() {
+    let mut views = [says("abc", 1), says("bac", 1), says("cyz", 2)];
+    views[2].claims[0].epoch = 7;
+    assert_ours(&mut Seen::new(), &views, "110");
+    let mut views: Vec<_> = views.into_iter().take(2).collect();
+    FailoverEpoch::default().check(&mut views, MOST, Instant::now()).unwrap();
+    assert_eq!(common_master(&views), Some(&Address::new("h", 1)));
+}
+
+#[test]
+fn one_that_is_moved_is_a_stranger_while_it_meets_its_new_peers() {
+    for first in ["c", "cy"] {
+        let seen = &mut Seen::new();
+        let a = || says("abc", 1);
+        assert_ours(seen, &[a(), a(), a()], "111");
+        assert_ours(seen, &[a(), a(), says(first, 2)], "110");
+        assert_ours(seen, &[a(), a(), says("cy", 2)], "110");
+        assert_ours(seen, &[says("yc", 2), a(), says("cyz", 2)], "010");
+        assert_ours(seen, &[says("cy", 2)], None);
+    }
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("abc", 1), says("abc", 1)], "11");
+    // It alone is there, and has forgotten the others.
+    assert_ours(seen, &[says("x", 2), says("c", 2)], "01");
+    assert_ours(seen, &[says("cyz", 2), says("abc", 1)], "01");
+}
+
+#[test]
+fn those_that_were_away_come_first_again_although_one_of_them_was_moved() {
+    for guess in ["cyz", "xyc"] {
+        let seen = &mut Seen::new();
+        let (a, c) = (|| says("abc", 1), || says("cyz", 2));
+        assert_ours(seen, &[a(), a(), a()], "111");
+        assert_ours(seen, &[says(guess, 2)], None);
+        seen.later(FORGOTTEN);
+        assert_ours(seen, &[says(guess, 2)], "1");
+        assert_ours(seen, &[c()], "1");
+        assert!(seen.0.is_a_guess() && seen.0.is_unsure());
+        assert_ours(seen, &[a(), a(), c()], "110");
+    }
+}
+
+#[test]
+fn those_from_before_come_first_again_after_one_that_was_set_up_anew() {
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("abc", 1), says("abc", 1)], "11");
+    assert_ours(seen, &[says("y", 1)], "1");
+    assert_ours(seen, &[says("y", 1)], "1");
+    assert_ours(seen, &[says("abc", 2), says("y", 1)], "10");
+    assert!(!seen.0.is_replaced(), "their epochs go on");
+}
+
+#[test]
+fn those_that_were_away_are_awaited_during_a_guess() {
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("abc", 1), says("abc", 1)], "11");
+    assert_ours(seen, &[says("xyz", 2)], None);
+    seen.later(FORGOTTEN);
+    assert_ours(seen, &[says("xyz", 2)], "1");
+    let is = |ids| (seen.0.is_awaited(&says(ids, 1)), seen.0.may_be_ours(&says(ids, 1)));
+    assert_eq!(["abc", "xyz", "pq"].map(is), [(true, true), (false, true), (false, false)]);
+}
+
+#[test]
+fn there_are_as_many_as_have_answered_lately_whoever_answers_now() {
+    let seen = &mut Seen::new();
+    assert_eq!(seen.0.count(1), None);
+    assert_ours(seen, &[says("abcpqr", 1), says("bac", 1), says("cab", 1)], "111");
+    assert_ours(seen, &[says("cab", 2)], "1");
+    assert_eq!((seen.0.count(1), seen.0.count(2)), (Some(3), Some(3)));
+    seen.later(CATCH_UP);
+    assert_ours(seen, &[says("cab", 2)], "1");
+    assert_eq!((seen.0.count(1), seen.0.count(2)), (Some(1), Some(2)));
+}
+
+#[test]
+fn an_answer_of_others_counts_as_that_once() {
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("x", 2)], "1");
+    assert_ours(seen, &[says("abc", 1), says("abc", 1)], "11");
+    assert!(seen.0.is_replaced());
+    assert_ours(seen, &[], "");
+    assert!(!seen.0.is_replaced());
+}
+
+#[test]
+fn one_that_tells_no_id_does_not_contradict_those_that_do() {
+    let seen = &mut Seen::new();
+    let a = || says("abc", 1);
+    assert_ours(seen, &[a(), a()], "11");
+    assert_ours(seen, &[a(), says("", 2)], "10");
+    assert_ours(seen, &[says("", 1)], "1");
+    assert_ours(seen, &[says("", 2)], None);
+    seen.later(FORGOTTEN);
+    assert_ours(seen, &[says("", 2)], "1");
+    assert!(seen.0.is_a_guess());
+    assert_ours(seen, &[a(), a(), says("", 2)], "110");
 }
