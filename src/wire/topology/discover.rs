@@ -161,16 +161,7 @@ impl Discovery {
         let (mut heard, mut awaited) = (false, 0);
         let mut last = Failure::timed_out();
         let are_sentinels = !self.is_cluster();
-        let (there_are, only_configured) = match &self.identity {
-            Identity::Cluster(_) => (count, false),
-            Identity::Sentinels(sentinels) if sentinels.is_unsure() => {
-                (self.configured.len(), true)
-            }
-            Identity::Sentinels(sentinels) => {
-                (sentinels.count(self.configured.len()).unwrap_or(count), false)
-            }
-        };
-        let enough = there_are / 2 + 1;
+        let enough = self.identity.count(count, self.configured.len()) / 2 + 1;
         loop {
             // The answer of most is enough, but quick answers of the others count too. Nodes of
             // another cluster count for nothing.
@@ -191,8 +182,11 @@ impl Discovery {
                     }
                     // A sentinel may have several addresses.
                     let is_known = |other: &View| view.own.is_some() && other.own == view.own;
-                    let counts = !only_configured || self.configured.contains(&address);
-                    let counts = counts && !views.iter().any(is_known);
+                    let counts = if self.identity.is_unsure() {
+                        self.configured.contains(&address)
+                    } else {
+                        !views.iter().any(is_known)
+                    };
                     awaited += usize::from(counts && self.identity.is_awaited(&view));
                     views.push(view);
                     good.push((address, Some(session)));

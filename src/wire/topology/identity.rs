@@ -24,6 +24,23 @@ impl Identity {
         }
     }
 
+    /// Whether most of the configured addresses have yet to answer as these have. Then only those count.
+    pub(super) fn is_unsure(&self) -> bool {
+        match self {
+            Self::Cluster(_) => false,
+            Self::Sentinels(sentinels) => sentinels.is_unsure(),
+        }
+    }
+
+    /// Of how many most have to answer, of those that are asked.
+    pub(super) fn count(&self, asked: usize, configured: usize) -> usize {
+        match self {
+            Self::Cluster(_) => asked,
+            Self::Sentinels(sentinels) if sentinels.is_unsure() => configured,
+            Self::Sentinels(sentinels) => sentinels.count(configured).unwrap_or(asked),
+        }
+    }
+
     /// Whether the view may be one of them, as far as it can be told without the others.
     pub(super) fn may_be_ours(&self, view: &View) -> bool {
         match self {
