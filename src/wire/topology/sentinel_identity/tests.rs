@@ -295,3 +295,18 @@ fn one_that_tells_no_id_does_not_contradict_those_that_do() {
     assert!(seen.0.is_a_guess());
     assert_ours(seen, &[a(), a(), says("", 2)], "110");
 }
+
+#[test]
+fn those_that_are_replaced_one_by_one_are_ours_also_if_the_master_is_replaced_meanwhile() {
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("abc", 1), says("bac", 1), says("cab", 1)], "111");
+    assert_ours(seen, &[says("d", 1), says("bac", 1), says("cab", 1)], "111");
+    assert_ours(seen, &[says("dbc", 2), says("bacd", 1), replaces("cabd", 1)], "111");
+    assert_ours(seen, &[says("dbc", 2), says("e", 2), says("cabde", 2)], "111");
+    assert_ours(seen, &[says("edc", 3)], "1");
+    // The only one that answers has an empty state, and then meets those from before.
+    assert_ours(seen, &[says("f", 3)], "1");
+    assert!(seen.0.is_a_guess());
+    assert_ours(seen, &[says("fde", 4)], "1");
+    assert!(!seen.0.is_a_guess() && !seen.0.is_replaced());
+}
