@@ -185,7 +185,7 @@ impl<P: Permitting> PermitAttempt<P> {
                 State::Nothing
             }
         };
-        if answer.as_ref().is_err_and(may_have_run) {
+        if answer.as_ref().is_err_and(|error| !error.did_nothing()) {
             self.unclear = true;
             self.request.may_have_run();
         }
@@ -223,11 +223,6 @@ impl<P: Permitting> Drop for PermitAttempt<P> {
     }
 }
 
-/// Whether a copy with this error may have taken permits, or may yet.
-fn may_have_run(error: &WireError) -> bool {
-    !matches!(error, WireError::WrongType) && !error.did_nothing()
-}
-
 /// Undoes what an attempt did. No late copy of it does anything then.
 async fn withdraw<P: Permitting>(
     pool: Arc<Counter<P>>,
@@ -248,7 +243,7 @@ async fn withdraw<P: Permitting>(
                 took
             }
             Err(error) => {
-                unclear |= may_have_run(&error);
+                unclear |= !error.did_nothing();
                 false
             }
         },

@@ -29,7 +29,8 @@
 //!
 //! Redis checks for `MISCONF`, `OOM`, `NOREPLICAS` and `READONLY` before the first write of a
 //! script. Their state does not change while a script runs. A script that gets one of them has
-//! changed nothing. A missing right or a wrong type may be found in the middle of a script.
+//! changed nothing. A missing right may be found in the middle of a script. A wrong type is found
+//! before a script takes anything. A script that gives something back may find it later.
 
 use std::fmt;
 
@@ -45,7 +46,7 @@ pub(crate) enum WireError {
     Unanswered(RedisError),
     /// A retry may succeed: the server is loading, failing over, full, or busy.
     NotNow(RedisError),
-    /// The key holds another type. Nothing was changed.
+    /// The key holds another type. Nothing was taken.
     WrongType,
     /// The server refused the call, perhaps in its middle, and would refuse it again. Or its answer
     /// is unreadable.
@@ -101,7 +102,7 @@ impl WireError {
         }
     }
 
-    /// Whether the call has certainly changed nothing, and never will.
+    /// Whether the call has certainly taken nothing, and never will.
     pub(crate) fn did_nothing(&self) -> bool {
         match self {
             Self::NotNow(error) => !error.text().contains(NON_LOCAL_KEY),
@@ -117,7 +118,8 @@ impl WireError {
                 codes.iter().any(|code| text.contains(code))
                     && !in_script.iter().any(|words| text.contains(words))
             }
-            Self::Unanswered(_) | Self::WrongType => false,
+            Self::WrongType => true,
+            Self::Unanswered(_) => false,
         }
     }
 
