@@ -207,8 +207,9 @@ impl<'a> Attempt<'a> {
         let engine = &target.engine;
         let not_after = target.not_after(sent);
         let args = ScriptArgs { lease: self.request.lease.as_millis() as u64, not_after };
+        let stands_on_server = matches!(target.protocol.order(), Order::Server { .. });
         let wish = Wish {
-            stand: !self.request.bounds.is_one_answer(),
+            stand: stands_on_server && !self.request.bounds.is_one_answer(),
             under: self.under.as_ref().map(|hold| hold.renew.id.clone()),
         };
         if let Some(under) = &self.under {

@@ -61,7 +61,8 @@ const MOST_SEGMENTS: usize = 1024;
 ///   most. Once the caller stands in all lines, a message tells it. A lost message delays it by
 ///   3 s, as with a [`lock`](crate::Client::lock).
 /// - A short wait costs requests for few segments. A long one costs a subscription and two requests
-///   for each segment; the callers of one client share them.
+///   for each segment, after the one of the search; the callers of one client share them. The end of
+///   a wait costs none.
 /// - Two segments may be granted in the same moment. The caller gets one. The other is released in
 ///   the background.
 /// - A segment whose server is down is passed over. While a server does not answer, the next segment

@@ -99,6 +99,31 @@ async fn a_caller_that_waits_does_not_ask_for_what_its_client_holds() {
     assert!(sim.left().await.is_empty());
 }
 
+/// Its search asks for each segment once. Then it asks again as it begins to wait, and when it is
+/// subscribed. A second caller of the client asks for none. Both leave without a request.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_held_segments_takes_few_requests_and_its_end_takes_none() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let held = hold_all(&other).await;
+    let wait = async |most: Duration| {
+        let before = sim.network.calls();
+        let wait = timeout(most, stock(&sim).any().starting_at(0).lock().into_future());
+        assert!(wait.await.is_err());
+        sim.network.calls() - before
+    };
+    let (first, second) = tokio::join!(wait(ms(400)), async {
+        sleep(2 * settled()).await;
+        wait(ms(100)).await
+    });
+    assert_eq!((first, second), (3 * SEGMENTS, 0));
+    let before = sim.network.calls();
+    sim.client.settled().await;
+    assert_eq!(sim.network.calls() - before, 0);
+    drop(held);
+    assert!(sim.left().await.is_empty() && other.left().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_of_any_segment_at_any_ms_ends_the_wait_in_time() {
     let world = World::new();
