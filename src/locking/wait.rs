@@ -223,10 +223,10 @@ async fn was_held(
             Some(Answer::Failed(failure)) if failure.concerns(request.replicas) => {
                 return Err(failure.error);
             }
-            Some(Answer::Good) if count > before && (settled || count > begun) => {
+            Some(Answer::Held) if count > before && (settled || count > begun) => {
                 return Ok(true);
             }
-            Some(Answer::Good) | None if settled => {
+            Some(Answer::Held) | None if settled => {
                 return Ok(seen && count == before || lock.handoff.has_trusted_guard());
             }
             _ => {}

@@ -227,7 +227,7 @@ impl Search<'_> {
     /// Whether the server has answered a waiter for this segment, after this many answers.
     fn serves_since(&self, i: usize, answers: u64) -> bool {
         let state = self.segments[i].state();
-        state.is_ok_and(|state| state.target.line.answers.is_good_since(answers))
+        state.is_ok_and(|state| state.target.line.answers.has_served_since(answers))
     }
 
     /// The segments that this client neither holds nor waits for, and those of the owner.

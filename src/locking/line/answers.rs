@@ -28,14 +28,18 @@ struct State {
     /// The question without an answer.
     open: Option<u64>,
     questions: u64,
-    /// How many answers have come; the last one, and when it came.
+    /// How many answers have come, and how many had when the last one came that was no failure.
     count: u64,
+    served: u64,
+    /// The last answer, and when it came.
     last: Option<(Instant, Answer)>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    Good,
+    /// The server has answered, and by that somebody holds the lock.
+    Held,
+    /// The server has not answered, or refused.
     Failed(Failure),
 }
 
@@ -79,17 +83,21 @@ impl Answers {
         Question { answers: self, number }
     }
 
-    /// The server has answered a waiter that needed these replicas, or has failed to.
+    /// The server has said that somebody holds the lock, or has failed a waiter that needed these
+    /// replicas.
     pub(crate) fn say(&self, failure: Option<&WireError>, lock: &str, replicas: Replicas) {
         let answer = match failure {
             Some(error) => {
                 Answer::Failed(Failure { error: error.clone().into_error(lock), replicas })
             }
-            None => Answer::Good,
+            None => Answer::Held,
         };
         {
             let mut state = self.state();
             state.count += 1;
+            if matches!(answer, Answer::Held) {
+                state.served = state.count;
+            }
             state.last = Some((Instant::now(), answer));
         }
         self.said.notify_waiters();
@@ -101,6 +109,7 @@ impl Answers {
         {
             let mut state = self.state();
             state.count += 1;
+            state.served = state.count;
             state.last = None;
         }
         self.said.notify_waiters();
@@ -130,10 +139,9 @@ impl Answers {
         Known { count: state.count, is_asking: state.open.is_some(), last }
     }
 
-    /// Whether more than `count` answers have come, and the server has just answered.
-    pub(crate) fn is_good_since(&self, count: u64) -> bool {
-        let known = self.known();
-        known.count > count && matches!(known.last, Some(Answer::Good))
+    /// Whether the server has answered after the first `count` answers.
+    pub(crate) fn has_served_since(&self, count: u64) -> bool {
+        self.state().served > count
     }
 
     /// Completes at the next answer.

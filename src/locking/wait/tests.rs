@@ -158,7 +158,7 @@ async fn what_the_server_says_of_a_release_is_told_to_those_who_wait() {
     let waits = Waiter { deadline: None, ..waiter };
     let head = Head::enter(lock, &waits).await.unwrap();
     target.say(None);
-    assert!(matches!(answers.known().last, Some(Answer::Good)));
+    assert!(matches!(answers.known().last, Some(Answer::Held)));
     target.say(Some(&WireError::unanswered("silent")));
     assert!(matches!(answers.known().last, Some(Answer::Failed(_))));
     target.say_freed();

@@ -21,7 +21,7 @@ async fn the_last_answer_is_known_while_it_is_fresh() {
     let answers = Answers::default();
     assert!(answers.known().last.is_none());
     answers.say(None, "l", NEEDS);
-    assert!(matches!(answers.known().last, Some(Answer::Good)));
+    assert!(matches!(answers.known().last, Some(Answer::Held)));
     answers.say(Some(&error()), "l", NEEDS);
     assert!(matches!(answers.known().last, Some(Answer::Failed(_))));
     assert_eq!((answers.count(), answers.known().count), (2, 2));
@@ -72,4 +72,21 @@ async fn a_question_is_open_until_its_answer_or_its_askers_end() {
     let _question = answers.ask();
     answers.forget();
     assert!(!is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_serves_that_answers_without_an_error_whatever_it_says() {
+    let answers = Answers::default();
+    assert!(!answers.has_served_since(0));
+    let says: [fn(&Answers); 2] = [|answers| answers.say(None, "l", NEEDS), Answers::freed];
+    for says in says {
+        answers.say(Some(&error()), "l", NEEDS);
+        let count = answers.count();
+        assert!(!answers.has_served_since(count));
+        says(&answers);
+        assert!(answers.has_served_since(count));
+        answers.say(Some(&error()), "l", NEEDS);
+        assert!(answers.has_served_since(count), "meanwhile");
+        assert!(!answers.has_served_since(answers.count()));
+    }
 }
