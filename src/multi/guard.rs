@@ -53,11 +53,14 @@ impl fmt::Debug for MultiGuard {
             }
             None => Vec::new(),
         };
+        // Notes no loss.
+        let leases = self.members.leases();
+        let left: Vec<_> = leases.iter().map(|lease| lease.trust_left()).collect();
         f.debug_struct("MultiGuard")
             .field("locks", &locks)
-            .field("held", &self.held_members())
+            .field("held", &left.iter().filter(|left| !left.is_zero()).count())
             .field("needed", &self.members.need)
-            .field("remaining", &self.remaining())
+            .field("remaining", &self.members.left(left))
             .finish_non_exhaustive()
     }
 }
@@ -173,9 +176,8 @@ impl MultiGuard {
     pub fn remaining(&self) -> Duration {
         loop {
             let leases = self.members.leases();
-            let mut left: Vec<_> = leases.iter().map(|lease| lease.trusted_for()).collect();
-            left.sort_unstable_by(|a, b| b.cmp(a));
-            let left = left.get(self.members.need - 1).copied().unwrap_or_default();
+            let left = leases.iter().map(|lease| lease.trusted_for()).collect();
+            let left = self.members.left(left);
             // A lost guard stays lost.
             if !left.is_zero() || !self.members.has_more_than(leases.len()) {
                 return left;
@@ -282,6 +284,12 @@ impl Members {
     fn leases(&self) -> Vec<Arc<Lease>> {
         let shares = self.shares();
         shares.iter().flatten().map(|share| share.hold().lease.clone()).collect()
+    }
+
+    /// How much is left of the trust in the guard, by what is left of the trust in each lock.
+    fn left(&self, mut left: Vec<Duration>) -> Duration {
+        left.sort_unstable_by(|a, b| b.cmp(a));
+        left.get(self.need - 1).copied().unwrap_or_default()
     }
 
     fn holds(&self) -> Vec<Arc<Hold>> {

@@ -111,3 +111,18 @@ async fn a_loss_at_the_very_moment_at_which_a_guard_begins_to_wait_for_one_is_to
     let_short_leases_end();
     assert_eq!(guard.lost().now_or_never(), Some(Loss::Removed));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_shown_notes_no_loss() {
+    let sim = sim().await;
+    let shares = shares(&sim, [("a", SHORT), ("b", LONG), ("c", LONG)]).await;
+    let all = MultiGuard::new(shares, 3);
+    let held = format!("{all:?}");
+    assert!(held.contains("held: 3, needed: 3"), "{held}");
+    MEANWHILE.set(Some(Box::new(|| ())));
+    let_short_leases_end();
+    let lost = format!("{all:?}");
+    assert!(lost.contains("held: 2, needed: 3, remaining: 0ns"), "{lost}");
+    assert!(MEANWHILE.take().is_some(), "a loss was noted");
+    assert!(!all.is_held());
+}
