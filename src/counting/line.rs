@@ -222,11 +222,6 @@ impl CounterLine {
         state.listening = !state.waiters.is_empty();
         !state.listening
     }
-
-    /// The listener has ended in another way.
-    pub(super) fn stopped_listening(&self) {
-        self.state().listening = false;
-    }
 }
 
 impl State {

@@ -118,34 +118,21 @@ fn is_subscribed<P: Countable>(counter: &Counter<P>) -> bool {
     counter.engine.subscriptions.count(counter.protocol.channel()).is_some()
 }
 
-/// The listener. If it is cut short, because its runtime has ended, the next waiter starts another.
-struct Listener<P: Countable> {
-    counter: Arc<Counter<P>>,
-    over: bool,
-}
-
-impl<P: Countable> Drop for Listener<P> {
-    fn drop(&mut self) {
-        if !self.over {
-            self.counter.line.stopped_listening();
-        }
-    }
-}
-
 /// Wakes waiters by messages, until there are none. The confirmation of the subscription counts as a
 /// message.
 async fn listen<P: Countable>(counter: Arc<Counter<P>>, wakes_one: bool) {
-    let mut listener = Listener { counter: counter.clone(), over: false };
     let Counter { engine, line, protocol, .. } = &*counter;
     let mut subscription = engine.subscriptions.subscribe(protocol.channel());
-    while !listener.over {
+    loop {
         select! {
             () = subscription.woken() => {
                 // In this order: a message that comes meanwhile wakes another waiter.
                 subscription.arm();
                 line.wake_first(wakes_one);
             }
-            () = line.emptied.notified() => listener.over = line.ends_listening(),
+            () = line.emptied.notified() => if line.ends_listening() {
+                return;
+            },
             _ = engine.closing() => return,
         }
     }
