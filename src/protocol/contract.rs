@@ -6,13 +6,21 @@ use bytes::Bytes;
 
 use super::{
     args::{ScriptArgs, Wish},
-    hash,
     replies::{AcquireReply, Timely, late},
 };
 use crate::{
     owner::{HoldId, Identity},
-    wire::{Invocation, Reply, Script, WireError},
+    wire::{Arg, Invocation, Reply, Script, WireError},
 };
+
+static EXTEND: Script = script!("reentrant/extend");
+static REENTER: Script = script!("reentrant/reenter");
+pub(super) static RENEW: Script = script!("reentrant/renew");
+static INSPECT: Script = script!("reentrant/inspect");
+
+/// How many holders, and how many waiters, an inspection lists. It bounds how long the server serves
+/// no other client: 17 ms for 10,000 fields, 33 ms where there are more.
+pub(super) const MOST_LISTED: u64 = 10_000;
 
 /// A kind of lock, with one name. The default methods are those of the reentrant lock. Other
 /// kinds override what differs.
@@ -68,13 +76,27 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// Extends a hold to at least this many ms, and asks how many listeners the channel has. See
     /// [`extended`](super::extended).
     fn extend(&self, id: &HoldId, lease: u64) -> Invocation {
-        let channel = self.channel(id).unwrap_or_default().into_owned();
-        hash::extend(self.key(), id, lease, &channel.into())
+        let channel = Bytes::from(self.channel(id).unwrap_or_default().into_owned());
+        let args = vec![
+            self.key().into(),
+            id.as_bytes().into(),
+            lease.into(),
+            (&channel).into(),
+            Arg::Listening,
+        ];
+        Invocation { script: &EXTEND, keys: 1, args }
     }
 
     /// Raises the hold count to `count`.
     fn reenter(&self, id: &HoldId, args: ScriptArgs, count: u32) -> Invocation {
-        hash::reenter(self.key(), id, args, count)
+        let args = vec![
+            self.key().into(),
+            id.as_bytes().into(),
+            args.lease.into(),
+            args.not_after.into(),
+            u64::from(count).into(),
+        ];
+        Invocation { script: &REENTER, keys: 1, args }
     }
 
     /// Lowers the hold count to `count`. 0 frees the lock.
@@ -92,7 +114,7 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// The script that renews holds of this kind in batches. See [`renew`](super::renew).
     fn renewal(&self) -> &'static Script {
-        &hash::RENEW
+        &RENEW
     }
 
     /// Whether other clients may shorten a hold's lease. If so, a fixed lease is sent again by the
@@ -106,12 +128,14 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
 
     /// Reads the holders and the waiters, a bounded number of them.
     fn inspect(&self) -> Invocation {
-        hash::inspect(self.key())
+        let args = vec![self.key().into(), MOST_LISTED.into()];
+        Invocation { script: &INSPECT, keys: 1, args }
     }
 
     /// Reads one holder, and whether the lock is free.
     fn look_for(&self, id: &HoldId) -> Invocation {
-        hash::look_for(self.key(), id)
+        let args = vec![self.key().into(), MOST_LISTED.into(), id.as_bytes().into()];
+        Invocation { script: &INSPECT, keys: 1, args }
     }
 
     /// Reads the last fencing token, for a kind that has tokens.

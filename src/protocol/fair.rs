@@ -8,8 +8,7 @@ use bytes::Bytes;
 
 use super::{
     args::{ScriptArgs, Wish},
-    contract::{Order, Protocol},
-    hash::MOST_LISTED,
+    contract::{MOST_LISTED, Order, Protocol},
 };
 use crate::{
     config::Settings,

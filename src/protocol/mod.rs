@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`contract`], [`kind`] | [`Protocol`]: what every kind of lock implements; the list of the kinds |
 //! | [`reentrant`], [`fair`], [`fenced`], [`read_write`], [`plain`] | the kinds of lock. The non-reentrant and spin locks are reentrant ones on the server |
-//! | [`hash`], [`one_key`] | calls that several kinds share |
+//! | [`one_key`] | calls that several kinds share, beside the defaults of [`Protocol`] |
 //! | [`args`], [`replies`] | the arguments of the scripts beside keys and ids; the meaning of their replies |
 //! | [`renewals`], [`mod@combine`] | many renewals in one call; many acquisitions and releases in one call |
 //! | [`semaphore`], [`expirable`], [`latch`] | the counters |
@@ -28,7 +28,6 @@ mod counting;
 pub(crate) mod expirable;
 mod fair;
 mod fenced;
-mod hash;
 mod kind;
 pub(crate) mod latch;
 mod one_key;

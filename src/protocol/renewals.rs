@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{hash, read_write};
+use super::{contract::RENEW, read_write};
 use crate::{
     owner::HoldId,
     wire::{Arg, Invocation, Script},
@@ -61,7 +61,7 @@ pub(crate) fn renew_apart(
     lease: u64,
 ) -> Option<[Invocation; 2]> {
     script.or_with_one_key.then(|| {
-        let lock = renew(&hash::RENEW, std::iter::once((hold, lease)));
+        let lock = renew(&RENEW, std::iter::once((hold, lease)));
         [lock, read_write::renew_apart(&hold.key, &hold.id, lease)]
     })
 }
