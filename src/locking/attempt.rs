@@ -3,6 +3,7 @@
 //! ```text
 //! nothing --send--> in flight --granted--> granted --take_share--> (a hold)
 //!                      |  `--held by another--> nothing (of a fair lock: a place in line)
+//!                      |--refused--> may hold (the script may have come to its middle)
 //!                      `--no answer--> unknown (a copy may yet take the lock)
 //! ```
 //!
@@ -46,7 +47,7 @@ pub(crate) struct Attempt<'a> {
     id: HoldId,
     /// The owner's write hold, under which it wants to read.
     under: Option<Arc<Lease>>,
-    /// Whether it may enter the server's line.
+    /// Whether it may have entered the server's line.
     stands: bool,
     state: State,
     source: Source,
@@ -93,6 +94,8 @@ impl Source {
 enum State {
     Nothing,
     InFlight(Copy),
+    /// The server has refused it, perhaps in its middle: it may hold the lock.
+    MayHold,
     /// The result of the copy that was sent then.
     Granted {
         sent: Instant,
@@ -269,10 +272,7 @@ impl<'a> Attempt<'a> {
             }
             Ok(Timely::Late(_)) => {}
             Err(error) if error.did_nothing() => self.stands = copy.stood,
-            // A script may be refused in its middle, so its effect has to be undone too.
-            Err(WireError::Refused(_)) => {
-                self.state = State::Granted { sent, token: None, acknowledged };
-            }
+            Err(WireError::Refused(_)) => self.state = State::MayHold,
             Err(_) => {}
         }
         if answer.as_ref().is_err_and(WireError::is_unclear) {

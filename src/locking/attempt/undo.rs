@@ -48,7 +48,7 @@ struct Leftover {
     lock: Arc<LockState>,
     id: HoldId,
     lease: Duration,
-    /// Whether it may stand in the server's line.
+    /// Whether it may have entered the server's line.
     stands: bool,
     state: State,
     source: Source,
@@ -93,7 +93,7 @@ impl Leftover {
         let copy = match std::mem::replace(&mut self.state, State::Nothing) {
             State::Nothing => return (false, false),
             // If there still is a source, the script was refused, perhaps in its middle.
-            State::Granted { .. } => return (true, false),
+            State::MayHold | State::Granted { .. } => return (true, false),
             State::InFlight(copy) => copy,
         };
         let answer = copy.reply.await.map(|reply| reply.split().0);
