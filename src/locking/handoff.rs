@@ -141,10 +141,9 @@ impl<B: AsRef<Hold>> Handoff<B> {
     /// result is idle. With `closing` it is the last call in any case.
     pub(crate) fn forgotten(&self, closing: bool) -> Forgotten<B> {
         let mut state = self.state();
-        let idle = state.at.is_none_or(|at| at.elapsed() >= ADOPT_WITHIN);
-        state.has_task = !idle && !closing;
-        let baton = if idle || closing { state.slot.take() } else { None };
-        Forgotten { baton, idle: !state.has_task }
+        let idle = closing || state.at.is_none_or(|at| at.elapsed() >= ADOPT_WITHIN);
+        state.has_task = !idle;
+        Forgotten { baton: if idle { state.slot.take() } else { None }, idle }
     }
 
     /// The hold that was taken from here is to be swapped for another one.
@@ -215,11 +214,10 @@ impl<B: AsRef<Hold>> Handoff<B> {
 
     /// Whether this process neither holds the lock nor leaves it to others.
     pub(crate) fn is_free_here(&self) -> bool {
-        let mut state = self.state();
-        let yields = |budget: &mut Budget| {
-            budget.is_yielding() && budget.yields_until(Instant::now(), None).is_some()
-        };
-        state.current.is_none() && !yields(&mut state.budget)
+        let State { current, budget, .. } = &mut *self.state();
+        // The clock is read only while it yields.
+        current.is_none()
+            && (!budget.is_yielding() || budget.yields_until(Instant::now(), None).is_none())
     }
 
     /// See [`Budget::yields_until`].

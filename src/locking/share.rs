@@ -66,9 +66,13 @@ impl Share {
         &self.0.as_ref().expect("given back last").hold
     }
 
+    fn stake(&mut self) -> &mut Stake {
+        self.0.as_mut().expect("given back last")
+    }
+
     /// A turn of the hold begins, which is told to this observer.
     pub(crate) fn begin_turn(&mut self, observed: Option<Observed>) {
-        let stake = self.0.as_mut().expect("given back last");
+        let stake = self.stake();
         let Hold { target, lease, .. } = &*stake.hold;
         let (key, id) = (target.protocol.key(), &lease.renew.id);
         stake.turn = lease.turns.begin(observed, key, target.kind, id);
@@ -76,7 +80,7 @@ impl Share {
 
     /// The watchdog renews the hold for this share from now on. The first renewal is due at `due`.
     pub(crate) fn watch(&mut self, due: Instant) {
-        let stake = self.0.as_mut().expect("given back last");
+        let stake = self.stake();
         debug_assert!(!stake.watched, "it counts once");
         stake.hold.watch(due);
         stake.watched = true;
@@ -84,7 +88,7 @@ impl Share {
 
     /// The watchdog does not renew the hold for this share from now on.
     pub(crate) fn unwatch(&mut self) {
-        self.0.as_mut().expect("given back last").unwatch();
+        self.stake().unwatch();
     }
 
     /// Extends the hold to last this long from now, if it does not last longer already. Goes on in

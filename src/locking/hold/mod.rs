@@ -3,7 +3,6 @@
 //! A hold knows the lock on its server ([`target::Target`]). It does not know the local waiters, or
 //! who has it next.
 
-mod asked;
 pub(crate) mod cleanup;
 mod listener;
 mod reenter;
@@ -52,8 +51,9 @@ pub(crate) struct Hold {
     shown: AtomicU32,
     /// How many prolongations are under way, or about to begin.
     prolongations: AtomicU32,
-    /// Closed when the hold is over for its owner: see [`Hold::until_over`].
-    open: Semaphore,
+    /// A one-shot event: a semaphore without permits, closed when the hold is over for its owner. See
+    /// [`Hold::until_over`].
+    over: Semaphore,
     /// The fencing token, for a kind that has one.
     token: Option<u64>,
     /// How many replicas had to confirm it, and how many did if they were asked.
@@ -122,7 +122,7 @@ impl Hold {
             count: Mutex::new(1),
             shown: AtomicU32::new(1),
             prolongations: AtomicU32::new(0),
-            open: Semaphore::new(0),
+            over: Semaphore::new(0),
             token,
             replicas,
             acknowledged,
@@ -164,15 +164,29 @@ impl Hold {
     /// Its release was answered, or has failed, or it belongs to another caller: its owner waits for
     /// it no longer.
     pub(crate) fn mark_over(&self) {
-        self.open.close();
+        self.over.close();
+    }
+
+    /// Completes when somebody has asked for the hold: see `lock/asking.rs`. The first call begins to
+    /// listen, until the hold ends.
+    pub(crate) async fn asked_to_release(&self) {
+        self.listener().asked().await;
+    }
+
+    /// Whether somebody has, as far as known. The first call begins to listen.
+    pub(crate) fn is_asked_to_release(&self) -> bool {
+        self.listener().is_asked()
+    }
+
+    fn listener(&self) -> &Listener {
+        self.listener.get_or_init(|| Box::new(Listener::start(&self.target, &self.lease)))
     }
 
     /// Waits until a hold that no guard is left of is over, or until this moment. Returns whether it
     /// is over.
     pub(crate) async fn until_over(&self, until: Instant) -> Result<bool, Error> {
         select! {
-            // No permit is ever added.
-            _ = self.open.acquire() => Ok(true),
+            _ = self.over.acquire() => Ok(true),
             () = sleep_until(until) => Ok(false),
             closed = self.target.engine.closing() => Err(closed),
         }
