@@ -19,8 +19,9 @@
 //! When trust ends, [`LockGuard::lost`] completes, and [`LockGuard::while_held`] and
 //! [`LockGuard::run`] stop the work.
 //!
-//! A hold without a lease is renewed in batches of up to 100 holds. A hold with a lease is never
-//! extended.
+//! The watchdog renews holds without a lease, in batches of up to 100. It never prolongs a hold with a
+//! lease. A re-entry with a longer lease does. So does a [`MultiLock`], whose lease counts from its
+//! last lock.
 //!
 //! # Waiting
 //! A waiter asks the server, subscribes to the lock's channel, and asks again. Then it waits for a
@@ -112,3 +113,4 @@
 //! [`LockGuard::run`]: crate::LockGuard::run
 //! [`LockGuard::while_held`]: crate::LockGuard::while_held
 //! [`Loss::Removed`]: crate::Loss::Removed
+//! [`MultiLock`]: crate::MultiLock

@@ -37,7 +37,7 @@ if now > tonumber(ARGV[3]) then
   return {now}
 end
 -- the step that can be refused comes first: in a slot that moves the key may be
-  -- on another server
+-- on another server
 local left = redis.call('pttl', KEYS[2])
 if again and left == -2 then
   -- refused in a slot that moves: a new key would then be on both servers

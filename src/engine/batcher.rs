@@ -91,8 +91,8 @@ impl Batcher {
         if traffic.meets_none() {
             traffic.single = true;
             drop(traffic);
-            let permit = Permit(queue);
-            return Underway::Alone(self.transport.call(call), Some(permit));
+            let single = SingleCall(queue);
+            return Underway::Alone(self.transport.call(call), Some(single));
         }
         let (answer, answered) = oneshot::channel();
         let by = now + self.timeout;
@@ -143,8 +143,8 @@ impl Traffic {
 /// sent whether or not this is polled.
 #[must_use]
 pub(crate) enum Underway {
-    /// With a permit: until its end other calls are queued.
-    Alone(Flight, Option<Permit>),
+    /// `Some`: other calls are queued until it ends.
+    Alone(Flight, Option<SingleCall>),
     InBatch(oneshot::Receiver<Answer>),
 }
 
@@ -153,9 +153,9 @@ impl Future for Underway {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         match &mut *self {
-            Self::Alone(flight, permit) => {
+            Self::Alone(flight, single) => {
                 let answer = ready!(flight.as_mut().poll(context));
-                *permit = None;
+                *single = None;
                 Poll::Ready(answer)
             }
             Self::InBatch(answered) => {
@@ -167,10 +167,10 @@ impl Future for Underway {
     }
 }
 
-/// The right to send a single call, of which there is one.
-pub(crate) struct Permit(Arc<Queue>);
+/// The single call that is under way. There is one at most.
+pub(crate) struct SingleCall(Arc<Queue>);
 
-impl Drop for Permit {
+impl Drop for SingleCall {
     fn drop(&mut self) {
         self.0.traffic().single = false;
     }

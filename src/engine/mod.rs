@@ -56,7 +56,7 @@ pub(crate) use self::{
     lease::{Lease, trust},
     lifecycle::Lifecycle,
     poll_intervals::{ASK_AGAIN, POLL},
-    releases::Undone,
+    releases::Freed,
     subscriptions::{Subscription, Subscriptions},
 };
 use crate::{
@@ -251,7 +251,7 @@ impl Engine {
     pub(crate) fn remember_release(
         &self,
         server: Option<ServerId>,
-        released: impl FnOnce() -> Undone,
+        released: impl FnOnce() -> Freed,
     ) {
         if let Some(server) = server {
             self.releases.remember(server, released());

@@ -53,7 +53,7 @@ type Kept = HashMap<ServerId, VecDeque<Answered>>;
 
 /// A hold, or a place in line, that was released.
 #[derive(Clone, Debug)]
-pub(crate) struct Undone {
+pub(crate) struct Freed {
     pub(crate) protocol: Arc<dyn Protocol>,
     pub(crate) id: HoldId,
     /// How many holds this client has on the key, counted by the handles of that time.
@@ -65,7 +65,7 @@ pub(crate) struct Undone {
 /// A release that a server has answered.
 #[derive(Debug)]
 pub(super) struct Answered {
-    released: Undone,
+    released: Freed,
     answered: Instant,
 }
 
@@ -75,7 +75,7 @@ impl Releases {
     }
 
     /// Notes that this server has answered a release.
-    pub(super) fn remember(self: &Arc<Self>, server: ServerId, released: Undone) {
+    pub(super) fn remember(self: &Arc<Self>, server: ServerId, released: Freed) {
         let serves = self.transport.server_id(names::text(released.protocol.key()));
         if serves != server {
             // The server was replaced meanwhile, and the check of the kept releases did not see
@@ -138,7 +138,7 @@ pub(super) async fn run(releases: Weak<Releases>, mut gaps: watch::Receiver<u64>
     }
 }
 
-async fn again(releases: Arc<Releases>, released: Vec<Undone>) {
+async fn again(releases: Arc<Releases>, released: Vec<Freed>) {
     sometimes!("releases: repeated at another server");
     let done = select! {
         done = join_all(released.into_iter().map(|one| release(&releases, one))) => done,
@@ -151,8 +151,8 @@ async fn again(releases: Arc<Releases>, released: Vec<Undone>) {
 }
 
 /// Repeats one release. Returns whether the hold was still there.
-async fn release(releases: &Releases, released: Undone) -> bool {
-    let Undone { protocol, id, held, ends } = released;
+async fn release(releases: &Releases, released: Freed) -> bool {
+    let Freed { protocol, id, held, ends } = released;
     let mut backoff = Backoff::persistent();
     loop {
         // A later hold of this client may be missing on the new master too. The earlier one then
@@ -186,10 +186,10 @@ mod tests {
     use super::*;
     use crate::{config::Config, observer::LockKind, owner::Identity};
 
-    fn released(ends: Instant) -> Undone {
+    fn released(ends: Instant) -> Freed {
         let (_, settings) = Config::from_url("redis://h:1").unwrap().into_settings().unwrap();
         let protocol = LockKind::Reentrant.protocol("lock", &settings).into();
-        Undone { protocol, id: Identity::new().next(), held: Arc::default(), ends }
+        Freed { protocol, id: Identity::new().next(), held: Arc::default(), ends }
     }
 
     fn answered(answered: Instant, ends: Instant) -> Answered {

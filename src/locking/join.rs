@@ -13,8 +13,9 @@ pub(crate) enum Joining {
     /// With a hold that others have too.
     Joined(Share),
     /// In line: a writer waits.
-    Wait,
-    /// With a hold of its own. When it began to ask about the one of others, if the time since counts.
+    KeptOut,
+    /// With a hold of its own. `Some`: since then it has asked the server about the others' hold, and
+    /// that time counts against its bounds.
     Alone(Option<Instant>),
 }
 
@@ -39,7 +40,7 @@ pub(crate) async fn join(lock: &Arc<LockState>, request: &Request, after_grant: 
     loop {
         match lock.sharing().enter(request, after_grant) {
             Entry::Join(hold) => return Joining::Joined(joined(lock, request, hold)),
-            Entry::Wait => return Joining::Wait,
+            Entry::KeptOut => return Joining::KeptOut,
             Entry::Ask(check) if !asked => {
                 asked = true;
                 let begun = Instant::now();

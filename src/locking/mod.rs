@@ -31,7 +31,7 @@
 //! |---|---|
 //! | [`request`], [`registry`] | the options of an acquisition; the locks and owners of a client |
 //! | [`owned`] | an owner that has the lock already |
-//! | [`acquisition`] | an acquisition that an observer or a subscriber sees |
+//! | [`acquisition`] | an acquisition that an observer or a `tracing` subscriber sees |
 //! | [`attempt`] | one try: send, ask again, undo |
 //! | [`copies`] | the copies of one request, and how long each may take |
 //! | [`wait`], [`mod@line`] | the wait loop; the local line, whose head alone asks the server |
@@ -83,7 +83,7 @@ use crate::{
     },
 };
 
-/// As [`acquire_by`] or [`acquire_anew`], for an observer or a subscriber. The hold is told to the same
+/// As [`acquire_by`] or [`acquire_anew`], for an observer or a `tracing` subscriber. The hold is told to the same
 /// observer.
 pub(crate) async fn acquire_observed(
     lock: &Arc<LockState>,
@@ -147,8 +147,8 @@ async fn acquire_late(
 }
 
 /// Acquires a new outermost hold. `under`: the owner's write hold, under which it wants to read.
-/// `since`: when the call began, if it has waited for the server before. A reference, because it is half
-/// as large in each future. `None`: as above.
+/// `since`: when the call began, if it has waited for the server before; by reference, which is half as
+/// large in each future. Returns `None` as [`acquire_by`] does.
 ///
 /// The error is boxed here and in the wait loop: results go through several callers, and are small.
 pub(crate) async fn acquire_anew(
@@ -172,7 +172,7 @@ async fn read(
 ) -> Result<Option<Share>, Box<Error>> {
     match join::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
-        Joining::Wait => stand_in_line(lock, request, under).boxed().await,
+        Joining::KeptOut => stand_in_line(lock, request, under).boxed().await,
         Joining::Alone(None) if lock.target.shares && may_ask_at_once(lock) => {
             match lock.sharing().arrive(request) {
                 Arriving::First(first) => read_first(lock, request, since, first).boxed().await,
@@ -228,7 +228,7 @@ async fn read_behind(
     match join::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
         // The head of the line asks for all.
-        Joining::Wait | Joining::Alone(None) => stand_in_line(lock, request, None).await,
+        Joining::KeptOut | Joining::Alone(None) => stand_in_line(lock, request, None).await,
         Joining::Alone(Some(asked)) => ask_or_wait_late(lock, request, None, asked).await,
     }
 }

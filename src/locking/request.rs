@@ -183,7 +183,8 @@ impl Bounds {
         self.deadline().is_some_and(|end| end <= Instant::now())
     }
 
-    /// Whether nobody waits for the lock, or not any more. Another request would have a bound of its own.
+    /// Whether the last answer decides: the caller does not wait, or its wait has ended. A further
+    /// request would be awaited for another `command_timeout`.
     pub(crate) fn last_answer_decides(self) -> bool {
         self.is_one_answer() || self.has_ended()
     }

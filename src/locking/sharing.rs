@@ -49,7 +49,7 @@ pub(crate) enum Entry<'a> {
     /// Ask the server about the hold, and who else waits.
     Ask(HoldCheck<'a>),
     /// Stand in line: a writer waits.
-    Wait,
+    KeptOut,
     /// Take a hold of its own.
     Alone,
 }
@@ -73,7 +73,7 @@ impl Sharing {
                 return Entry::Alone;
             }
             state.kept_out.get_or_insert(now);
-            return Entry::Wait;
+            return Entry::KeptOut;
         }
         if let Some(hold) = state.share(request, now) {
             return Entry::Join(hold);

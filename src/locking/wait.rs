@@ -101,7 +101,7 @@ pub(crate) async fn wait(
                 Ok(AskResult::Held(ttl)) => {
                     kept_out = false;
                     let of_the_lock = head.held(ttl, &mut waiter);
-                    // Another request would have a bound of its own.
+                    // A further request could exceed the wait by another `command_timeout`.
                     if waiter.has_ended() {
                         if of_the_lock {
                             return Ok(None);
@@ -162,7 +162,7 @@ async fn ask(
 ) -> Result<AskResult, Error> {
     let since = match join(lock, request, after_grant).await {
         Joining::Joined(share) => return Ok(AskResult::Granted(share)),
-        Joining::Wait => return Ok(AskResult::KeptOut),
+        Joining::KeptOut => return Ok(AskResult::KeptOut),
         Joining::Alone(since) => since,
     };
     let answer = match since {

@@ -112,7 +112,7 @@ impl Taking<'_> {
                 return Ok(None);
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
-            // Another wait would have a bound of its own.
+            // A further request could exceed the wait by another `command_timeout`.
             if !self.request.bounds.has_ended()
                 && self.wait_for(missing, Bounds::until(until)).await?
             {

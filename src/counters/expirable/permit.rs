@@ -121,7 +121,7 @@ impl ExpirablePermit {
     }
 
     /// Returns how long the permits can be trusted if no further renewal succeeds. Zero when one is
-    /// lost, which is then told to the observer. Does no I/O.
+    /// lost, which is then logged. Does no I/O.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.permits().lease.trusted_for()

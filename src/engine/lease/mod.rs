@@ -137,8 +137,9 @@ impl Lease {
         self.state().confirmed
     }
 
-    /// For this long from now the server may keep the key, if nobody asks for longer.
-    pub(crate) fn outlives(&self) -> Duration {
+    /// The longest lease that was requested. The server keeps the key no longer than this after the
+    /// last request.
+    pub(crate) fn longest(&self) -> Duration {
         self.state().longest
     }
 

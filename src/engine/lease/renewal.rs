@@ -19,7 +19,8 @@ pub(crate) enum Check {
     Wait,
     /// Its trust has ended. [`Lease::expired`] must follow.
     Expired,
-    /// Nothing any more, or not by this check.
+    /// Nothing: the hold has ended or is lost, or another entry of the schedule will check it. Drop
+    /// this entry.
     Over,
 }
 

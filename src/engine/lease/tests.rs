@@ -155,7 +155,7 @@ async fn a_key_outlives_its_release_by_the_longest_lease_that_was_asked_for() {
     let (now, lease) = (Instant::now(), lease());
     assert_eq!(lease.outlived_at(now), now + LEASE);
     lease.requested(now + LEASE / 3, LEASE / 2);
-    assert_eq!((lease.outlives(), lease.outlived_at(now)), (LEASE, now + LEASE / 3 + LEASE));
+    assert_eq!((lease.longest(), lease.outlived_at(now)), (LEASE, now + LEASE / 3 + LEASE));
     lease.requested(now, 2 * LEASE);
     assert_eq!(lease.outlived_at(now), now + LEASE / 3 + 2 * LEASE);
     assert_eq!(lease.outlived_at(now + LEASE), now + 3 * LEASE);
@@ -325,6 +325,6 @@ async fn a_fixed_lease_that_is_watched_too_is_renewed_to_the_longer_of_both() {
         let lease = of(LockKind::Reentrant, own);
         lease.watch(now);
         assert_eq!(look(&lease), Check::Renew(renewed));
-        assert_eq!(lease.outlives(), renewed);
+        assert_eq!(lease.longest(), renewed);
     }
 }

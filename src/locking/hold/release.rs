@@ -56,7 +56,7 @@ impl Hold {
         watched: bool,
         since: Option<Instant>,
     ) -> Option<Released> {
-        let give_up = self.target.engine.settings.retry_timeout.min(self.lease.outlives());
+        let give_up = self.target.engine.settings.retry_timeout.min(self.lease.longest());
         let copies = Copies::since(since, |begun| begun + give_up);
         let (mut count, mut copies) = self.counting(copies).await?;
         let to = count.saturating_sub(1);
@@ -74,7 +74,7 @@ impl Hold {
             engine.watchdog.remove(&self.lease);
         }
         self.set_count(&mut count, to);
-        let outlives = self.lease.outlives();
+        let longest = self.lease.longest();
         let counts = ended && (target.hands_off || target.shares);
         let heard = if counts { target.heard(self.id()) } else { None };
         let mut lowering =
@@ -91,7 +91,7 @@ impl Hold {
             engine.janitor.spawn(free(self.clone(), may_be_done, was_renewed));
         }
         if ended && let Some(not_after) = self.unanswered {
-            engine.janitor.spawn(sweep(target.clone(), self.id().clone(), outlives, not_after));
+            engine.janitor.spawn(sweep(target.clone(), self.id().clone(), longest, not_after));
         }
         let told = released.as_ref().ok().copied();
         Some(Released { result: released.map(drop), ended, told })
@@ -100,7 +100,7 @@ impl Hold {
     /// What the caller of a release is told that finds nothing. `lost`: how the hold had ended before, if
     /// that was known. `may_be_done`: whether an earlier copy, sent while the hold was trusted, may have
     /// done it. Unless the hold was renewed lately, it is unknown whether it had been lost before.
-    fn found_nothing(
+    fn meaning_of_nothing(
         &self,
         lost: Option<Loss>,
         may_be_done: bool,
@@ -202,7 +202,7 @@ impl Lowering<'_> {
         // Only the release of the last share removes the hold, so only it can have been done by an
         // earlier copy.
         let may_be_done = self.may_be_done && self.to == 0;
-        match self.hold.found_nothing(self.lost, may_be_done, self.was_renewed) {
+        match self.hold.meaning_of_nothing(self.lost, may_be_done, self.was_renewed) {
             Ok(()) => {
                 sometimes!("release: an earlier copy did it");
                 Ok(self.told(sent, !self.hold.target.shares, 0))
@@ -241,7 +241,7 @@ async fn free(hold: Arc<Hold>, mut may_be_done: bool, was_renewed: bool) {
                 return hold.lease.turns.end(HoldEnd::Released);
             }
             Ok(None) => {
-                let found = hold.found_nothing(None, may_be_done, was_renewed);
+                let found = hold.meaning_of_nothing(None, may_be_done, was_renewed);
                 let found = found.map_err(|why| Error::NotHeld { why });
                 return hold.end_turn(found.as_ref().copied());
             }

@@ -9,7 +9,7 @@ use std::sync::{
 use tokio::time::Instant;
 
 use crate::{
-    engine::{Engine, Undone},
+    engine::{Engine, Freed},
     error::Error,
     locking::line::LocalLine,
     names,
@@ -67,7 +67,8 @@ impl Target {
         move |error| error.about(doing, object, &self.engine.settings.server)
     }
 
-    /// The same for the error of a call, in the words for its caller.
+    /// As [`with_context`](Self::with_context), for an error of the wire, which it turns into the
+    /// caller's [`Error`].
     pub(crate) fn explain(&self, doing: &'static str) -> impl Fn(WireError) -> Error {
         move |error| self.with_context(doing)(error.into_error(self.name()))
     }
@@ -138,7 +139,7 @@ impl Target {
         id: &HoldId,
         ends: impl FnOnce() -> Instant,
     ) {
-        self.engine.remember_release(server, || Undone {
+        self.engine.remember_release(server, || Freed {
             protocol: self.protocol.clone(),
             id: id.clone(),
             held: self.held_on_key.clone(),
