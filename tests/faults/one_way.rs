@@ -7,7 +7,9 @@ use redisson_lock::{Client, Loss};
 use tokio::time::sleep;
 
 use crate::held::{self, KINDS, SLACK, all_told, lock_of, one_of_each, rival_of};
-use crate::stage::{LOCK, SHORT, Stage, assert_redis_error, connect, gets_it, soon, waiter};
+use crate::stage::{
+    LOCK, SHORT, Stage, assert_redis_error, connect, gets_it, soon, trusted_until, waiter,
+};
 
 /// A command may take so long, and so may one that is repeated.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -60,6 +62,9 @@ async fn one_direction_stays_lost(direction: Direction) {
 
     direction.lose(&stage, true);
     let lost = Instant::now();
+    // What was on its way has come by then. On a busy machine the task that is told may run later than the trust ends.
+    sleep(Duration::from_millis(50)).await;
+    let trusted: Vec<_> = held.iter().map(|held| trusted_until(&held.guard)).collect();
     let told = all_told(held);
     for kind in KINDS {
         let lock = lock_of(&client, kind, &format!("tried:{kind}"));
@@ -76,11 +81,11 @@ async fn one_direction_stays_lost(direction: Direction) {
         assert!(after < SHORT + SLACK, "{}: told after {after:?}", told.held.name);
     }
     let mut longest = Duration::ZERO;
-    for (turn, told) in turns.into_iter().zip(&told) {
+    for (turn, (told, trusted)) in turns.into_iter().zip(told.iter().zip(trusted)) {
         let (granted, guard) = soon("its turn", turn).await.unwrap();
-        assert!(granted > told.at, "{}: two hold it", told.held.name);
+        assert!(granted > trusted, "{}: two hold it", told.held.name);
         // Renewals that the server heard may have been the last thing before that.
-        let after = granted - told.at;
+        let after = granted - trusted;
         assert!(after < SHORT + 3 * SLACK, "{}: free {after:?} after", told.held.name);
         longest = longest.max(after);
         guard.unlock().await.unwrap();

@@ -42,13 +42,17 @@ struct FredConnection {
 /// Connects. The error is the server's own.
 pub(super) async fn connect(config: Config, options: Options) -> Result<Connected, Error> {
     let (client, running) = open(config, &options).await?;
+    Ok(connected(client, running, options))
+}
+
+pub(super) fn connected(client: Client, running: ConnectHandle, options: Options) -> Connected {
     let Options { command_timeout, on_break, listener, .. } = options;
     if let Some(listener) = listener {
         tokio::spawn(listen(&client, listener));
     }
     let (task, end) = (running.abort_handle(), running.map(drop).boxed());
     let connection = Box::new(FredConnection { client, command_timeout });
-    Ok(Connected { connection, task, end, on_break })
+    Connected { connection, task, end, on_break }
 }
 
 impl Connection for FredConnection {

@@ -3,12 +3,13 @@
 //! A server that does not know AUTH repeats its arguments, the password included. Its answer is
 //! therefore never passed on.
 
-use std::time::Duration;
+use std::iter;
 
 use fred::{
+    clients::Client,
     error::{Error, ErrorKind},
     interfaces::ClientLike,
-    types::{Value, config::Config},
+    types::{ConnectHandle, Value, config::Config},
 };
 
 use super::connection::{self, custom};
@@ -19,34 +20,52 @@ use crate::wire::{
 
 /// Connects and logs in. If fred's log shows the answers to AUTH, fred must not reconnect.
 pub(super) async fn connect(config: Config, mut options: Options) -> Result<Connected, Error> {
-    let has_password = config.password.is_some();
-    if has_password && log::log_enabled!(target: "fred::router", log::Level::Debug) {
-        options.on_break = OnBreak::End;
-        try_unheard(config.clone(), options.command_timeout).await?;
+    if config.password.is_none() {
+        return connection::connect(config, options).await;
     }
-    let connected = connection::connect(config, options).await;
-    connected.map_err(|error| if has_password { in_our_words(error) } else { error })
+    if log::log_enabled!(target: "fred::router", log::Level::Debug) {
+        options.on_break = OnBreak::End;
+        let mut open = config.clone();
+        (open.username, open.password, open.database) = (None, None, None);
+        // A server that refuses connections without AUTH knows AUTH.
+        if let Ok((client, running)) = connection::open(open, &options).await {
+            return log_in(config, client, running, options).await.map_err(in_our_words);
+        }
+    }
+    connection::connect(config, options).await.map_err(in_our_words)
 }
 
-/// If fred's log is active: finds out whether the server refuses the login, before fred logs in
-/// itself. fred logs the answer to its own AUTH at DEBUG, but not the answer to a command. A server
-/// that does not know AUTH accepts a connection without it.
-async fn try_unheard(mut config: Config, command_timeout: Duration) -> Result<(), Error> {
-    let (username, password) = (config.username.take(), config.password.take());
-    config.database = None;
-    let options = Options::plain(command_timeout, OnBreak::End);
-    // A server that refuses connections without AUTH knows AUTH.
-    let Ok((client, mut running)) = connection::open(config, &options).await else { return Ok(()) };
-    let args: Vec<_> = username.into_iter().chain(password).map(Value::from).collect();
-    let answer: Result<Value, _> = tokio::select! {
-        biased;
-        answer = client.custom(custom("AUTH"), args) => answer,
-        _ = &mut running => return Err(Error::new(ErrorKind::IO, "the connection is gone")),
+/// Logs in on a connection that the server has accepted without AUTH. It may not know AUTH. fred logs
+/// the answer to its own AUTH at DEBUG, but not the answer to a command.
+async fn log_in(
+    config: Config,
+    client: Client,
+    mut running: ConnectHandle,
+    options: Options,
+) -> Result<Connected, Error> {
+    let Config { username, password, database, .. } = config;
+    let auth: Vec<_> = username.into_iter().chain(password).map(Value::from).collect();
+    let select = database.map(|database| vec![Value::from(i64::from(database))]);
+    let logging_in = async {
+        for (name, args) in iter::once(("AUTH", auth)).chain(select.map(|args| ("SELECT", args))) {
+            let answer: Value = client.custom(custom(name), args).await?;
+            if answer.as_str().as_deref() != Some("OK") {
+                return Err(Error::new(ErrorKind::Auth, ""));
+            }
+        }
+        Ok(())
     };
-    running.abort();
-    match answer.map_err(in_our_words)?.as_str().as_deref() {
-        Some("OK") => Ok(()),
-        _ => Err(in_our_words(Error::new(ErrorKind::Auth, ""))),
+    let answer = tokio::select! {
+        biased;
+        answer = logging_in => answer,
+        _ = &mut running => Err(Error::new(ErrorKind::IO, "the connection is gone")),
+    };
+    match answer {
+        Ok(()) => Ok(connection::connected(client, running, options)),
+        Err(error) => {
+            running.abort();
+            Err(error)
+        }
     }
 }
 
