@@ -41,6 +41,7 @@ const LAYERS: &[&[&str]] = &[
         "wire/topology/cluster_identity",
         "wire/topology/failover_epoch",
         "wire/topology/late_sources",
+        "wire/topology/sentinel_identity/believed",
         "wire/topology/sentinels",
     ],
     &["wire/topology/sentinel_identity", "wire/topology/source"],

@@ -7,18 +7,19 @@
 //! One that was moved to another deployment keeps its id. Those from before still list it, and its new peers
 //! list it. It does not list those from before. So one id in common is not enough.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod believed;
+
+use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
+use self::believed::{Believed, Ids, are_near, common_master};
 use super::{
     cluster_identity::{COMES_BACK, FORGOTTEN, groups_of},
     failover_epoch::CATCH_UP,
     slots::View,
 };
 use crate::wire::{answers::Failure, deployment::Address, node_id::NodeId};
-
-type Ids = BTreeSet<NodeId>;
 
 /// The sentinels that were believed last. Older ones than of Redis 6.2 do not tell their ids. They are all
 /// believed, except beside others that do.
@@ -45,51 +46,6 @@ struct Before {
     since: Instant,
     /// Whether the others count epochs of their own.
     are_others: bool,
-}
-
-/// The ids of sentinels, and the master that was used by their word.
-#[derive(Clone, Debug, Default)]
-struct Believed {
-    ids: Ids,
-    master: Option<Address>,
-}
-
-impl Believed {
-    /// Which of the views are of them. One that is doubtful does not count beside others that contradict it.
-    fn members(&self, views: &[View]) -> Vec<bool> {
-        let are_met: Vec<_> = views.iter().filter(|view| self.has_met(view)).collect();
-        let is_member = |view: &View| {
-            let agrees = |met: &&View| common_master([*met, view]).is_some();
-            let is_not_refuted = are_met.is_empty() || are_met.iter().any(agrees);
-            self.has_met(view) || self.may_be(view) && is_not_refuted
-        };
-        views.iter().map(is_member).collect()
-    }
-
-    /// Whether it lists them: two of them, or the only one.
-    fn has_met(&self, view: &View) -> bool {
-        let in_common = self.in_common(view);
-        let are_enough = in_common > 1 || in_common > 0 && in_common == self.ids.len();
-        are_enough && (2 * in_common >= view.ids.len() || self.is_used(view))
-    }
-
-    /// Whether it may be one of them: it names their master, or it knows nobody, as after `SENTINEL RESET`.
-    fn may_be(&self, view: &View) -> bool {
-        self.in_common(view) > 0 && (self.is_used(view) || view.ids.len() == 1)
-    }
-
-    fn is_near(&self, view: &View) -> bool {
-        self.has_met(view) || self.may_be(view)
-    }
-
-    fn in_common(&self, view: &View) -> usize {
-        view.ids.intersection(&self.ids).count()
-    }
-
-    /// Whether it names the master that is used.
-    fn is_used(&self, view: &View) -> bool {
-        self.master.is_some() && common_master([view]) == self.master.as_ref()
-    }
 }
 
 /// Answers, and whether each came from a configured address. The peers of a stranger do not count: an
@@ -184,11 +140,14 @@ impl SentinelIdentity {
             self.learn(answers, ours, [&mine, &theirs], now);
         }
         // Once most have told their ids, one that does not is believed only if it does not contradict them.
-        let may_be = |view: &View| {
-            view.ids.is_empty()
-                && (!self.is_sure || self.known.master.is_none() || self.known.is_used(view))
-        };
         let is_chosen = |at| ours.get(at) == Some(&true);
+        let agrees = |view: &View| {
+            let agrees = |at| is_chosen(at) && common_master([&views[at], view]).is_some();
+            self.known.is_used(view) || (0..views.len()).any(agrees)
+        };
+        let may_be = |view: &View| {
+            view.ids.is_empty() && (!self.is_sure || self.known.master.is_none() || agrees(view))
+        };
         let mut all: Vec<_> =
             views.iter().enumerate().map(|(at, view)| is_chosen(at) || may_be(view)).collect();
         if !all.contains(&true) {
@@ -197,6 +156,7 @@ impl SentinelIdentity {
                 return Err(are_others());
             }
             self.guess(now, true);
+            self.is_replaced = true;
             self.known.ids.clear();
             all.fill(true);
         }
@@ -235,10 +195,14 @@ impl SentinelIdentity {
             }
         }
         let groups = groups_of(views, are_near).into_iter().map(|group| group.views);
-        let groups: Vec<_> = groups.filter(|group| group.iter().all(|at| tells(*at))).collect();
+        let groups: Vec<_> = groups.filter(|group| tells(group[0])).collect();
         let of_most = groups.iter().find(|group| answers.are_most(|at| group.contains(&at)));
         if let Some(group) = of_most.filter(|_| !self.is_sure) {
             return all_of(&|at| group.contains(&at));
+        }
+        // One that is of both has met both: it lags, and lists one from before.
+        if (0..views.len()).any(|at| mine[at] && theirs[at]) {
+            return all_of(&|at| mine[at] || theirs[at]);
         }
         if theirs.contains(&true) && answers.count(|at| theirs[at]) >= answers.count(|at| mine[at])
         {
@@ -309,11 +273,11 @@ impl SentinelIdentity {
 
     /// Those from now on are believed in place of those that are known.
     fn guess(&mut self, now: Instant, are_others: bool) {
-        if self.is_sure || self.before.is_none() {
-            self.before = Some(Before { known: self.known.clone(), since: now, are_others });
+        match &mut self.before {
+            Some(before) if !self.is_sure => before.are_others |= are_others,
+            before => *before = Some(Before { known: self.known.clone(), since: now, are_others }),
         }
         self.is_sure = false;
-        self.is_replaced = are_others;
     }
 
     fn is_new(&self) -> bool {
@@ -323,23 +287,6 @@ impl SentinelIdentity {
 
 fn are_others() -> Failure {
     Failure::no_master("only sentinels that do not know those from before have answered")
-}
-
-/// Whether they are of one deployment: they list each other, or name the same master.
-fn are_near(one: &View, other: &View) -> bool {
-    let (Some(own), Some(others)) = (&one.own, &other.own) else { return false };
-    let list_each_other = one.ids.contains(others) && other.ids.contains(own);
-    list_each_other || common_master([one, other]).is_some()
-}
-
-/// The master that all of them name, or are replacing.
-fn common_master<'a>(views: impl IntoIterator<Item = &'a View>) -> Option<&'a Address> {
-    let named = |view: &'a View| {
-        let claimed = view.claims.iter().map(|claim| &claim.master.address);
-        claimed.chain(&view.leaving)
-    };
-    let mut masters = views.into_iter().flat_map(named);
-    masters.next().filter(|first| masters.all(|other| other == *first))
 }
 
 #[cfg(test)]

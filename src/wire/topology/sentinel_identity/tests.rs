@@ -1,3 +1,5 @@
+mod guesses;
+
 use std::time::Duration;
 
 use super::*;
