@@ -92,7 +92,6 @@ impl Leftover {
     async fn await_copy(&mut self) -> (bool, bool) {
         let copy = match std::mem::replace(&mut self.state, State::Nothing) {
             State::Nothing => return (false, false),
-            // If there still is a source, the script was refused, perhaps in its middle.
             State::MayHold | State::Granted { .. } => return (true, false),
             State::InFlight(copy) => copy,
         };

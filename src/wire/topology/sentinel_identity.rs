@@ -168,7 +168,13 @@ impl SentinelIdentity {
         Ok(all)
     }
 
-    /// Chooses among those that tell their ids.
+    /// Chooses among those that tell their ids, by the first of these that applies:
+    /// 1. All, if they name one master, and it is the one in use, or one of them has met those known.
+    /// 2. Until most of the configured addresses have agreed: the group that most of them are of.
+    /// 3. Those known and those from before, if one is of both.
+    /// 4. Those from before, if no more configured addresses are of those known.
+    /// 5. Those known.
+    /// 6. After [`FORGOTTEN`], or at first: the only group there is, or the one that most are of.
     fn choose(
         &mut self,
         answers: Answers<'_>,
@@ -200,7 +206,7 @@ impl SentinelIdentity {
         if let Some(group) = of_most.filter(|_| !self.is_sure) {
             return all_of(&|at| group.contains(&at));
         }
-        // One that is of both has met both: it lags, and lists one from before.
+        // It lags, and still lists one from before.
         if (0..views.len()).any(|at| mine[at] && theirs[at]) {
             return all_of(&|at| mine[at] || theirs[at]);
         }
@@ -271,7 +277,7 @@ impl SentinelIdentity {
         self.heard.retain(|own, at| self.known.ids.contains(own) && now < *at + CATCH_UP);
     }
 
-    /// Those from now on are believed in place of those that are known.
+    /// Others are believed in place of those known, which may come back.
     fn guess(&mut self, now: Instant, are_others: bool) {
         match &mut self.before {
             Some(before) if !self.is_sure => before.are_others |= are_others,
