@@ -142,8 +142,9 @@ impl SentinelIdentity {
         // Once most have told their ids, one that does not is believed only if it does not contradict them.
         let is_chosen = |at| ours.get(at) == Some(&true);
         let agrees = |view: &View| {
-            let agrees = |at| is_chosen(at) && common_master([&views[at], view]).is_some();
-            self.known.is_used(view) || (0..views.len()).any(agrees)
+            let mut met =
+                (0..views.len()).filter(|at| is_chosen(*at) && self.known.has_met(&views[*at]));
+            self.known.is_used(view) || met.any(|at| common_master([&views[at], view]).is_some())
         };
         let may_be = |view: &View| {
             view.ids.is_empty() && (!self.is_sure || self.known.master.is_none() || agrees(view))
@@ -171,8 +172,9 @@ impl SentinelIdentity {
     /// Chooses among those that tell their ids, by the first of these that applies:
     /// 1. All, if they name one master, and it is the one in use, or one of them has met those known.
     /// 2. Until most of the configured addresses have agreed: the group that most of them are of.
-    /// 3. Those known and those from before, if one is of both.
-    /// 4. Those from before, if no more configured addresses are of those known.
+    /// 3. If one is both of those known and of those from before: its group, of these.
+    /// 4. Those from before, if no more configured addresses are of those known. Doubtful ones only
+    ///    against doubtful ones.
     /// 5. Those known.
     /// 6. After [`FORGOTTEN`], or at first: the only group there is, or the one that most are of.
     fn choose(
@@ -207,10 +209,21 @@ impl SentinelIdentity {
             return all_of(&|at| group.contains(&at));
         }
         // It lags, and still lists one from before.
-        if (0..views.len()).any(|at| mine[at] && theirs[at]) {
-            return all_of(&|at| mine[at] || theirs[at]);
+        let is_of_both = |at: &usize| mine[*at] && theirs[*at];
+        let lagging = groups.iter().filter(|group| group.iter().any(is_of_both)).flatten();
+        let lagging: Vec<_> = lagging.copied().collect();
+        if !lagging.is_empty() {
+            return all_of(&|at| (mine[at] || theirs[at]) && lagging.contains(&at));
         }
-        if theirs.contains(&true) && answers.count(|at| theirs[at]) >= answers.count(|at| mine[at])
+        let has_met = |believed: &Believed, is_meant: &[bool]| {
+            views.iter().zip(is_meant).any(|(view, is_meant)| *is_meant && believed.has_met(view))
+        };
+        // Those that are only doubtful do not come back against others that are not.
+        let come_back = before.is_some_and(|before| has_met(&before.known, theirs))
+            || !has_met(&self.known, mine);
+        if come_back
+            && theirs.contains(&true)
+            && answers.count(|at| theirs[at]) >= answers.count(|at| mine[at])
         {
             return all_of(&|at| theirs[at]);
         }

@@ -50,3 +50,42 @@ fn one_that_tells_no_id_follows_a_failover_with_those_that_do() {
     assert_ours(seen, &[says("abc", 1), says("abc", 1), says("", 1)], "111");
     assert_ours(seen, &[says("abc", 2), says("abc", 2), says("", 2)], "111");
 }
+
+/// The one that was moved may be of those known. It is no witness.
+#[test]
+fn one_that_tells_no_id_is_not_believed_by_the_word_of_a_doubtful_one() {
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("abcde", 1), says("cabde", 1), says("dabce", 1)], "111");
+    assert_ours(seen, &[says("b", 2), says("", 2)], "10");
+}
+
+/// b was moved, and those from before were reset while only b answered.
+#[test]
+fn one_that_is_of_both_takes_only_its_own_group_along() {
+    let seen = &mut Seen::new();
+    let mut ask = |views: &[View], configured: usize| {
+        let are_configured: Vec<_> = (0..views.len()).map(|at| at < configured).collect();
+        let answers = Answers { views, are_configured: &are_configured, most: MOST };
+        let ours = seen.0.ours(answers, seen.1).unwrap();
+        let chosen = views.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
+        if let Some(master) = common_master(chosen.map(|(view, _)| view)) {
+            seen.0.uses(&master.clone());
+        }
+        ours
+    };
+    ask(&[says("abc", 1), says("bac", 1), says("cab", 1)], 3);
+    ask(&[says("b", 2)], 1);
+    ask(&[says("c", 1), says("a", 1), says("b", 2), says("xbyz", 2), says("ybxz", 2)], 3);
+    let ours = ask(&[says("ac", 1), says("zbxy", 2), says("xbyz", 2)], 1);
+    assert_eq!(ours, [true, false, false]);
+}
+
+#[test]
+fn a_doubtful_one_from_before_does_not_come_back_against_those_known() {
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("abc", 1), says("bac", 1)], "11");
+    // Set up anew with the same master.
+    assert_ours(seen, &[says("gh", 1)], "1");
+    assert_ours(seen, &[says("gh", 1), says("hg", 1)], "11");
+    assert_ours(seen, &[says("hg", 1), says("b", 2)], "10");
+}
