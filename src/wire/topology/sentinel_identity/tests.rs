@@ -36,8 +36,13 @@ impl Seen {
 
     /// The first three come from configured addresses.
     fn ours(&mut self, views: &[View]) -> Option<String> {
-        let are_configured: Vec<_> = (0..views.len()).map(|at| at < 3).collect();
-        let answers = Answers { views, are_configured: &are_configured, most: MOST };
+        self.ours_of(views, 3, MOST)
+    }
+
+    /// The first `configured` come from configured addresses, of which `most` are most.
+    fn ours_of(&mut self, views: &[View], configured: usize, most: usize) -> Option<String> {
+        let are_configured: Vec<_> = (0..views.len()).map(|at| at < configured).collect();
+        let answers = Answers { views, are_configured: &are_configured, most };
         let ours = self.0.ours(answers, self.1).ok()?;
         let chosen = views.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
         if let Some(master) = common_master(chosen.map(|(view, _)| view)) {
