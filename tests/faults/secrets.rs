@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::stream::{StreamExt, iter};
 use harness::redis::cmd;
-use harness::{PATIENCE, RedisServer, eventually};
+use harness::{EndlessScript, PATIENCE, RedisServer, eventually};
 use redisson_lock::{Client, Config, Driver, Error};
 
 use crate::stage::{LOCK, SOON, within};
@@ -44,6 +44,17 @@ async fn a_server_that_does_not_know_auth_makes_nobody_tell_the_password() {
     let builder = RedisServer::builder().unix_socket();
     let server = builder.arg("--rename-command").arg("AUTH").arg("").start();
     are_refused(&server, &log).await;
+}
+
+/// It refuses what comes before AUTH, and would repeat the password.
+#[tokio::test]
+async fn a_busy_server_that_does_not_know_auth_makes_nobody_tell_the_password() {
+    let log = listen_to_everything();
+    let builder = RedisServer::builder().unix_socket();
+    let server = builder.arg("--rename-command").arg("AUTH").arg("").start();
+    let script = EndlessScript::begin(&server);
+    are_refused(&server, &log).await;
+    script.kill();
 }
 
 #[tokio::test]

@@ -18,25 +18,41 @@ use crate::wire::{
     connection::{Connected, OnBreak, Options},
 };
 
+/// Where fred logs the answer to its own AUTH, at DEBUG or TRACE.
+const LOGS: [&str; 4] = [
+    "fred::modules::inner",
+    "fred::router::commands",
+    "fred::router::utils",
+    "fred::runtime::_tokio",
+];
+
 /// Connects and logs in. If fred's log shows the answers to AUTH, fred must not reconnect.
 pub(super) async fn connect(config: Config, mut options: Options) -> Result<Connected, Error> {
     if config.password.is_none() {
         return connection::connect(config, options).await;
     }
-    if log::log_enabled!(target: "fred::router", log::Level::Debug) {
+    if LOGS.iter().any(|target| log::log_enabled!(target: *target, log::Level::Debug)) {
         options.on_break = OnBreak::End;
         let mut open = config.clone();
         (open.username, open.password, open.database) = (None, None, None);
-        // A server that refuses connections without AUTH knows AUTH.
-        if let Ok((client, running)) = connection::open(open, &options).await {
-            return log_in(config, client, running, options).await.map_err(in_our_words);
+        match connection::open(open, &options).await {
+            Ok((client, running)) => {
+                return log_in(config, client, running, options).await.map_err(in_our_words);
+            }
+            // It asks for AUTH, so it knows AUTH.
+            Err(error) if asks_for_auth(&error) => {}
+            Err(error) => return Err(in_our_words(error)),
         }
     }
     connection::connect(config, options).await.map_err(in_our_words)
 }
 
+fn asks_for_auth(error: &Error) -> bool {
+    ["NOAUTH", "NOPERM"].iter().any(|code| error.details().starts_with(code))
+}
+
 /// Logs in on a connection that the server has accepted without AUTH. It may not know AUTH. fred logs
-/// the answer to its own AUTH at DEBUG, but not the answer to a command.
+/// the answer to its own AUTH, but not the answer to a command, unless that is `CLUSTERDOWN`.
 async fn log_in(
     config: Config,
     client: Client,
