@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use self::believed::{Believed, Ids, are_near, common_master};
+use self::believed::{Believed, Ids, are_near, common_master, names_as};
 use super::{
     cluster_identity::{COMES_BACK, FORGOTTEN, groups_of},
     failover_epoch::CATCH_UP,
@@ -141,11 +141,11 @@ impl SentinelIdentity {
         }
         // Once most have told their ids, one that does not is believed only if it does not contradict them.
         let is_chosen = |at| ours.get(at) == Some(&true);
-        let agrees = |view: &View| {
-            let mut met =
-                (0..views.len()).filter(|at| is_chosen(*at) && self.known.has_met(&views[*at]));
-            self.known.is_used(view) || met.any(|at| common_master([&views[at], view]).is_some())
+        let met = || {
+            let chosen = (0..views.len()).filter(|at| is_chosen(*at)).map(|at| &views[at]);
+            chosen.filter(|view| self.known.has_met(view))
         };
+        let agrees = |view: &View| self.known.is_used(view) || names_as(view, met());
         let may_be = |view: &View| {
             view.ids.is_empty() && (!self.is_sure || self.known.master.is_none() || agrees(view))
         };
@@ -173,8 +173,8 @@ impl SentinelIdentity {
     /// 1. All, if they name one master, and it is the one in use, or one of them has met those known.
     /// 2. Until most of the configured addresses have agreed: the group that most of them are of.
     /// 3. If one is both of those known and of those from before: its group, of these.
-    /// 4. Those from before, if no more configured addresses are of those known. Doubtful ones only
-    ///    against doubtful ones.
+    /// 4. Those from before, if no more configured addresses are of those known. Doubtful ones that
+    ///    name another master only against doubtful ones.
     /// 5. Those known.
     /// 6. After [`FORGOTTEN`], or at first: the only group there is, or the one that most are of.
     fn choose(
@@ -215,13 +215,14 @@ impl SentinelIdentity {
         if !lagging.is_empty() {
             return all_of(&|at| (mine[at] || theirs[at]) && lagging.contains(&at));
         }
-        let has_met = |believed: &Believed, is_meant: &[bool]| {
-            views.iter().zip(is_meant).any(|(view, is_meant)| *is_meant && believed.has_met(view))
+        let any = |is_meant: &[bool], is_so: &dyn Fn(&View) -> bool| {
+            views.iter().zip(is_meant).any(|(view, is_meant)| *is_meant && is_so(view))
         };
-        // Those that are only doubtful do not come back against others that are not.
-        let come_back = before.is_some_and(|before| has_met(&before.known, theirs))
-            || !has_met(&self.known, mine);
-        if come_back
+        // Doubtful ones that name another master than before do not come back against others that are not.
+        let come_back = before.is_some_and(|Before { known, .. }| {
+            any(theirs, &|view| known.has_met(view) || known.is_used(view))
+        });
+        if (come_back || !any(mine, &|view| self.known.has_met(view)))
             && theirs.contains(&true)
             && answers.count(|at| theirs[at]) >= answers.count(|at| mine[at])
         {

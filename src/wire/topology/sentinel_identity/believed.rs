@@ -19,8 +19,7 @@ impl Believed {
     pub(super) fn members(&self, views: &[View]) -> Vec<bool> {
         let are_met: Vec<_> = views.iter().filter(|view| self.has_met(view)).collect();
         let is_member = |view: &View| {
-            let agrees = |met: &&View| common_master([*met, view]).is_some();
-            let is_not_refuted = are_met.is_empty() || are_met.iter().any(agrees);
+            let is_not_refuted = are_met.is_empty() || names_as(view, are_met.iter().copied());
             self.has_met(view) || self.may_be(view) && is_not_refuted
         };
         views.iter().map(is_member).collect()
@@ -57,6 +56,11 @@ pub(super) fn are_near(one: &View, other: &View) -> bool {
     let (Some(own), Some(others)) = (&one.own, &other.own) else { return false };
     let list_each_other = one.ids.contains(others) && other.ids.contains(own);
     list_each_other || common_master([one, other]).is_some()
+}
+
+/// Whether it names the master that one of the others names.
+pub(super) fn names_as<'a>(view: &View, mut others: impl Iterator<Item = &'a View>) -> bool {
+    others.any(|other| common_master([other, view]).is_some())
 }
 
 /// The master that all of them name, or are replacing.

@@ -75,3 +75,15 @@ fn a_doubtful_one_from_before_does_not_come_back_against_those_known() {
     assert_ours(seen, &[says("gh", 1), says("hg", 1)], "11");
     assert_ours(seen, &[says("hg", 1), says("b", 2)], "10");
 }
+
+/// Those from before were reset, and one is ahead of the other.
+#[test]
+fn a_doubtful_one_from_before_comes_back_if_it_names_the_master_before() {
+    let seen = &mut Seen::new();
+    assert_ours(seen, &[says("abc", 1), says("bac", 1), says("cab", 1)], "111");
+    assert_ours(seen, &[says("bxy", 2), says("xby", 2)], None);
+    seen.later(FORGOTTEN);
+    assert_ours(seen, &[says("bxy", 2), says("xby", 2)], "11");
+    let views = [says("a", 1), says("c", 3), says("bxy", 2), says("xby", 2)];
+    assert_ours(seen, &views, "1100");
+}
