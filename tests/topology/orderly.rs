@@ -125,6 +125,7 @@ async fn orderly(
     );
     errors.iter().take(5).for_each(|error| println!("  {error}"));
     for (name, guard) in standing {
+        assert!(guard.is_held(), "{what}: {name} was not renewed in time");
         let tried = within(PATIENCE, "for an answer", rivals[0].lock(&name).try_lock()).await;
         assert!(tried.unwrap().is_none(), "{what}: two hold {name}");
         guard.check().await.unwrap_or_else(|error| panic!("{what}: {name}: {error}"));
