@@ -16,7 +16,6 @@ use crate::{
     observer::is_observed,
     options::LockOptions,
     owner::{Owner, OwnerId},
-    protocol::Side,
 };
 
 /// The future of an acquisition.
@@ -86,7 +85,7 @@ impl<G: SingleGuard> LockHandle<G> {
         match (is_observed(observed), owner) {
             (true, _) => acquire_observed(state, &mut request, observed.cloned()).boxed().await,
             (false, Some(owner)) => acquire_by(state, owner, &request).boxed().await,
-            (false, None) if state.target.kind.side() == Side::Whole => {
+            (false, None) if !state.target.kind.is_one_side() => {
                 ask_or_wait(state, &request, None, None).await
             }
             (false, None) => acquire_anew(state, &request, None, None).boxed().await,

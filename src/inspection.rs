@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use crate::{
     observer::LockKind,
     permit_id::PermitId,
-    protocol::{Side, Snapshot, announcement::Announcement},
+    protocol::{Snapshot, announcement::Announcement},
 };
 
 /// The state of a lock on the server, as [`Lock::inspect`](crate::Lock::inspect) read it.
@@ -114,7 +114,7 @@ impl Inspection {
         let ours = |id: &str| id.strip_prefix(client).is_some_and(|rest| rest.starts_with(':'));
         let (more_holders, more_waiters) = (snapshot.unread_fields(), snapshot.unread_waiters());
         let holders = snapshot
-            .holders(kind.side() != Side::Whole)
+            .holders(kind.is_one_side())
             .into_iter()
             .map(|holder| Holder {
                 ours: ours(&holder.id),

@@ -18,7 +18,7 @@ use crate::{
     observer::LockKind,
     options::{Replicas, SpinBackoff},
     owner::HoldId,
-    protocol::{self, Forced, Side, Snapshot},
+    protocol::{self, Forced, Snapshot},
 };
 
 /// What was being done, for errors.
@@ -273,7 +273,7 @@ impl<G> Lock<G> {
 
 /// Refuses a read/write lock that was seen where another lock is meant, and the other way round.
 fn check_sides(seen: &Snapshot, target: &Target) -> Result<(), Error> {
-    match seen.has_sides() == (target.kind.side() != Side::Whole) {
+    match seen.has_sides() == target.kind.is_one_side() {
         true => Ok(()),
         false => Err(Error::WrongKind { key: target.name().to_owned() }),
     }

@@ -95,7 +95,7 @@ impl<G> Lock<G> {
         check_sides(&seen, target)?;
         let mut holders = seen.holders(seen.has_sides());
         holders.retain(|holder| match side {
-            Side::Whole => true,
+            Side::Whole | Side::Token => true,
             Side::Read => holder.shares,
             Side::Write => !holder.shares,
         });

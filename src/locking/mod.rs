@@ -158,7 +158,7 @@ pub(crate) async fn acquire_anew(
     since: Option<&Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
     match lock.target.kind.side() {
-        Side::Whole => ask_or_wait(lock, request, under, since).await,
+        Side::Whole | Side::Token => ask_or_wait(lock, request, under, since).await,
         Side::Read => read(lock, request, under, since).await,
         Side::Write => write(lock, request, since).await,
     }

@@ -98,7 +98,7 @@ impl Own<'_> {
     /// read. An owner that reads must not wait to write.
     async fn other_side(&mut self) -> Result<Option<Arc<Lease>>, Error> {
         match self.lock.target.kind.side() {
-            Side::Whole => {}
+            Side::Whole | Side::Token => {}
             Side::Read => match self.lock.hold_on(Side::Write, self.owner) {
                 Some(write) if write.has_guard() => return Ok(Some(write.lease.clone())),
                 Some(write) => self.wait_for_release(write).await?,

@@ -11,13 +11,15 @@ use super::{
 };
 use crate::{config::Settings, observer::LockKind};
 
-/// The part of a name that an owner can hold. All kinds but the read/write lock share one hold, as
-/// they do on the server.
+/// The part of a name that an owner can hold. All kinds but the read/write lock and the plain lock share
+/// one hold, as they do on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     Whole,
     Read,
     Write,
+    /// A plain lock. Its key is no hash, so that no other kind enters it.
+    Token,
 }
 
 impl LockKind {
@@ -50,8 +52,14 @@ impl LockKind {
         match self {
             Self::Read => Side::Read,
             Self::Write => Side::Write,
+            Self::Plain => Side::Token,
             _ => Side::Whole,
         }
+    }
+
+    /// Whether it is one of the two sides of a read/write lock.
+    pub(crate) fn is_one_side(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
     }
 
     /// Whether its holder can re-enter.

@@ -191,7 +191,8 @@ pub(super) fn kind_of(text: &str) -> RedisErrorKind {
         "ERR" if text.starts_with("ERR No such master") => Kind::NoMaster,
         // The server has no password, or does not know AUTH.
         "ERR" if text.contains("AUTH") || text.contains("password") => Kind::Auth,
-        _ if text.contains("executing the script can't run this command") => Kind::NoPermission,
+        // A command, a key or a channel.
+        _ if text.contains("executing the script can't") => Kind::NoPermission,
         _ => Kind::Refused,
     }
 }

@@ -152,16 +152,20 @@ impl ReplicaPool {
             answer.unwrap_or_else(|_| Err(Failure::timed_out()))
         };
         let asked = match confirm.replicas {
-            Replicas::None => 0,
-            Replicas::AtLeast(least) => least,
+            Replicas::None => Ok(0),
+            Replicas::AtLeast(least) => Ok(least),
             // Without an answer the number of replicas is unknown.
             Replicas::All | Replicas::OneOfAll => match ask("ROLE", &[]).await {
-                Ok(role) => connected(role),
-                Err(error) => {
-                    checkout.heard(&Err::<(), _>(error.clone()));
-                    return Err(after_all(error));
-                }
+                Ok(role) => connected(&role).ok_or_else(no_master),
+                Err(error) => Err(error),
             },
+        };
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(error) => {
+                checkout.heard(&Err::<(), _>(error.clone()));
+                return Err(after_all(error));
+            }
         };
         let left = bound.by.saturating_duration_since(Instant::now());
         let timeout = confirm.timeout.min(left).as_millis().max(1) as u64;
@@ -238,13 +242,15 @@ fn too_many() -> Failure {
     Failure::not_sent("too many wait for replicas").because(RedisErrorKind::Overloaded)
 }
 
-/// How many replicas a master has, by its ROLE: `master`, an offset, and a list of them.
-fn connected(role: Reply) -> u32 {
-    match role {
-        Reply::Array(parts) => match parts.get(2) {
-            Some(Reply::Array(replicas)) => replicas.len() as u32,
-            _ => 0,
-        },
-        _ => 0,
-    }
+/// How many replicas a master has, by its ROLE: `master`, an offset, and a list of them. `None`: it is no
+/// master.
+fn connected(role: &Reply) -> Option<u32> {
+    let Reply::Array(parts) = role else { return None };
+    let [name, _, Reply::Array(replicas), ..] = &parts[..] else { return None };
+    (name.as_text()? == "master").then_some(replicas.len() as u32)
+}
+
+/// The server has become a replica since it ran the call: its master need not have the hold.
+fn no_master() -> Failure {
+    Failure::refused("READONLY the server has become a replica".to_owned())
 }

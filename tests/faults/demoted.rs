@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use harness::redis::cmd;
 use harness::{PATIENCE, RedisServer, eventually};
-use redisson_lock::{Client, LockGuard};
+use redisson_lock::{Client, Config, LockGuard, Replicas};
 
 use crate::stage::{LOCK, Stage, connect, gets_it, renewed, soon, waiter};
 
@@ -27,7 +27,7 @@ async fn a_name_that_leads_to_another_master_by_now_is_followed() {
     held.unlock().await.unwrap();
 
     // Messages come from there, too.
-    let far = connect(redisson_lock::Config::from_url(other.url()).unwrap()).await;
+    let far = connect(Config::from_url(other.url()).unwrap()).await;
     let guard = far.lock(LOCK).lock().await.unwrap();
     is_woken_by(guard, &client, &other).await;
     stage.end([client, far]).await;
@@ -41,13 +41,41 @@ async fn messages_come_from_the_server_that_commands_go_to() {
     let client = stage.client().await;
     client.lock("plain").lock().await.unwrap().unlock().await.unwrap();
     let other = RedisServer::start();
-    let far = connect(redisson_lock::Config::from_url(other.url()).unwrap()).await;
+    let far = connect(Config::from_url(other.url()).unwrap()).await;
     let held = far.lock(LOCK).lock().await.unwrap();
 
     stage.proxy.lead_to(other.port());
     assert_eq!(stage.proxy.cut_matching("plain"), 1, "the connection for commands");
     is_woken_by(held, &client, &other).await;
     stage.end([client, far]).await;
+}
+
+/// As when the master of a cluster or of sentinels stands still after its grant, and another takes its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_is_not_confirmed_by_a_master_that_is_a_replica_by_now() {
+    for replicas in [Replicas::All, Replicas::OneOfAll] {
+        let stage = Stage::new().await;
+        let other = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0").start();
+        become_replica(&other, Some(&stage.server)).await;
+        let client = connect(Config::from_url(stage.proxy.url()).unwrap().replicas(replicas)).await;
+        // From now on it hears nothing of the other's grants.
+        become_replica(&other, None).await;
+        stage.proxy.hold_requests_with("ROLE");
+        let lock = client.lock(LOCK);
+        let locking = tokio::spawn(async move { lock.lock().await });
+        let asks = || (stage.proxy.held() > 0).then_some(());
+        eventually(PATIENCE, "the question how many replicas there are", asks).await;
+
+        stage.proxy.lead_to(other.port());
+        let port = other.port().to_string();
+        stage.server.inspector().query::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(port));
+        stage.proxy.release_held();
+        let guard = soon("a lock", locking).await.unwrap().unwrap();
+        let holder = other.inspector().holder(LOCK).map(|holder| holder.client);
+        assert_eq!(holder, Some(client.id().to_string()), "{replicas:?}: {guard:?}");
+        guard.unlock().await.unwrap();
+        stage.end([client]).await;
+    }
 }
 
 /// The release of that hold wakes a waiter of the client, by a message of that server. Nothing is left there.

@@ -4,6 +4,7 @@ mod counts;
 mod enabled;
 mod every_kind;
 mod panics;
+mod refused;
 mod spans;
 mod swapped;
 mod tally;

@@ -90,12 +90,18 @@ async fn it_is_forced_cannot_be_re_entered_and_is_no_other_kind() {
     assert!(matches!(lock.lock().by(&mut me).await, Err(Error::WouldDeadlock { .. })));
     assert!(matches!(client.lock(LOCK).try_lock().await, Err(Error::WrongKind { .. })));
     assert!(matches!(client.fair_lock(LOCK).try_lock().await, Err(Error::WrongKind { .. })));
+    for other in [client.lock(LOCK), client.fair_lock(LOCK), client.spin_lock(LOCK)] {
+        let entered = other.try_lock().by(&mut me).await;
+        assert!(matches!(entered, Err(Error::WrongKind { .. })), "{entered:?}");
+    }
+    guard.check().await.expect("still held");
     assert!(lock.force_unlock_if(guard.holder()).await.unwrap());
     assert!(!lock.force_unlock().await.unwrap());
     timeout(PATIENCE, guard.lost()).await.expect("to be told");
     drop(guard);
-    let hash = client.lock(LOCK).lock().await.unwrap();
+    let hash = client.lock(LOCK).lock().by(&mut me).await.unwrap();
     assert!(matches!(lock.try_lock().await, Err(Error::WrongKind { .. })));
+    assert!(matches!(lock.try_lock().by(&mut me).await, Err(Error::WrongKind { .. })));
     assert!(matches!(lock.force_unlock().await, Err(Error::WrongKind { .. })));
     assert!(matches!(lock.is_locked().await, Err(Error::WrongKind { .. })));
     hash.unlock().await.unwrap();

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 use super::Lease;
 use crate::{broken::broken, error::Loss, protocol::Renewed, sometimes::sometimes};
 
+/// How long a hold that has ended may stay scheduled, and with it in memory.
+const FORGOTTEN_WITHIN: Duration = Duration::from_secs(30);
+
 /// What the watchdog does about a hold that it has checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
@@ -76,7 +79,7 @@ impl Lease {
         let next = if wanted { state.due.min(state.trusted_until) } else { state.trusted_until };
         // No later than this: a hold that has ended is then forgotten. A guard that asks for renewals
         // from now on has just been given a full lease of the watchdog.
-        let next = next.min(now + self.period());
+        let next = next.min(now + self.period().min(FORGOTTEN_WITHIN));
         if state.scheduled.is_some_and(|scheduled| scheduled <= next) {
             return None;
         }

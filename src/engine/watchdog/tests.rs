@@ -254,3 +254,16 @@ async fn a_call_renews_holds_of_one_script_and_the_quota_is_kept_while_it_is_und
     watchdog.tick(&transport);
     assert_eq!(watchdog.quota.len(), 0, "nothing is under way");
 }
+
+/// It is in memory until then.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_ends_is_forgotten_long_before_a_long_watchdog() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let (_, settings) = Config::default().into_settings().unwrap();
+    let protocol = LockKind::Reentrant.protocol("l", &settings);
+    let now = Instant::now();
+    let hold = Lease::new(&*protocol, ME.next(), now, DAY, DAY, None);
+    hold.watch(now + DAY / 3);
+    let looked_at = hold.schedule(now).expect("a check");
+    assert!(looked_at <= now + Duration::from_secs(60), "{:?}", looked_at - now);
+}

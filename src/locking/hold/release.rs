@@ -178,7 +178,7 @@ impl Lowering<'_> {
                 Ok(None) => return self.found_nothing(sent),
                 Err(error) => error,
             };
-            self.may_be_done |= trusted && error.is_unclear();
+            self.may_be_done |= trusted && !error.did_nothing();
             copies.again_for(error, engine, target.name()).await?;
         }
     }
@@ -247,7 +247,7 @@ async fn free(hold: Arc<Hold>, mut may_be_done: bool, was_renewed: bool) {
             }
             Err(error) => error,
         };
-        may_be_done |= trusted && error.is_unclear();
+        may_be_done |= trusted && !error.did_nothing();
         let give_up = hold.lease.outlived_at(begun);
         if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await {
             let error = error.into_error(target.name());

@@ -89,8 +89,7 @@ fn each_call_that_travelled_with_others_has_its_answer() {
 fn kinds_differ_in_who_may_hold_them_again_and_beside_whom() {
     let reentrant: Vec<_> = LockKind::ALL.into_iter().filter(|kind| !kind.is_reentrant()).collect();
     assert_eq!(reentrant, [LockKind::NonReentrant, LockKind::NonReentrantFair, LockKind::Plain]);
-    let sides: Vec<_> =
-        LockKind::ALL.into_iter().filter(|kind| kind.side() != Side::Whole).collect();
+    let sides: Vec<_> = LockKind::ALL.into_iter().filter(|kind| kind.is_one_side()).collect();
     assert_eq!(sides, [LockKind::Read, LockKind::Write]);
     assert_eq!((LockKind::Read.side(), LockKind::Write.side()), (Side::Read, Side::Write));
     let upheld: Vec<_> = LockKind::ALL.into_iter().filter(|kind| on(*kind).is_upheld()).collect();
