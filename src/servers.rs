@@ -12,13 +12,22 @@ use crate::{
     error::Error,
     inspection::Announced,
     names,
-    wire::{RawServer, Reply},
+    wire::{RawServer, RawServers, Reply},
 };
 
 /// One server that has locks.
 #[derive(Clone)]
 pub struct Server {
     raw: Arc<dyn RawServer>,
+}
+
+/// The servers that have locks.
+#[derive(Clone, Debug)]
+pub struct Masters {
+    /// Those to which the client has connected. A connection may have broken since.
+    pub connected: Vec<Server>,
+    /// The addresses of masters of the cluster to which there is no connection. Their locks are on no other server.
+    pub missing: Vec<String>,
 }
 
 /// The reply of a server.
@@ -66,9 +75,9 @@ impl Names {
 impl Client {
     /// The servers that have locks: one, or the masters of a cluster.
     #[must_use]
-    pub fn servers(&self) -> Vec<Server> {
-        let raw = self.engine().transport.servers();
-        raw.into_iter().map(|raw| Server { raw }).collect()
+    pub fn servers(&self) -> Masters {
+        let RawServers { connected, missing } = self.engine().transport.servers();
+        Masters { connected: connected.into_iter().map(|raw| Server { raw }).collect(), missing }
     }
 
     /// What is announced about these holds: holder ids, and the locks' keys. As

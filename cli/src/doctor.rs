@@ -15,7 +15,7 @@ use std::{
 
 use redisson_lock::{
     Client, Error,
-    servers::{ANNOUNCEMENTS, Server},
+    servers::{ANNOUNCEMENTS, Masters, Server},
 };
 use tokio::time::{Instant, timeout};
 
@@ -43,9 +43,11 @@ pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Fail
     let config = config(&servers)?;
     let client = connect(&config).await?;
     let mut findings = Vec::new();
-    for server in client.servers() {
-        findings.extend(look_at(&server).await);
+    let Masters { connected, missing } = client.servers();
+    for server in &connected {
+        findings.extend(look_at(server).await);
     }
+    findings.extend(missing.iter().map(|address| unreachable(address)));
     findings.push(rights(&client).await);
     findings.push(connection_names(&client).await);
     findings.push(announcing(&client).await);
@@ -55,6 +57,13 @@ pub(crate) async fn doctor(servers: Servers, json: bool) -> Result<Outcome, Fail
     print(&if json { in_json(&findings) } else { told(&findings) })?;
     let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
     Ok(Outcome::new(if bad { UNWELL } else { 0 }))
+}
+
+fn unreachable(address: &str) -> Finding {
+    Finding::new(address, "connection", "none").bad_if(
+        true,
+        "its locks cannot be used from here: look whether this master is up, and for a firewall",
+    )
 }
 
 async fn look_at(server: &Server) -> Vec<Finding> {
@@ -189,7 +198,7 @@ async fn rights(client: &Client) -> Finding {
 /// Whether connections may have a name.
 async fn connection_names(client: &Client) -> Finding {
     let (check, name) = ("names", format!("redisson-lock:{}", client.id()));
-    for server in client.servers() {
+    for server in client.servers().connected {
         if let Err(error) = server.command("CLIENT", &[b"SETNAME", name.as_bytes()]).await {
             let advice = match is_of_rights(&error) {
                 true => "grant +client|setname: CLIENT LIST then shows whose each connection is",
@@ -208,6 +217,7 @@ async fn announcing(client: &Client) -> Finding {
         "grant the rights that docs/operations.md lists for announcing, to see who holds a lock";
     let key = format!("{ANNOUNCEMENTS}{}", client.id());
     let Some(server) = client.server_of(&key) else {
+        let advice = "not known: the master that this check needs cannot be reached";
         return Finding::new("all", check, "no server").warn_if(true, advice);
     };
     let key = key.as_bytes();

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use futures::{StreamExt, TryStreamExt, stream, try_join};
 use redisson_lock::{
     Announced, Client, Error, RedisErrorKind,
-    servers::{ANNOUNCEMENTS, Names, Server, Value},
+    servers::{ANNOUNCEMENTS, Masters, Names, Server, Value},
 };
 use serde_json::{Value as Json, json};
 use tokio::time::sleep;
@@ -70,15 +70,15 @@ pub(crate) async fn ls(pattern: Pattern, servers: Servers, json: bool) -> Result
     let config = config(&servers)?;
     let client = connect(&config).await?;
     let prefix = config.get_prefix();
-    let locks = locks(&client, prefix, &pattern.pattern).await?;
+    let list = locks(&client, prefix, &pattern.pattern).await?;
     let _ = client.close().await;
     if json {
-        let lines: String = locks.iter().map(|lock| format!("{}\n", lock.json(prefix))).collect();
-        print(&lines)?;
+        let lines = list.locks.iter().map(|lock| format!("{}\n", lock.json(prefix)));
+        print(&lines.collect::<String>())?;
     } else {
-        print(&listing(&locks, prefix))?;
+        print(&listing(&list.locks, prefix))?;
     }
-    Ok(Outcome::new(0))
+    Ok(list.outcome())
 }
 
 pub(crate) fn listing(locks: &[Seen], prefix: &str) -> String {
@@ -97,25 +97,69 @@ pub(crate) fn listing(locks: &[Seen], prefix: &str) -> String {
     table(&rows)
 }
 
-/// All locks whose names match, in the order of their names.
-pub(crate) async fn locks(
-    client: &Client,
-    prefix: &str,
-    pattern: &str,
-) -> Result<Vec<Seen>, Failure> {
-    let pattern = format!("{}{pattern}", literally(prefix));
-    let mut found = Vec::new();
-    for server in client.servers() {
-        let keys = keys(&server, &pattern).await?;
-        // In a slot that moves, the server that lists the key need not have the others, nor the listeners.
-        let looks = keys.iter().map(|key| look(client, key));
-        let seen: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).try_collect().await?;
-        found.extend(seen.into_iter().filter_map(Look::lock));
+/// The locks that were found.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    /// In the order of their names.
+    pub(crate) locks: Vec<Seen>,
+    /// The addresses of masters that could not be asked, and why. Their locks are not in the list.
+    pub(crate) unreachable: Vec<(String, String)>,
+}
+
+impl List {
+    /// What to say of a list without the locks of some masters.
+    pub(crate) fn incomplete(&self) -> Option<String> {
+        let masters: Vec<_> =
+            self.unreachable.iter().map(|(address, why)| format!("{address}: {why}")).collect();
+        let masters = masters.join("; ");
+        (!masters.is_empty()).then(|| format!("the list is incomplete: {masters}"))
     }
-    found.sort_by(|one, other| one.key.cmp(&other.key));
-    found.dedup_by(|one, other| one.key == other.key);
-    add_announced(client, &mut found).await;
-    Ok(found)
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self.incomplete() {
+            Some(words) => Outcome::new(NO_REDIS).with(words),
+            None => Outcome::new(0),
+        }
+    }
+}
+
+/// All locks whose names match. Fails if no server can be asked.
+pub(crate) async fn locks(client: &Client, prefix: &str, pattern: &str) -> Result<List, Failure> {
+    let pattern = format!("{}{pattern}", literally(prefix));
+    let Masters { connected, missing } = client.servers();
+    let mut list = List::default();
+    let mut failure = None;
+    let mut asked = 0;
+    list.unreachable = missing.into_iter().map(|at| (at, "no connection".to_owned())).collect();
+    for server in connected {
+        match locks_of(client, &server, &pattern).await {
+            Ok(locks) => {
+                asked += 1;
+                list.locks.extend(locks);
+            }
+            Err(error) => {
+                list.unreachable.push((server.address().to_owned(), error.text.clone()));
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    if asked == 0 {
+        let nobody = || Failure::new(NO_REDIS, "no server with locks can be reached");
+        return Err(failure.unwrap_or_else(nobody));
+    }
+    list.locks.sort_by(|one, other| one.key.cmp(&other.key));
+    list.locks.dedup_by(|one, other| one.key == other.key);
+    list.unreachable.sort();
+    add_announced(client, &mut list.locks).await;
+    Ok(list)
+}
+
+async fn locks_of(client: &Client, server: &Server, pattern: &str) -> Result<Vec<Seen>, Failure> {
+    let keys = keys(server, pattern).await?;
+    // In a slot that moves, the server that lists the key need not have the others, nor the listeners.
+    let looks = keys.iter().map(|key| look(client, key));
+    let seen: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).try_collect().await?;
+    Ok(seen.into_iter().filter_map(Look::lock).collect())
 }
 
 async fn add_announced(client: &Client, found: &mut [Seen]) {

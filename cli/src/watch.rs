@@ -11,9 +11,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::{
     args::{Servers, Watch},
     connection::{config, connect},
-    outcome::{Failure, Outcome, print},
-    survey::{Seen, locks},
-    table::{row, table},
+    outcome::{Failure, Outcome, note, print},
+    survey::{List, Seen, locks},
+    table::{printable, row, table},
 };
 
 /// Moves to the upper left corner and clears the screen.
@@ -28,19 +28,40 @@ pub(crate) async fn watch(args: Watch, servers: Servers, json: bool) -> Result<O
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rates = Rates::default();
     let mut looks = 0;
+    let mut trouble = Trouble::default();
     loop {
         ticks.tick().await;
-        let seen = locks(&client, prefix, &args.pattern.pattern).await?;
-        let rates = rates.of(&seen);
+        let list = locks(&client, prefix, &args.pattern.pattern).await?;
+        let rates = rates.of(&list.locks);
         let text = if json {
-            in_json(&seen, &rates, prefix)
+            in_json(&list, &rates, prefix)
         } else {
-            format!("{}{}\n", if screen { CLEAR } else { "" }, shown(&seen, &rates, prefix))
+            format!("{}{}\n", if screen { CLEAR } else { "" }, shown(&list, &rates, prefix))
         };
         looks += 1;
-        if !print(&text)? || args.count == Some(looks) {
+        if !print(&text)? {
             let _ = client.close().await;
             return Ok(Outcome::new(0));
+        }
+        if args.count == Some(looks) {
+            let _ = client.close().await;
+            return Ok(list.outcome());
+        }
+        trouble.tell(list.incomplete(), json);
+    }
+}
+
+/// What is wrong with the looks, said once for as long as it lasts.
+#[derive(Debug, Default)]
+struct Trouble {
+    is_said: bool,
+}
+
+impl Trouble {
+    fn tell(&mut self, words: Option<String>, json: bool) {
+        let was_said = std::mem::replace(&mut self.is_said, words.is_some());
+        if let Some(words) = words.filter(|_| !was_said) {
+            note(words, json);
         }
     }
 }
@@ -71,24 +92,27 @@ impl Rates {
     }
 }
 
-fn shown(seen: &[Seen], rates: &[Option<f64>], prefix: &str) -> String {
+fn shown(list: &List, rates: &[Option<f64>], prefix: &str) -> String {
     let mut rows = vec![row(["NAME", "KIND", "TTL", "WAITERS", "NEW/S", "HOLDERS", "WHO"])];
-    rows.extend(seen.iter().zip(rates).map(|(lock, rate)| {
+    rows.extend(list.locks.iter().zip(rates).map(|(lock, rate)| {
         let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
         let (waiters, ttl) = (lock.waiters.to_string(), lock.ttl_shown());
         let (holders, who) = (lock.holders_shown(), lock.who_shown());
         row([lock.name(prefix), lock.kind.name(), &ttl, &waiters, &rate, &holders, &who])
     }));
-    table(&rows)
+    // The next look clears what stderr says.
+    let incomplete = list.incomplete().map(|words| format!("{}\n", printable(&words)));
+    table(&rows) + &incomplete.unwrap_or_default()
 }
 
-fn in_json(seen: &[Seen], rates: &[Option<f64>], prefix: &str) -> String {
-    let locks = seen.iter().zip(rates).map(|(lock, rate)| {
+fn in_json(list: &List, rates: &[Option<f64>], prefix: &str) -> String {
+    let locks = list.locks.iter().zip(rates).map(|(lock, rate)| {
         let mut lock = lock.json(prefix);
         lock["new_holders_per_s"] = json!(rate);
         lock
     });
-    format!("{}\n", json!({ "locks": locks.collect::<Vec<_>>() }))
+    let unreachable: Vec<_> = list.unreachable.iter().map(|(address, _)| address).collect();
+    format!("{}\n", json!({ "locks": locks.collect::<Vec<_>>(), "unreachable": unreachable }))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl RedisTransport {
             let node = Node::connect(server, settings.clone()).boxed().await?;
             let routes =
                 Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
-            return Ok(Self::new(Router::new(settings, None, routes, Vec::new())));
+            return Ok(Self::new(Router::new(settings, None, routes, ServerMap::default())));
         }
         let mut discovery = Discovery::new(&deployment, &settings);
         let (map, sharded) = look_around(&mut discovery, sharding).await?;
@@ -85,7 +85,7 @@ impl RedisTransport {
         }
         let deployment = Some(discovery.deployment().clone());
         let runtime = settings.runtime.clone();
-        let transport = Self::new(Router::new(settings, deployment, routes, map.nodes));
+        let transport = Self::new(Router::new(settings, deployment, routes, map));
         runtime.spawn(refresh(Arc::downgrade(&transport.router), discovery));
         Ok(transport)
     }

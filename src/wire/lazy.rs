@@ -13,12 +13,12 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-#[cfg(feature = "_servers")]
-use super::RawServer;
 use super::{
     Confirm, Event, Flight, ServerId, Transport, connect::ConnectOptions, deployment::Servers,
     error::WireError, script::Invocation, topology::slot_of, transport::RedisTransport,
 };
+#[cfg(feature = "_servers")]
+use super::{RawServer, RawServers};
 use crate::{
     backoff::Backoff,
     error::Error,
@@ -238,8 +238,8 @@ impl Transport for LazyTransport {
     }
 
     #[cfg(feature = "_servers")]
-    fn servers(&self) -> Vec<Arc<dyn RawServer>> {
-        self.up().map_or_else(Vec::new, |transport| transport.servers())
+    fn servers(&self) -> RawServers {
+        self.up().map_or_else(RawServers::default, |transport| transport.servers())
     }
 
     #[cfg(feature = "_servers")]

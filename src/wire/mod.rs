@@ -113,6 +113,15 @@ pub(crate) trait RawServer: fmt::Debug + Send + Sync + 'static {
     fn command(&self, name: &'static str, args: Vec<bytes::Bytes>) -> Flight;
 }
 
+/// The servers that have locks.
+#[cfg(feature = "_servers")]
+#[derive(Debug, Default)]
+pub(crate) struct RawServers {
+    pub(crate) connected: Vec<Arc<dyn RawServer>>,
+    /// The addresses of masters to which there is no connection.
+    pub(crate) missing: Vec<String>,
+}
+
 /// The connections of one client.
 pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends one copy of the call, at the first poll.
@@ -179,8 +188,8 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// The servers that have locks.
     #[cfg(feature = "_servers")]
-    fn servers(&self) -> Vec<Arc<dyn RawServer>> {
-        Vec::new()
+    fn servers(&self) -> RawServers {
+        RawServers::default()
     }
 
     /// The server that has this key.

@@ -20,7 +20,7 @@ use super::{
     topology::{Router, group_by_node},
 };
 #[cfg(feature = "_servers")]
-use super::{RawServer, raw::RawNode, script::Arg};
+use super::{RawServer, RawServers, raw::RawNode, script::Arg};
 use crate::{
     redis_error::{RedisError, RedisErrorKind},
     runtime::ClientRuntime,
@@ -303,11 +303,13 @@ impl Transport for RedisTransport {
     }
 
     #[cfg(feature = "_servers")]
-    fn servers(&self) -> Vec<Arc<dyn RawServer>> {
+    fn servers(&self) -> RawServers {
         let routes = self.router.routes();
         let serving = |node: &Arc<Node>| routes.slots.iter().any(|(_, of)| Arc::ptr_eq(of, node));
         let nodes = routes.nodes.iter().filter(|(_, node)| serving(node));
-        nodes.map(|(_, node)| RawNode::of(node, &self.router)).collect()
+        let connected = nodes.map(|(_, node)| RawNode::of(node, &self.router)).collect();
+        let missing = self.router.masters_without(&routes).into_iter();
+        RawServers { connected, missing: missing.map(|address| address.to_string()).collect() }
     }
 
     #[cfg(feature = "_servers")]

@@ -19,3 +19,5 @@ mod running;
 mod signals;
 #[cfg(target_os = "linux")]
 mod stage;
+#[cfg(target_os = "linux")]
+mod unreachable;

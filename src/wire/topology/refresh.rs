@@ -82,7 +82,7 @@ impl Router {
         deployment: &Deployment,
         warnings: &mut Warnings,
     ) -> bool {
-        self.set_members(map.nodes.clone());
+        self.set_map(map.clone());
         let old = self.routes();
         let is_known = old.slots.len() == map.slots.len()
             && old.slots.iter().zip(&map.slots).all(|((slots, node), (now, master))| {

@@ -39,8 +39,8 @@ pub(in crate::wire) struct Router {
     /// How to connect to each server, if others are asked which servers there are.
     pub(in crate::wire) deployment: Option<Deployment>,
     pub(in crate::wire) routes: RwLock<Arc<Routes>>,
-    /// All nodes of a cluster, as they were last named.
-    members: RwLock<Vec<Server>>,
+    /// The servers as they were last named. Those that cannot be reached are here, too.
+    map: RwLock<ServerMap>,
     attempts: Attempts,
     pub(in crate::wire) subscriptions: SubscriptionMap,
     pub(in crate::wire) closed: AtomicBool,
@@ -57,13 +57,13 @@ impl Router {
         settings: ConnectionSettings,
         deployment: Option<Deployment>,
         routes: Routes,
-        members: Vec<Server>,
+        map: ServerMap,
     ) -> Self {
         Self {
             settings,
             deployment,
             routes: RwLock::new(Arc::new(routes)),
-            members: RwLock::new(members),
+            map: RwLock::new(map),
             attempts: Attempts::default(),
             subscriptions: SubscriptionMap::default(),
             closed: AtomicBool::new(false),
@@ -74,17 +74,31 @@ impl Router {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_members(&self, members: Vec<Server>) {
-        *self.members.write().unwrap_or_else(PoisonError::into_inner) = members;
+    pub(super) fn set_map(&self, map: ServerMap) {
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
     }
 
     /// The node of the cluster at an address. Several, if one has come in the place of another.
     fn members_at(&self, address: &Address) -> Vec<Server> {
-        self.members().iter().filter(|node| node.address.is_called(address)).cloned().collect()
+        self.map().nodes.iter().filter(|node| node.address.is_called(address)).cloned().collect()
     }
 
-    fn members(&self) -> RwLockReadGuard<'_, Vec<Server>> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner)
+    fn map(&self) -> RwLockReadGuard<'_, ServerMap> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The masters with slots that serve none in these routes. The routes are read before this is called: a
+    /// map that is newer than they are names too many masters, never too few.
+    #[cfg(feature = "_servers")]
+    pub(in crate::wire) fn masters_without(&self, routes: &Routes) -> Vec<Address> {
+        let map = self.map();
+        let masters = map.slots.iter().map(|(_, master)| &master.address);
+        let serving = routes.slots.iter().filter_map(|(_, node)| routes.address_of(node));
+        let is_missing = |address: &&Address| !serving.clone().any(|at| at.is_called(address));
+        let mut missing: Vec<_> = masters.filter(is_missing).cloned().collect();
+        missing.sort();
+        missing.dedup();
+        missing
     }
 
     /// Whether keys are spread over servers by slots.

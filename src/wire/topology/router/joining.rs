@@ -92,8 +92,9 @@ impl Router {
         let nodes = nodes.as_text().unwrap_or_default();
         let view = read_nodes(&nodes, asked, deployment.uses_tls);
         let mut named = view.map(|address| deployment.nat.reach(address)).nodes;
-        let members = self.members();
-        let mut others = members.iter().filter(|other| !node.may_be(other.id.as_ref())).peekable();
+        let map = self.map();
+        let mut others =
+            map.nodes.iter().filter(|other| !node.may_be(other.id.as_ref())).peekable();
         let is_named = |other: &Server| named.iter().any(|named| named.id == other.id);
         if others.peek().is_some() && !others.any(is_named) {
             return Vec::new();

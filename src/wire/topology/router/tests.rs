@@ -39,8 +39,8 @@ impl Router {
             on_break: OnBreak::Reconnect,
         };
         let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
-        let (routes, members) = (Routes::default(), Vec::new());
-        let router = Self::new(settings, Some(deployment), routes, members);
+        let (routes, map) = (Routes::default(), ServerMap::default());
+        let router = Self::new(settings, Some(deployment), routes, map);
         router.know(port);
         router
     }
@@ -49,7 +49,8 @@ impl Router {
     pub(in crate::wire) fn know(&self, port: u16) {
         let mut address = Address::new("localhost", port);
         address.alias = Some("127.0.0.1".to_owned());
-        self.set_members(vec![Server { address, id: None }]);
+        let nodes = vec![Server { address, id: None }];
+        self.set_map(ServerMap { nodes, ..ServerMap::default() });
     }
 }
 
@@ -217,7 +218,7 @@ async fn a_silent_server_does_not_keep_another_from_joining() {
     let _here = tracing::subscriber::set_default(warnings.clone());
     let router = router(server.port());
     let known = [&silent, &other].map(|at| Server { address: at.clone(), id: None });
-    router.set_members(known.to_vec());
+    router.set_map(ServerMap { nodes: known.to_vec(), ..ServerMap::default() });
     let mut waits = Box::pin(router.joining(&silent, None, in_time()));
     assert!(waits.as_mut().now_or_never().is_none(), "it does not answer");
     assert!(router.joining(&other, None, in_time()).await.unwrap().is_connected());
@@ -239,7 +240,7 @@ async fn who_joins_is_learnt_from_who_redirects_if_that_is_of_the_cluster() {
         connect_all(&map, &none, deployment, &router.settings, Patience::Full).await;
     assert!(errors.is_empty(), "{errors:?}");
     let redirects = routes.of(0).unwrap().clone();
-    router.set_members(map.nodes);
+    router.set_map(map);
 
     // One that has gone to another cluster, as far as it can be told: it knows none of ours.
     let gone = Address::new("127.0.0.1", theirs.node(theirs.masters()[0]).port());
