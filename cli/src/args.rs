@@ -49,7 +49,7 @@ pub(crate) enum Task {
     Who(Name),
     /// List the locks that are held
     Ls(Pattern),
-    /// Show the locks that are held again and again
+    /// Show the locks that are held again and again; a look that fails is repeated, unless it is the first
     Watch(Watch),
     /// Ask the holder of a lock to release it
     Ask(Name),
@@ -129,7 +129,7 @@ pub(crate) struct Watch {
     /// The pause between two looks
     #[arg(long, value_name = "DURATION", value_parser = read_interval, default_value = "1s")]
     pub(crate) interval: Duration,
-    /// End after this many looks
+    /// End after this many looks, those that failed included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 }

@@ -31,38 +31,53 @@ pub(crate) async fn watch(args: Watch, servers: Servers, json: bool) -> Result<O
     let mut trouble = Trouble::default();
     loop {
         ticks.tick().await;
-        let list = locks(&client, prefix, &args.pattern.pattern).await?;
+        let list = locks(&client, prefix, &args.pattern.pattern).await;
+        looks += 1;
+        let is_last = args.count == Some(looks);
+        let list = match list {
+            Ok(list) => list,
+            Err(error) if looks == 1 => return Err(error),
+            Err(error) if is_last => {
+                let text = format!("the last look failed: {}", error.text);
+                return Err(Failure { text, ..error });
+            }
+            Err(error) => {
+                let words = format!("a look failed, and watch goes on: {}", error.text);
+                trouble.is(Some((Vec::new(), words)), json);
+                continue;
+            }
+        };
         let rates = rates.of(&list.locks);
         let text = if json {
             in_json(&list, &rates, prefix)
         } else {
             format!("{}{}\n", if screen { CLEAR } else { "" }, shown(&list, &rates, prefix))
         };
-        looks += 1;
-        if !print(&text)? {
+        let is_read = print(&text)?;
+        if !is_read || is_last {
             let _ = client.close().await;
-            return Ok(Outcome::new(0));
+            return Ok(if is_read { list.outcome() } else { Outcome::new(0) });
         }
-        if args.count == Some(looks) {
-            let _ = client.close().await;
-            return Ok(list.outcome());
-        }
-        trouble.tell(list.incomplete(), json);
+        let missing = list.unreachable.iter().map(|(address, _)| address.clone()).collect();
+        trouble.is(list.incomplete().map(|words| (missing, words)), json);
     }
 }
 
-/// What is wrong with the looks, said once for as long as it lasts.
+/// What was wrong with the last look. It is said on stderr once for as long as it lasts.
 #[derive(Debug, Default)]
 struct Trouble {
-    is_said: bool,
+    /// The addresses of the masters that could not be asked. None of them: the whole look failed.
+    of: Option<Vec<String>>,
 }
 
 impl Trouble {
-    fn tell(&mut self, words: Option<String>, json: bool) {
-        let was_said = std::mem::replace(&mut self.is_said, words.is_some());
-        if let Some(words) = words.filter(|_| !was_said) {
+    /// Notes what is wrong now, with the words for it.
+    fn is(&mut self, now: Option<(Vec<String>, String)>, json: bool) {
+        let (of, words) = now.unzip();
+        if let Some(words) = words.filter(|_| self.of != of) {
             note(words, json);
         }
+        self.of = of;
     }
 }
 

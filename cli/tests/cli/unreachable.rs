@@ -3,13 +3,14 @@
 use std::{
     fs,
     process::{Child, Command},
+    time::Duration,
 };
 
-use harness::{PATIENCE, RedisCluster, Servers, eventually, redis::cmd};
+use harness::{PATIENCE, RedisCluster, RedisServer, Servers, eventually, redis::cmd};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-use crate::stage::{cli, code, err, json as read, out};
+use crate::stage::{LOCK, cli, code, err, json as read, out};
 
 const ID: &str = "6f1c0a3e-8f0e-4a53-9e6f-0d2a3c4b5d6e:17";
 
@@ -42,6 +43,12 @@ impl Watching {
     /// What it has said on stderr that contains this.
     fn said(&self, words: &str) -> Vec<String> {
         self.lines("err").into_iter().filter(|line| line.contains(words)).collect()
+    }
+
+    /// Waits for its end.
+    async fn code(&mut self) -> Option<i32> {
+        let ended = || self.child.try_wait().unwrap();
+        eventually(PATIENCE, "the end of watch", ended).await.code()
     }
 }
 
@@ -117,7 +124,11 @@ async fn watch_shows_the_locks_of_the_other_masters() {
     watch.sees(|look| names(&look["locks"]) == stage.all).await;
     stage.kill();
     watch.sees(|look| stage.sees_the_rest(look)).await;
-    assert_eq!(watch.said("the list is incomplete").len(), 1);
+    let says = || watch.said("the list is incomplete").into_iter().next();
+    eventually(PATIENCE, "words", says).await;
+    // Further looks lack the same.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(watch.said("the list is incomplete").len(), 1, "{:?}", watch.said(""));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,4 +141,34 @@ async fn doctor_calls_a_master_bad_that_it_cannot_reach() {
     assert!(code(&doctor) == 1 && bad.is_some(), "{doctor:?}");
     let grants = |it: &&Json| it["advice"].as_str().unwrap().contains("grant");
     assert_eq!(found.iter().find(grants), None, "no right is missing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watch_goes_on_when_the_server_is_back() {
+    let mut server = RedisServer::start();
+    let watch = Watching::start(cli(&server.url(), &["--json", "watch", "--interval", "100ms"]));
+    for name in [LOCK, "order:43"] {
+        cmd("HSET").arg(name).arg(ID).arg(1).exec(&mut server.client()).unwrap();
+        watch.sees(|look| names(&look["locks"]) == [name]).await;
+        let said = watch.said("look failed").len();
+        server.kill();
+        let says = || (watch.said("look failed").len() > said).then_some(());
+        eventually(PATIENCE, "words", says).await;
+        // Further looks fail.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(watch.said("look failed").len(), said + 1, "{:?}", watch.said(""));
+        server.restart();
+    }
+    watch.sees(|look| names(&look["locks"]).is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watch_fails_if_its_last_look_does() {
+    let mut server = RedisServer::start();
+    let line = ["--json", "watch", "--interval", "2s", "--count", "2"];
+    let mut watch = Watching::start(cli(&server.url(), &line));
+    watch.sees(|_| true).await;
+    server.kill();
+    assert_eq!(watch.code().await, Some(69));
+    assert_eq!(watch.said("look failed").len(), 1, "{:?}", watch.said(""));
 }
