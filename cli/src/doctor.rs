@@ -100,13 +100,15 @@ async fn info(server: &Server, section: &str) -> Result<Info, Error> {
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-fn of<'a>(info: &'a Info, name: &str) -> &'a str {
-    info.get(name).map_or("", String::as_str)
+fn of<'a>(info: &'a Info, name: &str) -> Option<&'a str> {
+    info.get(name).map(String::as_str)
 }
 
 fn version(at: &str, info: &Info) -> Finding {
     // Valkey names the version of Redis that it stands for.
-    let version = of(info, "redis_version");
+    let Some(version) = of(info, "redis_version") else {
+        return Finding::not_told(at, "version");
+    };
     let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
     let number = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     Finding::new(at, "version", version)
@@ -114,17 +116,28 @@ fn version(at: &str, info: &Info) -> Finding {
 }
 
 fn eviction(at: &str, info: &Info) -> Finding {
-    let policy = of(info, "maxmemory_policy");
-    let bounded = of(info, "maxmemory") != "0";
-    let value = if bounded { policy.to_owned() } else { format!("{policy}, no maxmemory") };
-    let evicts = policy != "noeviction";
-    Finding::new(at, "eviction", value)
-        .warn_if(evicts, "set maxmemory-policy noeviction before maxmemory is ever set")
-        .bad_if(evicts && bounded, "set maxmemory-policy noeviction: this server may evict locks")
+    let (evicting, full) = (
+        "set maxmemory-policy noeviction before maxmemory is ever set",
+        "set maxmemory-policy noeviction: this server may evict locks",
+    );
+    let found = |value| Finding::new(at, "eviction", value);
+    match (of(info, "maxmemory_policy"), of(info, "maxmemory")) {
+        (Some(policy), Some("0")) => {
+            found(format!("{policy}, no maxmemory")).warn_if(policy != "noeviction", evicting)
+        }
+        // Whether memory is bounded is of no interest then.
+        (Some("noeviction"), _) => found("noeviction".to_owned()),
+        (Some(policy), Some(_)) => found(policy.to_owned()).bad_if(true, full),
+        _ => Finding::not_told(at, "eviction"),
+    }
 }
 
 fn replicas(at: &str, info: &Info) -> Finding {
-    let (role, count) = (of(info, "role"), of(info, "connected_slaves"));
+    let (role, count) = match (of(info, "role"), of(info, "connected_slaves")) {
+        (Some(role), Some(count)) => (role, count),
+        (Some("slave"), None) => ("slave", "unknown"),
+        _ => return Finding::not_told(at, "replicas"),
+    };
     let lag = (0..16).filter_map(|n| {
         let replica = info.get(&format!("slave{n}"))?;
         replica.split(',').find_map(|pair| pair.strip_prefix("lag="))?.parse::<i64>().ok()
@@ -255,6 +268,7 @@ mod tests {
         assert_eq!(verdict("10.0.1"), Verdict::Good);
         assert_eq!(verdict("6.2.0"), Verdict::Good);
         assert_eq!(verdict("6.0.16"), Verdict::Bad);
+        assert_eq!(version("s", &info(&[])).verdict, Verdict::Warning);
     }
 
     #[test]
@@ -266,6 +280,13 @@ mod tests {
         assert_eq!(verdict("100", "noeviction"), Verdict::Good);
         assert_eq!(verdict("0", "allkeys-lru"), Verdict::Warning);
         assert_eq!(verdict("100", "volatile-ttl"), Verdict::Bad);
+        // What a server does not tell is not known.
+        for told in [&[("maxmemory_policy", "allkeys-lru")][..], &[("maxmemory", "100")], &[]] {
+            assert_eq!(eviction("s", &info(told)).verdict, Verdict::Warning, "{told:?}");
+            assert_eq!(eviction("s", &info(told)).value, "unknown", "{told:?}");
+        }
+        let harmless = info(&[("maxmemory_policy", "noeviction")]);
+        assert_eq!(eviction("s", &harmless).verdict, Verdict::Good);
     }
 
     #[test]
@@ -276,5 +297,7 @@ mod tests {
         assert_eq!(judged("master", "0"), Verdict::Warning);
         assert_eq!(judged("master", "2"), Verdict::Good);
         assert_eq!(judged("slave", "0"), Verdict::Bad);
+        assert_eq!(replicas("s", &info(&[])).verdict, Verdict::Warning);
+        assert_eq!(replicas("s", &info(&[("role", "slave")])).verdict, Verdict::Bad);
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Finding {
     server: String,
     check: &'static str,
     pub(super) verdict: Verdict,
-    value: String,
+    pub(super) value: String,
     advice: &'static str,
 }
 
@@ -38,6 +38,12 @@ impl Finding {
 
     pub(super) fn judged(self, it_is: bool, verdict: Verdict, advice: &'static str) -> Self {
         if it_is { Self { verdict, advice, ..self } } else { self }
+    }
+
+    /// What the server does not tell, although it answers.
+    pub(super) fn not_told(server: &str, check: &'static str) -> Self {
+        let advice = "the server does not tell it in INFO: check it by hand";
+        Self::new(server, check, "unknown").warn_if(true, advice)
     }
 
     /// What cannot be asked.
