@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::FutureExt;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout_at},
@@ -34,13 +34,18 @@ use super::{
     connection::{ConnectionSettings, Heard, Listener, OnBreak, Options},
     deployment::Endpoint,
     script::Arg,
-    session::{QUIT_TIMEOUT, Session},
+    session::{Lifetime, QUIT_TIMEOUT, Session},
 };
 use crate::backoff::Backoff;
 
 /// The pauses between tries to reconnect double from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A session that has lasted for so long is replaced at once, and the pauses begin anew. One that ends sooner
+/// counts as a failed try: a server may end each session at its first call. It is no longer than the times
+/// after which sessions are given up: [`FOLLOW_AFTER`], and `READ_ONLY_PAUSE` of the node.
+const LASTING: Duration = Duration::from_millis(500);
 
 /// How long after the connection for commands was made again the one for messages follows, unless it breaks
 /// meanwhile: both are mostly lost at about the same time.
@@ -94,7 +99,15 @@ impl Link {
         Self(Arc::new(Shared { endpoint, settings, sort, state, breaks, follows }))
     }
 
+    /// Makes the first session. Whenever one ends, a task makes the next one.
     pub(super) async fn connect(&self) -> Result<(), Failure> {
+        let lifetime = self.connect_once().await?;
+        self.0.settings.runtime.spawn(keep_up(Arc::downgrade(&self.0), lifetime));
+        Ok(())
+    }
+
+    /// Makes a session. The result completes at its end.
+    async fn connect_once(&self) -> Result<Lifetime, Failure> {
         let Shared { endpoint, settings, sort, state, .. } = &*self.0;
         let options = Options {
             command_timeout: settings.command_timeout,
@@ -126,8 +139,7 @@ impl Link {
         if let (Sort::Commands(subscriber), true) = (sort, again) {
             subscriber.follow(&self.0.breaks);
         }
-        runtime.spawn(keep_up(Arc::downgrade(&self.0), session.end()));
-        Ok(())
+        Ok(session.lifetime())
     }
 
     /// The session, if there is one.
@@ -237,6 +249,19 @@ impl Link {
 }
 
 impl Shared {
+    /// Notes that its session has ended.
+    fn note_end(&self) {
+        self.breaks.lost();
+        self.state.send_if_modified(|state| {
+            let is_up = matches!(state, State::Up(_));
+            if is_up {
+                *state = self.without();
+            }
+            is_up
+        });
+        self.settings.refresh_requested.notify_one();
+    }
+
     /// The state after its session has ended.
     fn without(&self) -> State {
         match self.settings.on_break {
@@ -246,46 +271,37 @@ impl Shared {
     }
 }
 
-/// Starts the task that makes a new session when one has ended, unless the link is gone.
-fn keep_up(
-    shared: Weak<Shared>,
-    end: impl Future<Output = ()> + Send + 'static,
-) -> BoxFuture<'static, ()> {
-    async move {
-        end.await;
-        let Some(link) = shared.upgrade().map(Link) else { return };
-        link.0.breaks.lost();
-        link.0.state.send_if_modified(|state| {
-            let is_up = matches!(state, State::Up(_));
-            if is_up {
-                *state = link.0.without();
-            }
-            is_up
-        });
-        link.0.settings.refresh_requested.notify_one();
-        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut link = Some(link);
-        // Only this task reconnects it.
-        while let Some(again) = link.filter(|link| !link.is_gone()) {
-            match again.connect().await {
-                Ok(()) => {
-                    if matches!(again.0.sort, Sort::Subscriber) {
-                        tell_of_return(&again.0.endpoint.name());
-                        (again.0.settings.sink)(Event::Gap);
+/// Makes a new session each time one has ended, until the link is gone. Only this task does so.
+async fn keep_up(shared: Weak<Shared>, mut lifetime: Lifetime) {
+    let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
+    loop {
+        let is_lasting = lifetime.await >= LASTING;
+        let Some(()) = shared.upgrade().map(|shared| shared.note_end()) else { return };
+        if is_lasting {
+            backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
+        } else {
+            sleep(backoff.next()).await;
+        }
+        lifetime = loop {
+            let link = shared.upgrade().map(Link);
+            let Some(link) = link.filter(|link| !link.is_gone()) else { return };
+            match link.connect_once().await {
+                Ok(lifetime) => {
+                    if matches!(link.0.sort, Sort::Subscriber) {
+                        tell_of_return(&link.0.endpoint.name());
+                        (link.0.settings.sink)(Event::Gap);
                     }
-                    return;
+                    break lifetime;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot connect again yet");
-                    again.note_failure(error);
+                    link.note_failure(error);
                 }
             }
-            drop(again);
+            drop(link);
             sleep(backoff.next()).await;
-            link = shared.upgrade().map(Link);
-        }
+        };
     }
-    .boxed()
 }
 
 /// Notes when a driver loses a connection for commands, and makes it again.

@@ -81,6 +81,9 @@ pub(super) struct Session {
     since: Instant,
 }
 
+/// Completes at the end of a session, with how long it has lasted.
+pub(super) type Lifetime = BoxFuture<'static, Duration>;
+
 impl Session {
     /// Connects. May be dropped meanwhile. `client_name`: the name that the connection gets.
     pub(super) async fn connect(
@@ -152,6 +155,12 @@ impl Session {
         async move {
             let _ = has_ended.wait_for(|has_ended| *has_ended).await;
         }
+    }
+
+    /// See [`Lifetime`]. Does not keep it open.
+    pub(super) fn lifetime(&self) -> Lifetime {
+        let (end, since) = (self.end(), self.since);
+        end.map(move |()| since.elapsed()).boxed()
     }
 
     /// Closes it at once. Pending calls fail.

@@ -10,6 +10,7 @@ mod cluster;
 mod comeback;
 mod contest;
 mod counters;
+mod down;
 mod failover;
 mod halfway;
 mod kinds;
