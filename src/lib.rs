@@ -243,6 +243,7 @@ mod sim;
 mod sometimes;
 #[cfg(feature = "test-util")]
 pub mod test_util;
+mod warnings;
 mod wire;
 
 pub use crate::{

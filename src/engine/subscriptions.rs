@@ -19,6 +19,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     determinism::{DashMap, watch},
+    warnings::Warnings,
     wire::Event,
 };
 
@@ -45,6 +46,7 @@ pub(crate) struct Subscriptions {
     /// Channels that are, or may be, subscribed on a server, by the worker that knows it.
     subscribed: DashMap<String, WorkerId>,
     workers: AtomicU64,
+    warnings: Warnings,
 }
 
 type WorkerId = u64;
@@ -82,6 +84,7 @@ impl Subscriptions {
             gaps: watch::Sender::new(0),
             subscribed: DashMap::default(),
             workers: AtomicU64::new(NOBODY),
+            warnings: Warnings::default(),
         })
     }
 

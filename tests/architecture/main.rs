@@ -23,7 +23,17 @@ use tokens::tokens;
 /// An entry is a file or a folder, as a path below `src/` without `.rs`; of several that fit a file, the longest counts.
 const LAYERS: &[&[&str]] = &[
     &["broken", "determinism", "doctests", "how_it_works", "sometimes"],
-    &["names", "owner", "error", "redis_error", "options", "runtime", "backoff", "observer"],
+    &[
+        "names",
+        "owner",
+        "error",
+        "redis_error",
+        "options",
+        "runtime",
+        "backoff",
+        "warnings",
+        "observer",
+    ],
     &["permit_id"],
     // The layers of the wire. Its entry by itself is its root: what all others see of it.
     &["wire/breaks", "wire/error", "wire/script", "wire/clock", "wire/tls"],
@@ -36,7 +46,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/node", "wire/fred", "wire/redis_rs/login"],
     &["wire/redis_rs"],
     &["wire/drivers"],
-    &["wire/topology/channels", "wire/topology/warnings"],
+    &["wire/topology/channels"],
     &[
         "wire/topology/cluster_identity",
         "wire/topology/failover_epoch",

@@ -199,3 +199,23 @@ async fn a_waiter_for_a_key_without_a_ttl_is_told_to_the_log_once() {
     assert_eq!(warnings.count(told[0]), 1);
     stage.end([client, other]).await;
 }
+
+#[tokio::test]
+async fn a_subscription_that_fails_again_and_again_is_told_to_the_log_once_in_a_while() {
+    let warnings = listen();
+    let stage = Stage::new().await;
+    let (client, holder) = (stage.client().await, stage.far_client().await);
+    let guard = holder.lock(LOCK).lock().await.unwrap();
+    let lost = stage.proxy.lose_requests("SUBSCRIBE", 1_000);
+    let turn = waiter(&client, LOCK);
+    warnings.eventually_has(&["could not subscribe"]).await;
+    lost.reached(6).await;
+    let told = warnings.count("could not subscribe");
+    println!("{told} warnings");
+    // The reason may have two wordings: the connection ends, or there is none yet.
+    assert!((1..=2).contains(&told), "{told} warnings");
+    stage.proxy.heal();
+    guard.unlock().await.unwrap();
+    gets_it(turn).await.0.unlock().await.unwrap();
+    stage.end([client, holder]).await;
+}

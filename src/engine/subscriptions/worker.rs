@@ -47,19 +47,19 @@ async fn work(
     mut queue: mpsc::UnboundedReceiver<String>,
 ) {
     let me = subscriptions.workers.fetch_add(1, Ordering::Relaxed) + 1;
-    let mut backoff = Backoff::new();
+    let (warnings, mut backoff) = (&subscriptions.warnings, Backoff::new());
     loop {
         let mut touched = Vec::new();
         let quiet =
             timeout(PROBE_INTERVAL, queue.recv_many(&mut touched, MOST_AT_ONCE)).await.is_err();
         if quiet && let Err(error) = transport.probe(server).await {
             sometimes!("subscriptions: the probe fails");
-            tracing::warn!(%error, "the subscriber connection does not answer");
+            warnings.tell("the subscriber connection does not answer", &error);
         }
         match settle(&subscriptions, &transport, touched, me).await {
             Ok(()) => backoff = Backoff::new(),
             Err(error) => {
-                tracing::warn!(%error, "could not subscribe or unsubscribe, waiters poll meanwhile");
+                warnings.tell("could not subscribe or unsubscribe, waiters poll meanwhile", &error);
                 sleep(backoff.next()).await;
                 // A connection that swallows everything is noticed only here while waiters wait.
                 if matches!(error, WireError::Unanswered(_)) {

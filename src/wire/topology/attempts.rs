@@ -2,14 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Display,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::warnings::Warnings;
-use crate::wire::deployment::Address;
+use crate::{warnings::Warnings, wire::deployment::Address};
 
 /// The attempts of one client to connect to such servers.
 #[derive(Default)]
@@ -17,7 +15,7 @@ pub(super) struct Attempts {
     /// Each is locked while the server at its address is connected to: one that is silent keeps
     /// nobody from another.
     under_way: Mutex<BTreeMap<Address, Arc<AsyncMutex<()>>>>,
-    warnings: Mutex<Warnings>,
+    pub(super) warnings: Warnings,
 }
 
 impl Attempts {
@@ -26,10 +24,5 @@ impl Attempts {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         under_way.retain(|_, attempt| Arc::strong_count(attempt) > 1);
         under_way.entry(address.clone()).or_default().clone()
-    }
-
-    /// Says what has gone wrong, as [`Warnings`] do.
-    pub(super) fn warn(&self, what: &'static str, error: &dyn Display) {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).tell(what, error);
     }
 }

@@ -2,7 +2,7 @@
 //! to date. [`failover_epoch`] decides which sentinels are believed after a failover,
 //! [`cluster_identity`] and [`sentinel_identity`] who belongs to the deployment. [`source`] asks one of
 //! them, [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late_sources`] keeps
-//! connections to slow ones. [`attempts`] lets one caller at a time connect to a server, [`warnings`] keeps the log short.
+//! connections to slow ones. [`attempts`] lets one caller at a time connect to a server.
 
 mod attempts;
 mod channels;
@@ -17,7 +17,6 @@ mod sentinel_identity;
 mod sentinels;
 mod slots;
 mod source;
-mod warnings;
 
 pub(super) use self::{
     channels::group_by_node,

@@ -11,9 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     discover::{Discovery, ServerMap},
     router::{Patience, Router, connect_all},
-    warnings::Warnings,
 };
-use crate::wire::{Event, deployment::Deployment};
+use crate::{
+    warnings::Warnings,
+    wire::{Event, deployment::Deployment},
+};
 
 /// The shortest pause between two questions.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
@@ -28,7 +30,7 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         Some(router) => router.settings.refresh_requested.clone(),
         None => return,
     };
-    let (mut complete, mut warnings) = (true, Warnings::default());
+    let (mut complete, warnings) = (true, Warnings::default());
     // The servers may take a while to see what caused the question, above all a failover.
     let mut alert_until = Instant::now();
     loop {
@@ -54,7 +56,7 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         complete = loop {
             tokio::select! {
                 biased;
-                complete = router.adopt(&map, &deployment, &mut warnings) => break complete,
+                complete = router.adopt(&map, &deployment, &warnings) => break complete,
                 newer = other_than(&map, &mut discovery) => map = newer,
             }
         };
@@ -76,12 +78,7 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
 impl Router {
     /// Connects to the servers of the map and installs the new routes. Returns whether every slot
     /// has a server.
-    async fn adopt(
-        &self,
-        map: &ServerMap,
-        deployment: &Deployment,
-        warnings: &mut Warnings,
-    ) -> bool {
+    async fn adopt(&self, map: &ServerMap, deployment: &Deployment, warnings: &Warnings) -> bool {
         self.set_map(map.clone());
         let old = self.routes();
         let is_known = old.slots.len() == map.slots.len()

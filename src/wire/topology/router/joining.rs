@@ -70,7 +70,7 @@ impl Router {
             match connect_one(endpoint, &settings).await {
                 Ok(node) => return self.let_join(at, node),
                 // Each call that is redirected there gets here.
-                Err(error) => self.attempts.warn("cannot connect", &error.said_by(at)),
+                Err(error) => self.attempts.warnings.tell("cannot connect", &error.said_by(at)),
             }
         }
         None

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt::Display,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -12,16 +13,17 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Which warnings were told when.
-#[derive(Default)]
-pub(super) struct Warnings {
-    told: BTreeMap<String, Instant>,
+#[derive(Debug, Default)]
+pub(crate) struct Warnings {
+    told: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Warnings {
-    pub(super) fn tell(&mut self, what: &'static str, error: &dyn Display) {
+    pub(crate) fn tell(&self, what: &'static str, error: &dyn Display) {
         let now = Instant::now();
-        self.told.retain(|_, at| now < *at + PAUSE);
-        if let Entry::Vacant(new) = self.told.entry(format!("{what}: {error}")) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|_, at| now < *at + PAUSE);
+        if let Entry::Vacant(new) = told.entry(format!("{what}: {error}")) {
             tracing::warn!(%error, "{what}");
             new.insert(now);
         }
