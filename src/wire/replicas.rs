@@ -155,10 +155,10 @@ impl ReplicaPool {
             Replicas::None => Ok(0),
             Replicas::AtLeast(least) => Ok(least),
             // Without an answer the number of replicas is unknown.
-            Replicas::All | Replicas::OneOfAll => match ask("ROLE", &[]).await {
-                Ok(role) => connected(&role).ok_or_else(no_master),
-                Err(error) => Err(error),
-            },
+            Replicas::All | Replicas::OneOfAll => {
+                let role = ask("ROLE", &[]).await;
+                role.and_then(|role| connected(&role).ok_or_else(no_master))
+            }
         };
         let asked = match asked {
             Ok(asked) => asked,
@@ -170,15 +170,17 @@ impl ReplicaPool {
         let left = bound.by.saturating_duration_since(Instant::now());
         let timeout = confirm.timeout.min(left).as_millis().max(1) as u64;
         let said = ask("WAIT", &[u64::from(asked).into(), timeout.into()]).await;
+        let said = said.map_err(|error| if is_of_replica(&error) { no_master() } else { error });
         checkout.heard(&said);
-        // The call has run. Without an answer no replica is known to have confirmed it.
-        let by = said.map_or_else(
-            |error| {
+        let by = match said {
+            Ok(reply) => reply.as_int().and_then(|by| u32::try_from(by).ok()).unwrap_or(0),
+            Err(error) if error.is_read_only() => return Err(after_all(error)),
+            // The call has run. Without an answer no replica is known to have confirmed it.
+            Err(error) => {
                 tracing::warn!(%error, "replicas could not be asked");
                 0
-            },
-            |reply| reply.as_int().and_then(|by| u32::try_from(by).ok()).unwrap_or(0),
-        );
+            }
+        };
         let needed = if confirm.replicas == Replicas::OneOfAll { asked.min(1) } else { asked };
         Ok(Reply::Confirmed(Box::new(reply), Acknowledged { by, needed }))
     }
@@ -250,7 +252,30 @@ fn connected(role: &Reply) -> Option<u32> {
     (name.as_text()? == "master").then_some(replicas.len() as u32)
 }
 
+/// Whether `WAIT` ended because the server is a replica, or became one meanwhile.
+fn is_of_replica(error: &Failure) -> bool {
+    error.text.contains("with replica instances") || error.text.starts_with("UNBLOCKED")
+}
+
 /// The server has become a replica since it ran the call: its master need not have the hold.
 fn no_master() -> Failure {
     Failure::refused("READONLY the server has become a replica".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_master_tells_how_many_replicas_it_has() {
+        let role = |name: &'static str, third| {
+            connected(&Reply::Array(vec![Reply::Bytes(name.into()), Reply::Int(14), third]))
+        };
+        assert_eq!(role("master", Reply::Array(vec![])), Some(0));
+        assert_eq!(role("master", Reply::Array(vec![Reply::Nil, Reply::Nil])), Some(2));
+        assert_eq!(role("slave", Reply::Int(6379)), None);
+        assert_eq!(role("slave", Reply::Array(vec![])), None);
+        assert_eq!(role("master", Reply::Nil), None);
+        assert_eq!(connected(&Reply::Nil), None);
+    }
 }

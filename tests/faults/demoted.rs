@@ -53,18 +53,20 @@ async fn messages_come_from_the_server_that_commands_go_to() {
 /// As when the master of a cluster or of sentinels stands still after its grant, and another takes its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_is_not_confirmed_by_a_master_that_is_a_replica_by_now() {
-    for replicas in [Replicas::All, Replicas::OneOfAll] {
+    let asked = [Replicas::All, Replicas::OneOfAll];
+    let questions = ["ROLE", "WAIT"];
+    for (replicas, question) in asked.into_iter().flat_map(|all| questions.map(|it| (all, it))) {
         let stage = Stage::new().await;
         let other = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0").start();
         become_replica(&other, Some(&stage.server)).await;
         let client = connect(Config::from_url(stage.proxy.url()).unwrap().replicas(replicas)).await;
         // From now on it hears nothing of the other's grants.
         become_replica(&other, None).await;
-        stage.proxy.hold_requests_with("ROLE");
+        stage.proxy.hold_requests_with(question);
         let lock = client.lock(LOCK);
         let locking = tokio::spawn(async move { lock.lock().await });
         let asks = || (stage.proxy.held() > 0).then_some(());
-        eventually(PATIENCE, "the question how many replicas there are", asks).await;
+        eventually(PATIENCE, "the question about replicas", asks).await;
 
         stage.proxy.lead_to(other.port());
         let port = other.port().to_string();
@@ -72,7 +74,7 @@ async fn a_hold_is_not_confirmed_by_a_master_that_is_a_replica_by_now() {
         stage.proxy.release_held();
         let guard = soon("a lock", locking).await.unwrap().unwrap();
         let holder = other.inspector().holder(LOCK).map(|holder| holder.client);
-        assert_eq!(holder, Some(client.id().to_string()), "{replicas:?}: {guard:?}");
+        assert_eq!(holder, Some(client.id().to_string()), "{replicas:?}, {question}: {guard:?}");
         guard.unlock().await.unwrap();
         stage.end([client]).await;
     }
