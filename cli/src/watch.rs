@@ -47,7 +47,7 @@ pub(crate) async fn watch(args: Watch, servers: Servers, json: bool) -> Result<O
                 continue;
             }
         };
-        let rates = rates.of(&list.locks);
+        let rates = rates.of(&list);
         let text = if json {
             in_json(&list, &rates, prefix)
         } else {
@@ -90,7 +90,8 @@ struct Rates {
 
 impl Rates {
     /// One rate for each lock. `None` at the first look.
-    fn of(&mut self, seen: &[Seen]) -> Vec<Option<f64>> {
+    fn of(&mut self, list: &List) -> Vec<Option<f64>> {
+        let seen = &list.locks;
         let now = Instant::now();
         let passed = self.at.replace(now).map(|at| (now - at).as_secs_f64());
         let ids = |lock: &Seen| lock.holders.iter().map(|(id, _)| id.clone()).collect();
@@ -103,7 +104,14 @@ impl Rates {
             let new = lock.holders.iter().filter(|(id, _)| !known.contains(id)).count();
             passed.map(|passed| new as f64 / passed.max(0.001))
         };
-        seen.iter().map(rate).collect()
+        let rates = seen.iter().map(rate).collect();
+        if !list.unreachable.is_empty() {
+            // The locks of a master that is away are not new when it is back.
+            for (key, holders) in before {
+                self.before.entry(key).or_insert(holders);
+            }
+        }
+        rates
     }
 }
 
@@ -145,11 +153,16 @@ mod tests {
             waiters: 0,
             announced: Vec::new(),
         };
+        let list = |id: &str| List { locks: vec![seen(id)], unreachable: Vec::new() };
+        let away = ("127.0.0.1:7000".to_owned(), "no connection".to_owned());
         let mut rates = Rates::default();
-        assert_eq!(rates.of(&[seen("a")]), [None]);
+        assert_eq!(rates.of(&list("a")), [None]);
         tokio::time::advance(std::time::Duration::from_secs(2)).await;
-        assert_eq!(rates.of(&[seen("b")]), [Some(0.5)]);
+        assert_eq!(rates.of(&list("b")), [Some(0.5)]);
         tokio::time::advance(std::time::Duration::from_secs(2)).await;
-        assert_eq!(rates.of(&[seen("b")]), [Some(0.0)]);
+        assert_eq!(rates.of(&list("b")), [Some(0.0)]);
+        assert_eq!(rates.of(&List { locks: Vec::new(), unreachable: vec![away] }), []);
+        tokio::time::advance(std::time::Duration::from_secs(2)).await;
+        assert_eq!(rates.of(&list("b")), [Some(0.0)], "its master is back");
     }
 }
