@@ -20,12 +20,19 @@ pub(crate) struct Warnings {
 
 impl Warnings {
     pub(crate) fn tell(&self, what: &'static str, error: &dyn Display) {
+        if self.is_due(format!("{what}: {error}")) {
+            tracing::warn!(%error, "{what}");
+        }
+    }
+
+    /// Notes that this is told now, unless it was told lately.
+    fn is_due(&self, warning: String) -> bool {
         let now = Instant::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.retain(|_, at| now < *at + PAUSE);
-        if let Entry::Vacant(new) = told.entry(format!("{what}: {error}")) {
-            tracing::warn!(%error, "{what}");
-            new.insert(now);
-        }
+        let entry = told.entry(warning);
+        let is_due = matches!(entry, Entry::Vacant(_));
+        entry.or_insert(now);
+        is_due
     }
 }
