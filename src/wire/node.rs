@@ -262,6 +262,13 @@ impl Node {
         self.node_id.as_ref().is_none_or(|known| id.is_none_or(|id| known == id))
     }
 
+    /// Whether it is the node with this id, and answers where it is connected to.
+    pub(super) fn answers_as(&self, id: Option<&NodeId>) -> bool {
+        let is_it = id.is_some() && self.node_id.as_ref() == id;
+        let answers = self.is_connected() && self.timeouts.load(Ordering::Relaxed) == 0;
+        is_it && answers && !self.is_broken()
+    }
+
     /// Whether another node has to take its place, for the same server or another one.
     pub(super) fn is_broken(&self) -> bool {
         self.commands.is_gone() || self.subscriber.is_gone()

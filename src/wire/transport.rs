@@ -148,7 +148,7 @@ impl Router {
         };
         let next = match asking {
             true => self.joining(&target, Some(node), by).boxed().await,
-            false => routes.at(&target).cloned(),
+            false => self.known_at(&target),
         };
         Some((next?, asking))
     }

@@ -8,7 +8,7 @@ use futures::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::slots::{Server, View, merge};
+use super::slots::{Server, View, merge, name_by_one_address};
 use super::{
     cluster_identity::ClusterIdentity,
     failover_epoch::{FailoverEpoch, is_undecided},
@@ -223,6 +223,12 @@ impl Discovery {
                 sentinels.uses(&claim.master.address);
             }
         }
+        let is_connected = |(known, session): &(Address, Option<_>), address: &Address| {
+            session.is_some() && address.is_called(known)
+        };
+        name_by_one_address(&mut views, |address| {
+            self.sources.iter().any(|source| is_connected(source, address))
+        });
         let map = agree(views)?;
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }

@@ -78,13 +78,17 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
 impl Router {
     /// Connects to the servers of the map and installs the new routes. Returns whether every slot
     /// has a server.
-    async fn adopt(&self, map: &ServerMap, deployment: &Deployment, warnings: &Warnings) -> bool {
+    pub(super) async fn adopt(
+        &self,
+        map: &ServerMap,
+        deployment: &Deployment,
+        warnings: &Warnings,
+    ) -> bool {
         self.set_map(map.clone());
         let old = self.routes();
         let is_known = old.slots.len() == map.slots.len()
             && old.slots.iter().zip(&map.slots).all(|((slots, node), (now, master))| {
-                let is_there = old.address_of(node) == Some(&master.address);
-                slots == now && is_there && node.may_be(master.id.as_ref())
+                slots == now && old.known(master).is_some_and(|known| Arc::ptr_eq(known, node))
             });
         if is_known && !old.nodes.iter().any(|(_, node)| node.is_broken()) {
             return true;

@@ -92,13 +92,24 @@ impl Router {
     #[cfg(feature = "_servers")]
     pub(in crate::wire) fn masters_without(&self, routes: &Routes) -> Vec<Address> {
         let map = self.map();
-        let masters = map.slots.iter().map(|(_, master)| &master.address);
-        let serving = routes.slots.iter().filter_map(|(_, node)| routes.address_of(node));
-        let is_missing = |address: &&Address| !serving.clone().any(|at| at.is_called(address));
-        let mut missing: Vec<_> = masters.filter(is_missing).cloned().collect();
+        let serves = |node: &Arc<Node>| routes.slots.iter().any(|(_, other)| Arc::ptr_eq(node, other));
+        let masters = map.slots.iter().map(|(_, master)| master);
+        let missing = masters.filter(|master| !routes.known(master).is_some_and(serves));
+        let mut missing: Vec<_> = missing.map(|master| master.address.clone()).collect();
         missing.sort();
         missing.dedup();
         missing
+    }
+
+    /// The node to which a redirection to this address leads, if it is known.
+    pub(in crate::wire) fn known_at(&self, address: &Address) -> Option<Arc<Node>> {
+        let routes = self.routes();
+        if let Some(known) = routes.all_at(address).find(|node| !node.is_broken()) {
+            return Some(known.clone());
+        }
+        // It may be connected to at another of its addresses.
+        let [server] = &self.members_at(address)[..] else { return None };
+        routes.known(server).filter(|node| !node.is_broken()).cloned()
     }
 
     /// Whether keys are spread over servers by slots.
@@ -140,15 +151,19 @@ impl Routes {
         slots.contains(&slot).then_some(node)
     }
 
-    pub(in crate::wire) fn at(&self, address: &Address) -> Option<&Arc<Node>> {
-        self.all_at(address).next()
-    }
-
     /// Several, if one address has had several nodes.
     fn all_at(&self, address: &Address) -> impl Iterator<Item = &Arc<Node>> {
         let is_it = |known: &Address| known.is_called(address);
         let found = self.nodes.iter().filter(move |(known, _)| known.as_ref().is_some_and(is_it));
         found.map(|(_, node)| node)
+    }
+
+    /// The node that is this server. It stays where it answers: nodes in several networks name each other by
+    /// several addresses.
+    pub(in crate::wire) fn known(&self, server: &Server) -> Option<&Arc<Node>> {
+        let id = server.id.as_ref();
+        let stays = self.nodes.iter().map(|(_, node)| node).find(|node| node.answers_as(id));
+        stays.or_else(|| self.all_at(&server.address).find(|node| node.may_be(id)))
     }
 
     /// The same map with one more node, which serves no slot yet.
@@ -184,10 +199,7 @@ pub(in crate::wire) async fn connect_all(
     patience: Patience,
 ) -> (Routes, Vec<Error>) {
     let began = Instant::now();
-    let known = |master: &Server| {
-        let mut nodes = old.all_at(&master.address);
-        nodes.find(|node| node.may_be(master.id.as_ref())).cloned()
-    };
+    let known = |master: &Server| old.known(master).cloned();
     let mut pending: Vec<_> = map.slots.iter().map(|(_, master)| master).collect();
     pending.sort();
     pending.dedup();
@@ -245,7 +257,10 @@ pub(in crate::wire) async fn connect_all(
         connected.get(master).map(|node| (slots.clone(), node.clone()))
     });
     routes.slots = served.collect();
-    let nodes = connected.into_iter().map(|(master, node)| (Some(master.address.clone()), node));
+    let nodes = connected.into_iter().map(|(master, node)| {
+        let before = old.address_of(&node).filter(|before| **before != master.address);
+        (Some(before.unwrap_or(&master.address).clone()), node)
+    });
     routes.nodes = nodes.collect();
     let errors = errors.into_iter().map(|(master, error)| error.said_by(&master.address));
     (routes, errors.collect())

@@ -1,7 +1,10 @@
 //! The slots of a Redis Cluster: the slot of a key, and the owners of slots by the nodes' answers.
 //! Pure.
 
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
 use crate::wire::{deployment::Address, node_id::NodeId};
 
@@ -69,6 +72,11 @@ pub(in crate::wire) struct View {
 }
 
 impl View {
+    /// Who claims slots.
+    fn masters(&mut self) -> impl Iterator<Item = &mut Server> {
+        self.claims.iter_mut().map(|claim| &mut claim.master)
+    }
+
     /// The same view with other addresses.
     pub(in crate::wire) fn map(self, other: impl Fn(Address) -> Address) -> Self {
         let server = |server: Server| Server { address: other(server.address), ..server };
@@ -128,9 +136,34 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
     view
 }
 
-/// Merges the views of several nodes: which server serves which slots, in order.
+/// Gives each node one address in all claims. Nodes in several networks name each other by several. An address
+/// at which a source has answered comes first, then the least one.
+pub(in crate::wire) fn name_by_one_address(
+    views: &mut [View],
+    has_answered: impl Fn(&Address) -> bool,
+) {
+    let rank = |address: &Address| (!has_answered(address), address.alias.is_none());
+    let mut addresses: BTreeMap<NodeId, Address> = BTreeMap::new();
+    for Server { address, id } in views.iter().flat_map(|view| &view.nodes) {
+        let Some(id) = id else { continue };
+        let known = addresses.entry(id.clone()).or_insert_with(|| address.clone());
+        let (answered, unnamed) = rank(address);
+        let (known_answered, known_unnamed) = rank(known);
+        if (answered, address, unnamed) < (known_answered, known, known_unnamed) {
+            *known = address.clone();
+        }
+    }
+    for Server { address, id } in views.iter_mut().flat_map(View::masters) {
+        if let Some(one) = id.as_ref().and_then(|id| addresses.get(id)) {
+            *address = one.clone();
+        }
+    }
+}
+
+/// Merges the views of several nodes: which server serves which slots, in order. The order of the claims has
+/// no influence.
 pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Server)> {
-    claims.sort_by_key(|claim| claim.epoch);
+    claims.sort_by(|one, other| (one.epoch, &other.master).cmp(&(other.epoch, &one.master)));
     let mut owners: Vec<Option<&Server>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
     for claim in &claims {
         let slots = usize::from(*claim.slots.start())..=usize::from(*claim.slots.end());
@@ -231,5 +264,27 @@ mod tests {
         ];
         assert_eq!(merge(claims), [(0..=99, old.clone()), (100..=200, new), (201..=16383, old)]);
         assert_eq!(merge(Vec::new()), []);
+    }
+
+    /// As in several networks.
+    #[test]
+    fn of_two_addresses_of_a_node_the_same_one_is_used_whatever_the_order() {
+        let at = |host| Server { address: address(host, 1), id: Some(NodeId::new("a1")) };
+        let claim = |host| Claim { epoch: 3, slots: 0..=16383, master: at(host) };
+        let one = merge(vec![claim("one"), claim("two")]);
+        assert_eq!(merge(vec![claim("two"), claim("one")]), one);
+        // Not all know of its last epoch.
+        let view = |host, epoch, slots| {
+            let claim = Claim { epoch, slots, ..claim(host) };
+            View { claims: vec![claim], nodes: vec![at(host)], ..View::default() }
+        };
+        for answers_at in ["one", "two"] {
+            for hosts in [["one", "two"], ["two", "one"]] {
+                let mut views = [view(hosts[0], 3, 0..=16383), view(hosts[1], 4, 0..=99)];
+                name_by_one_address(&mut views, |address| address.host == answers_at);
+                let claims = views.into_iter().flat_map(|view| view.claims).collect();
+                assert_eq!(merge(claims), [(0..=16383, at(answers_at))], "{hosts:?}");
+            }
+        }
     }
 }

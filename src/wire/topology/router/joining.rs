@@ -22,17 +22,13 @@ impl Router {
         told_by: Option<&Arc<Node>>,
         by: Instant,
     ) -> Option<Arc<Node>> {
-        if let Some(known) = self.joined(at) {
+        if let Some(known) = self.known_at(at) {
             return Some(known);
         }
         let (router, at, told_by) = (self.clone(), at.clone(), told_by.cloned());
         // In a task of its own: the caller may not be polled or be gone, and others wait for the end.
         let connecting = async move { router.connect_joining(&at, told_by, by).await };
         timeout_at(by, self.settings.runtime.spawn(connecting)).await.ok()?.ok()?
-    }
-
-    fn joined(&self, at: &Address) -> Option<Arc<Node>> {
-        self.routes().all_at(at).find(|node| !node.is_broken()).cloned()
     }
 
     /// Begins before `by`. It may end later, for the next caller.
@@ -45,7 +41,7 @@ impl Router {
         let deployment = self.deployment.as_ref()?;
         let attempt = self.attempts.at(at);
         let _alone = timeout_at(by, attempt.lock()).await.ok()?;
-        if let Some(known) = self.joined(at) {
+        if let Some(known) = self.known_at(at) {
             return Some(known);
         }
         let known = self.members_at(at);

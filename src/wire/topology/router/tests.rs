@@ -20,7 +20,7 @@ use crate::{
         drivers,
         script::{Invocation, Script},
         session::Bound,
-        topology::Discovery,
+        topology::{Discovery, warnings::Warnings as LogWarnings},
         url::read_url,
     },
 };
@@ -262,4 +262,39 @@ async fn who_joins_is_learnt_from_who_redirects_if_that_is_of_the_cluster() {
     assert!(router.joining(&foreign, Some(&stranger), in_time()).await.is_none());
     let joined = router.joining(&new, Some(&redirects), in_time()).await.unwrap();
     assert!(joined.is_connected());
+}
+
+/// As nodes do that are in several networks and announce no address.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_named_by_another_address_stays() {
+    let cluster = RedisCluster::start();
+    let router = router(cluster.node(0).port());
+    let deployment = router.deployment.as_ref().unwrap();
+    let map = Discovery::new(deployment, &router.settings).ask().await.unwrap();
+    let mut other = map.clone();
+    for (_, Server { address, .. }) in &mut other.slots {
+        *address = Address::new("localhost", address.port);
+    }
+    other.nodes.extend(other.slots.iter().map(|(_, master)| master.clone()));
+    assert_ne!(map.slots, other.slots);
+    let mut warnings = LogWarnings::default();
+    assert!(router.adopt(&map, deployment, &mut warnings).await);
+    let slots = router.routes().slots.clone();
+    assert_eq!(slots.len(), map.slots.len());
+    for map in [&other, &map, &other] {
+        assert!(router.adopt(map, deployment, &mut warnings).await);
+        assert_eq!(router.routes().slots, slots);
+    }
+    for map in [&map, &other] {
+        // Redirections may name both.
+        let known = router.known_at(&map.slots[1].1.address);
+        assert_eq!(known.as_ref(), Some(&slots[1].1));
+    }
+    // One that has gone from its old address is connected to at the new one.
+    slots[0].1.quit().await;
+    assert!(router.adopt(&other, deployment, &mut warnings).await);
+    let now = router.routes();
+    assert_ne!(now.slots[0], slots[0]);
+    assert_eq!(now.slots[1..], slots[1..]);
+    assert_eq!(now.address_of(&now.slots[0].1), Some(&other.slots[0].1.address));
 }
