@@ -51,6 +51,7 @@ const LAYERS: &[&[&str]] = &[
         "wire/topology/cluster_identity",
         "wire/topology/failover_epoch",
         "wire/topology/late_sources",
+        "wire/topology/recent_claims",
         "wire/topology/sentinel_identity/believed",
         "wire/topology/sentinels",
     ],

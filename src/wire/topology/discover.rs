@@ -14,6 +14,7 @@ use super::{
     failover_epoch::{FailoverEpoch, is_undecided},
     identity::Identity,
     late_sources::LateSources,
+    recent_claims::RecentClaims,
     sentinel_identity::{Answers, SentinelIdentity},
     source::{Kind, ask_one, command, is_refusal},
 };
@@ -35,8 +36,12 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the remaining sources may take when most have answered.
 const REST_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How many nodes of a cluster are asked: enough that some are not cut off from the others.
+/// How many nodes of a cluster are asked, beside one that changes: enough that some are not cut off from the others.
+/// These are those that have answered before.
 const ASKED: usize = 5;
+
+/// To how many nodes of a cluster connections are kept for that.
+const CONNECTED: usize = 2 * ASKED;
 
 /// The servers of the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,10 +66,12 @@ pub(in crate::wire) struct Discovery {
     /// How long each source may take.
     patience: Duration,
     command_timeout: Duration,
-    /// Sources that answered long after most. Their connections are kept for the next time.
+    /// Sources that answered long after most. That is kept for the next time.
     late_sources: LateSources,
     identity: Identity,
     failover_epoch: FailoverEpoch,
+    /// Of a cluster.
+    recent_claims: RecentClaims,
 }
 
 impl Discovery {
@@ -94,6 +101,7 @@ impl Discovery {
             late_sources: LateSources::default(),
             identity,
             failover_epoch: FailoverEpoch::default(),
+            recent_claims: RecentClaims::default(),
         }
     }
 
@@ -117,25 +125,32 @@ impl Discovery {
 
     /// Asks. Fails when no source answers.
     pub(in crate::wire) async fn ask(&mut self) -> Result<ServerMap, Failure> {
-        let asked = match self.kind {
-            Kind::Cluster(_) if !self.identity.is_a_guess() => self.sources.len().min(ASKED),
-            _ => self.sources.len(),
-        };
-        let mut map = self.ask_first(asked).await;
-        if map.is_err() && asked < self.sources.len() {
+        let all = self.sources.len();
+        if !self.is_cluster() || self.identity.is_a_guess() || all <= ASKED {
+            return self.ask_first(all, all).await;
+        }
+        // Those that always answer in time may all be cut off from the rest.
+        self.sources.swap(ASKED, fastrand::usize(ASKED..all));
+        let mut map = self.ask_first(ASKED + 1, ASKED).await;
+        self.sources.iter_mut().skip(CONNECTED).for_each(|(_, session)| *session = None);
+        if map.is_err() && all > ASKED + 1 {
             // If none of those answered, the others are asked, once.
-            self.sources.rotate_left(asked);
-            map = self.ask_first(self.sources.len()).await;
+            self.sources.rotate_left(ASKED + 1);
+            let all = self.sources.len();
+            map = self.ask_first(all, all).await;
         }
         map
     }
 
-    async fn ask_first(&mut self, count: usize) -> Result<ServerMap, Failure> {
-        for (address, session) in self.late_sources.take() {
+    /// Asks the first sources. It is enough when most of `needed` have answered.
+    async fn ask_first(&mut self, count: usize, needed: usize) -> Result<ServerMap, Failure> {
+        let mut late = Vec::new();
+        for (address, view, session) in self.late_sources.take() {
             let mut sources = self.sources.iter_mut();
             if let Some((_, unknown @ None)) = sources.find(|(known, _)| *known == address) {
                 *unknown = Some(session);
             }
+            late.push((address, view));
         }
         let began = Instant::now();
         let patience =
@@ -161,7 +176,7 @@ impl Discovery {
         let (mut heard, mut awaited) = (false, 0);
         let mut last = Failure::timed_out();
         let are_sentinels = !self.is_cluster();
-        let enough = self.identity.count(count, self.configured.len()) / 2 + 1;
+        let enough = self.identity.count(needed, self.configured.len()) / 2 + 1;
         loop {
             // The answer of most is enough, but quick answers of the others count too. Nodes of
             // another cluster count for nothing.
@@ -200,6 +215,11 @@ impl Discovery {
         if !asking.is_empty() {
             self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
         }
+        if heard && !are_sentinels {
+            // Those of nodes that have answered again are outdated.
+            late.retain(|(address, _)| !good.iter().any(|(known, _)| known == address));
+            views.extend(late.into_iter().map(|(_, view)| view));
+        }
         let ours = self.leave_out_strangers(&mut views, &mut good);
         if !views.is_empty() {
             let is_a_guess = self.identity.is_a_guess();
@@ -213,16 +233,7 @@ impl Discovery {
             }
         }
         ours?;
-        if let Identity::Sentinels(sentinels) = &mut self.identity {
-            if sentinels.is_replaced() {
-                self.failover_epoch = FailoverEpoch::default();
-            }
-            let there_are = sentinels.count(self.configured.len()).unwrap_or(count);
-            self.failover_epoch.check(&mut views, there_are / 2 + 1, Instant::now())?;
-            if let Some(claim) = views.iter().flat_map(|view| &view.claims).next() {
-                sentinels.uses(&claim.master.address);
-            }
-        }
+        self.check_epochs(&mut views, count)?;
         let is_connected = |(known, session): &(Address, Option<_>), address: &Address| {
             session.is_some() && address.is_called(known)
         };
@@ -233,8 +244,27 @@ impl Discovery {
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
 
+    /// Leaves the claims with the last epochs, among them those that were reported shortly before.
+    fn check_epochs(&mut self, views: &mut Vec<View>, count: usize) -> Result<(), Failure> {
+        let now = Instant::now();
+        let Identity::Sentinels(sentinels) = &mut self.identity else {
+            self.recent_claims.add_to(views, now);
+            return Ok(());
+        };
+        if sentinels.is_replaced() {
+            self.failover_epoch = FailoverEpoch::default();
+        }
+        let there_are = sentinels.count(self.configured.len()).unwrap_or(count);
+        self.failover_epoch.check(views, there_are / 2 + 1, now)?;
+        if let Some(claim) = views.iter().flat_map(|view| &view.claims).next() {
+            sentinels.uses(&claim.master.address);
+        }
+        Ok(())
+    }
+
     /// Drops the answers of nodes of another cluster, and of the sentinels of another deployment.
-    /// Configured addresses among them stay sources, and are asked over new connections.
+    /// Configured addresses among them stay sources, and are asked over new connections. The views of sources come
+    /// first, in the same order. Late ones follow.
     fn leave_out_strangers(
         &mut self,
         views: &mut Vec<View>,
@@ -279,7 +309,7 @@ impl Discovery {
     }
 
     pub(in crate::wire) async fn quit(&mut self) {
-        let late = self.late_sources.take().into_iter().map(|(_, session)| session);
+        let late = self.late_sources.take().into_iter().map(|(_, _, session)| session);
         let known = self.sources.drain(..).filter_map(|(_, session)| session);
         quit_all(known.chain(late), QUIT_TIMEOUT).await;
     }

@@ -1,31 +1,32 @@
-//! [`LateSources`]: connections to sources that were slower than most.
+//! [`LateSources`]: what sources have answered that were slower than most.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{Stream, StreamExt};
 
+use super::slots::View;
 use crate::wire::{answers::Failure, deployment::Address, session::Session};
 
-type Source = (Address, Arc<Session>);
+type Answer = (Address, Result<(View, Arc<Session>), Failure>);
+type LateAnswer = (Address, View, Arc<Session>);
 
-/// The connections of sources that have answered too late. They are worth keeping for the next time.
+/// The answers that have come too late, and their connections. They are kept for the next time: a source that is
+/// always slow may be the one that knows the last owners of slots.
 #[derive(Clone, Default)]
-pub(super) struct LateSources(Arc<Mutex<Vec<Source>>>);
+pub(super) struct LateSources(Arc<Mutex<Vec<LateAnswer>>>);
 
 impl LateSources {
     /// Waits for the answers of the others.
-    pub(super) async fn hear_out<V>(
-        self,
-        mut asking: impl Stream<Item = (Address, Result<(V, Arc<Session>), Failure>)> + Unpin,
-    ) {
+    pub(super) async fn hear_out(self, mut asking: impl Stream<Item = Answer> + Unpin) {
         while let Some((address, answer)) = asking.next().await {
-            if let Ok((_, session)) = answer {
-                self.0.lock().unwrap_or_else(PoisonError::into_inner).push((address, session));
+            if let Ok((view, session)) = answer {
+                let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                late.push((address, view, session));
             }
         }
     }
 
-    pub(super) fn take(&self) -> Vec<Source> {
+    pub(super) fn take(&self) -> Vec<LateAnswer> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

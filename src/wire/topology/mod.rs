@@ -2,7 +2,8 @@
 //! to date. [`failover_epoch`] decides which sentinels are believed after a failover,
 //! [`cluster_identity`] and [`sentinel_identity`] who belongs to the deployment. [`source`] asks one of
 //! them, [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late_sources`] keeps
-//! connections to slow ones. [`attempts`] lets one caller at a time connect to a server.
+//! what slow ones answer, [`recent_claims`] the last owners of slots. [`attempts`] lets one caller at a time
+//! connect to a server.
 
 mod attempts;
 mod channels;
@@ -11,6 +12,7 @@ mod discover;
 mod failover_epoch;
 mod identity;
 mod late_sources;
+mod recent_claims;
 mod refresh;
 mod router;
 mod sentinel_identity;

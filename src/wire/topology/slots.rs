@@ -2,6 +2,7 @@
 //! Pure.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
 };
@@ -55,6 +56,13 @@ pub(in crate::wire) struct Claim {
     pub(in crate::wire) epoch: u64,
     pub(in crate::wire) slots: RangeInclusive<u16>,
     pub(in crate::wire) master: Server,
+}
+
+impl Claim {
+    /// The true one of several comes last.
+    pub(in crate::wire) fn by_age(&self, other: &Self) -> Ordering {
+        (self.epoch, &other.master).cmp(&(other.epoch, &self.master))
+    }
 }
 
 /// One node's view of the cluster.
@@ -163,24 +171,32 @@ pub(in crate::wire) fn name_by_one_address(
 /// Merges the views of several nodes: which server serves which slots, in order. The order of the claims has
 /// no influence.
 pub(in crate::wire) fn merge(mut claims: Vec<Claim>) -> Vec<(RangeInclusive<u16>, Server)> {
-    claims.sort_by(|one, other| (one.epoch, &other.master).cmp(&(other.epoch, &one.master)));
-    let mut owners: Vec<Option<&Server>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
-    for claim in &claims {
-        let slots = usize::from(*claim.slots.start())..=usize::from(*claim.slots.end());
-        if let Some(owners) = owners.get_mut(slots) {
-            owners.fill(Some(&claim.master));
+    claims.sort_by(Claim::by_age);
+    let masters = last_of_each_slot(claims.iter().map(|claim| (&claim.slots, &claim.master)));
+    masters.into_iter().map(|(slots, master)| (slots, master.clone())).collect()
+}
+
+/// The last value that is given for each slot, in order of the slots.
+pub(in crate::wire) fn last_of_each_slot<'a, T: Copy + PartialEq>(
+    values: impl Iterator<Item = (&'a RangeInclusive<u16>, T)>,
+) -> Vec<(RangeInclusive<u16>, T)> {
+    let mut last: Vec<Option<T>> = vec![None; 1 + usize::from(*ALL_SLOTS.end())];
+    for (slots, value) in values {
+        let slots = usize::from(*slots.start())..=usize::from(*slots.end());
+        if let Some(last) = last.get_mut(slots) {
+            last.fill(Some(value));
         }
     }
-    let mut merged = Vec::new();
-    let mut first = 0;
-    for run in owners.chunk_by(|one, next| one == next) {
-        let last = first + run.len() as u16 - 1;
-        if let Some(master) = run[0] {
-            merged.push((first..=last, master.clone()));
+    let mut runs = Vec::new();
+    let mut begin = 0;
+    for run in last.chunk_by(|one, next| one == next) {
+        let end = begin + run.len() as u16 - 1;
+        if let Some(value) = run[0] {
+            runs.push((begin..=end, value));
         }
-        first = last.wrapping_add(1);
+        begin = end.wrapping_add(1);
     }
-    merged
+    runs
 }
 
 #[cfg(test)]

@@ -1,7 +1,21 @@
+use std::sync::Mutex;
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+
 use super::*;
-use crate::wire::{
-    script::Reply,
-    topology::{sentinels::read_master, slots::ALL_SLOTS},
+use crate::{
+    options,
+    wire::{
+        connection::Channels,
+        drivers,
+        script::Reply,
+        topology::{sentinels::read_master, slots::ALL_SLOTS},
+        url::read_url,
+    },
 };
 
 const OLD: u16 = 1;
@@ -47,4 +61,149 @@ fn sources_that_are_far_away_may_take_as_long_as_a_command_and_no_less_than_a_se
     for took in [None, Some(ms(1)), Some(ms(900))] {
         assert_eq!(next_patience(took, ms(100)), ASK_TIMEOUT);
     }
+}
+
+/// Nodes of a cluster that answer `CLUSTER NODES`, each with a view and a delay of its own.
+struct FakeCluster {
+    ports: Vec<u16>,
+    answers: Arc<Mutex<Vec<(String, Duration)>>>,
+}
+
+impl FakeCluster {
+    /// All nodes know all others. Node 0 has all slots, at epoch 2.
+    async fn start(nodes: usize) -> Self {
+        let (mut ports, mut listeners) = (Vec::new(), Vec::new());
+        for _ in 0..nodes {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            ports.push(listener.local_addr().unwrap().port());
+            listeners.push(listener);
+        }
+        let nobody = (String::new(), Duration::ZERO);
+        let cluster = Self { ports, answers: Arc::new(Mutex::new(vec![nobody; nodes])) };
+        for (node, listener) in listeners.into_iter().enumerate() {
+            cluster.say(node, 2, 0, Duration::ZERO);
+            let answers = cluster.answers.clone();
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream, node, answers.clone()));
+                }
+            });
+        }
+        cluster
+    }
+
+    /// From now on the node names this owner of all slots, and takes so long for it.
+    fn say(&self, node: usize, epoch: u64, owner: usize, delay: Duration) {
+        let line = |(at, port): (usize, &u16)| {
+            let (epoch, slots) = if at == owner { (epoch, " 0-16383") } else { (0, "") };
+            format!("n{at} 127.0.0.1:{port}@1 master - 0 0 {epoch} connected{slots}\n")
+        };
+        let view = self.ports.iter().enumerate().map(line).collect();
+        self.answers.lock().unwrap()[node] = (view, delay);
+    }
+
+    fn discovery(&self) -> Discovery {
+        let others: Vec<_> =
+            self.ports[1..].iter().map(|port| format!("node=127.0.0.1:{port}")).collect();
+        let url = format!("redis-cluster://127.0.0.1:{}?{}", self.ports[0], others.join("&"));
+        let settings = ConnectionSettings {
+            client_name: None,
+            driver: drivers::new(options::Driver::default(), None).unwrap(),
+            runtime: ClientRuntime::current(),
+            command_timeout: Duration::from_secs(3),
+            channels: Channels::Plain,
+            sink: Arc::new(drop),
+            refresh_requested: Arc::default(),
+            on_break: OnBreak::Reconnect,
+        };
+        Discovery::new(&read_url(&url).unwrap(), &settings)
+    }
+
+    /// Which node is the owner of the slots by the next answers.
+    async fn owner(&self, discovery: &mut Discovery) -> usize {
+        let map = discovery.ask().await.unwrap();
+        let [(_, master)] = &map.slots[..] else { panic!("{map:?}") };
+        self.ports.iter().position(|port| *port == master.address.port).unwrap()
+    }
+}
+
+/// One connection to such a node.
+async fn serve(stream: TcpStream, node: usize, answers: Arc<Mutex<Vec<(String, Duration)>>>) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut words = Vec::new();
+        let Some(count) = read_number(&mut stream).await else { return };
+        for _ in 0..count {
+            let Some(_) = read_number(&mut stream).await else { return };
+            let mut word = String::new();
+            stream.read_line(&mut word).await.unwrap();
+            words.push(word.trim().to_uppercase());
+        }
+        let answer = match &*words[0] {
+            "CLUSTER" => {
+                let (view, delay) = answers.lock().unwrap()[node].clone();
+                sleep(delay).await;
+                format!("${}\r\n{view}\r\n", view.len())
+            }
+            "PING" => "+PONG\r\n".to_owned(),
+            _ => "-ERR unknown command\r\n".to_owned(),
+        };
+        if stream.get_mut().write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The number of a line such as `*2` or `$4`.
+async fn read_number(stream: &mut BufReader<TcpStream>) -> Option<usize> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok()?;
+    line.trim().get(1..)?.parse().ok()
+}
+
+/// A node that was cut off from the others answers alone.
+#[tokio::test]
+async fn a_node_that_has_not_heard_of_a_failover_leads_nobody_back() {
+    let cluster = FakeCluster::start(2).await;
+    let mut discovery = cluster.discovery();
+    assert_eq!(cluster.owner(&mut discovery).await, 0);
+    for node in 0..2 {
+        cluster.say(node, 3, 1, Duration::ZERO);
+    }
+    assert_eq!(cluster.owner(&mut discovery).await, 1);
+    for node in 0..2 {
+        cluster.say(node, 2, 0, Duration::ZERO);
+    }
+    for _ in 0..3 {
+        assert_eq!(cluster.owner(&mut discovery).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_late_counts_the_next_time() {
+    let cluster = FakeCluster::start(3).await;
+    let late = 10 * REST_TIMEOUT;
+    cluster.say(2, 3, 2, late);
+    let mut discovery = cluster.discovery();
+    for _ in 0..20 {
+        if cluster.owner(&mut discovery).await == 2 {
+            return;
+        }
+        sleep(late).await;
+    }
+    panic!("the late answers are dropped");
+}
+
+#[tokio::test]
+async fn nodes_beyond_those_that_always_answer_are_asked_too() {
+    let cluster = FakeCluster::start(ASKED + 3).await;
+    let mut discovery = cluster.discovery();
+    assert_eq!(cluster.owner(&mut discovery).await, 0);
+    cluster.say(ASKED + 1, 3, 1, Duration::ZERO);
+    for _ in 0..200 {
+        if cluster.owner(&mut discovery).await == 1 {
+            return;
+        }
+    }
+    panic!("one of them is never asked");
 }
