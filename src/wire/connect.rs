@@ -57,8 +57,11 @@ impl RedisTransport {
         };
         if let Some(server) = deployment.single() {
             let node = Node::connect(server, settings.clone()).boxed().await?;
-            let routes =
-                Routes { slots: vec![(ALL_SLOTS, node.clone())], nodes: vec![(None, node)] };
+            let routes = Routes {
+                slots: vec![(ALL_SLOTS, node.clone())],
+                nodes: vec![(None, node)],
+                epoch: 0,
+            };
             return Ok(Self::new(Router::new(settings, None, routes, ServerMap::default())));
         }
         let mut discovery = Discovery::new(&deployment, &settings);

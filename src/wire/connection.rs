@@ -23,7 +23,8 @@
 //! - send a command after its caller was told that it was not sent;
 //! - give a command the reply to another one. A refused `SUBSCRIBE` must not shift later replies;
 //! - wait without a bound, for a reply, for a place in its queue, or for a connection;
-//! - lose a subscription or a message without telling its listener;
+//! - lose a subscription or a message without telling its listener. The end of sharded subscriptions to a slot that
+//!   moves need not be told: `topology` notices it by the epochs of the owners;
 //! - follow redirections, or choose a server: `transport` and `topology` do that;
 //! - reconnect when it was told not to ([`OnBreak::End`]).
 

@@ -92,3 +92,27 @@ async fn a_holder_hears_it_before_during_and_after_a_move_of_its_slot() {
     }
     assert_nothing_left(&cluster).await;
 }
+
+/// The server ends sharded subscriptions when it gives their slot away, and tells so on the connection.
+/// Nobody asks it for anything meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_hears_it_after_its_slot_has_gone_away_and_come_back_unnoticed() {
+    let cluster = RedisCluster::start();
+    let client = connect(&cluster, ShardedPubsub::Auto).await;
+    let other = connect(&cluster, ShardedPubsub::Auto).await;
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    listens(&cluster, &guard).await;
+    let from = cluster.master_of(LOCK);
+    let to = cluster.masters().into_iter().find(|&node| node != from).unwrap();
+    for node in [to, from] {
+        cluster.move_slot_of(LOCK, node);
+    }
+    listens(&cluster, &guard).await;
+    assert!(ask(&other).await.is_heard());
+    hears(&guard).await;
+    guard.unlock().await.unwrap();
+    for client in [client, other] {
+        client.close().await.unwrap();
+    }
+    assert_nothing_left(&cluster).await;
+}

@@ -50,6 +50,8 @@ pub(in crate::wire) struct ServerMap {
     pub(in crate::wire) slots: Vec<(RangeInclusive<u16>, Server)>,
     /// All nodes of a cluster, also those without slots.
     pub(in crate::wire) nodes: Vec<Server>,
+    /// The last epoch of the claims. A slot that goes to another server and comes back has raised it.
+    pub(in crate::wire) epoch: u64,
 }
 
 /// Finds the servers of the locks.
@@ -333,12 +335,14 @@ fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let mut nodes: Vec<_> = views.iter().flat_map(|view| view.nodes.clone()).collect();
     nodes.sort();
     nodes.dedup();
-    let slots = merge(views.into_iter().flat_map(|view| view.claims).collect());
+    let claims: Vec<_> = views.into_iter().flat_map(|view| view.claims).collect();
+    let epoch = claims.iter().map(|claim| claim.epoch).max().unwrap_or_default();
+    let slots = merge(claims);
     let is_leaving = slots.iter().any(|(_, master)| leaving.contains(&master.address));
     if is_leaving || (slots.is_empty() && !leaving.is_empty()) {
         return Err(Failure::no_master("another master is being chosen"));
     }
-    Ok(ServerMap { slots, nodes })
+    Ok(ServerMap { slots, nodes, epoch })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     discover::{Discovery, ServerMap},
-    router::{Patience, Router, connect_all},
+    router::{Patience, Router, Routes, connect_all},
 };
 use crate::{
     warnings::Warnings,
@@ -91,6 +91,7 @@ impl Router {
                 slots == now && old.known(master).is_some_and(|known| Arc::ptr_eq(known, node))
             });
         if is_known && !old.nodes.iter().any(|(_, node)| node.is_broken()) {
+            self.note_epoch(map.epoch);
             return true;
         }
         let connecting = connect_all(map, &old, deployment, &self.settings, Patience::Short);
@@ -100,6 +101,7 @@ impl Router {
         }
         if new.slots == old.slots {
             // A new server cannot be reached yet.
+            self.note_epoch(map.epoch);
             return errors.is_empty();
         }
         tracing::info!(servers = new.nodes.len(), "other servers serve the locks");
@@ -123,5 +125,21 @@ impl Router {
             self.settings.runtime.spawn(async move { node.retire().await });
         }
         errors.is_empty()
+    }
+
+    /// Notes the epoch of a map with the servers of before. If it has risen, a slot may have gone away and come
+    /// back. Its server has then ended the subscriptions to its sharded channels, and a driver may not tell.
+    fn note_epoch(&self, epoch: u64) {
+        {
+            let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+            let before = routes.epoch;
+            if epoch != before {
+                *routes = Arc::new(Routes { epoch, ..Routes::clone(&routes) });
+            }
+            if epoch <= before {
+                return;
+            }
+        }
+        (self.settings.sink)(Event::Gap);
     }
 }

@@ -137,11 +137,13 @@ impl Router {
 }
 
 /// Which node serves which slots, in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::wire) struct Routes {
     pub(in crate::wire) slots: Vec<(RangeInclusive<u16>, Arc<Node>)>,
     /// All nodes, each once. The node that the configuration names has no address here.
     pub(in crate::wire) nodes: Vec<(Option<Address>, Arc<Node>)>,
+    /// The epoch of the map from which they are.
+    pub(in crate::wire) epoch: u64,
 }
 
 impl Routes {
@@ -168,10 +170,10 @@ impl Routes {
 
     /// The same map with one more node, which serves no slot yet.
     pub(in crate::wire) fn with(&self, address: &Address, node: &Arc<Node>) -> Self {
-        let (slots, mut nodes) = (self.slots.clone(), self.nodes.clone());
-        nodes.retain(|(known, _)| known.as_ref() != Some(address));
-        nodes.push((Some(address.clone()), node.clone()));
-        Self { slots, nodes }
+        let mut routes = self.clone();
+        routes.nodes.retain(|(known, _)| known.as_ref() != Some(address));
+        routes.nodes.push((Some(address.clone()), node.clone()));
+        routes
     }
 
     pub(in crate::wire) fn address_of(&self, node: &Arc<Node>) -> Option<&Address> {
@@ -246,7 +248,7 @@ pub(in crate::wire) async fn connect_all(
         }
     }
     errors.extend(pending.into_iter().map(|master| (master, Error::timed_out())));
-    let mut routes = Routes::default();
+    let mut routes = Routes { epoch: map.epoch, ..Routes::default() };
     for (master, _) in &errors {
         // It keeps the connections that still work.
         if let Some(node) = known(master) {

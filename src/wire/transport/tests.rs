@@ -34,7 +34,7 @@ async fn serve(transport: &RedisTransport, server: &RedisServer) {
     let node = router.joining(&at, None, Instant::now() + Duration::from_secs(3)).await.unwrap();
     let slots = vec![(ALL_SLOTS, node.clone())];
     let nodes = router.routes().with(&at, &node).nodes;
-    *router.routes.write().unwrap() = Arc::new(Routes { slots, nodes });
+    *router.routes.write().unwrap() = Arc::new(Routes { slots, nodes, epoch: 0 });
 }
 
 fn subscribed_on(server: &RedisServer, sharded: bool) -> Vec<String> {

@@ -35,21 +35,21 @@ fn says(port: u16, epoch: u64, flags: &str) -> View {
     read_master(&master, &Reply::Array(Vec::new()), None).unwrap()
 }
 
-fn is(port: u16) -> ServerMap {
+fn is(port: u16, epoch: u64) -> ServerMap {
     let master = Server { address: Address::new("h", port), id: None };
-    ServerMap { slots: vec![(ALL_SLOTS, master)], nodes: Vec::new() }
+    ServerMap { slots: vec![(ALL_SLOTS, master)], nodes: Vec::new(), epoch }
 }
 
 #[test]
 fn a_master_is_not_trusted_while_another_is_put_in_its_place() {
     let replacing = "s_down,o_down,master,failover_in_progress";
-    assert_eq!(agree(vec![says(OLD, 3, "s_down,master"), says(OLD, 3, "master")]), Ok(is(OLD)));
+    assert_eq!(agree(vec![says(OLD, 3, "s_down,master"), says(OLD, 3, "master")]), Ok(is(OLD, 3)));
     agree(vec![says(OLD, 3, "master"), says(OLD, 3, replacing)]).unwrap_err();
     agree(vec![says(OLD, 4, replacing)]).unwrap_err();
     // A sentinel whose replicas do not all follow the new master knows the new epoch and names
     // the old master.
     let views = vec![says(NEW, 4, "master"), says(OLD, 4, replacing), says(OLD, 3, "master")];
-    assert_eq!(agree(views), Ok(is(NEW)));
+    assert_eq!(agree(views), Ok(is(NEW, 4)));
 }
 
 #[test]

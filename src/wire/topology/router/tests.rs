@@ -192,7 +192,7 @@ async fn a_master_that_is_silent_does_not_keep_the_others_from_being_used() {
     let master = |port| Server { address: Address::new("127.0.0.1", port), id: None };
     let gone = silent.local_addr().unwrap().port();
     let slots = vec![(0..=99, master(gone)), (100..=16383, master(server.port()))];
-    let map = ServerMap { slots, nodes: Vec::new() };
+    let map = ServerMap { slots, nodes: Vec::new(), epoch: 1 };
     let router = router(server.port());
     let deployment = router.deployment.as_ref().unwrap();
     let mut took = Vec::new();
@@ -297,4 +297,26 @@ async fn a_node_that_is_named_by_another_address_stays() {
     assert_ne!(now.slots[0], slots[0]);
     assert_eq!(now.slots[1..], slots[1..]);
     assert_eq!(now.address_of(&now.slots[0].1), Some(&other.slots[0].1.address));
+}
+
+/// The server has then ended the subscriptions to its channels. A driver may not tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_has_gone_away_and_come_back_is_a_gap() {
+    let server = RedisServer::start();
+    let (gaps, mut router) =
+        (Arc::new(AtomicUsize::new(0)), Router::for_tests(server.port(), true));
+    let count = gaps.clone();
+    router.settings.sink = Arc::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let master = Server { address: Address::new("127.0.0.1", server.port()), id: None };
+    let deployment = router.deployment.clone().unwrap();
+    let mut warnings = LogWarnings::default();
+    // Nodes that were restored may have older epochs.
+    for (epoch, expected) in [(3, 1), (3, 1), (5, 2), (5, 2), (4, 2), (5, 3)] {
+        let slots = vec![(0..=16383, master.clone())];
+        let map = ServerMap { slots, nodes: vec![master.clone()], epoch };
+        assert!(router.adopt(&map, &deployment, &mut warnings).await);
+        assert_eq!(gaps.load(Ordering::Relaxed), expected, "{epoch}");
+    }
 }
