@@ -92,7 +92,8 @@ impl Router {
     #[cfg(feature = "_servers")]
     pub(in crate::wire) fn masters_without(&self, routes: &Routes) -> Vec<Address> {
         let map = self.map();
-        let serves = |node: &Arc<Node>| routes.slots.iter().any(|(_, other)| Arc::ptr_eq(node, other));
+        let serves =
+            |node: &Arc<Node>| routes.slots.iter().any(|(_, other)| Arc::ptr_eq(node, other));
         let masters = map.slots.iter().map(|(_, master)| master);
         let missing = masters.filter(|master| !routes.known(master).is_some_and(serves));
         let mut missing: Vec<_> = missing.map(|master| master.address.clone()).collect();

@@ -14,13 +14,14 @@ use super::*;
 use crate::{
     options::{Driver, Replicas},
     runtime::ClientRuntime,
+    warnings::Warnings as LogWarnings,
     wire::{
         Confirm,
         connection::{Channels, OnBreak},
         drivers,
         script::{Invocation, Script},
         session::Bound,
-        topology::{Discovery, warnings::Warnings as LogWarnings},
+        topology::Discovery,
         url::read_url,
     },
 };
@@ -277,12 +278,12 @@ async fn a_node_that_is_named_by_another_address_stays() {
     }
     other.nodes.extend(other.slots.iter().map(|(_, master)| master.clone()));
     assert_ne!(map.slots, other.slots);
-    let mut warnings = LogWarnings::default();
-    assert!(router.adopt(&map, deployment, &mut warnings).await);
+    let warnings = LogWarnings::default();
+    assert!(router.adopt(&map, deployment, &warnings).await);
     let slots = router.routes().slots.clone();
     assert_eq!(slots.len(), map.slots.len());
     for map in [&other, &map, &other] {
-        assert!(router.adopt(map, deployment, &mut warnings).await);
+        assert!(router.adopt(map, deployment, &warnings).await);
         assert_eq!(router.routes().slots, slots);
     }
     for map in [&map, &other] {
@@ -292,7 +293,7 @@ async fn a_node_that_is_named_by_another_address_stays() {
     }
     // One that has gone from its old address is connected to at the new one.
     slots[0].1.quit().await;
-    assert!(router.adopt(&other, deployment, &mut warnings).await);
+    assert!(router.adopt(&other, deployment, &warnings).await);
     let now = router.routes();
     assert_ne!(now.slots[0], slots[0]);
     assert_eq!(now.slots[1..], slots[1..]);
@@ -311,12 +312,12 @@ async fn a_slot_that_has_gone_away_and_come_back_is_a_gap() {
     });
     let master = Server { address: Address::new("127.0.0.1", server.port()), id: None };
     let deployment = router.deployment.clone().unwrap();
-    let mut warnings = LogWarnings::default();
+    let warnings = LogWarnings::default();
     // Nodes that were restored may have older epochs.
     for (epoch, expected) in [(3, 1), (3, 1), (5, 2), (5, 2), (4, 2), (5, 3)] {
         let slots = vec![(0..=16383, master.clone())];
         let map = ServerMap { slots, nodes: vec![master.clone()], epoch };
-        assert!(router.adopt(&map, &deployment, &mut warnings).await);
+        assert!(router.adopt(&map, &deployment, &warnings).await);
         assert_eq!(gaps.load(Ordering::Relaxed), expected, "{epoch}");
     }
 }
