@@ -107,7 +107,9 @@ impl Acknowledged {
 #[serde(rename_all = "lowercase")]
 pub enum ShardedPubsub {
     /// Sharded channels if the cluster supports them, as Redisson decides. The cluster is asked by
-    /// `PUBSUB SHARDNUMSUB`.
+    /// `PUBSUB SHARDNUMSUB` when the client connects, and not again. After an upgrade of the cluster from
+    /// Redis 6.2 to 7 restart all clients, Redisson's too: those that connected before go on with plain channels.
+    /// Plain channels also where `PUBSUB` has another name.
     #[default]
     Auto,
     /// Sharded channels. Redisson: `shardedSubscriptionMode` is `ON`.

@@ -56,7 +56,7 @@ const LAYERS: &[&[&str]] = &[
         "wire/topology/sentinels",
     ],
     &["wire/topology/sentinel_identity", "wire/topology/source"],
-    &["wire/topology/identity"],
+    &["wire/topology/identity", "wire/topology/sharding"],
     &["wire/topology/discover", "wire/topology/attempts"],
     &["wire/topology/router"],
     &["wire/topology/refresh"],

@@ -16,7 +16,8 @@ use super::{
     late_sources::LateSources,
     recent_claims::RecentClaims,
     sentinel_identity::{Answers, SentinelIdentity},
-    source::{Kind, ask_one, command, is_refusal},
+    sharding::has_sharded_channels,
+    source::{Kind, ask_one},
 };
 use crate::{
     error::Error,
@@ -297,17 +298,7 @@ impl Discovery {
     /// Asks whether the cluster has sharded channels. Redisson then publishes there.
     pub(in crate::wire) async fn has_sharded_channels(&self) -> Result<bool, Error> {
         let known = self.sources.iter().find_map(|(_, session)| session.as_ref());
-        let session = known.expect("one of them has answered");
-        match command(session, "PUBSUB", &["SHARDNUMSUB"]).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.text.starts_with("NOPERM") => Err(Error::Config(format!(
-                "whether to use sharded channels is found out by PUBSUB SHARDNUMSUB, which is not \
-                 allowed here: allow it, or say Config::sharded_pubsub ({})",
-                error.text
-            ))),
-            Err(error) if is_refusal(&error) => Ok(false),
-            Err(error) => Err(Error::Redis(error.error())),
-        }
+        has_sharded_channels(known.expect("one of them has answered")).await
     }
 
     pub(in crate::wire) async fn quit(&mut self) {

@@ -3,7 +3,7 @@
 //! [`cluster_identity`] and [`sentinel_identity`] who belongs to the deployment. [`source`] asks one of
 //! them, [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late_sources`] keeps
 //! what slow ones answer, [`recent_claims`] the last owners of slots. [`attempts`] lets one caller at a time
-//! connect to a server.
+//! connect to a server, [`sharding`] asks whether a cluster has sharded channels.
 
 mod attempts;
 mod channels;
@@ -17,6 +17,7 @@ mod refresh;
 mod router;
 mod sentinel_identity;
 mod sentinels;
+mod sharding;
 mod slots;
 mod source;
 
