@@ -27,7 +27,7 @@ pub enum Error {
         /// The lock's key.
         key: String,
     },
-    /// A name, a lease, a wait or another argument is out of range. No request was sent.
+    /// A name, a lease, a wait or another argument is out of range, and nothing was changed.
     #[error("invalid argument: {0}")]
     Invalid(String),
     /// The configuration cannot be used.

@@ -185,6 +185,8 @@ impl<G> Lock<G> {
     ///   writer holds the lock.
     /// - The write side frees the lock from its writer, and from the reads under that write. It
     ///   returns `false` when there is no writer.
+    /// - [`lock`](crate::Client::lock) of that name frees a read/write lock from everybody, as in Redisson. But
+    ///   those who wait for it are not woken: they look again after a few seconds.
     ///
     /// # Errors
     /// - [`Error::Redis`] when the server does not answer within

@@ -143,7 +143,8 @@ impl Client {
         self.plain_lock_with(name, PLAIN_BACKOFF)
     }
 
-    /// Returns the plain lock of this name, with other pauses. See [`plain_lock`](Client::plain_lock).
+    /// Returns the plain lock of this name, with other pauses. See [`plain_lock`](Client::plain_lock). Pauses of
+    /// less than 2 ms are of 2 ms, and those of more than 3 s of 3 s.
     pub fn plain_lock_with(&self, name: impl AsRef<str>, backoff: SpinBackoff) -> Lock {
         Lock::new(self.state(LockKind::Plain, name)).with_backoff(backoff)
     }

@@ -39,8 +39,8 @@ use super::{
 use crate::backoff::Backoff;
 
 /// The pauses between tries to reconnect double from the first to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A session that has lasted for so long is replaced at once, and the pauses begin anew. One that ends sooner
 /// counts as a failed try: a server may end each session at its first call. It is no longer than the times
@@ -161,11 +161,7 @@ impl Link {
             };
         }
         Err(match &*self.0.state.borrow() {
-            State::Pending(Some(why)) => {
-                let why = why.clone().while_connecting().error();
-                Failure::not_sent(format!("there is no connection: {}", why.text()))
-                    .because(why.kind())
-            }
+            State::Pending(Some(why)) => no_connection(why.clone()),
             _ => Failure::not_sent("there is no connection"),
         })
     }
@@ -269,6 +265,12 @@ impl Shared {
             OnBreak::End => State::Gone,
         }
     }
+}
+
+/// What a caller is told whose time is over, if this is why there is no session.
+pub(super) fn no_connection(why: Failure) -> Failure {
+    let why = why.while_connecting().error();
+    Failure::not_sent(format!("there is no connection: {}", why.text())).because(why.kind())
 }
 
 /// Makes a new session each time one has ended, until the link is gone. Only this task does so.

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{
     sync::{Semaphore, SemaphorePermit, watch},
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 use super::{
@@ -20,11 +20,12 @@ use super::{
     connection::{ConnectionSettings, OnBreak, Options},
     deployment::Endpoint,
     error::WireError,
-    link::Link,
+    link::{FIRST_PAUSE, LONGEST_PAUSE, Link, no_connection},
     script::{Arg, Invocation, Reply},
     session::{Bound, Session, quit_all},
 };
 use crate::{
+    backoff::Backoff,
     determinism::select,
     options::{Acknowledged, Replicas},
     redis_error::RedisErrorKind,
@@ -44,12 +45,22 @@ pub(super) struct ReplicaPool {
     /// `None`: closed.
     idle: Mutex<Option<Vec<Idle>>>,
     places: Semaphore,
+    failing: Mutex<Option<Failing>>,
     /// Whether calls under way are to end without an answer.
     abandoned: watch::Sender<bool>,
 }
 
 /// A connection, and when it was begun.
 type Idle = (Arc<Session>, Moment);
+
+/// Since a connection failed, none has had an answer. New ones are begun one at a time, with pauses that grow:
+/// a server may end each connection at its first call.
+struct Failing {
+    why: Failure,
+    backoff: Backoff,
+    /// When the next one may be begun.
+    next: Instant,
+}
 
 /// A connection that one call uses. It returns to the pool when the server has sent its last answer
 /// to that call. Otherwise it is closed.
@@ -63,8 +74,8 @@ struct Checkout<'a> {
 impl ReplicaPool {
     pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, commands: Link) -> Self {
         let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MAX_CONNECTIONS));
-        let abandoned = watch::Sender::new(false);
-        Self { endpoint, settings, commands, idle, places, abandoned }
+        let (failing, abandoned) = (Mutex::new(None), watch::Sender::new(false));
+        Self { endpoint, settings, commands, idle, places, failing, abandoned }
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Vec<Idle>>> {
@@ -107,6 +118,7 @@ impl ReplicaPool {
             &self.settings;
         let options = Options::plain(*command_timeout, OnBreak::End);
         let connecting = async {
+            self.may_connect().await;
             let client_name = client_name.clone();
             let new =
                 Session::connect(driver, runtime, &self.endpoint, options, client_name).await?;
@@ -118,7 +130,39 @@ impl ReplicaPool {
             Ok(new)
         };
         let connected = timeout_at(by, connecting).await;
-        connected.unwrap_or_else(|_| Err(Failure::not_sent("no connection in time")))
+        let connected = connected.unwrap_or_else(|_| {
+            Err(match &*self.failing() {
+                Some(Failing { why, .. }) => no_connection(why.clone()),
+                None => Failure::not_sent("no connection in time"),
+            })
+        });
+        connected.inspect_err(|error| self.fails(error))
+    }
+
+    fn failing(&self) -> MutexGuard<'_, Option<Failing>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a connection failed.
+    fn fails(&self, why: &Failure) {
+        let (why, next) = (why.clone(), Instant::now());
+        let backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
+        self.failing().get_or_insert(Failing { why, backoff, next });
+    }
+
+    /// Waits until a new connection may be begun.
+    async fn may_connect(&self) {
+        loop {
+            let next = match &mut *self.failing() {
+                None => return,
+                Some(failing) if failing.next <= Instant::now() => {
+                    failing.next = Instant::now() + failing.backoff.next();
+                    return;
+                }
+                Some(failing) => failing.next,
+            };
+            sleep_until(next).await;
+        }
     }
 
     /// Sends one copy of the call, and gives replicas this long to confirm it.
@@ -212,6 +256,10 @@ impl Checkout<'_> {
     fn heard<T>(self, answer: &Result<T, Failure>) {
         let one = (self.session.clone(), self.begun);
         match answer {
+            Err(error) if error.is_of_connection() || is_down(error) => self.pool.fails(error),
+            _ => *self.pool.failing() = None,
+        }
+        match answer {
             Err(error) if error.is_of_connection() || error.is_read_only() => self.pool.give_up(),
             _ if !self.pool.is_of_use(&one) => {}
             _ => {
@@ -221,6 +269,11 @@ impl Checkout<'_> {
             }
         }
     }
+}
+
+/// Over fred such an answer ends the connection.
+fn is_down(error: &Failure) -> bool {
+    error.error_kind() == RedisErrorKind::ClusterDown
 }
 
 /// A failure after the call had run, as one that says that it may have run.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use harness::redis::cmd;
 use harness::{PATIENCE, RedisCluster, RedisServer, eventually, within};
-use redisson_lock::{Client, Config};
+use redisson_lock::{Client, Config, Replicas};
 use tokio::time::sleep;
 
 const CALLERS: usize = 50;
@@ -28,10 +28,20 @@ fn is_down(node: &RedisServer) -> bool {
 /// Over fred such an answer ends a connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_is_down_is_not_stormed_with_connections() {
+    count_connections(Replicas::None).await;
+}
+
+/// Calls that replicas confirm have their own connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_by_calls_that_replicas_are_to_confirm() {
+    count_connections(Replicas::All).await;
+}
+
+async fn count_connections(replicas: Replicas) {
     let node_timeout = Duration::from_millis(1_500);
     let mut servers = RedisCluster::builder().node_timeout(node_timeout).start();
     let url = format!("redis-cluster://{}", servers.addresses()[0]);
-    let client = Client::connect(Config::from_url(url).unwrap()).await.unwrap();
+    let client = Client::connect(Config::from_url(url).unwrap().replicas(replicas)).await.unwrap();
     let name = "order:1";
     let lost = [servers.master_of(name), servers.replica_of(name)];
     let others: Vec<_> =
