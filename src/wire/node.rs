@@ -262,11 +262,14 @@ impl Node {
         self.node_id.as_ref().is_none_or(|known| id.is_none_or(|id| known == id))
     }
 
-    /// Whether it is the node with this id, and answers where it is connected to.
-    pub(super) fn answers_as(&self, id: Option<&NodeId>) -> bool {
-        let is_it = id.is_some() && self.node_id.as_ref() == id;
-        let answers = self.is_connected() && self.timeouts.load(Ordering::Relaxed) == 0;
-        is_it && answers && !self.is_broken()
+    /// Whether it is the node with this id.
+    pub(super) fn is(&self, id: Option<&NodeId>) -> bool {
+        id.is_some() && self.node_id.as_ref() == id
+    }
+
+    /// Whether the last command was answered in time.
+    pub(super) fn answers(&self) -> bool {
+        self.timeouts.load(Ordering::Relaxed) == 0
     }
 
     /// Whether another node has to take its place, for the same server or another one.

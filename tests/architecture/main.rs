@@ -48,6 +48,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/drivers"],
     &["wire/topology/channels"],
     &[
+        "wire/topology/addresses",
         "wire/topology/cluster_identity",
         "wire/topology/failover_epoch",
         "wire/topology/late_sources",

@@ -8,8 +8,8 @@ use futures::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::slots::{Server, View, merge, name_by_one_address};
 use super::{
+    addresses::{Addresses, named_by_others},
     cluster_identity::ClusterIdentity,
     failover_epoch::{FailoverEpoch, is_undecided},
     identity::Identity,
@@ -17,6 +17,7 @@ use super::{
     recent_claims::RecentClaims,
     sentinel_identity::{Answers, SentinelIdentity},
     sharding::has_sharded_channels,
+    slots::{Server, View, merge},
     source::{Kind, ask_one},
 };
 use crate::{
@@ -49,9 +50,10 @@ const CONNECTED: usize = 2 * ASKED;
 pub(in crate::wire) struct ServerMap {
     /// Which master serves which slots, in order.
     pub(in crate::wire) slots: Vec<(RangeInclusive<u16>, Server)>,
-    /// All nodes of a cluster, also those without slots.
+    /// All nodes of a cluster, also those without slots, at each address by which others name them.
     pub(in crate::wire) nodes: Vec<Server>,
-    /// The last epoch of the claims. A slot that goes to another server and comes back has raised it.
+    /// The last epoch of the claims. A slot that goes to another server and comes back has mostly raised it: a server
+    /// that imports a slot gets the next one, unless it has the last.
     pub(in crate::wire) epoch: u64,
 }
 
@@ -75,6 +77,7 @@ pub(in crate::wire) struct Discovery {
     failover_epoch: FailoverEpoch,
     /// Of a cluster.
     recent_claims: RecentClaims,
+    addresses: Addresses,
 }
 
 impl Discovery {
@@ -105,6 +108,7 @@ impl Discovery {
             identity,
             failover_epoch: FailoverEpoch::default(),
             recent_claims: RecentClaims::default(),
+            addresses: Addresses::default(),
         }
     }
 
@@ -138,8 +142,8 @@ impl Discovery {
         self.sources.iter_mut().skip(CONNECTED).for_each(|(_, session)| *session = None);
         if map.is_err() && all > ASKED + 1 {
             // If none of those answered, the others are asked, once.
-            self.sources.rotate_left(ASKED + 1);
             let all = self.sources.len();
+            self.sources.rotate_left(all.min(ASKED + 1));
             map = self.ask_first(all, all).await;
         }
         map
@@ -199,7 +203,8 @@ impl Discovery {
                         self.patience = next_patience(Some(began.elapsed()), self.command_timeout);
                     }
                     // A sentinel may have several addresses.
-                    let is_known = |other: &View| view.own.is_some() && other.own == view.own;
+                    let is_known =
+                        |other: &View| are_sentinels && view.own.is_some() && other.own == view.own;
                     let counts = if self.identity.is_unsure() {
                         self.configured.contains(&address)
                     } else {
@@ -217,6 +222,12 @@ impl Discovery {
         }
         if !asking.is_empty() {
             self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
+        }
+        for address in &silent {
+            self.addresses.note(address, None);
+        }
+        for (view, (address, _)) in views.iter().zip(&good) {
+            self.addresses.note(address, view.own.as_ref());
         }
         if heard && !are_sentinels {
             // Those of nodes that have answered again are outdated.
@@ -237,12 +248,8 @@ impl Discovery {
         }
         ours?;
         self.check_epochs(&mut views, count)?;
-        let is_connected = |(known, session): &(Address, Option<_>), address: &Address| {
-            session.is_some() && address.is_called(known)
-        };
-        name_by_one_address(&mut views, |address| {
-            self.sources.iter().any(|source| is_connected(source, address))
-        });
+        self.addresses.retain(|address| self.sources.iter().any(|(known, _)| known == address));
+        self.addresses.give_one_to_each(&mut views);
         let map = agree(views)?;
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
@@ -251,7 +258,7 @@ impl Discovery {
     fn check_epochs(&mut self, views: &mut Vec<View>, count: usize) -> Result<(), Failure> {
         let now = Instant::now();
         let Identity::Sentinels(sentinels) = &mut self.identity else {
-            self.recent_claims.add_to(views, now);
+            self.recent_claims.decide(views, now);
             return Ok(());
         };
         if sentinels.is_replaced() {
@@ -323,9 +330,7 @@ fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
 /// Merges the answers. Fails when they only name a master that is about to be replaced.
 fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
-    let mut nodes: Vec<_> = views.iter().flat_map(|view| view.nodes.clone()).collect();
-    nodes.sort();
-    nodes.dedup();
+    let nodes = named_by_others(&views);
     let claims: Vec<_> = views.into_iter().flat_map(|view| view.claims).collect();
     let epoch = claims.iter().map(|claim| claim.epoch).max().unwrap_or_default();
     let slots = merge(claims);

@@ -2,9 +2,10 @@
 //! to date. [`failover_epoch`] decides which sentinels are believed after a failover,
 //! [`cluster_identity`] and [`sentinel_identity`] who belongs to the deployment. [`source`] asks one of
 //! them, [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late_sources`] keeps
-//! what slow ones answer, [`recent_claims`] the last owners of slots. [`attempts`] lets one caller at a time
+//! what slow ones answer, [`recent_claims`] the last owners of slots, [`addresses`] where nodes have answered. [`attempts`] lets one caller at a time
 //! connect to a server, [`sharding`] asks whether a cluster has sharded channels.
 
+mod addresses;
 mod attempts;
 mod channels;
 mod cluster_identity;

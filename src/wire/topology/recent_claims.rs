@@ -23,21 +23,27 @@ pub(super) struct RecentClaims {
 }
 
 impl RecentClaims {
-    /// Adds a view with the claims that are true by these views and the ones before. If these views know none of the
-    /// nodes, they are of another cluster, and the claims before are forgotten.
-    pub(super) fn add_to(&mut self, views: &mut Vec<View>, now: Instant) {
+    /// Puts the claims that are true by these views and the ones before in the place of all. If these views know none
+    /// of the nodes, they are of another cluster, and the claims before are forgotten.
+    pub(super) fn decide(&mut self, views: &mut Vec<View>, now: Instant) {
         if views.is_empty() {
             return;
         }
         let ids = views.iter().flat_map(|view| &view.ids).cloned().collect();
         let before = std::mem::replace(&mut self.ids, ids);
         let is_same = !before.is_disjoint(&self.ids);
-        self.claims.retain(|(_, since)| is_same && now < *since + CATCH_UP);
+        // A node knows best what it serves.
+        let is_heard = |id| views.iter().any(|view| view.own.is_some() && view.own == id);
+        self.claims.retain(|(claim, since)| {
+            is_same && now < *since + CATCH_UP && !is_heard(claim.master.id.clone())
+        });
         let reported = views.iter().flat_map(|view| &view.claims);
         let mut all = std::mem::take(&mut self.claims);
         all.extend(reported.map(|claim| (claim.clone(), now)));
-        // One that is reported again comes after itself.
-        all.sort_by(|(one, _), (other, _)| one.by_age(other));
+        // Of two with the same epoch, the one that was reported last.
+        all.sort_by(|(one, since), (other, then)| {
+            (one.epoch, since).cmp(&(other.epoch, then)).then_with(|| one.by_age(other))
+        });
         let each =
             all.iter().map(|(claim, since)| (&claim.slots, (claim.epoch, &claim.master, *since)));
         let last = last_of_each_slot(each).into_iter().map(|(slots, (epoch, master, since))| {
@@ -45,6 +51,7 @@ impl RecentClaims {
         });
         self.claims = last.collect();
         let claims = self.claims.iter().map(|(claim, _)| claim.clone()).collect();
+        views.iter_mut().for_each(|view| view.claims.clear());
         views.push(View { claims, ..View::default() });
     }
 }
@@ -72,7 +79,7 @@ mod tests {
     /// Who serves what after these answers.
     fn owners(recent: &mut RecentClaims, now: Instant, views: Vec<View>) -> String {
         let mut views = views;
-        recent.add_to(&mut views, now);
+        recent.decide(&mut views, now);
         let owners = merge(views.into_iter().flat_map(|view| view.claims).collect());
         let owners = owners.iter().map(|(slots, master)| {
             format!("{}-{} {}", slots.start(), slots.end(), master.address.host)
@@ -111,6 +118,45 @@ mod tests {
         let until = 2 * CATCH_UP;
         assert_eq!(seen(until * 3 / 4, vec![lags()]), "0-4 a, 5-5 c, 6-8191 a, 8192-16383 b");
         assert_eq!(seen(until, vec![lags()]), "0-8191 a, 8192-16383 b");
+    }
+
+    /// Where no epochs are counted, as behind some proxies.
+    #[test]
+    fn of_two_claims_with_one_epoch_the_one_that_was_reported_last_is_true() {
+        let (mut recent, begun) = (RecentClaims::default(), Instant::now());
+        let mut seen = |after, host| {
+            owners(&mut recent, begun + after, vec![says("abz", &[(1, [0, 16383], host)])])
+        };
+        for (after, host) in [(0, "z"), (1, "a"), (2, "z")] {
+            assert_eq!(seen(Duration::from_secs(after), host), format!("0-16383 {host}"));
+        }
+    }
+
+    #[test]
+    fn a_claim_that_is_reported_with_another_address_is_as_recent() {
+        let begun = Instant::now();
+        let seen = |recent: &mut RecentClaims, after, host: &str, epoch| {
+            let mut view = says("ab", &[(epoch, [0, 16383], "b")]);
+            view.claims[0].master.address = Address::new(host, 1);
+            owners(recent, begun + after, vec![view])
+        };
+        let least = CATCH_UP / 1000;
+        for [first, then] in [["one", "two"], ["two", "one"]] {
+            let recent = &mut RecentClaims::default();
+            assert_eq!(seen(recent, Duration::ZERO, first, 3), format!("0-16383 {first}"));
+            assert_eq!(seen(recent, CATCH_UP - least, then, 3), format!("0-16383 {then}"));
+            assert_eq!(seen(recent, CATCH_UP + least, "old", 2), format!("0-16383 {then}"));
+        }
+    }
+
+    #[test]
+    fn an_owner_that_says_it_has_no_slots_has_none() {
+        let (mut recent, now) = (RecentClaims::default(), Instant::now());
+        let mut seen = |views| owners(&mut recent, now, views);
+        let all = [0, 16383];
+        assert_eq!(seen(vec![says("ab", &[(9, all, "b")])]), "0-16383 b");
+        let by_b = View { own: Some(NodeId::new("b")), ..says("ab", &[(1, all, "a")]) };
+        assert_eq!(seen(vec![by_b]), "0-16383 a");
     }
 
     #[test]

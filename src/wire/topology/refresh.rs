@@ -88,7 +88,7 @@ impl Router {
         let old = self.routes();
         let is_known = old.slots.len() == map.slots.len()
             && old.slots.iter().zip(&map.slots).all(|((slots, node), (now, master))| {
-                slots == now && old.known(master).is_some_and(|known| Arc::ptr_eq(known, node))
+                slots == now && old.known(master, map).is_some_and(|known| Arc::ptr_eq(known, node))
             });
         if is_known && !old.nodes.iter().any(|(_, node)| node.is_broken()) {
             self.note_epoch(map.epoch);

@@ -92,10 +92,9 @@ impl Router {
     #[cfg(feature = "_servers")]
     pub(in crate::wire) fn masters_without(&self, routes: &Routes) -> Vec<Address> {
         let map = self.map();
-        let serves =
-            |node: &Arc<Node>| routes.slots.iter().any(|(_, other)| Arc::ptr_eq(node, other));
+        let serves = |master: &Server| routes.slots.iter().any(|(_, node)| routes.is(node, master));
         let masters = map.slots.iter().map(|(_, master)| master);
-        let missing = masters.filter(|master| !routes.known(master).is_some_and(serves));
+        let missing = masters.filter(|master| !serves(master));
         let mut missing: Vec<_> = missing.map(|master| master.address.clone()).collect();
         missing.sort();
         missing.dedup();
@@ -110,7 +109,7 @@ impl Router {
         }
         // It may be connected to at another of its addresses.
         let [server] = &self.members_at(address)[..] else { return None };
-        routes.known(server).filter(|node| !node.is_broken()).cloned()
+        routes.known(server, &self.map()).filter(|node| !node.is_broken()).cloned()
     }
 
     /// Whether keys are spread over servers by slots.
@@ -161,12 +160,29 @@ impl Routes {
         found.map(|(_, node)| node)
     }
 
-    /// The node that is this server. It stays where it answers: nodes in several networks name each other by
-    /// several addresses.
-    pub(in crate::wire) fn known(&self, server: &Server) -> Option<&Arc<Node>> {
-        let id = server.id.as_ref();
-        let stays = self.nodes.iter().map(|(_, node)| node).find(|node| node.answers_as(id));
-        stays.or_else(|| self.all_at(&server.address).find(|node| node.may_be(id)))
+    /// The node that is this server. It stays where it answers, unless the map no longer names that address: nodes in
+    /// several networks name each other by several addresses, and a node may have been put elsewhere.
+    pub(in crate::wire) fn known(&self, server: &Server, map: &ServerMap) -> Option<&Arc<Node>> {
+        let stays = self.connected_to(server, map).filter(|node| node.answers());
+        stays.or_else(|| self.all_at(&server.address).find(|node| node.may_be(server.id.as_ref())))
+    }
+
+    /// The node that is connected to this server, at one of its addresses.
+    fn connected_to(&self, server: &Server, map: &ServerMap) -> Option<&Arc<Node>> {
+        let is_named = |at: &Address| {
+            map.nodes.iter().any(|node| node.id == server.id && node.address.is_called(at))
+        };
+        let connected = self.nodes.iter().filter(|(_, node)| {
+            node.is(server.id.as_ref()) && node.is_connected() && !node.is_broken()
+        });
+        connected.filter(|(at, _)| at.as_ref().is_some_and(is_named)).map(|(_, node)| node).next()
+    }
+
+    /// Whether a node of these routes is this server.
+    #[cfg(feature = "_servers")]
+    fn is(&self, node: &Arc<Node>, server: &Server) -> bool {
+        let is_at = self.address_of(node).is_some_and(|at| at.is_called(&server.address));
+        node.is(server.id.as_ref()) || is_at && node.may_be(server.id.as_ref())
     }
 
     /// The same map with one more node, which serves no slot yet.
@@ -202,7 +218,7 @@ pub(in crate::wire) async fn connect_all(
     patience: Patience,
 ) -> (Routes, Vec<Error>) {
     let began = Instant::now();
-    let known = |master: &Server| old.known(master).cloned();
+    let known = |master: &Server| old.known(master, map).cloned();
     let mut pending: Vec<_> = map.slots.iter().map(|(_, master)| master).collect();
     pending.sort();
     pending.dedup();
@@ -252,7 +268,7 @@ pub(in crate::wire) async fn connect_all(
     let mut routes = Routes { epoch: map.epoch, ..Routes::default() };
     for (master, _) in &errors {
         // It keeps the connections that still work.
-        if let Some(node) = known(master) {
+        if let Some(node) = old.connected_to(master, map).cloned().or_else(|| known(master)) {
             connected.insert(master, node);
         }
     }

@@ -1,11 +1,7 @@
 //! The slots of a Redis Cluster: the slot of a key, and the owners of slots by the nodes' answers.
 //! Pure.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    ops::RangeInclusive,
-};
+use std::{cmp::Ordering, collections::BTreeSet, ops::RangeInclusive};
 
 use crate::wire::{deployment::Address, node_id::NodeId};
 
@@ -66,7 +62,7 @@ impl Claim {
 }
 
 /// One node's view of the cluster.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::wire) struct View {
     pub(in crate::wire) claims: Vec<Claim>,
     /// All nodes, replicas included: sources for when the masters are gone.
@@ -75,13 +71,13 @@ pub(in crate::wire) struct View {
     pub(in crate::wire) leaving: Option<Address>,
     /// The ids of the nodes of a cluster, or of the sentinels if they tell them.
     pub(in crate::wire) ids: BTreeSet<NodeId>,
-    /// The id of the sentinel that says so, if it tells it.
+    /// The id of the node or the sentinel that says so, if it tells it.
     pub(in crate::wire) own: Option<NodeId>,
 }
 
 impl View {
     /// Who claims slots.
-    fn masters(&mut self) -> impl Iterator<Item = &mut Server> {
+    pub(super) fn masters(&mut self) -> impl Iterator<Item = &mut Server> {
         self.claims.iter_mut().map(|claim| &mut claim.master)
     }
 
@@ -116,6 +112,9 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         }
         let id = NodeId::new(id);
         view.ids.insert(id.clone());
+        if has("myself") {
+            view.own = Some(id.clone());
+        }
         if has("noaddr") {
             continue;
         }
@@ -142,30 +141,6 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         }
     }
     view
-}
-
-/// Gives each node one address in all claims. Nodes in several networks name each other by several. An address
-/// at which a source has answered comes first, then the least one.
-pub(in crate::wire) fn name_by_one_address(
-    views: &mut [View],
-    has_answered: impl Fn(&Address) -> bool,
-) {
-    let rank = |address: &Address| (!has_answered(address), address.alias.is_none());
-    let mut addresses: BTreeMap<NodeId, Address> = BTreeMap::new();
-    for Server { address, id } in views.iter().flat_map(|view| &view.nodes) {
-        let Some(id) = id else { continue };
-        let known = addresses.entry(id.clone()).or_insert_with(|| address.clone());
-        let (answered, unnamed) = rank(address);
-        let (known_answered, known_unnamed) = rank(known);
-        if (answered, address, unnamed) < (known_answered, known, known_unnamed) {
-            *known = address.clone();
-        }
-    }
-    for Server { address, id } in views.iter_mut().flat_map(View::masters) {
-        if let Some(one) = id.as_ref().and_then(|id| addresses.get(id)) {
-            *address = one.clone();
-        }
-    }
 }
 
 /// Merges the views of several nodes: which server serves which slots, in order. The order of the claims has
@@ -252,6 +227,7 @@ mod tests {
                 (1, 10925..=16383, address("h", 7005)),
             ]
         );
+        assert_eq!(view.own, Some(NodeId::new("a1")));
         assert_eq!(view.nodes.len(), 4);
         assert_eq!(view.nodes[2].address, address("::1", 7003));
         let view = read_nodes(NODES, &address("h", 7000), true);
@@ -282,25 +258,11 @@ mod tests {
         assert_eq!(merge(Vec::new()), []);
     }
 
-    /// As in several networks.
     #[test]
     fn of_two_addresses_of_a_node_the_same_one_is_used_whatever_the_order() {
         let at = |host| Server { address: address(host, 1), id: Some(NodeId::new("a1")) };
         let claim = |host| Claim { epoch: 3, slots: 0..=16383, master: at(host) };
         let one = merge(vec![claim("one"), claim("two")]);
         assert_eq!(merge(vec![claim("two"), claim("one")]), one);
-        // Not all know of its last epoch.
-        let view = |host, epoch, slots| {
-            let claim = Claim { epoch, slots, ..claim(host) };
-            View { claims: vec![claim], nodes: vec![at(host)], ..View::default() }
-        };
-        for answers_at in ["one", "two"] {
-            for hosts in [["one", "two"], ["two", "one"]] {
-                let mut views = [view(hosts[0], 3, 0..=16383), view(hosts[1], 4, 0..=99)];
-                name_by_one_address(&mut views, |address| address.host == answers_at);
-                let claims = views.into_iter().flat_map(|view| view.claims).collect();
-                assert_eq!(merge(claims), [(0..=16383, at(answers_at))], "{hosts:?}");
-            }
-        }
     }
 }

@@ -96,16 +96,29 @@ impl FakeCluster {
     fn say(&self, node: usize, epoch: u64, owner: usize, delay: Duration) {
         let line = |(at, port): (usize, &u16)| {
             let (epoch, slots) = if at == owner { (epoch, " 0-16383") } else { (0, "") };
-            format!("n{at} 127.0.0.1:{port}@1 master - 0 0 {epoch} connected{slots}\n")
+            let own = if at == node { "myself," } else { "" };
+            format!("n{at} 127.0.0.1:{port}@1 {own}master - 0 0 {epoch} connected{slots}\n")
         };
         let view = self.ports.iter().enumerate().map(line).collect();
         self.answers.lock().unwrap()[node] = (view, delay);
     }
 
+    /// Each node has another id from now on, and knows no other: `CLUSTER RESET HARD`.
+    fn reset(&self) {
+        for (node, (view, _)) in self.answers.lock().unwrap().iter_mut().enumerate() {
+            *view = format!("m{node} :0@1 myself,master - 0 0 0 connected\n");
+        }
+    }
+
+    /// Of a client with the addresses of all.
     fn discovery(&self) -> Discovery {
+        self.discovery_by(&self.ports)
+    }
+
+    fn discovery_by(&self, ports: &[u16]) -> Discovery {
         let others: Vec<_> =
-            self.ports[1..].iter().map(|port| format!("node=127.0.0.1:{port}")).collect();
-        let url = format!("redis-cluster://127.0.0.1:{}?{}", self.ports[0], others.join("&"));
+            ports[1..].iter().map(|port| format!("node=127.0.0.1:{port}")).collect();
+        let url = format!("redis-cluster://127.0.0.1:{}?{}", ports[0], others.join("&"));
         let settings = ConnectionSettings {
             client_name: None,
             driver: drivers::new(options::Driver::default(), None).unwrap(),
@@ -171,9 +184,8 @@ async fn a_node_that_has_not_heard_of_a_failover_leads_nobody_back() {
         cluster.say(node, 3, 1, Duration::ZERO);
     }
     assert_eq!(cluster.owner(&mut discovery).await, 1);
-    for node in 0..2 {
-        cluster.say(node, 2, 0, Duration::ZERO);
-    }
+    cluster.say(0, 2, 0, Duration::ZERO);
+    cluster.say(1, 3, 1, Duration::MAX);
     for _ in 0..3 {
         assert_eq!(cluster.owner(&mut discovery).await, 1);
     }
@@ -206,4 +218,34 @@ async fn nodes_beyond_those_that_always_answer_are_asked_too() {
         }
     }
     panic!("one of them is never asked");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_reset_says_so_and_may_come_back() {
+    for nodes in [ASKED + 1, ASKED + 3, 3 * ASKED] {
+        let cluster = FakeCluster::start(nodes).await;
+        let mut discovery = cluster.discovery_by(&cluster.ports[..1]);
+        assert_eq!(cluster.owner(&mut discovery).await, 0);
+        assert_eq!(cluster.owner(&mut discovery).await, 0);
+        cluster.reset();
+        for _ in 0..3 {
+            discovery.ask().await.unwrap_err();
+        }
+        for node in 0..nodes {
+            cluster.say(node, 3, 1, Duration::ZERO);
+        }
+        assert_eq!(cluster.owner(&mut discovery).await, 1);
+    }
+}
+
+/// As when slots are given away without a new epoch.
+#[tokio::test]
+async fn an_owner_that_says_it_has_no_slots_has_none() {
+    let cluster = FakeCluster::start(3).await;
+    let mut discovery = cluster.discovery();
+    assert_eq!(cluster.owner(&mut discovery).await, 0);
+    for node in 0..3 {
+        cluster.say(node, 1, 1, Duration::ZERO);
+    }
+    assert_eq!(cluster.owner(&mut discovery).await, 1);
 }
