@@ -15,13 +15,23 @@ pub(super) struct Believed {
 }
 
 impl Believed {
-    /// Which of the views are of them. One that is doubtful does not count beside others that contradict it.
+    /// Which of the views are of them. A doubtful one beside others that have met them must name a master that
+    /// one of those names. If none has met them, it must name their master, or be one of several doubtful ones
+    /// that name another, more than those that name theirs. One alone may have been moved.
     pub(super) fn members(&self, views: &[View]) -> Vec<bool> {
         let are_met: Vec<_> = views.iter().filter(|view| self.has_met(view)).collect();
-        let is_member = |view: &View| {
-            let is_not_refuted = are_met.is_empty() || names_as(view, are_met.iter().copied());
-            self.has_met(view) || self.may_be(view) && is_not_refuted
+        let count = |is_meant: &dyn Fn(&View) -> bool| {
+            let doubtful = views.iter().filter(|view| self.may_be(view) && is_meant(view));
+            doubtful.map(|view| &view.own).collect::<BTreeSet<_>>().len()
         };
+        let stay = count(&|other| self.is_used(other));
+        let leave = |view: &View| count(&|other| common_master([other, view]).is_some());
+        let is_not_refuted = |view: &View| match &are_met[..] {
+            [] => self.is_used(view) || leave(view) > stay.max(1),
+            met => names_as(view, met.iter().copied()),
+        };
+        let is_member =
+            |view: &View| self.has_met(view) || self.may_be(view) && is_not_refuted(view);
         views.iter().map(is_member).collect()
     }
 
