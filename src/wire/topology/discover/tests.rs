@@ -1,3 +1,5 @@
+mod worlds;
+
 use std::sync::Mutex;
 
 use tokio::{
