@@ -151,6 +151,11 @@ impl Failure {
         self.text.contains("READONLY")
     }
 
+    /// Whether the server says that its cluster is down. Over fred such an answer ends the connection.
+    pub(super) fn is_cluster_down(&self) -> bool {
+        self.error_kind() == RedisErrorKind::ClusterDown
+    }
+
     /// Whether it is the answer to PING of a server that cannot save, and still serves.
     pub(super) fn cannot_save(&self) -> bool {
         self.kind == FailureKind::Refused && self.text.starts_with("MISCONF")

@@ -9,7 +9,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -61,6 +61,7 @@ pub(super) struct Node {
     settings: ConnectionSettings,
     /// How many commands in a row had no answer in time.
     timeouts: AtomicU32,
+    is_down: AtomicBool,
 }
 
 impl std::fmt::Debug for Node {
@@ -99,6 +100,7 @@ impl Node {
             clock: ServerClock::new(0),
             settings,
             timeouts: AtomicU32::new(0),
+            is_down: AtomicBool::new(false),
         });
         if let Err(error) = node.time().await {
             let info = node.commands.command("INFO", &["server".into()]).await;
@@ -217,16 +219,20 @@ impl Node {
 
     fn note(&self, answer: &Answer) {
         match answer {
-            Ok(_) => self.timeouts.store(0, Ordering::Relaxed),
+            Ok(_) => {
+                self.timeouts.store(0, Ordering::Relaxed);
+                self.is_down.store(false, Ordering::Relaxed);
+            }
             Err(error) => self.note_error(error),
         }
     }
 
-    fn note_error(&self, error: &Failure) {
+    pub(super) fn note_error(&self, error: &Failure) {
         if error.kind == FailureKind::TimedOut {
             return self.timed_out();
         }
         self.timeouts.store(0, Ordering::Relaxed);
+        self.is_down.store(error.is_cluster_down(), Ordering::Relaxed);
         let since = || self.commands.session().map(|session| session.age());
         if error.is_read_only() && since().is_some_and(|age| age >= READ_ONLY_PAUSE) {
             tracing::warn!("redis takes no writes, reconnecting");
@@ -267,9 +273,9 @@ impl Node {
         id.is_some() && self.node_id.as_ref() == id
     }
 
-    /// Whether the last command was answered in time.
-    pub(super) fn answers(&self) -> bool {
-        self.timeouts.load(Ordering::Relaxed) == 0
+    /// Whether it says that its cluster is down. It may be cut off from that, and another process be this node.
+    pub(super) fn is_down(&self) -> bool {
+        self.is_down.load(Ordering::Relaxed)
     }
 
     /// Whether another node has to take its place, for the same server or another one.

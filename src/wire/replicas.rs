@@ -9,8 +9,8 @@ use std::{
 };
 
 use tokio::{
-    sync::{Semaphore, SemaphorePermit, watch},
-    time::{Instant, sleep_until, timeout, timeout_at},
+    sync::{Notify, Semaphore, SemaphorePermit, watch},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
@@ -46,6 +46,8 @@ pub(super) struct ReplicaPool {
     idle: Mutex<Option<Vec<Idle>>>,
     places: Semaphore,
     failing: Mutex<Option<Failing>>,
+    /// A connection has had an answer, after some had failed.
+    answered: Notify,
     /// Whether calls under way are to end without an answer.
     abandoned: watch::Sender<bool>,
 }
@@ -75,7 +77,8 @@ impl ReplicaPool {
     pub(super) fn new(endpoint: Endpoint, settings: ConnectionSettings, commands: Link) -> Self {
         let (idle, places) = (Mutex::new(Some(Vec::new())), Semaphore::new(MAX_CONNECTIONS));
         let (failing, abandoned) = (Mutex::new(None), watch::Sender::new(false));
-        Self { endpoint, settings, commands, idle, places, failing, abandoned }
+        let answered = Notify::new();
+        Self { endpoint, settings, commands, idle, places, failing, answered, abandoned }
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Vec<Idle>>> {
@@ -88,23 +91,36 @@ impl ReplicaPool {
         let now = Instant::now();
         let half = now + by.saturating_duration_since(now) / 2;
         let place = timeout_at(half, self.places.acquire()).await;
-        let place = place.map_err(|_| too_many())?;
+        let place = place.map_err(|_| self.why_failing().unwrap_or_else(too_many))?;
         let _place = place.expect("never closed");
+        let (session, begun) = timeout_at(by, self.usable()).await.unwrap_or_else(|_| {
+            let in_time = || Failure::not_sent("no connection in time");
+            Err(self.why_failing().unwrap_or_else(in_time))
+        })?;
+        Ok(Checkout { pool: self, session, begun, _place })
+    }
+
+    /// A connection that was idle, or a new one.
+    async fn usable(&self) -> Result<Idle, Failure> {
         loop {
             let known = match &mut *self.idle() {
                 Some(idle) => idle.pop(),
                 None => return Err(Failure::gone_before_sending()),
             };
+            let answered = self.answered.notified();
             let one = match known {
                 Some(known) => known,
                 None => {
+                    if let Err(next) = self.next_try() {
+                        let _ = timeout_at(next, answered).await;
+                        continue;
+                    }
                     let begun = Moment::now();
-                    (self.connect(by).await?, begun)
+                    (self.connect().await.inspect_err(|error| self.fails(error))?, begun)
                 }
             };
             if self.is_of_use(&one) {
-                let (session, begun) = one;
-                return Ok(Checkout { pool: self, session, begun, _place });
+                return Ok(one);
             }
         }
     }
@@ -113,30 +129,18 @@ impl ReplicaPool {
         !session.is_gone() && self.commands.last_break() < *begun
     }
 
-    async fn connect(&self, by: Instant) -> Result<Arc<Session>, Failure> {
+    async fn connect(&self) -> Result<Arc<Session>, Failure> {
         let ConnectionSettings { driver, runtime, command_timeout, on_break, client_name, .. } =
             &self.settings;
         let options = Options::plain(*command_timeout, OnBreak::End);
-        let connecting = async {
-            self.may_connect().await;
-            let client_name = client_name.clone();
-            let new =
-                Session::connect(driver, runtime, &self.endpoint, options, client_name).await?;
-            if *on_break == OnBreak::End {
-                // While the connection for commands is answered, no other server can have this IP
-                // address. For a host name that may have several: the head of `link.rs`.
-                self.commands.command("TIME", &[]).await?;
-            }
-            Ok(new)
-        };
-        let connected = timeout_at(by, connecting).await;
-        let connected = connected.unwrap_or_else(|_| {
-            Err(match &*self.failing() {
-                Some(Failing { why, .. }) => no_connection(why.clone()),
-                None => Failure::not_sent("no connection in time"),
-            })
-        });
-        connected.inspect_err(|error| self.fails(error))
+        let client_name = client_name.clone();
+        let new = Session::connect(driver, runtime, &self.endpoint, options, client_name).await?;
+        if *on_break == OnBreak::End {
+            // While the connection for commands is answered, no other server can have this IP
+            // address. For a host name that may have several: the head of `link.rs`.
+            self.commands.command("TIME", &[]).await?;
+        }
+        Ok(new)
     }
 
     fn failing(&self) -> MutexGuard<'_, Option<Failing>> {
@@ -145,24 +149,38 @@ impl ReplicaPool {
 
     /// Notes that a connection failed.
     fn fails(&self, why: &Failure) {
-        let (why, next) = (why.clone(), Instant::now());
-        let backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
-        self.failing().get_or_insert(Failing { why, backoff, next });
+        let failing = &mut *self.failing();
+        let failing = failing.get_or_insert_with(|| Failing {
+            why: why.clone(),
+            backoff: Backoff::between(FIRST_PAUSE, LONGEST_PAUSE),
+            next: Instant::now(),
+        });
+        failing.why = why.clone();
     }
 
-    /// Waits until a new connection may be begun.
-    async fn may_connect(&self) {
-        loop {
-            let next = match &mut *self.failing() {
-                None => return,
-                Some(failing) if failing.next <= Instant::now() => {
-                    failing.next = Instant::now() + failing.backoff.next();
-                    return;
-                }
-                Some(failing) => failing.next,
-            };
-            sleep_until(next).await;
+    /// Notes that a connection had an answer.
+    fn works(&self) {
+        if self.failing().take().is_some() {
+            self.answered.notify_waiters();
         }
+    }
+
+    /// Begins a try to connect, or says when the next one may be begun.
+    fn next_try(&self) -> Result<(), Instant> {
+        let (failing, now) = (&mut *self.failing(), Instant::now());
+        match failing {
+            None => Ok(()),
+            Some(failing) if failing.next <= now => {
+                failing.next = now + failing.backoff.next();
+                Ok(())
+            }
+            Some(failing) => Err(failing.next),
+        }
+    }
+
+    /// What a caller is told whose time is over.
+    fn why_failing(&self) -> Option<Failure> {
+        self.failing().as_ref().map(|failing| no_connection(failing.why.clone()))
     }
 
     /// Sends one copy of the call, and gives replicas this long to confirm it.
@@ -256,8 +274,10 @@ impl Checkout<'_> {
     fn heard<T>(self, answer: &Result<T, Failure>) {
         let one = (self.session.clone(), self.begun);
         match answer {
-            Err(error) if error.is_of_connection() || is_down(error) => self.pool.fails(error),
-            _ => *self.pool.failing() = None,
+            Err(error) if error.is_of_connection() || error.is_cluster_down() => {
+                self.pool.fails(error)
+            }
+            _ => self.pool.works(),
         }
         match answer {
             Err(error) if error.is_of_connection() || error.is_read_only() => self.pool.give_up(),
@@ -269,11 +289,6 @@ impl Checkout<'_> {
             }
         }
     }
-}
-
-/// Over fred such an answer ends the connection.
-fn is_down(error: &Failure) -> bool {
-    error.error_kind() == RedisErrorKind::ClusterDown
 }
 
 /// A failure after the call had run, as one that says that it may have run.

@@ -1,75 +1,123 @@
 //! [`Addresses`]: at which of its addresses a node of a cluster is connected to. Nodes in several networks name each
-//! other by several, and a node that has moved is still named by its old one where that is not known.
+//! other by several, and a node that was put elsewhere is still named by its old one where that is not known.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::slots::{Server, View};
+use tokio::time::Instant;
+
+use super::{
+    failover_epoch::CATCH_UP,
+    slots::{Server, View},
+};
 use crate::wire::{deployment::Address, node_id::NodeId};
 
-/// Which node has last answered at each address.
+/// The answers of how many nodes are kept.
+const KEPT: usize = 10;
+
+/// What nodes have said about addresses.
 #[derive(Debug, Default)]
-pub(super) struct Addresses(BTreeMap<Address, NodeId>);
+pub(super) struct Addresses {
+    /// Which node has last answered at each address.
+    answered: BTreeMap<Address, NodeId>,
+    /// Where each node says that all are, the last answer at the end. They are kept for [`CATCH_UP`]: a node alone
+    /// does not know that it was put elsewhere.
+    said: Vec<(NodeId, Instant, Vec<Server>)>,
+}
 
 impl Addresses {
     /// Notes who has answered at an address. `None`: nobody, or one that does not say who it is.
     pub(super) fn note(&mut self, address: &Address, node: Option<&NodeId>) {
         match node {
-            Some(node) => self.0.insert(address.clone(), node.clone()),
-            None => self.0.remove(address),
+            Some(node) => self.answered.insert(address.clone(), node.clone()),
+            None => self.answered.remove(address),
         };
     }
 
     /// Forgets the addresses that are no longer asked.
     pub(super) fn retain(&mut self, is_asked: impl Fn(&Address) -> bool) {
-        self.0.retain(|address, _| is_asked(address));
+        self.answered.retain(|address, _| is_asked(address));
     }
 
-    fn is_at(&self, node: &NodeId, address: &Address) -> bool {
-        self.0.iter().any(|(known, other)| other == node && address.is_called(known))
-    }
-
-    /// Gives each node one address in all claims: one by which other nodes name it and at which it has answered, if
-    /// there is one, then the one that most name. A node alone does not know that it was put elsewhere.
-    pub(super) fn give_one_to_each(&self, views: &mut [View]) {
-        let mut named: BTreeMap<(NodeId, Address), usize> = BTreeMap::new();
-        for view in &*views {
-            for Server { address, id } in &view.nodes {
-                let Some(id) = id else { continue };
-                let by_others = named.entry((id.clone(), address.clone())).or_default();
-                *by_others += usize::from(view.own.as_ref() != Some(id));
+    /// Notes what these nodes say. Gives each node one address in all claims: one by which other nodes name it, and at
+    /// which it has answered, if there is one, then the one that most name.
+    pub(super) fn give_one_to_each(&mut self, views: &mut [View], now: Instant) {
+        self.hear(views, now);
+        let mut named = BTreeMap::new();
+        for (by, Server { address, id }) in self.said_of_each(views) {
+            let Some(id) = id else { continue };
+            let (_, named, by_others) = named.entry((id, address)).or_insert((id, address, 0));
+            *by_others += usize::from(by != Some(id));
+            if address.alias.is_some() {
+                *named = address;
             }
         }
+        let mut ranked: Vec<_> = named
+            .values()
+            .map(|(id, address, by_others)| {
+                let at = self.answered.iter().filter(|(known, _)| address.is_called(known));
+                let at: BTreeSet<_> = at.map(|(_, node)| node).collect();
+                let (answered, is_anothers) = (at.contains(id), !at.is_empty() && !at.contains(id));
+                // With TLS, only a name is in the certificate.
+                let is_unnamed = address.alias.is_none();
+                let by = Reverse(*by_others);
+                (*by_others == 0, is_anothers, !answered, is_unnamed, by, address, *id)
+            })
+            .collect();
+        ranked.sort();
         let mut best = BTreeMap::new();
-        for ((id, address), by_others) in &named {
-            // With TLS, only a name is in the certificate.
-            let is_unnamed = address.alias.is_none();
-            let answered = self.is_at(id, address);
-            let rank = (*by_others == 0, !answered, is_unnamed, Reverse(*by_others), address);
-            let known = best.entry(id).or_insert(rank);
-            *known = rank.min(*known);
+        for (.., address, id) in ranked {
+            best.entry(id.clone()).or_insert_with(|| Address::clone(address));
         }
         for Server { address, id } in views.iter_mut().flat_map(View::masters) {
-            if let Some((.., one)) = id.as_ref().and_then(|id| best.get(id)) {
-                *address = (*one).clone();
+            if let Some(one) = id.as_ref().and_then(|id| best.get(id)) {
+                *address = one.clone();
             }
         }
     }
-}
 
-/// All nodes, at each address by which others name them. One that nobody else names is where it says.
-pub(super) fn named_by_others(views: &[View]) -> Vec<Server> {
-    let mut named = BTreeSet::new();
-    for view in views {
-        named.extend(view.nodes.iter().filter(|node| node.id.is_none() || node.id != view.own));
+    fn hear(&mut self, views: &[View], now: Instant) {
+        for View { own, nodes, .. } in views {
+            if let Some(own) = own {
+                self.said.retain(|(by, ..)| by != own);
+                self.said.push((own.clone(), now, nodes.clone()));
+            }
+        }
+        self.said.retain(|(_, since, _)| now < *since + CATCH_UP);
+        self.said.drain(..self.said.len().saturating_sub(KEPT));
     }
-    let ids: BTreeSet<_> = named.iter().map(|node| &node.id).collect();
-    let all = views.iter().flat_map(|view| &view.nodes);
-    let alone: Vec<_> = all.filter(|node| !ids.contains(&node.id)).collect();
-    named.extend(alone);
-    named.into_iter().cloned().collect()
+
+    /// Where each node is, and who says so, for the nodes of these views.
+    fn said_of_each<'a>(
+        &'a self,
+        views: &'a [View],
+    ) -> impl Iterator<Item = (Option<&'a NodeId>, &'a Server)> {
+        let ids: BTreeSet<_> =
+            views.iter().flat_map(|view| &view.nodes).filter_map(|node| node.id.as_ref()).collect();
+        let kept = self
+            .said
+            .iter()
+            .flat_map(|(by, _, nodes)| nodes.iter().map(move |node| (Some(by), node)));
+        let kept =
+            kept.filter(move |(_, node)| node.id.as_ref().is_some_and(|id| ids.contains(id)));
+        let new = views.iter().filter(|view| view.own.is_none());
+        kept.chain(new.flat_map(|view| view.nodes.iter().map(|node| (None, node))))
+    }
+
+    /// All nodes of these views, at each address by which others name them. One that nobody else names is where it
+    /// says.
+    pub(super) fn named_by_others(&self, views: &[View]) -> Vec<Server> {
+        let is_own = |by: Option<&NodeId>, node: &Server| by.is_some() && by == node.id.as_ref();
+        let named = self.said_of_each(views).filter(|(by, node)| !is_own(*by, node));
+        let mut named: BTreeSet<_> = named.map(|(_, node)| node).collect();
+        let ids: BTreeSet<_> = named.iter().map(|node| &node.id).collect();
+        let all = views.iter().flat_map(|view| &view.nodes);
+        let alone: Vec<_> = all.filter(|node| !ids.contains(&node.id)).collect();
+        named.extend(alone);
+        named.into_iter().cloned().collect()
+    }
 }
 
 #[cfg(test)]
@@ -93,12 +141,16 @@ mod tests {
     }
 
     /// Where the owner of the slots is. `answers`: a host and the id of the node there.
-    fn owner_by(mut views: Vec<View>, answers: &[(&str, &str)]) -> String {
+    fn owner_by(views: Vec<View>, answers: &[(&str, &str)]) -> String {
         let mut addresses = Addresses::default();
         for &(host, id) in answers {
             addresses.note(&Address::new(host, 1), Some(&NodeId::new(id)));
         }
-        addresses.give_one_to_each(&mut views);
+        owner(&mut addresses, views, Instant::now())
+    }
+
+    fn owner(addresses: &mut Addresses, mut views: Vec<View>, now: Instant) -> String {
+        addresses.give_one_to_each(&mut views, now);
         let slots = merge(views.into_iter().flat_map(|view| view.claims).collect());
         let [(_, master)] = &slots[..] else { panic!("{slots:?}") };
         master.address.host.clone()
@@ -123,11 +175,16 @@ mod tests {
             || vec![view("b", &[at("b", "1.1")]), view("x", &[at("b", "9.9"), at("x", "2.2")])];
         assert_eq!(owner_by(views(), &[("1.1", "b")]), "9.9");
         assert_eq!(owner_by(views(), &[("1.1", "b"), ("9.9", "b")]), "9.9");
-        assert_eq!(named_by_others(&views()), [at("x", "2.2"), at("b", "9.9")]);
-        // Nobody else is heard.
+        // Also when it alone is heard, for a while.
         let alone = || views().into_iter().take(1).collect::<Vec<_>>();
-        assert_eq!(owner_by(alone(), &[("1.1", "b")]), "1.1");
-        assert_eq!(named_by_others(&alone()), [at("b", "1.1")]);
+        let (mut addresses, now) = (Addresses::default(), Instant::now());
+        assert_eq!(owner(&mut addresses, views(), now), "9.9");
+        assert_eq!(addresses.named_by_others(&views()), [at("x", "2.2"), at("b", "9.9")]);
+        let least = CATCH_UP / 1000;
+        assert_eq!(owner(&mut addresses, alone(), now + CATCH_UP - least), "9.9");
+        assert_eq!(addresses.named_by_others(&alone()), [at("b", "9.9")]);
+        assert_eq!(owner(&mut addresses, alone(), now + CATCH_UP), "1.1");
+        assert_eq!(addresses.named_by_others(&alone()), [at("b", "1.1")]);
     }
 
     /// One that is cut off does not know that two have changed their places.
@@ -135,9 +192,14 @@ mod tests {
     fn an_address_at_which_another_node_answers_is_not_used() {
         let knows = |own| view(own, &[at("b", "9.9"), at("e", "1.1")]);
         let cut_off = view("d", &[at("b", "1.1"), at("e", "2.2")]);
-        let answers = [("1.1", "e"), ("9.9", "b")];
-        for views in [vec![knows("x"), cut_off.clone()], vec![cut_off, knows("x")]] {
-            assert_eq!(owner_by(views, &answers), "9.9");
+        let most_lag = vec![
+            knows("x"),
+            cut_off.clone(),
+            View { own: Some(NodeId::new("f")), ..cut_off.clone() },
+        ];
+        for views in [vec![knows("x"), cut_off.clone()], vec![cut_off, knows("x")], most_lag] {
+            assert_eq!(owner_by(views.clone(), &[("1.1", "e"), ("9.9", "b")]), "9.9");
+            assert_eq!(owner_by(views, &[("1.1", "e")]), "9.9");
         }
     }
 
@@ -148,5 +210,13 @@ mod tests {
         named.address.alias = Some("1.1".to_owned());
         let views = vec![view("x", &[at("b", "1.1")]), view("y", &[named])];
         assert_eq!(owner_by(views, &[]), "b.example");
+        // Without TLS the name is the other one.
+        let mut named = at("b", "1.1");
+        named.address.alias = Some("b.example".to_owned());
+        let mut views = [view("x", &[at("b", "1.1")]), view("y", &[named])];
+        Addresses::default().give_one_to_each(&mut views, Instant::now());
+        for view in views {
+            assert_eq!(view.claims[0].master.address.alias.as_deref(), Some("b.example"));
+        }
     }
 }

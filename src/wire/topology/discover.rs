@@ -9,7 +9,7 @@ use futures::{
 use tokio::time::{Instant, timeout};
 
 use super::{
-    addresses::{Addresses, named_by_others},
+    addresses::Addresses,
     cluster_identity::ClusterIdentity,
     failover_epoch::{FailoverEpoch, is_undecided},
     identity::Identity,
@@ -249,8 +249,9 @@ impl Discovery {
         ours?;
         self.check_epochs(&mut views, count)?;
         self.addresses.retain(|address| self.sources.iter().any(|(known, _)| known == address));
-        self.addresses.give_one_to_each(&mut views);
-        let map = agree(views)?;
+        self.addresses.give_one_to_each(&mut views, Instant::now());
+        let nodes = self.addresses.named_by_others(&views);
+        let map = agree(views, nodes)?;
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
 
@@ -328,9 +329,8 @@ fn is_known(address: &Address, configured: &[Address], views: &[View]) -> bool {
 }
 
 /// Merges the answers. Fails when they only name a master that is about to be replaced.
-fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
+fn agree(views: Vec<View>, nodes: Vec<Server>) -> Result<ServerMap, Failure> {
     let leaving: Vec<_> = views.iter().filter_map(|view| view.leaving.clone()).collect();
-    let nodes = named_by_others(&views);
     let claims: Vec<_> = views.into_iter().flat_map(|view| view.claims).collect();
     let epoch = claims.iter().map(|claim| claim.epoch).max().unwrap_or_default();
     let slots = merge(claims);

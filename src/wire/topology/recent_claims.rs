@@ -32,11 +32,12 @@ impl RecentClaims {
         let ids = views.iter().flat_map(|view| &view.ids).cloned().collect();
         let before = std::mem::replace(&mut self.ids, ids);
         let is_same = !before.is_disjoint(&self.ids);
-        // A node knows best what it serves.
-        let is_heard = |id| views.iter().any(|view| view.own.is_some() && view.own == id);
-        self.claims.retain(|(claim, since)| {
-            is_same && now < *since + CATCH_UP && !is_heard(claim.master.id.clone())
-        });
+        // A node knows best what it serves, unless it says so from before, late or restored.
+        let is_heard = |Claim { master, epoch, .. }: &Claim| {
+            let by = |view: &View| view.own.is_some() && view.own == master.id;
+            views.iter().any(|view| by(view) && view.own_epoch >= *epoch)
+        };
+        self.claims.retain(|(claim, since)| is_same && now < *since + CATCH_UP && !is_heard(claim));
         let reported = views.iter().flat_map(|view| &view.claims);
         let mut all = std::mem::take(&mut self.claims);
         all.extend(reported.map(|claim| (claim.clone(), now)));
@@ -155,8 +156,12 @@ mod tests {
         let mut seen = |views| owners(&mut recent, now, views);
         let all = [0, 16383];
         assert_eq!(seen(vec![says("ab", &[(9, all, "b")])]), "0-16383 b");
-        let by_b = View { own: Some(NodeId::new("b")), ..says("ab", &[(1, all, "a")]) };
-        assert_eq!(seen(vec![by_b]), "0-16383 a");
+        let by_b = |own_epoch| {
+            let own = Some(NodeId::new("b"));
+            View { own, own_epoch, ..says("ab", &[(1, all, "a")]) }
+        };
+        assert_eq!(seen(vec![by_b(8)]), "0-16383 b");
+        assert_eq!(seen(vec![by_b(9)]), "0-16383 a");
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Routes {
     /// The node that is this server. It stays where it answers, unless the map no longer names that address: nodes in
     /// several networks name each other by several addresses, and a node may have been put elsewhere.
     pub(in crate::wire) fn known(&self, server: &Server, map: &ServerMap) -> Option<&Arc<Node>> {
-        let stays = self.connected_to(server, map).filter(|node| node.answers());
+        let stays = self.connected_to(server, map).filter(|node| !node.is_down());
         stays.or_else(|| self.all_at(&server.address).find(|node| node.may_be(server.id.as_ref())))
     }
 

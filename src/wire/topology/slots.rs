@@ -73,6 +73,8 @@ pub(in crate::wire) struct View {
     pub(in crate::wire) ids: BTreeSet<NodeId>,
     /// The id of the node or the sentinel that says so, if it tells it.
     pub(in crate::wire) own: Option<NodeId>,
+    /// The epoch of that node, or of its master.
+    pub(in crate::wire) own_epoch: u64,
 }
 
 impl View {
@@ -91,6 +93,7 @@ impl View {
             leaving: self.leaving.map(&other),
             ids: self.ids,
             own: self.own,
+            own_epoch: self.own_epoch,
         }
     }
 }
@@ -130,6 +133,9 @@ pub(in crate::wire) fn read_nodes(text: &str, asked: &Address, tls: bool) -> Vie
         let master = Server { address, id: Some(id) };
         view.nodes.push(master.clone());
         let Some(epoch) = words.nth(3).and_then(|epoch| epoch.parse().ok()) else { continue };
+        if has("myself") {
+            view.own_epoch = epoch;
+        }
         if !has("master") {
             continue;
         }
@@ -227,7 +233,7 @@ mod tests {
                 (1, 10925..=16383, address("h", 7005)),
             ]
         );
-        assert_eq!(view.own, Some(NodeId::new("a1")));
+        assert_eq!((view.own, view.own_epoch), (Some(NodeId::new("a1")), 3));
         assert_eq!(view.nodes.len(), 4);
         assert_eq!(view.nodes[2].address, address("::1", 7003));
         let view = read_nodes(NODES, &address("h", 7000), true);

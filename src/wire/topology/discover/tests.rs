@@ -42,6 +42,10 @@ fn is(port: u16, epoch: u64) -> ServerMap {
     ServerMap { slots: vec![(ALL_SLOTS, master)], nodes: Vec::new(), epoch }
 }
 
+fn agree(views: Vec<View>) -> Result<ServerMap, Failure> {
+    super::agree(views, Vec::new())
+}
+
 #[test]
 fn a_master_is_not_trusted_while_another_is_put_in_its_place() {
     let replacing = "s_down,o_down,master,failover_in_progress";
@@ -248,6 +252,12 @@ async fn an_owner_that_says_it_has_no_slots_has_none() {
     assert_eq!(cluster.owner(&mut discovery).await, 0);
     for node in 0..3 {
         cluster.say(node, 1, 1, Duration::ZERO);
+    }
+    // It is told by all, and by the owner with an epoch from before.
+    assert_eq!(cluster.owner(&mut discovery).await, 0);
+    {
+        let (by_owner, _) = &mut cluster.answers.lock().unwrap()[0];
+        *by_owner = by_owner.replacen(" 0 0 0 connected", " 0 0 2 connected", 1);
     }
     assert_eq!(cluster.owner(&mut discovery).await, 1);
 }

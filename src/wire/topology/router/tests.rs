@@ -17,6 +17,7 @@ use crate::{
     warnings::Warnings as LogWarnings,
     wire::{
         Confirm,
+        answers::Failure,
         connection::{Channels, OnBreak},
         drivers,
         script::{Invocation, Script},
@@ -291,12 +292,14 @@ async fn a_node_that_is_named_by_another_address_stays() {
         let known = router.known_at(&map.slots[1].1.address);
         assert_eq!(known.as_ref(), Some(&slots[1].1));
     }
-    // One that is slow stays, too, if it cannot be reached elsewhere.
+    // So does one that was slow, and one whose cluster is down if it cannot be reached elsewhere.
     let mut closed = other.clone();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     closed.slots[1].1.address = Address::new("127.0.0.1", nobody.port());
     closed.nodes.push(closed.slots[1].1.clone());
     slots[1].1.timed_out();
+    assert!(router.adopt(&closed, deployment, &warnings).await);
+    slots[1].1.note_error(&Failure::refused("CLUSTERDOWN The cluster is down"));
     assert!(!router.adopt(&closed, deployment, &warnings).await);
     assert_eq!(router.routes().slots, slots);
     // Nobody names it at its old address any more: it was put elsewhere, and what answers there is a copy.
@@ -306,6 +309,7 @@ async fn a_node_that_is_named_by_another_address_stays() {
     moved.nodes.retain(|node| !old(node));
     assert!(router.adopt(&moved, deployment, &warnings).await);
     assert_eq!(router.routes().slots[0], slots[0]);
+    assert_ne!(router.routes().slots[1], slots[1]);
     assert_ne!(router.routes().slots[2], slots[2]);
     let slots = router.routes().slots.clone();
     // One that has gone from its old address is connected to at the new one.
