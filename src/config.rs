@@ -55,6 +55,9 @@ pub struct Config {
     password: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     password_file: Option<PathBuf>,
+    /// A user without a password is none, as in Redisson.
+    #[serde(skip)]
+    password_makes_user: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     sentinel_username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "files::secret")]
@@ -106,6 +109,7 @@ impl Default for Config {
             username: None,
             password: None,
             password_file: None,
+            password_makes_user: false,
             sentinel_username: None,
             sentinel_password: None,
             tls: None,
@@ -146,17 +150,15 @@ impl Config {
     /// With TLS the schemes are `rediss`, `rediss-cluster` and `rediss-sentinel`. They need one of
     /// the `tls-*` features. `valkey` may replace `redis` in every scheme.
     ///
-    /// The hosts of a cluster URL are some of its nodes. The hosts of a sentinel URL are sentinels,
-    /// and its user is the master's. The sentinels' own user follows as
-    /// `&sentinelUsername=…&sentinelPassword=…`.
+    /// The hosts of a cluster URL are some of its nodes. The hosts of a sentinel URL are sentinels, and its user is the
+    /// master's. The sentinels' own user follows as `&sentinelUsername=…&sentinelPassword=…`.
     ///
-    /// In users and passwords `% / ? # @ : & +` must be percent-encoded (`%25`, `%2F`, …). A user
-    /// without a password (`user@`) is logged in with an empty one, as `nopass` needs it. A
-    /// password without a user is written `:password@`.
+    /// In users and passwords `% / ? # @ : & +` must be percent-encoded (`%25`, `%2F`, …). A user without a password
+    /// (`user@`) is logged in with an empty one, as `nopass` needs it. A password without a user is written `:password@`.
     ///
     /// # Errors
-    /// [`Error::Config`] when the URL cannot be read, has an unknown scheme or query key, or needs
-    /// a feature that is not compiled in. The error lists what is known, and repeats no secret.
+    /// [`Error::Config`] when the URL cannot be read, has an unknown scheme or query key, or needs a feature that is not
+    /// compiled in. The error lists what is known, and repeats no secret.
     pub fn from_url(url: impl Into<String>) -> Result<Self, Error> {
         let url = url.into();
         read_url(&url)?;
@@ -169,8 +171,7 @@ impl Config {
         self
     }
 
-    /// Sets the password to log in with. It replaces the URL's password, and is not
-    /// percent-encoded.
+    /// Sets the password to log in with. It replaces the URL's password, and is not percent-encoded.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self

@@ -23,6 +23,10 @@
 //! The calling OS thread is the owner of what it acquires, as in Java. A thread that holds a lock
 //! re-enters it, and other threads wait. There is no [`Owner`](crate::Owner) to pass.
 //!
+//! In a pool whose threads run other jobs while a job waits, as rayon's in `join` and `par_iter`, two jobs may be inside:
+//! the second re-enters on the same thread. Hold no guard over such a call, or use
+//! [`non_reentrant_lock`](Client::non_reentrant_lock), which reports it.
+//!
 //! Guards are therefore not `Send`:
 //!
 //! ```compile_fail,E0277

@@ -176,8 +176,9 @@ fn log_in(
         };
         found = found.or(Credentials { username, password });
     }
-    // Redisson logs nobody in without a password.
-    config.username = found.username.filter(|_| found.password.is_some());
+    // Redisson logs nobody in without a password. It may still be set beside the file.
+    config.password_makes_user = true;
+    config.username = found.username;
     config.password = found.password;
     if let Some(Credentials { username, password }) = servers.sentinel_credentials.clone() {
         config.sentinel_username = username.filter(|_| password.is_some());

@@ -63,8 +63,10 @@ impl Config {
     /// What the URL says, with the credentials that were set beside it.
     pub(super) fn deployment(&self) -> Result<Deployment, Error> {
         let mut deployment = read_url(&self.url)?;
+        let needs_no_password = !self.password_makes_user || self.password_file.is_some();
         let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
-            let said = Credentials { username: username.clone(), password: password.clone() };
+            let username = username.clone().filter(|_| needs_no_password || password.is_some());
+            let said = Credentials { username, password: password.clone() };
             *url = said.or(std::mem::take(url)).complete();
         };
         or(&self.username, &self.password, &mut deployment.credentials);

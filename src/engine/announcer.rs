@@ -112,13 +112,14 @@ impl Announcer {
         }
     }
 
-    /// Removes the announcement. Nothing is written afterwards.
-    pub(crate) async fn withdraw(&self, transport: &Arc<dyn Transport>) {
+    /// Writes nothing from now on. Removes the announcement, unless it is to tell of holds that stay: it then ends with
+    /// its TTL.
+    pub(crate) async fn end(&self, stays: bool, transport: &Arc<dyn Transport>) {
         let by = Instant::now() + WITHDRAW_TIMEOUT;
         let removing = async {
             let mut told = self.told.lock().await;
             told.closed = true;
-            if told.wrote {
+            if told.wrote && !stays {
                 let _ = transport.call_by(withdraw(&self.key), by).await;
             }
         };

@@ -275,12 +275,12 @@ impl Engine {
     /// Refuses new calls, tells the holders, and waits until everything is undone.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         self.life.begin_closing();
-        self.watchdog.close();
+        let holds_stay = self.watchdog.close();
         let runtime = &self.life.runtime;
         let undone = async {
             let drained = timeout(self.settings.retry_timeout, self.janitor.drained());
             let announcer = self.announcer.as_ref();
-            let withdrawn = announcer.map(|announcer| announcer.withdraw(&self.transport));
+            let withdrawn = announcer.map(|announcer| announcer.end(holds_stay, &self.transport));
             join!(drained, OptionFuture::from(withdrawn)).0
         };
         let drained = select! {

@@ -73,14 +73,17 @@ impl Watchdog {
     }
 
     /// Tells every holder that its hold is no longer renewed. A released hold is about to be freed.
-    pub(crate) fn close(&self) {
+    /// Returns whether there was one.
+    pub(crate) fn close(&self) -> bool {
         let schedule = self.schedule();
         let fresh = self.fresh.iter().filter_map(|entry| entry.value().upgrade());
         let all: Vec<_> = schedule.iter().chain(fresh).collect();
         drop(schedule);
-        for lease in all.into_iter().filter(|lease| lease.has_guard()) {
+        let held: Vec<_> = all.into_iter().filter(|lease| lease.has_guard()).collect();
+        for lease in &held {
             lease.lose(Loss::Closed);
         }
+        !held.is_empty()
     }
 
     /// The holds that it has known for a tick at least. Some of them may have ended.

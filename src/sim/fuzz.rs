@@ -62,7 +62,7 @@ enum Family {
     Fenced,
     ReadWrite,
     Fair,
-    /// All kinds that are one hash on the server.
+    /// All kinds with one key on the server: a hash, or a string for the plain lock.
     Mixed,
 }
 
@@ -84,11 +84,12 @@ impl Run<'_> {
             Family::Token => (client.plain_lock(LOCK), true),
             Family::Fenced => (client.fenced_lock(LOCK).into(), true),
             Family::Fair => (client.fair_lock(LOCK), true),
-            Family::Mixed => match rng.u8(0..6) {
+            Family::Mixed => match rng.u8(0..8) {
                 0 => (client.spin_lock(LOCK), true),
                 1 => (client.fenced_lock(LOCK).into(), true),
                 2 => (client.fair_lock(LOCK), true),
                 3 => (client.non_reentrant_lock(LOCK), true),
+                4 => (client.plain_lock(LOCK), true),
                 _ => (client.lock(LOCK), true),
             },
             Family::ReadWrite => {
@@ -138,6 +139,7 @@ impl Run<'_> {
             Ok(Ok(guard)) => guard,
             Ok(Err(Error::NotHeld { why })) if self.chaos || why == crate::Loss::Expired => None,
             Ok(Err(Error::Redis(_) | Error::WouldDeadlock { .. })) => None,
+            Ok(Err(Error::WrongKind { .. })) if self.family == Family::Mixed => None,
             Ok(Err(error)) => panic!("{}: {error:?}", self.seed),
         }
     }

@@ -53,7 +53,8 @@
 //! Make one server in each test, none in a `static`: it keeps the clock of the first runtime.
 //!
 //! Without a paused clock, a short [watchdog](crate::Config::watchdog) tells a loss soon: a third of
-//! it passes until the next renewal. With 100 ms, the shortest, that is about 33 ms.
+//! it passes until the next renewal. With 1 s that is about 0.33 s. A watchdog that is shorter than a machine is
+//! busy loses holds by itself.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -62,7 +63,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), redisson_lock::Error> {
 //! let server = TestServer::new();
-//! let config = Config::default().watchdog(Duration::from_millis(100));
+//! let config = Config::default().watchdog(Duration::from_secs(1));
 //! let guard = server.client_with(config).await?.lock("order:42").lock().await?;
 //! server.take_away("order:42");
 //! assert_eq!(guard.lost().await, Loss::Removed);

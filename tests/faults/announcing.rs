@@ -8,7 +8,7 @@ use harness::{
     Commands, PATIENCE, PeerArgs, assert_nothing_left, assert_nothing_left_but, eventually,
     java_or_skip, rights,
 };
-use redisson_lock::{Announced, Client, Config, Error, Inspection, Lock, LockGuard};
+use redisson_lock::{Announced, Client, Config, Error, Inspection, Lock, LockGuard, Loss};
 
 use crate::stage::{LOCK, Stage, connect, gets_it, soon, waiter};
 use crate::warnings::listen;
@@ -109,6 +109,23 @@ async fn a_client_says_who_it_is_until_it_is_closed() {
     guard.unlock().await.unwrap();
     soon("to close", client.close()).await.unwrap();
     assert!(!stage.redis().exists(&key(&client)));
+    stage.end([far]).await;
+}
+
+/// The lock stays held, and whoever finds it is to know by whom.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_outlives_its_client_stays_announced() {
+    let stage = Stage::new().await;
+    let (client, far) = (client(&stage).await, stage.far_client().await);
+    let asking = far.lock(LOCK);
+    let lease = Duration::from_secs(60);
+    let guard = client.lock(LOCK).lock().lease(lease).note("reindex").await.unwrap();
+    noted(&asking, Some("reindex")).await;
+    soon("to close", client.close()).await.unwrap();
+    assert_eq!(guard.lost().await, Loss::Closed);
+    noted(&asking, Some("reindex")).await;
+    assert!(asking.force_unlock().await.unwrap());
+    let _: i64 = stage.redis().query(cmd("DEL").arg(key(&client)));
     stage.end([far]).await;
 }
 
