@@ -7,8 +7,8 @@
 //! ```
 //!
 //! After 64 hand-offs or 2 ms, whichever is first, the server is asked. The same numbers limit the hold
-//! while others wait; that limit doubles after each yield in vain, up to 32-fold. Pure: it is told what
-//! happened and when, and decides what to do.
+//! while others wait; that limit doubles after each yield in vain, up to 32-fold, until others had their
+//! turns. Pure: it is told what happened and when, and decides what to do.
 
 use std::time::Duration;
 
@@ -91,20 +91,31 @@ pub(crate) enum Plan {
 
 impl Budget {
     pub(crate) fn plan(&self, now: Instant) -> Plan {
-        let unbroken = self.begun.is_some_and(|begun| now < begun + UNBROKEN);
         let fresh =
             self.unasked < ASK_AFTER_TURNS && self.confirmed.is_some_and(|at| now < at + ASK_AFTER);
         match self.is_over(now) {
             false if fresh => Plan::HandOff,
             false => Plan::Ask,
-            true if self.others == 0 && unbroken => Plan::Ask,
+            true if self.others == 0 && self.may_stay_unbroken(now) => Plan::Ask,
             true => Plan::Release,
         }
     }
 
     fn is_over(&self, now: Instant) -> bool {
         let since = self.since.unwrap_or(now);
-        self.turns >= TURNS << self.vain || now >= since + TIME * (1 << self.vain)
+        self.turns >= TURNS << self.vain
+            || now >= since + TIME * (1 << self.vain)
+            || self.gap_is_due(now)
+    }
+
+    /// Whether the lock has to be free for [`GAP`]. Each answer that nobody waits begins the budget
+    /// anew, so the budget alone never ends then.
+    fn gap_is_due(&self, now: Instant) -> bool {
+        self.others == 0 && self.kept && !self.may_stay_unbroken(now)
+    }
+
+    fn may_stay_unbroken(&self, now: Instant) -> bool {
+        self.begun.is_some_and(|begun| now < begun + UNBROKEN)
     }
 
     /// The lock was taken while it was free, by a call sent then.
@@ -162,8 +173,10 @@ impl Budget {
         others: u64,
         heard: Option<u64>,
     ) {
+        // The gap that was due is not forgotten when somebody has subscribed meanwhile.
+        let was_over = self.is_over(now);
         self.others = others;
-        let over = self.is_over(now);
+        let over = was_over || self.is_over(now);
         if others == 0 || over {
             self.since = None;
         }
@@ -182,6 +195,10 @@ impl Budget {
         let until = yielding.until(now, heard);
         if until.is_none() {
             self.suspect = yielding.is_in_vain();
+            // A gap for processes that poll says nothing about those that listen.
+            if !self.suspect && yielding.enough > 0 {
+                self.vain = 0;
+            }
             self.yielding = None;
         }
         until

@@ -6,7 +6,7 @@ use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, KINDS, LOCK, ONE_WAY, Sim, World, ms};
-use crate::Error;
+use crate::{Error, SpinBackoff};
 
 /// Half a ms: every timer of the network fires at whole ones.
 const BETWEEN: Duration = Duration::from_micros(500);
@@ -96,6 +96,44 @@ async fn after_a_long_turn_one_of_another_process_comes_before_a_local_one() {
         assert!(there < here, "{}: {:?} later", kind.name, there - here);
         assert!(sim.left().await.is_empty(), "{}", kind.name);
     }
+}
+
+/// Nobody sees it wait. One who is seen to wait did not come when the lock was left to it.
+#[tokio::test(start_paused = true)]
+async fn one_who_polls_has_its_turn_among_many_local_ones() {
+    let world = World::new();
+    let [sim, parked, polls] =
+        [Sim::new(&world).await, Sim::new(&world).await, Sim::new(&world).await];
+    let lock = sim.client.lock(LOCK);
+    let first = lock.lock().await.unwrap();
+    let elsewhere = parked.client.lock(LOCK);
+    let mut listens = Box::pin(elsewhere.lock().into_future());
+    assert!(timeout(ms(50), &mut listens).await.is_err());
+    assert_eq!(world.listeners().len(), 1);
+    first.unlock().await.unwrap();
+    let contend = async || loop {
+        let guard = lock.lock().await.unwrap();
+        sleep(Duration::from_micros(100)).await;
+        guard.unlock().await.unwrap();
+    };
+    let poll = async {
+        sleep(ms(500)).await;
+        drop(listens);
+        sleep(ms(50)).await;
+        let begun = Instant::now();
+        let pauses = SpinBackoff::constant(ms(1));
+        let spins = polls.client.spin_lock_with(LOCK, pauses);
+        let turn = timeout(Duration::from_secs(10), spins.lock().into_future()).await;
+        turn.expect("it starves").unwrap().unlock().await.unwrap();
+        begun.elapsed()
+    };
+    let waited = tokio::select! {
+        waited = poll => waited,
+        never = contend() => never,
+        never = contend() => never,
+    };
+    assert!(waited < ms(1_000), "it has waited for {waited:?}");
+    assert!(sim.left().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -163,3 +163,59 @@ fn the_server_is_asked_only_while_the_lock_has_not_been_kept_too_long() {
     assert_eq!(budget.plan(last), Plan::Ask);
     assert_eq!(budget.plan(begun + UNBROKEN), Plan::Release);
 }
+
+/// A server with nobody who subscribes is asked again and again, and its answers begin the budget anew.
+#[test]
+fn the_lock_is_free_now_and_then_however_often_nobody_came_before() {
+    const STEP: Duration = Duration::from_micros(100);
+    for vain in 0..=MOST_VAIN {
+        let begun = Instant::now();
+        let mut budget = Budget { vain, ..Budget::default() };
+        budget.won(begun, begun);
+        let mut now = begun;
+        while budget.plan(now) != Plan::Release {
+            assert!(now <= begun + UNBROKEN + ms(2), "vain {vain}: the lock is never free");
+            match budget.plan(now) {
+                Plan::Ask if !budget.confirmed_by_server(now, now, 0) => break,
+                _ => budget.handed_off(),
+            }
+            now += STEP;
+        }
+        budget.released(now, ms(1), 0, Some(1));
+        assert_eq!(budget.yields_until(now, Some(1)), Some(now + GAP), "vain {vain}");
+        assert_eq!(budget.yields_until(now + GAP, Some(1)), None);
+        assert_eq!(budget.vain, vain, "a gap for those who poll says nothing of those who listen");
+    }
+}
+
+/// The gap is due, and the release finds that somebody has subscribed.
+#[test]
+fn who_subscribes_just_before_a_gap_is_left_the_lock() {
+    let begun = Instant::now();
+    let mut budget = Budget { vain: MOST_VAIN, ..Budget::default() };
+    budget.won(begun, begun);
+    handed_off(&mut budget, 1);
+    let late = begun + UNBROKEN;
+    assert!(!budget.confirmed_by_server(late, late, 0));
+    budget.released(late, ms(1), 1, Some(1));
+    assert_eq!(budget.yields_until(late, Some(1)), Some(late + COURTESY));
+}
+
+#[test]
+fn after_the_others_had_their_turns_the_next_budget_is_as_short_as_at_first() {
+    let begun = Instant::now();
+    let mut budget = Budget::default();
+    let yields = |budget: &mut Budget, heard| {
+        budget.won(begun, begun);
+        handed_off(budget, TURNS << budget.vain);
+        assert!(!budget.confirmed_by_server(begun, begun, 1));
+        budget.released(begun, ms(1), 1, Some(1));
+        assert_eq!(budget.yields_until(begun + COURTESY, heard), None);
+    };
+    yields(&mut budget, Some(1));
+    yields(&mut budget, Some(1));
+    yields(&mut budget, Some(2));
+    budget.won(begun, begun);
+    handed_off(&mut budget, TURNS);
+    assert_eq!(budget.plan(begun), Plan::Release);
+}
