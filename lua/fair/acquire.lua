@@ -113,6 +113,12 @@ local function settle()
   return found, math.max(need, before)
 end
 
+-- Redisson's multi lock with a lease gives the line a TTL, which it must not have
+local function keep_line()
+  redis.call('persist', queue)
+  redis.call('persist', deadlines)
+end
+
 local function tell(holder)
   redis.call(ARGV[8], ARGV[7] .. ':' .. holder, '0')
 end
@@ -156,6 +162,8 @@ if ttl == -2 and (not head or head == me) then
     -- those of a line that was deleted. Not before HSET: a server without memory
     -- refuses nothing after the first write
     redis.call('del', deadlines)
+  else
+    keep_line()
   end
   -- the next in line may have to ask earlier than it would by itself: every 3/10
   -- of a `wait`
@@ -206,6 +214,7 @@ if stands then
       head = head or me
     end
   end
+  keep_line()
 end
 
 if stands and head ~= me and redis.call('lindex', queue, 1) ~= me then

@@ -9,7 +9,8 @@ examples! {
         a_free_lock_goes_to_the_head_of_the_line, a_grant_for_a_short_lease_tells_the_next,
         a_dead_head_is_dropped, dropped_heads_make_way_for_who_asks, a_dropped_head_of_a_held_lock_wakes_nobody,
         a_head_without_a_deadline_gets_one, who_is_second_is_told_how_long_the_head_stays,
-        who_is_behind_the_second_looks_after_a_dead_head;
+        who_is_behind_the_second_looks_after_a_dead_head, a_line_does_not_end_by_a_ttl,
+        a_grant_leaves_those_behind_without_a_ttl;
 }
 
 const KEYS: &str = "lock queue times";
@@ -189,4 +190,38 @@ fn who_is_behind_the_second_looks_after_a_dead_head(scene: &mut Scene) {
     assert_eq!(turn(scene, "#3", 50), "50");
     scene.command("hset lock #9 1");
     assert_eq!(turn(scene, "#3", 50), "-1");
+}
+
+/// Somebody gives the line a TTL, as Redisson's multi lock does with its lease.
+fn end_in_30_ms(scene: &mut Scene) {
+    for key in ["queue", "times"] {
+        scene.command(&format!("pexpire {key} 30"));
+    }
+}
+
+/// Whoever asks: one whose deadline stays as it is, one that finds others without a deadline, or a newcomer.
+fn a_line_does_not_end_by_a_ttl(scene: &mut Scene) {
+    for (who, queue) in [("#1", "#1 #2"), ("#2", "#1 #2"), ("#3", "#1 #2 #3"), ("#4", "#1 #2 #4")] {
+        scene.at(0);
+        scene.command("flushall");
+        scene.command("hset lock #9 1");
+        stand(scene, &[("#1", "@310+1"), ("#2", "@310+1")]);
+        if who == "#4" {
+            scene.command("zrem times #2");
+        }
+        end_in_30_ms(scene);
+        turn(scene, who, 50);
+        let before = line(scene);
+        assert_eq!(before[0], queue, "{who}");
+        scene.at(30);
+        assert_eq!(line(scene), before, "{who}");
+    }
+}
+
+fn a_grant_leaves_those_behind_without_a_ttl(scene: &mut Scene) {
+    stand(scene, &[("#1", "@310+1"), ("j:7", "@1310")]);
+    end_in_30_ms(scene);
+    assert_eq!(turn(scene, "#1", 500), "nil");
+    scene.at(30);
+    assert_eq!(line(scene), ["j:7", "j:7=@1310"]);
 }
