@@ -242,8 +242,8 @@ impl Config {
     /// Redisson: `lockWatchdogTimeout`. Default: 30 s. From 100 ms to 24 h.
     ///
     /// If Redisson clients read the same read/write lock, a third of this must be well below their
-    /// `lockWatchdogTimeout`. Their renewals shorten the TTL to that value for all readers, until
-    /// this crate's next renewal raises it again.
+    /// `lockWatchdogTimeout`, and below each lease of their `MultiLock`s and RedLocks that read it. Both
+    /// cut the TTL of all readers until this crate's next renewal. If it ends before, a writer gets in.
     pub fn watchdog(mut self, watchdog: Duration) -> Self {
         self.watchdog = watchdog;
         self
@@ -288,8 +288,9 @@ impl Config {
         self
     }
 
-    /// Sets the `fairLockWaitTimeout` of the Redisson clients. A waiter keeps its place for this
-    /// time longer for each Redisson waiter before it. Default: 300 s. From 1 ms to 24 h.
+    /// Sets the longest time for which a Redisson waiter keeps its place: at least the longest
+    /// `fairLockWaitTimeout`, and the longest wait of a fair `tryLock(wait)`. A waiter keeps its place
+    /// so much longer for each Redisson waiter before it. Default: 300 s. From 1 ms to 24 h.
     pub fn redisson_fair_wait(mut self, wait: Duration) -> Self {
         self.redisson_fair_wait = wait;
         self

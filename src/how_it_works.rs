@@ -61,17 +61,23 @@
 //!   Redisson does not see that they are dead. If no client of this crate asks for the lock or releases
 //!   it, it also waits [`Config::redisson_fair_wait`] (300 s by default) for each of Redisson's waiters
 //!   that stood before them, even if that one had left long before.
-//! - **Read**: the rest of the reader's own lease, whatever other readers do.
+//! - **Read**: the rest of the reader's own lease, whatever other readers do. Readers of a Redisson
+//!   without the package `renewal` (before 3.x of 2024) are an exception: their renewals keep a dead
+//!   reader's key alive, too.
 //! - **Write**: the rest of the writer's lease, or of a read under that write if it is longer.
 //!
 //! # Where Redisson differs
-//! These differences concern holds and waiters of Redisson. Exclusion does not depend on them.
+//! These differences concern holds and waiters of Redisson. Exclusion depends on none of them but
+//! those of **Read**.
 //! - **`lock`**: a re-entry or a partial release may shorten the TTL.
 //! - **`fair_lock`**: deadlines use the clocks of the clients. A dead or interrupted waiter stays in
 //!   line for 5 min by default.
-//! - **Read**: a renewal sets the TTL that all readers share, and may shorten it. This crate's next
-//!   renewal raises it again. Releasing a re-entry also drops the re-entry's lease; here the hold keeps
-//!   the longest lease until it ends.
+//! - **Read**: a renewal sets the TTL that all readers share, and may shorten it. A `MultiLock` or
+//!   RedLock with a lease that contains a read side sets it to that lease. This crate's next renewal
+//!   raises it again. If the TTL ends before, a writer gets the lock beside the readers. A third of
+//!   [`Config::watchdog`] must therefore be well below the `lockWatchdogTimeout` of the Redisson clients,
+//!   and below the shortest such lease. Releasing a re-entry also drops the re-entry's lease; here the
+//!   hold keeps the longest lease until it ends.
 //! - **Write**: a re-entry adds a whole lease to the TTL. A reader that asks to write waits for ever.
 //!   Going from writing to reading wakes no waiting reader. A writer that is about to sleep can miss
 //!   the message, and then waits for the TTL.
@@ -94,12 +100,17 @@
 //!   place.
 //!
 //! [`Config::redisson_fair_wait`] must be at least the longest `fairLockWaitTimeout` of the Redisson
-//! clients.
+//! clients, and at least the longest wait of their fair `tryLock(wait)`. Such a wait takes the place of
+//! `fairLockWaitTimeout`.
+//!
+//! A Redisson `MultiLock` with a lease gives the line a TTL. A waiter of this crate takes it away when it
+//! asks, every 3/10 of [`Config::fair_wait`]. Where only waiters of Redisson stand, or with a shorter
+//! lease, the line vanishes when that TTL ends.
 //!
 //! # Read holds with a lease
 //! Each request for a read hold asks at most for the rest of its lease. Its remaining time is sent
-//! again every third of [`Config::watchdog`], because a renewal by a Redisson reader may have
-//! shortened the TTL. The server counts that time from when it runs the request. If another's
+//! again every third of [`Config::watchdog`], because a Redisson client may have shortened the TTL. The
+//! server counts that time from when it runs the request. If another's
 //! script (`BUSY`) or `CLIENT PAUSE` delays that, it keeps the hold for so much longer. The holder
 //! is told of the end in time.
 //!
