@@ -250,6 +250,9 @@ async fn withdraw<P: Permitting>(
     };
     if took || unclear {
         let call = |counter: &P, kept| counter.withdraw(&id, wanted, kept);
-        pool.undo(P::permits(wanted).into(), call).await;
+        let is_done = pool.undo(P::permits(wanted).into(), call).await;
+        if is_done && !unclear {
+            pool.settle(id);
+        }
     }
 }

@@ -4,13 +4,14 @@
 //! that took effect, so that a second copy changes nothing. It forgets an id after [`KEPT`], or when
 //! a later request says that no copy is under way any more.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     line::CounterLine,
     once::{KEPT, Once, repeatable_for},
+    settled::{Settled, Unclaimed},
 };
 use crate::{
     determinism::{DashMap, select},
@@ -25,11 +26,6 @@ use crate::{
 
 const KEPT_MS: u64 = KEPT.as_millis() as u64;
 
-/// How many ids one request has the server forget, and how many wait for that. More are forgotten
-/// by the server itself.
-const SETTLED_AT_ONCE: usize = 8;
-const MOST_SETTLED: usize = 256;
-
 /// One counter of one client. All handles to it share this.
 #[derive(Debug)]
 pub(crate) struct Counter<P: Countable> {
@@ -37,7 +33,7 @@ pub(crate) struct Counter<P: Countable> {
     pub(crate) protocol: P,
     pub(super) line: CounterLine,
     /// Requests of which all copies were answered.
-    settled: Mutex<Vec<HoldId>>,
+    settled: Settled,
     registry: Arc<Counters<P>>,
 }
 
@@ -74,39 +70,21 @@ impl<P: Countable> Counter<P> {
         sent: Instant,
         call: impl FnOnce(&P, &RequestArgs<'_>) -> Invocation,
     ) -> (Invocation, Vec<HoldId>) {
-        let settled = self.take_settled();
+        let settled = self.settled.take_some();
         let now = self.engine.transport.time_at(self.protocol.key(), sent);
         let not_after = request.send(now, self.engine.useful_until(now));
         let request = RequestArgs { id: &request.id, not_after, kept: KEPT_MS, settled: &settled };
         (call(&self.protocol, &request), settled)
     }
 
-    fn settled(&self) -> MutexGuard<'_, Vec<HoldId>> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_settled(&self) -> Vec<HoldId> {
-        let mut settled = self.settled();
-        let rest = settled.len().saturating_sub(SETTLED_AT_ONCE);
-        settled.split_off(rest)
-    }
-
     /// No copy of this request is under way any more.
     pub(super) fn settle(&self, id: HoldId) {
-        let mut settled = self.settled();
-        if settled.len() < MOST_SETTLED {
-            settled.push(id);
-        }
+        self.settled.add([id]);
     }
 
     /// The server has perhaps not forgotten these ids.
     pub(super) fn keep_settled(&self, ids: Vec<HoldId>) {
-        if ids.is_empty() {
-            return;
-        }
-        let mut settled = self.settled();
-        let room = MOST_SETTLED - settled.len();
-        settled.extend(ids.into_iter().take(room));
+        self.settled.add(ids);
     }
 
     /// Reads the answer to a copy that had the server forget these ids.
@@ -217,13 +195,15 @@ impl<P: Countable> Counter<P> {
     }
 
     /// Undoes a request that took this many permits, or may yet. `permits`: negative if it adds some.
-    pub(super) async fn undo(&self, permits: i64, call: impl Fn(&P, u64) -> Invocation) {
+    /// Returns whether that is done.
+    pub(super) async fn undo(&self, permits: i64, call: impl Fn(&P, u64) -> Invocation) -> bool {
         let undone = self.send_undo(Instant::now() + KEPT, call).await;
-        if let Err(error) = undone
+        if let Err(error) = &undone
             && !self.engine.is_closed()
         {
             tracing::warn!(name = self.name(), permits, %error, "could not return permits");
         }
+        undone.is_ok()
     }
 
     /// Reads the number. Without an answer it asks again until then.
@@ -252,6 +232,7 @@ impl<P: Countable> Counter<P> {
 
 impl<P: Countable> Drop for Counter<P> {
     fn drop(&mut self) {
+        self.registry.unclaimed.put(self.name(), self.settled.take_all());
         // A newer one may have replaced it.
         let counters = &self.registry.by_name;
         counters.remove_if(self.name(), |_, counter| counter.strong_count() == 0);
@@ -262,11 +243,13 @@ impl<P: Countable> Drop for Counter<P> {
 #[derive(Debug)]
 pub(crate) struct Counters<P: Countable> {
     by_name: DashMap<String, Weak<Counter<P>>>,
+    /// What those left that were in use.
+    unclaimed: Unclaimed,
 }
 
 impl<P: Countable> Default for Counters<P> {
     fn default() -> Self {
-        Self { by_name: DashMap::default() }
+        Self { by_name: DashMap::default(), unclaimed: Unclaimed::default() }
     }
 }
 
@@ -298,10 +281,10 @@ impl<P: Countable> Counters<P> {
             return Ok(counter);
         }
         let counter = Arc::new(Counter {
+            settled: Settled::new(self.unclaimed.take(place.key())),
             engine: engine.clone(),
             protocol,
             line: CounterLine::default(),
-            settled: Mutex::default(),
             registry: self.clone(),
         });
         *place = Arc::downgrade(&counter);

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`counter`] | one counter of one client; requests that count once |
 //! | [`once`] | one request that counts once: its id, and until when copies of it may act |
+//! | [`settled`] | the ids that the server is to forget |
 //! | [`goes_on`] | how such a request goes on in the background |
 //! | [`mod@line`] | the local waiters, and which of them asks the server |
 //! | [`waiter`] | one waiter: sleeps, looks again; the task that listens for all |
@@ -27,4 +28,5 @@ pub(crate) mod leased;
 mod line;
 mod once;
 pub(crate) mod permits;
+mod settled;
 mod waiter;

@@ -115,5 +115,5 @@ pub(crate) async fn acquire(
 
 /// Undoes a request that took this many permits, or may yet. `permits`: negative if it adds some.
 async fn undo(pool: Pool, id: HoldId, permits: i64) {
-    pool.undo(permits, |semaphore, kept| semaphore.undo(&id, permits, kept)).await;
+    let _ = pool.undo(permits, |semaphore, kept| semaphore.undo(&id, permits, kept)).await;
 }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use harness::redis::cmd;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{NAME, ms};
+use super::{NAME, REQUESTS, ms};
 use crate::{
     Config,
     sim::{Fault, ONE_WAY, Sim, World},
@@ -150,16 +149,11 @@ async fn the_server_forgets_requests_although_others_are_refused() {
         assert!(pool.try_acquire(1).await.unwrap().is_none());
         permit.release().await.unwrap();
     }
-    let kept: i64 = {
-        let inspector = world.inspector.lock().unwrap();
-        inspector.query(cmd("ZCARD").arg("redisson_lock_requests:{pool}"))
-    };
+    let kept = sim.requests();
     assert!((1..=10).contains(&kept), "{kept} ids stay");
 }
 
 /// The server has forgotten the ids by then. In a test its clock does not follow the virtual one.
-const REQUESTS: &str = "redisson_lock_requests:{pool}";
-
 async fn after_an_outage(
     configure: fn(Config) -> Config,
     outage: impl Fn() -> Vec<Fault>,

@@ -16,6 +16,7 @@ use crate::{CountDownLatch, ExpirableSemaphore, Semaphore};
 pub(super) const NAME: &str = "pool";
 pub(super) const CHANNEL: &str = "redisson_sc:{pool}";
 pub(super) const GATE: &str = "redisson_countdownlatch__channel__{pool}";
+pub(super) const REQUESTS: &str = "redisson_lock_requests:{pool}";
 
 impl Sim {
     pub(super) fn pool(&self) -> Semaphore {
@@ -42,6 +43,11 @@ impl Sim {
 
     pub(super) fn value(&self) -> Option<i64> {
         self.world.inspector.lock().unwrap().query(cmd("GET").arg(NAME))
+    }
+
+    /// How many ids of requests the server keeps.
+    pub(super) fn requests(&self) -> i64 {
+        self.world.inspector.lock().unwrap().query(cmd("ZCARD").arg(REQUESTS))
     }
 
     pub(super) fn publish(&self, channel: &str, message: &str) {

@@ -2,7 +2,9 @@
 
 use harness::{Messages, redis::cmd};
 
-use super::{CHANNEL, GATE, NAME};
+use tokio::time::{sleep, timeout};
+
+use super::{CHANNEL, GATE, NAME, REQUESTS, ms};
 use crate::{
     Error,
     sim::{Fault, Sim, World},
@@ -65,13 +67,58 @@ async fn the_server_forgets_requests_that_were_answered() {
     for _ in 0..200 {
         pool.acquire(1).await.unwrap().release().await.unwrap();
     }
-    let kept: i64 = {
-        let inspector = world.inspector.lock().unwrap();
-        inspector.query(cmd("ZCARD").arg("redisson_lock_requests:{pool}"))
-    };
+    let kept = sim.requests();
     assert!((1..=3).contains(&kept), "{kept}");
-    let ttl = world.pttl("redisson_lock_requests:{pool}");
+    let ttl = world.pttl(REQUESTS);
     assert!((1..=600_000).contains(&ttl), "{ttl}");
+}
+
+/// Also when each handle is dropped before the next request.
+#[tokio::test(start_paused = true)]
+async fn the_server_forgets_requests_of_handles_that_are_gone() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    for kind in ["semaphore", "latch", "expirable"] {
+        match kind {
+            "latch" => assert!(sim.gate().try_set(200).await.unwrap()),
+            _ => assert!(sim.pool().try_set(2).await.unwrap()),
+        }
+        for _ in 0..100 {
+            match kind {
+                "semaphore" => sim.pool().acquire(1).await.unwrap().release().await.unwrap(),
+                "latch" => sim.gate().count_down().await.unwrap(),
+                _ => sim.leased().acquire(1).await.unwrap().release().await.unwrap(),
+            }
+        }
+        let kept = sim.requests();
+        assert!((1..=10).contains(&kept), "{kept} ids of a {kind} stay");
+        world.forget(NAME);
+        world.forget(REQUESTS);
+    }
+}
+
+/// The reply was on its way when the future was dropped.
+#[tokio::test(start_paused = true)]
+async fn the_server_forgets_requests_that_were_withdrawn() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let (pool, leased) = (sim.pool(), sim.leased());
+    for is_leased in [false, true] {
+        assert!(pool.try_set(2).await.unwrap());
+        for _ in 0..100 {
+            let is_cut = match is_leased {
+                false => timeout(ms(4), pool.acquire(1).into_future()).await.is_err(),
+                true => timeout(ms(4), leased.acquire(1).into_future()).await.is_err(),
+            };
+            assert!(is_cut);
+            sleep(ms(30)).await;
+            assert_eq!(sim.value(), Some(2), "returned");
+        }
+        let kept = sim.requests();
+        assert!(kept <= 10, "{kept} ids stay, of leased permits: {is_leased}");
+        world.forget(NAME);
+        world.forget(REQUESTS);
+    }
 }
 
 /// What is published: by a release the new number, by a latch `1` when it is set and `0` at zero.
