@@ -48,8 +48,9 @@ if ARGV[2] ~= '' then
   keeps[#keeps + 1] = string.format('%.0f', -now - ARGV[3])
   keeps[#keeps + 1] = ARGV[2]
 end
--- first: after a write that needs no memory, a server without any refuses none
-redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+-- first: after a write that needs no memory, a server without any refuses none. It
+-- removes nothing. In a slot that moves it fails if the key is on the other server
+redis.call('zremrangebyscore', KEYS[2], 1, 0)
 local free
 if out[1] then
   -- a semaphore that was deleted is not made again
@@ -68,6 +69,9 @@ if out[1] then
 end
 if keeps[1] then
   redis.call('zadd', KEYS[2], unpack(keeps))
+  -- not before: a key that gets empty is gone, and in a slot that moves any further
+  -- command on it is refused
+  redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
   redis.call('pexpire', KEYS[2], ARGV[3])
 end
 if ARGV[8 + n] then

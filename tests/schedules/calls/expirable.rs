@@ -1,7 +1,7 @@
 //! The expirable semaphore: the number of free permits, and those that are out with the ends of their leases.
 
 use super::example::examples;
-use super::scene::Scene;
+use super::scene::{Refuses, Scene};
 
 examples! {
     "expirable/acquire": leased_permits_are_taken_if_there_are_enough, too_few_leased_permits_are_not_taken,
@@ -13,7 +13,7 @@ examples! {
         a_permit_whose_lease_has_ended_is_returned, of_some_that_are_out_these_are_returned, all_are_returned_or_none,
         permits_are_returned_to_a_full_server, a_release_withdraws_an_acquisition,
         a_return_forgets_ids, a_deleted_semaphore_stays_deleted, a_number_below_one_is_not_told,
-        a_release_that_is_refused_halfway_changes_nothing;
+        a_release_that_is_refused_halfway_changes_nothing, a_return_where_the_slot_moves_from_is_remembered;
     "expirable/change": permits_are_added, permits_are_set, a_change_is_made_once, a_late_change_changes_nothing,
         a_change_forgets_ids, a_change_makes_a_semaphore, a_semaphore_that_a_change_makes_has_no_permits_out, what_is_no_number_is_not_changed;
     "expirable/renew": leases_are_renewed, a_lease_does_not_get_shorter, a_permit_that_is_gone_is_not_renewed,
@@ -336,6 +336,26 @@ fn a_release_that_is_refused_halfway_changes_nothing(scene: &mut Scene) {
         );
         assert_eq!((scene.see("n"), scene.see("out")), (number.into(), "p=@90 q=@90".into()));
         assert_eq!((scene.see("ids"), scene.heard()), ("none".into(), String::new()));
+    }
+}
+
+/// A key that gets empty is gone, and is taken for one on the other server.
+fn a_return_where_the_slot_moves_from_is_remembered(scene: &mut Scene) {
+    scene.is_elsewhere("ids", Refuses::OnceGone);
+    for (args, left, ids) in [
+        ("r '' 600 ch publish each 1 p x", "5", "r=@605 for 600"),
+        ("'' a 600 ch publish each 1 p x", "6", "a=-@605 for 600"),
+        ("'' '' 600 ch publish each 1 p x", "7", "none"),
+    ] {
+        scene.at(0);
+        scene.command(&format!("set n {}", left.parse::<i64>().unwrap() - 1));
+        scene.command("del ids");
+        scene.command("zadd ids @5 x");
+        scene.command("zadd out @90 p @90 q");
+        scene.at(5);
+        assert_eq!(scene.call("expirable/release", KEYS, args), "1");
+        assert_eq!((scene.see("n"), scene.heard()), (left.into(), format!("ch {left}")));
+        assert_eq!((scene.see("out"), scene.see("ids")), ("q=@90".into(), ids.into()));
     }
 }
 

@@ -25,7 +25,7 @@ const MOVING: &str = "
         local function is_elsewhere(command, ...)
             local keys = (command == 'exists' or command == 'del') and select('#', ...) or 1
             for n = 1, keys do
-                if select(n, ...) == 'KEY' then return keys >= LEAST end
+                if select(n, ...) == 'KEY' then return keys >= LEAST and (MOVED or call('exists', 'KEY') == 0) end
             end
         end
         redis.call = function(...)
@@ -86,6 +86,8 @@ pub(crate) enum Refuses {
     Each,
     /// Where it moves to: those with several keys.
     WithOthers,
+    /// Where the slot moves from, which does not have the key, or has it no longer: all commands.
+    OnceGone,
 }
 
 impl Scene {
@@ -118,8 +120,9 @@ impl Scene {
 
     /// The slot moves from now on, and this key is on the other server.
     pub(crate) fn is_elsewhere(&mut self, key: &str, refuses: Refuses) {
-        let least = if refuses == Refuses::Each { 1 } else { 2 };
-        self.before = MOVING.replace("KEY", key).replace("LEAST", &least.to_string());
+        let least = if refuses == Refuses::WithOthers { "2" } else { "1" };
+        let moved = if refuses == Refuses::OnceGone { "false" } else { "true" };
+        self.before = MOVING.replace("KEY", key).replace("LEAST", least).replace("MOVED", moved);
     }
 
     /// The server is one of Redis 6.2.
