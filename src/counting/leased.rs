@@ -31,7 +31,7 @@ pub(crate) struct LeasedPermits {
     pub(crate) ids: Box<[PermitId]>,
     pub(crate) lease: Arc<Lease>,
     pub(crate) acknowledged: Option<u32>,
-    /// Whether a copy of the acquisition may still run. It takes nothing while the permits are out.
+    /// Whether a copy of the acquisition may still run. It is cancelled in the background.
     unclear: bool,
 }
 
@@ -44,6 +44,16 @@ impl fmt::Debug for LeasedPermits {
 impl LeasedPermits {
     fn begin(pool: &LeasedPool, wanted: Wanted, watched: bool, grant: PermitGrant) -> Self {
         let PermitGrant { id, sent, acknowledged, unclear } = grant;
+        if unclear {
+            // The permits may be taken back, or returned by anybody. A late copy of the acquisition must
+            // not take them again.
+            let (pool, id) = (pool.clone(), id.clone());
+            let janitor = pool.engine.janitor.clone();
+            janitor.spawn(async move {
+                // Without an answer, no copy is of use any more when this ends.
+                let _ = pool.cancel(&id).await;
+            });
+        }
         let ids: Box<[_]> = PermitId::of_request(&id, wanted.permits).collect();
         let watchdog = &pool.engine.watchdog;
         let time = Duration::from_millis(wanted.lease);
@@ -109,15 +119,6 @@ impl LeasedPermits {
     /// Gives up the permits without returning them. They are no longer renewed.
     pub(crate) fn leave(self) -> Vec<PermitId> {
         self.end();
-        if self.unclear {
-            // Anybody may return them now. A late copy of the acquisition must not take them again.
-            let (pool, id) = (self.pool.clone(), self.lease.renew.id.clone());
-            let janitor = self.pool.engine.janitor.clone();
-            janitor.spawn(async move {
-                // Without an answer, no copy is of use any more when this ends.
-                let _ = pool.cancel(&id).await;
-            });
-        }
         self.ids.into_vec()
     }
 

@@ -258,3 +258,31 @@ async fn a_late_copy_takes_no_forgotten_permit_that_was_returned() {
         assert_eq!((sim.value(), sim.out()), (Some(3), 0), "late by {late} ms");
     }
 }
+
+/// A late copy of the acquisition does not take the permit again: its guard is told that it was taken back.
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_brings_back_no_permit_that_was_swept() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(3).await.unwrap();
+    for is_renewed_before in [false, true] {
+        let late = if is_renewed_before { 13_000 } else { 2_500 };
+        sim.network.fail("expirable/acquire", [Fault::Linger(ms(late))]);
+        let permit = pool.acquire(1).await.unwrap();
+        sleep(if is_renewed_before { 12 * SECOND } else { SECOND }).await;
+        assert!(permit.is_held() && permit.remaining() > 15 * SECOND);
+        sim.sweep(permit.id());
+        assert_eq!(timeout(11 * SECOND, permit.lost()).await, Ok(Loss::Removed));
+        is_lost(permit.release().await, Loss::Removed);
+        assert_eq!((sim.value(), sim.out()), (Some(3), 0));
+        // One that nobody sweeps is renewed and returned.
+        sim.network.fail("expirable/acquire", [Fault::Linger(ms(late))]);
+        let permit = pool.acquire(1).await.unwrap();
+        sleep(100 * SECOND).await;
+        permit.check().await.unwrap();
+        permit.release().await.unwrap();
+        assert_eq!((sim.value(), sim.out()), (Some(3), 0));
+    }
+    assert_eq!(sim.at_rest().await, Some(3));
+}
