@@ -5,6 +5,9 @@
 //! arrival. A waiter that leaves without having asked wakes the next.
 //!
 //! So no waiter sleeps while enough permits for it are free, even if one before it wants more.
+//!
+//! A woken waiter may not be polled, as when its future is kept beside others. After [`UNPOLLED`] its
+//! wake-up goes to another waiter, too.
 
 use std::{
     collections::VecDeque,
@@ -19,12 +22,18 @@ use crate::error::Error;
 /// No waiter asks sooner than this because a lease ends.
 const SHORTEST: Duration = Duration::from_millis(2);
 
+/// A waiter that was woken this long ago and has not asked yet is not polled.
+const UNPOLLED: Duration = Duration::from_millis(20);
+
+/// The same for one that was woken while it waited for an answer. It asks again after that.
+const UNANSWERED: Duration = Duration::from_millis(500);
+
 /// The waiters, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct CounterLine {
     state: Mutex<State>,
-    /// The last waiter has left.
-    pub(super) emptied: Notify,
+    /// For the listener: the last waiter has left, or somebody was woken.
+    pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +46,8 @@ struct State {
     next_end: Option<Instant>,
     /// Whether a task listens to the messages.
     listening: bool,
+    /// When to look whether somebody who was woken is not polled.
+    look_at: Option<Instant>,
     /// How many answers have come.
     answers: u64,
 }
@@ -45,8 +56,7 @@ struct State {
 struct Waiting {
     number: u64,
     wants: i64,
-    /// It is to ask the server.
-    woken: bool,
+    woken: Woken,
     /// `Some(n)`: it is asking now, on behalf of all waiters numbered below `n`.
     asks: Option<u64>,
     /// How many answers had come when it began to ask.
@@ -56,6 +66,15 @@ struct Waiting {
     /// The server has failed another waiter, and so this one too.
     failed: Option<Error>,
     bell: Arc<Notify>,
+}
+
+/// Whether a waiter is to ask the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    No,
+    Since(Instant),
+    /// It is not polled, and another one was woken instead. It asks when it is polled.
+    Replaced,
 }
 
 /// A waiter's place in the line.
@@ -77,8 +96,18 @@ pub(super) enum Step {
 }
 
 impl Waiting {
-    fn wake(&mut self) {
-        self.woken = true;
+    fn is_woken(&self) -> bool {
+        self.woken != Woken::No
+    }
+
+    /// When it counts as one that is not polled, unless it asks before.
+    fn unpolled_at(&self) -> Option<Instant> {
+        let Woken::Since(since) = self.woken else { return None };
+        Some(since + if self.asks.is_some() { UNANSWERED } else { UNPOLLED })
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.woken = Woken::Since(now);
         self.bell.notify_one();
     }
 }
@@ -97,7 +126,7 @@ impl CounterLine {
         state.waiters.push_back(Waiting {
             number,
             wants,
-            woken: false,
+            woken: Woken::No,
             asks: None,
             answers: 0,
             done: false,
@@ -121,10 +150,10 @@ impl CounterLine {
             Waiting { failed: Some(error), .. } => return Step::Failed(error.clone()),
             _ => {}
         }
-        if !waiting.woken && now < due {
+        if !waiting.is_woken() && now < due {
             return Step::Sleep(due);
         }
-        waiting.woken = false;
+        waiting.woken = Woken::No;
         (waiting.asks, waiting.answers) = (Some(next), answers);
         state.asked = Some(now);
         state.next_end = None;
@@ -145,10 +174,10 @@ impl CounterLine {
         self.state().next_end = after.map(|after| Instant::now() + after.max(SHORTEST));
     }
 
-    /// Wakes this waiter.
+    /// Has this waiter, which is polled now, ask.
     pub(super) fn wake(&self, number: u64) {
         if let Some(waiting) = self.state().of(number) {
-            waiting.wake();
+            waiting.wake(Instant::now());
         }
     }
 
@@ -158,18 +187,45 @@ impl CounterLine {
         self.state().wake_first(one);
     }
 
+    /// When the listener is to [look](Self::replace_unpolled) whether somebody is not polled.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        self.state().look_at
+    }
+
+    /// If somebody was woken and is not polled, another one is woken instead.
+    pub(super) fn replace_unpolled(&self) {
+        let mut state = self.state();
+        let now = Instant::now();
+        let mut is_one_unpolled = false;
+        for waiting in &mut state.waiters {
+            if waiting.unpolled_at().is_some_and(|at| at <= now) {
+                waiting.woken = Woken::Replaced;
+                is_one_unpolled = true;
+            }
+        }
+        state.look_at = state.waiters.iter().filter_map(Waiting::unpolled_at).min();
+        if is_one_unpolled {
+            state.wake_first(false);
+        }
+    }
+
     /// This waiter has its answer: this many permits are free.
     pub(super) fn answered(&self, number: u64, free: i64) {
         let mut state = self.state();
+        let now = Instant::now();
         state.answers += 1;
-        let mut left = free;
+        let (mut left, mut has_woken) = (free, false);
         for waiting in &mut state.waiters {
             if waiting.number == number {
                 waiting.asks = None;
-            } else if !waiting.woken && waiting.wants <= left {
+            } else if !waiting.is_woken() && waiting.wants <= left {
                 left -= waiting.wants;
-                waiting.wake();
+                waiting.wake(now);
+                has_woken = true;
             }
+        }
+        if has_woken && state.will_look(now) {
+            self.changed.notify_one();
         }
     }
 
@@ -204,14 +260,15 @@ impl CounterLine {
             return;
         };
         let left = state.waiters.remove(at).expect("just found");
-        if left.woken || left.asks.is_some() {
-            state.wake_first(false);
-        }
+        let passes_on = left.is_woken() || left.asks.is_some();
         match state.waiters.front() {
             // It sleeps, and may not know yet when the next lease ends.
             Some(first) if state.next_end.is_some() => first.bell.notify_one(),
             Some(_) => {}
-            None => self.emptied.notify_one(),
+            None => return self.changed.notify_one(),
+        }
+        if passes_on && state.wake_first(false) {
+            self.changed.notify_one();
         }
     }
 
@@ -229,13 +286,25 @@ impl State {
         self.waiters.iter_mut().find(|waiting| waiting.number == number)
     }
 
-    fn wake_first(&mut self, one: bool) {
-        if one && self.waiters.iter().any(|waiting| waiting.woken) {
-            return;
+    /// Returns whether the listener is to learn when to look.
+    fn wake_first(&mut self, one: bool) -> bool {
+        let now = Instant::now();
+        let is_fresh = |waiting: &Waiting| waiting.unpolled_at().is_some_and(|at| now < at);
+        if one && self.waiters.iter().any(is_fresh) {
+            return false;
         }
-        if let Some(waiting) = self.waiters.iter_mut().find(|waiting| !waiting.woken) {
-            waiting.wake();
-        }
+        let Some(waiting) = self.waiters.iter_mut().find(|waiting| !waiting.is_woken()) else {
+            return false;
+        };
+        waiting.wake(now);
+        self.will_look(now)
+    }
+
+    /// Somebody was woken. Returns whether no look was planned before.
+    fn will_look(&mut self, now: Instant) -> bool {
+        let is_new = self.look_at.is_none();
+        self.look_at.get_or_insert(now + UNPOLLED);
+        is_new
     }
 }
 

@@ -118,19 +118,23 @@ fn is_subscribed<P: Countable>(counter: &Counter<P>) -> bool {
     counter.engine.subscriptions.count(counter.protocol.channel()).is_some()
 }
 
-/// Wakes waiters by messages, until there are none. The confirmation of the subscription counts as a
-/// message.
+/// Wakes waiters by messages, until there are none, and others instead of those that are not polled. The
+/// confirmation of the subscription counts as a message.
 async fn listen<P: Countable>(counter: Arc<Counter<P>>, wakes_one: bool) {
     let Counter { engine, line, protocol, .. } = &*counter;
     let mut subscription = engine.subscriptions.subscribe(protocol.channel());
     loop {
+        let look_at = line.look_at();
         select! {
             () = subscription.woken() => {
                 // In this order: a message that comes meanwhile wakes another waiter.
                 subscription.arm();
                 line.wake_first(wakes_one);
             }
-            () = line.emptied.notified() => if line.ends_listening() {
+            () = sleep_until(look_at.unwrap_or_else(Instant::now)), if look_at.is_some() => {
+                line.replace_unpolled();
+            }
+            () = line.changed.notified() => if line.ends_listening() {
                 return;
             },
             _ = engine.closing() => return,
