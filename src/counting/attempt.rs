@@ -3,7 +3,7 @@
 //! If a [`PermitAttempt`] is dropped at any moment, it is withdrawn in the background: the permits that
 //! it took are returned, and no late copy of it takes any.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
@@ -128,8 +128,23 @@ impl<P: Permitting> PermitAttempt<P> {
         }
     }
 
-    /// Asks for the permits. Without an answer it asks again, as long as the bounds allow.
+    /// Asks for the permits. One request takes back a bounded number of permits whose lease has ended. It
+    /// asks again while there are more, as long as the bounds allow.
     async fn ask(&mut self, bounds: Bounds) -> Result<Taken, Error> {
+        let retry_until = bounds.retry_until(Instant::now(), &self.pool.engine.settings);
+        let mut taken = self.ask_once(bounds).await?;
+        while !taken.granted && taken.next_end == Some(Duration::ZERO) {
+            // Boxed, because it is rare.
+            match timeout_at(retry_until, self.ask_once(bounds)).boxed().await {
+                Ok(answer) => taken = answer?,
+                Err(_) => break,
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The same, until there is one answer.
+    async fn ask_once(&mut self, bounds: Bounds) -> Result<Taken, Error> {
         let pool = self.pool.clone();
         let engine = &pool.engine;
         let now = Instant::now();

@@ -162,6 +162,27 @@ async fn permits_whose_lease_has_ended_are_swept_in_chunks() {
     assert_eq!(sim.value().unwrap() + sim.out(), 350, "the rest is swept by the next ones");
 }
 
+/// One request returns the permits of 100 leases that have ended, at most.
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_wait_gets_a_permit_behind_many_whose_lease_has_ended() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(300).await.unwrap();
+    for _ in 0..2 {
+        pool.acquire(100).lease(SECOND).await.unwrap().forget();
+    }
+    pool.set(50).await.unwrap();
+    assert!(pool.try_acquire(1).await.unwrap().is_none(), "their leases last");
+    sleep(2 * SECOND).await;
+    assert_eq!(pool.available().await.unwrap(), 50);
+    let calls = sim.network.calls();
+    let permit = pool.try_acquire(1).await.unwrap().expect("one of 50");
+    assert_eq!((sim.network.calls() - calls, sim.value(), sim.out()), (2, Some(49), 1));
+    permit.release().await.unwrap();
+    assert_eq!(sim.at_rest().await, Some(50));
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiters_of_mixed_sizes_do_not_sleep_beside_free_permits() {
     let world = World::new();
