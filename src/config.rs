@@ -255,6 +255,9 @@ impl Config {
     ///
     /// After three requests in a row without an answer, the connections to that server are
     /// replaced.
+    ///
+    /// Above 150 s, the server keeps the ids of requests to [semaphores](crate::Semaphore#exactly-once)
+    /// and latches for four times as long as this, instead of for 10 min.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self

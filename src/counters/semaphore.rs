@@ -23,6 +23,9 @@ use crate::{
 /// In one client, a message wakes the first waiter. What it cannot use is offered to waiters behind
 /// it that want less. A waiter that wants many permits may therefore wait long while others take few.
 ///
+/// On the name of an [expirable semaphore](crate::ExpirableSemaphore) a waiter does not take back permits
+/// whose lease has ended, as in Redisson. It gets them when somebody acquires with a lease.
+///
 /// # Exactly once
 /// Every request that changes the number has an id, which the server keeps for up to 10 min, in the
 /// sorted set `redisson_lock_requests:{name}`. A request that is sent again counts once. None is
@@ -94,7 +97,7 @@ impl Semaphore {
     /// Acquires `n` permits together, and waits for them without a bound. Await the result.
     ///
     /// It also waits for a semaphore that does not exist yet, as Redisson does. 0 permits are
-    /// acquired at once, without a request.
+    /// acquired at once, without a request. Callers of one client may overtake each other.
     ///
     /// # Errors
     /// - [`Error::Redis`] when the server does not answer within

@@ -56,6 +56,7 @@ const MOST_LISTED: u64 = 1_000;
 /// # Waiting
 /// As in a [`Semaphore`](crate::Semaphore#waiting). The semaphore of that name and this one share the
 /// number of free permits and wake each other's waiters, but a [`Permit`](crate::Permit) has no id.
+/// Waiters of the plain semaphore do not take back permits whose lease has ended, as in Redisson.
 ///
 /// # Exactly once
 /// The client chooses the ids of permits. An acquisition that is sent twice takes its permits once, and a
