@@ -1,6 +1,7 @@
 //! [`Watchdog`]: renews holds in batches while their guards live, and notes which holds are lost.
 
 use std::{
+    iter,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -24,12 +25,12 @@ use crate::{
     wire::{Invocation, Reply, ServerId, Transport, WireError},
 };
 
-/// The most holds in one script call, as in Redisson. It bounds how long the server serves no other
-/// client.
+/// The most holds in one script call, as in Redisson. Each permit of a hold counts as one. It bounds how
+/// long the server serves no other client.
 const BATCH: usize = 100;
 
-/// The most holds whose renewals are under way to one server. It bounds how long other requests to
-/// that server wait.
+/// The most holds whose renewals are under way to one server, counted alike. It bounds how long other
+/// requests to that server wait.
 const AT_ONCE: usize = 4 * BATCH;
 
 #[derive(Debug)]
@@ -154,7 +155,7 @@ impl Watchdog {
         // Entries of servers that are gone, or have nothing to do.
         self.quota.retain(|_, quota| Arc::strong_count(quota) > 1);
         for alike in due.chunk_by(|one, next| place(one) == place(next)) {
-            for batch in alike.chunks(BATCH) {
+            for batch in batches(alike) {
                 let server = transport.server_id(&String::from_utf8_lossy(&batch[0].0.renew.key));
                 let quota = self.quota.entry(server);
                 let renewal = Renewal {
@@ -196,6 +197,25 @@ fn put(schedule: &mut RenewalSchedule, lease: &Arc<Lease>, now: Instant) {
 /// A hold, and the lease to which it is to be renewed.
 type Due = (Arc<Lease>, Duration);
 
+/// How much these holds count in a script call.
+fn size(holds: &[Due]) -> usize {
+    holds.iter().map(|(lease, _)| lease.renew.size()).sum()
+}
+
+/// Splits what is due into script calls.
+fn batches(mut due: &[Due]) -> impl Iterator<Item = &[Due]> {
+    iter::from_fn(move || {
+        let mut size = 0;
+        let fits = due.iter().take_while(|(lease, _)| {
+            size += lease.renew.size();
+            size <= BATCH
+        });
+        let (batch, rest) = due.split_at(fits.count().max(1).min(due.len()));
+        due = rest;
+        Some(batch).filter(|batch| !batch.is_empty())
+    })
+}
+
 /// Renews holds that one server has, in a task of its own.
 struct Renewal {
     watchdog: Arc<Watchdog>,
@@ -228,7 +248,8 @@ impl Renewal {
     async fn renew(&self, batch: &[Due]) -> Result<(), WireError> {
         let sent = Instant::now();
         let give_up = sent + self.watchdog.timeout;
-        let turn = timeout_at(give_up, self.quota.acquire_many(batch.len() as u32)).await;
+        let wanted = size(batch).min(AT_ONCE) as u32;
+        let turn = timeout_at(give_up, self.quota.acquire_many(wanted)).await;
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
         // A hold whose holder was told of a loss meanwhile must not be renewed.
         let now = Instant::now();

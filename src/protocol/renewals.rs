@@ -5,6 +5,7 @@ use bytes::{Bytes, BytesMut};
 use super::{contract::RENEW, read_write};
 use crate::{
     owner::HoldId,
+    permit_id::PermitId,
     wire::{Arg, Invocation, Script},
 };
 
@@ -20,6 +21,11 @@ pub(crate) struct Renew {
 impl Renew {
     fn sought(&self) -> &Bytes {
         self.members.as_ref().unwrap_or(self.id.as_bytes())
+    }
+
+    /// How many members the script raises for it: one for each permit.
+    pub(crate) fn size(&self) -> usize {
+        self.members.as_ref().map_or(1, |members| members.len() / PermitId::LENGTH)
     }
 }
 

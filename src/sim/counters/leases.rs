@@ -114,6 +114,22 @@ async fn many_permits_are_renewed_in_few_calls() {
     assert_eq!(sim.at_rest().await, Some(1_000));
 }
 
+/// The server serves nobody else meanwhile.
+#[tokio::test(start_paused = true)]
+async fn one_call_renews_a_hundred_permits_at_most() {
+    let sim = Sim::new(&World::new()).await;
+    let pool = sim.leased();
+    pool.set(2_000).await.unwrap();
+    let permits = join_all((0..20).map(|_| pool.acquire(100).into_future())).await;
+    let calls = sim.network.calls();
+    sleep(100 * SECOND).await;
+    let calls = sim.network.calls() - calls;
+    assert!((180..=300).contains(&calls), "{calls} calls renew 20 guards ten times");
+    assert!(permits.iter().all(|permit| permit.as_ref().unwrap().is_held()));
+    drop(permits);
+    assert_eq!(sim.at_rest().await, Some(2_000));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_by_id_is_read_and_set() {
     let world = World::new();
