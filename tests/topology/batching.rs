@@ -81,7 +81,7 @@ async fn a_slot_may_take_its_time_to_move() {
     // To be sent elsewhere, by oneself, takes a few times as long; to try again, much longer.
     let meanwhile = quickest_round(&client).await;
     println!("{before:?} in its place, {meanwhile:?} on its way");
-    assert!(meanwhile < 15 * before.max(LEAST), "{before:?}, {meanwhile:?}");
+    assert!(meanwhile < 50 * before.max(LEAST), "{before:?}, {meanwhile:?}");
     for guard in &guards {
         guard.check().await.expect("a hold that is renewed");
     }
