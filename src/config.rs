@@ -55,9 +55,9 @@ pub struct Config {
     password: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     password_file: Option<PathBuf>,
-    /// A user without a password is none, as in Redisson.
-    #[serde(skip)]
-    password_makes_user: bool,
+    /// The user if no other is set, but only with a password, as in Redisson.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    username_with_password: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sentinel_username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "files::secret")]
@@ -109,7 +109,7 @@ impl Default for Config {
             username: None,
             password: None,
             password_file: None,
-            password_makes_user: false,
+            username_with_password: None,
             sentinel_username: None,
             sentinel_password: None,
             tls: None,
@@ -249,15 +249,11 @@ impl Config {
         self
     }
 
-    /// Sets how long one request to Redis may take. It includes everything that is sent for it: a
-    /// script that the server does not know yet, and redirections in a cluster. Default: 3 s. From
-    /// 10 ms to 1 h.
+    /// Sets how long one request to Redis may take. It includes everything that is sent for it: a script that the server
+    /// does not know yet, and redirections in a cluster. Default: 3 s. From 10 ms to 1 h.
     ///
-    /// After three requests in a row without an answer, the connections to that server are
-    /// replaced.
-    ///
-    /// Above 150 s, the server keeps the ids of requests to [semaphores](crate::Semaphore#exactly-once)
-    /// and latches for four times as long as this, instead of for 10 min.
+    /// After three requests in a row without an answer, the connections to that server are replaced. From 300 s on,
+    /// requests to semaphores and latches are not repeated: the server keeps their ids for 10 min.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self

@@ -8,7 +8,6 @@
 -- ARGV[4]  publish command: publish or spublish
 --
 -- Returns  1 + n: released; n connections got the message
---          -1 - n: the same, and the writer's own reads keep the lock
 --          0: the hold is gone
 --
 -- Repeat   safe: the count is set, not subtracted from; a release to 0 takes
@@ -62,10 +61,7 @@ end
 -- 1: all sleeping waiters may try. A writer of Redisson that is about to sleep
 -- misses it, so a 0 follows, which waits for it.
 local listening = redis.call(ARGV[4], ARGV[3], '1')
-if read then
-  return -1 - listening
-end
-if listening > 0 then
+if listening > 0 and not read then
   redis.call(ARGV[4], ARGV[3], '0')
 end
 return 1 + listening

@@ -177,8 +177,10 @@ fn log_in(
         found = found.or(Credentials { username, password });
     }
     // Redisson logs nobody in without a password. It may still be set beside the file.
-    config.password_makes_user = true;
-    config.username = found.username;
+    match found.password.is_some() {
+        true => config.username = found.username,
+        false => config.username_with_password = found.username,
+    }
     config.password = found.password;
     if let Some(Credentials { username, password }) = servers.sentinel_credentials.clone() {
         config.sentinel_username = username.filter(|_| password.is_some());

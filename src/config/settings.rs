@@ -63,13 +63,14 @@ impl Config {
     /// What the URL says, with the credentials that were set beside it.
     pub(super) fn deployment(&self) -> Result<Deployment, Error> {
         let mut deployment = read_url(&self.url)?;
-        let needs_no_password = !self.password_makes_user || self.password_file.is_some();
         let or = |username: &Option<String>, password: &Option<String>, url: &mut Credentials| {
-            let username = username.clone().filter(|_| needs_no_password || password.is_some());
-            let said = Credentials { username, password: password.clone() };
+            let said = Credentials { username: username.clone(), password: password.clone() };
             *url = said.or(std::mem::take(url)).complete();
         };
-        or(&self.username, &self.password, &mut deployment.credentials);
+        let has_password = self.password.is_some() || self.password_file.is_some();
+        let with_password = self.username_with_password.as_ref().filter(|_| has_password);
+        let username = self.username.as_ref().or(with_password).cloned();
+        or(&username, &self.password, &mut deployment.credentials);
         deployment.password_file = self.password_file.clone().map(PasswordFile::new);
         match &mut deployment.servers {
             Servers::Sentinels(_, _, credentials) => {

@@ -131,11 +131,14 @@ impl<P: Permitting> PermitAttempt<P> {
     /// Asks for the permits. One request takes back a bounded number of permits whose lease has ended. It
     /// asks again while there are more, as long as the bounds allow.
     async fn ask(&mut self, bounds: Bounds) -> Result<Taken, Error> {
-        let retry_until = bounds.retry_until(Instant::now(), &self.pool.engine.settings);
+        let settings = &self.pool.engine.settings;
+        let now = Instant::now();
+        // As long as the first copy may take, also at the end of a wait.
+        let until = bounds.retry_until(now, settings).max(now + settings.command_timeout);
         let mut taken = self.ask_once(bounds).await?;
         while !taken.granted && taken.next_end == Some(Duration::ZERO) {
             // Boxed, because it is rare.
-            match timeout_at(retry_until, self.ask_once(bounds)).boxed().await {
+            match timeout_at(until, self.ask_once(bounds)).boxed().await {
                 Ok(answer) => taken = answer?,
                 Err(_) => break,
             }

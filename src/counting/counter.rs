@@ -1,19 +1,16 @@
 //! [`Counter`]: one semaphore or latch of one client, and the requests that change it.
 //!
 //! A request has an id, and all its copies have the same. The server keeps the ids of the requests
-//! that took effect, so that a second copy changes nothing. It forgets an id after [`kept`], or when a
-//! later request says that no copy is under way any more.
+//! that took effect, so that a second copy changes nothing. It forgets an id after [`KEPT`], or when
+//! a later request says that no copy is under way any more.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     line::CounterLine,
-    once::{Once, kept, repeatable_for},
+    once::{KEPT, Once, repeatable_for},
     settled::{Settled, Unclaimed},
 };
 use crate::{
@@ -26,6 +23,8 @@ use crate::{
     protocol::{Countable, RequestArgs, Timely, cancelled, done, number_of},
     wire::{Invocation, Reply, WireError},
 };
+
+const KEPT_MS: u64 = KEPT.as_millis() as u64;
 
 /// One counter of one client. All handles to it share this.
 #[derive(Debug)]
@@ -60,12 +59,7 @@ impl<P: Countable> Counter<P> {
     }
 
     pub(super) fn new_request(&self) -> Once {
-        Once::new(self.engine.identity.next(), repeatable_for(self.engine.settings.command_timeout))
-    }
-
-    /// How long the server is to keep the id of a request.
-    fn kept(&self) -> Duration {
-        kept(self.engine.settings.command_timeout)
+        Once::new(self.engine.identity.next(), repeatable_for(&self.engine))
     }
 
     /// The call of a request, for a copy that is sent now. Also returns the ids that it has the server
@@ -79,8 +73,7 @@ impl<P: Countable> Counter<P> {
         let settled = self.settled.take_some();
         let now = self.engine.transport.time_at(self.protocol.key(), sent);
         let not_after = request.send(now, self.engine.useful_until(now));
-        let kept = self.kept().as_millis() as u64;
-        let request = RequestArgs { id: &request.id, not_after, kept, settled: &settled };
+        let request = RequestArgs { id: &request.id, not_after, kept: KEPT_MS, settled: &settled };
         (call(&self.protocol, &request), settled)
     }
 
@@ -191,8 +184,7 @@ impl<P: Countable> Counter<P> {
         let engine = &self.engine;
         let mut backoff = Backoff::persistent();
         loop {
-            let answer =
-                engine.transport.call(call(&self.protocol, self.kept().as_millis() as u64)).await;
+            let answer = engine.transport.call(call(&self.protocol, KEPT_MS)).await;
             match answer.and_then(|reply| cancelled(&reply)) {
                 Err(error) if !engine.is_closed() => {
                     engine.retry_even_if_refused(error, &mut backoff, give_up).await?;
@@ -205,7 +197,7 @@ impl<P: Countable> Counter<P> {
     /// Undoes a request that took this many permits, or may yet. `permits`: negative if it adds some.
     /// Returns whether that is done.
     pub(super) async fn undo(&self, permits: i64, call: impl Fn(&P, u64) -> Invocation) -> bool {
-        let undone = self.send_undo(Instant::now() + self.kept(), call).await;
+        let undone = self.send_undo(Instant::now() + KEPT, call).await;
         if let Err(error) = &undone
             && !self.engine.is_closed()
         {

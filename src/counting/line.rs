@@ -100,6 +100,11 @@ impl Waiting {
         self.woken != Woken::No
     }
 
+    /// Whether a wake-up is of use to it.
+    fn may_wake(&self) -> bool {
+        !self.is_woken() && !self.done && self.failed.is_none()
+    }
+
     /// When it counts as one that is not polled, unless it asks before.
     fn unpolled_at(&self) -> Option<Instant> {
         let Woken::Since(since) = self.woken else { return None };
@@ -218,7 +223,7 @@ impl CounterLine {
         for waiting in &mut state.waiters {
             if waiting.number == number {
                 waiting.asks = None;
-            } else if !waiting.is_woken() && waiting.wants <= left {
+            } else if waiting.may_wake() && waiting.wants <= left {
                 left -= waiting.wants;
                 waiting.wake(now);
                 has_woken = true;
@@ -261,11 +266,12 @@ impl CounterLine {
         };
         let left = state.waiters.remove(at).expect("just found");
         let passes_on = left.is_woken() || left.asks.is_some();
-        match state.waiters.front() {
-            // It sleeps, and may not know yet when the next lease ends.
-            Some(first) if state.next_end.is_some() => first.bell.notify_one(),
-            Some(_) => {}
-            None => return self.changed.notify_one(),
+        if state.waiters.is_empty() {
+            return self.changed.notify_one();
+        }
+        if state.next_end.is_some() {
+            // They sleep, and may not know yet when the next lease ends. The first to be polled asks then.
+            state.waiters.iter().for_each(|waiting| waiting.bell.notify_one());
         }
         if passes_on && state.wake_first(false) {
             self.changed.notify_one();
@@ -293,18 +299,21 @@ impl State {
         if one && self.waiters.iter().any(is_fresh) {
             return false;
         }
-        let Some(waiting) = self.waiters.iter_mut().find(|waiting| !waiting.is_woken()) else {
+        let Some(waiting) = self.waiters.iter_mut().find(|waiting| waiting.may_wake()) else {
             return false;
         };
         waiting.wake(now);
         self.will_look(now)
     }
 
-    /// Somebody was woken. Returns whether no look was planned before.
+    /// Somebody was woken. Returns whether no look was planned so soon.
     fn will_look(&mut self, now: Instant) -> bool {
-        let is_new = self.look_at.is_none();
-        self.look_at.get_or_insert(now + UNPOLLED);
-        is_new
+        let at = now + UNPOLLED;
+        let is_sooner = self.look_at.is_none_or(|known| at < known);
+        if is_sooner {
+            self.look_at = Some(at);
+        }
+        is_sooner
     }
 }
 

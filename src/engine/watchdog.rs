@@ -29,8 +29,7 @@ use crate::{
 /// long the server serves no other client.
 const BATCH: usize = 100;
 
-/// The most holds whose renewals are under way to one server, counted alike. It bounds how long other
-/// requests to that server wait.
+/// The most holds whose renewals are under way to one server. It bounds how long other requests to that server wait.
 const AT_ONCE: usize = 4 * BATCH;
 
 #[derive(Debug)]
@@ -74,17 +73,19 @@ impl Watchdog {
     }
 
     /// Tells every holder that its hold is no longer renewed. A released hold is about to be freed.
-    /// Returns whether there was one.
+    /// Returns whether a lock stays held.
     pub(crate) fn close(&self) -> bool {
         let schedule = self.schedule();
         let fresh = self.fresh.iter().filter_map(|entry| entry.value().upgrade());
         let all: Vec<_> = schedule.iter().chain(fresh).collect();
         drop(schedule);
         let held: Vec<_> = all.into_iter().filter(|lease| lease.has_guard()).collect();
-        for lease in &held {
+        let now = Instant::now();
+        let stays = held.iter().any(|lease| !lease.is_of_permits() && lease.loss_at(now).is_none());
+        for lease in held {
             lease.lose(Loss::Closed);
         }
-        !held.is_empty()
+        stays
     }
 
     /// The holds that it has known for a tick at least. Some of them may have ended.
@@ -197,11 +198,6 @@ fn put(schedule: &mut RenewalSchedule, lease: &Arc<Lease>, now: Instant) {
 /// A hold, and the lease to which it is to be renewed.
 type Due = (Arc<Lease>, Duration);
 
-/// How much these holds count in a script call.
-fn size(holds: &[Due]) -> usize {
-    holds.iter().map(|(lease, _)| lease.renew.size()).sum()
-}
-
 /// Splits what is due into script calls.
 fn batches(mut due: &[Due]) -> impl Iterator<Item = &[Due]> {
     iter::from_fn(move || {
@@ -248,7 +244,7 @@ impl Renewal {
     async fn renew(&self, batch: &[Due]) -> Result<(), WireError> {
         let sent = Instant::now();
         let give_up = sent + self.watchdog.timeout;
-        let wanted = size(batch).min(AT_ONCE) as u32;
+        let wanted = batch.len().min(AT_ONCE) as u32;
         let turn = timeout_at(give_up, self.quota.acquire_many(wanted)).await;
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
         // A hold whose holder was told of a loss meanwhile must not be renewed.

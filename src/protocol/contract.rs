@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     args::{ScriptArgs, Wish},
-    replies::{AcquireReply, Release, Timely, late},
+    replies::{AcquireReply, Timely, late},
 };
 use crate::{
     owner::{HoldId, Identity},
@@ -102,9 +102,8 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync + 'static {
     /// Lowers the hold count to `count`. 0 frees the lock.
     fn release(&self, id: &HoldId, count: u32) -> Invocation;
 
-    /// How many messages this release has sent, which freed the lock or left it to the writer's own
-    /// reads.
-    fn messages_of_a_release(&self, _: Release) -> u64 {
+    /// How many messages a release sends that frees the lock.
+    fn messages_of_a_release(&self) -> u64 {
         1
     }
 

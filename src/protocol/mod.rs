@@ -48,7 +48,7 @@ pub(crate) use self::{
     permitting::{Permitting, Taken, taken},
     renewals::{Renew, renew, renew_apart},
     replies::{
-        AcquireReply, Extended, Forced, Reentry, Release, Renewed, Snapshot, Timely, done,
-        extended, forced, inspected, reentered, released, renewed, token,
+        AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, extended, forced,
+        inspected, reentered, released, renewed, token,
     },
 };

@@ -10,7 +10,6 @@ use super::{
     contract::{Order, Protocol},
     one_key::OneKey,
     reentrant::SWAP,
-    replies::Release,
 };
 use crate::{
     names,
@@ -144,8 +143,8 @@ impl Protocol for Write {
         self.0.release(&RELEASE_WRITE, id, count)
     }
 
-    fn messages_of_a_release(&self, release: Release) -> u64 {
-        if release.left_to_reads { 1 } else { 2 }
+    fn messages_of_a_release(&self) -> u64 {
+        2
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {

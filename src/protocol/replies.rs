@@ -59,23 +59,12 @@ pub(crate) fn reentered(reply: Reply) -> Result<Timely<Reentry>, WireError> {
     }
 }
 
-/// What a release has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Release {
-    /// How many clients got the message, if this kind counts them.
-    pub(crate) listening: u64,
-    /// Whether it was the release of a write, and the writer's own reads keep the lock.
-    pub(crate) left_to_reads: bool,
-}
-
 /// Reads the reply to [`Protocol::release`](super::Protocol::release). `None`: there was nothing to
-/// release.
-pub(crate) fn released(reply: Reply) -> Result<Option<Release>, WireError> {
+/// release. Otherwise how many clients got the message, if this kind counts them.
+pub(crate) fn released(reply: Reply) -> Result<Option<u64>, WireError> {
     match reply {
         Reply::Int(0) => Ok(None),
-        Reply::Int(done) => {
-            Ok(Some(Release { listening: done.unsigned_abs() - 1, left_to_reads: done < 0 }))
-        }
+        Reply::Int(released @ 1..) => Ok(Some(released as u64 - 1)),
         _ => Err(unexpected(&reply)),
     }
 }

@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LOCK, ONE_WAY, Sim, World, ms};
+use super::{LOCK, Sim, World, ms};
 
 #[tokio::test(start_paused = true)]
 async fn writers_hand_their_holds_off_and_an_owner_who_may_read_under_it_does_not() {
@@ -179,39 +179,5 @@ async fn a_writer_behind_a_long_write_is_not_kept_waiting_by_readers() {
     let (written, ..) =
         tokio::join!(write, release, reader(20), reader(21), reader(22), reader(23));
     assert!(written - begun < ms(500), "a writer waited for {:?}", written - begun);
-    assert!(sim.left().await.is_empty());
-}
-
-/// A reader of another process has its turn beside the owner's read, and its release is the first message
-/// after that of the write.
-#[tokio::test(start_paused = true)]
-async fn a_writer_who_leaves_the_lock_to_others_is_back_when_they_had_their_turn() {
-    let world = World::new();
-    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
-    let [here, there] = [&sim, &other].map(|sim| sim.client.read_write_lock(LOCK));
-    let mut me = sim.client.owner();
-    let writes = here.write().by(&mut me).await.unwrap();
-    let reads = here.read().by(&mut me).await.unwrap();
-    let next = async {
-        let guard = here.write().await.unwrap();
-        let granted = Instant::now();
-        guard.unlock().await.unwrap();
-        granted
-    };
-    let reader = async {
-        let guard = there.read().await.unwrap();
-        sleep(ms(3)).await;
-        guard.unlock().await.unwrap();
-        Instant::now()
-    };
-    let release = async {
-        sleep(ms(100)).await;
-        writes.unlock().await.unwrap();
-        sleep(ms(5)).await;
-        reads.unlock().await.unwrap();
-    };
-    let (granted, left, ()) = tokio::join!(next, reader, release);
-    let waited = granted - left;
-    assert!(waited <= 2 * ONE_WAY + ms(1), "the free lock was left alone for {waited:?}");
     assert!(sim.left().await.is_empty());
 }

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Loss},
     locking::copies::Copies,
     observer::HoldEnd,
-    protocol::{self, Release},
+    protocol,
     sometimes::sometimes,
     wire::WireError,
 };
@@ -126,8 +126,9 @@ impl Hold {
         }
     }
 
-    /// Sends one copy of a release now. Returns `None` if there was nothing to release.
-    async fn send_release(&self, to: u32, sent: Instant) -> Result<Option<Release>, WireError> {
+    /// Sends one copy of a release now. Returns how many clients got the message, or `None` if there
+    /// was nothing to release.
+    async fn send_release(&self, to: u32, sent: Instant) -> Result<Option<u64>, WireError> {
         let (target, engine) = (&self.target, &self.target.engine);
         let server = if to == 0 { engine.server_for_release(&*target.protocol) } else { None };
         let answer = engine.call(target.protocol.release(self.id(), to), sent).await;
@@ -183,17 +184,16 @@ impl Lowering<'_> {
     }
 
     /// A copy that was sent at `sent` has done it.
-    fn done(&self, sent: Instant, release: Release) -> Result<Told, Error> {
+    fn done(&self, sent: Instant, answer: u64) -> Result<Told, Error> {
         match self.lost {
             // The server had said that it was gone, and has it back: from a database that was swapped,
             // or from an old master. Another holder may have had the lock since.
             Some(why @ (Loss::Removed | Loss::Taken)) => Err(Error::NotHeld { why }),
             // The last reader frees the lock, and is told 1 more.
             _ if self.hold.target.shares => {
-                let listening = release.listening.saturating_sub(1);
-                Ok(self.told(sent, release.listening > 0, Release { listening, ..release }))
+                Ok(self.told(sent, answer > 0, answer.saturating_sub(1)))
             }
-            _ => Ok(self.told(sent, true, release)),
+            _ => Ok(self.told(sent, true, answer)),
         }
     }
 
@@ -205,7 +205,7 @@ impl Lowering<'_> {
         match self.hold.meaning_of_nothing(self.lost, may_be_done, self.was_renewed) {
             Ok(()) => {
                 sometimes!("release: an earlier copy did it");
-                Ok(self.told(sent, !self.hold.target.shares, Release::default()))
+                Ok(self.told(sent, !self.hold.target.shares, 0))
             }
             Err(why) => {
                 if why == Loss::Unknown {
@@ -217,11 +217,10 @@ impl Lowering<'_> {
         }
     }
 
-    /// `release`: of the clients that got the message this one is one.
-    fn told(&self, sent: Instant, freed: bool, release: Release) -> Told {
-        let protocol = &self.hold.target.protocol;
-        let own = if freed { protocol.messages_of_a_release(release) } else { 0 };
-        let others = release.listening.saturating_sub(u64::from(self.heard.is_some()));
+    /// `listening`: how many clients got the message, this one included.
+    fn told(&self, sent: Instant, freed: bool, listening: u64) -> Told {
+        let own = if freed { self.hold.target.protocol.messages_of_a_release() } else { 0 };
+        let others = listening.saturating_sub(u64::from(self.heard.is_some()));
         Told { sent, freed, others, heard: self.heard.map(|before| before + own) }
     }
 }

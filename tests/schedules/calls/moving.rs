@@ -93,7 +93,7 @@ fn a_read_under_a_write_with_its_key_elsewhere_keeps_the_lock(scene: &mut Scene)
     for refuses in [Refuses::Each, Refuses::WithOthers] {
         prepare(scene, "mode write B:write 1 B 1");
         scene.is_elsewhere(B, refuses);
-        assert_eq!(scene.call("write/release", "lock", "B:write 0 ch publish"), "-2");
+        assert_eq!(scene.call("write/release", "lock", "B:write 0 ch publish"), "2");
         assert_eq!(scene.see("lock"), "B=1 mode=read for 30");
         assert_eq!(scene.heard(), "ch 1");
         scene.command("del lock");

@@ -51,7 +51,7 @@ impl ReadWrite {
             }
             (Verb::Reenter { .. }, Value::Array(_)) => claim.must_restate(claim.count),
             (Verb::Release { count: 0 }, Value::Int(answer)) => {
-                self.released(seat, *answer != 0, world)
+                self.released(seat, *answer > 0, world)
             }
             (Verb::Release { count }, Value::Int(1)) => {
                 (claim.count, claim.operation, claim.restate) = (count, None, false);
