@@ -244,8 +244,7 @@ impl Renewal {
     async fn renew(&self, batch: &[Due]) -> Result<(), WireError> {
         let sent = Instant::now();
         let give_up = sent + self.watchdog.timeout;
-        let wanted = batch.len().min(AT_ONCE) as u32;
-        let turn = timeout_at(give_up, self.quota.acquire_many(wanted)).await;
+        let turn = timeout_at(give_up, self.quota.acquire_many(batch.len() as u32)).await;
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
         // A hold whose holder was told of a loss meanwhile must not be renewed.
         let now = Instant::now();

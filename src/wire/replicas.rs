@@ -149,13 +149,14 @@ impl ReplicaPool {
 
     /// Notes that a connection failed.
     fn fails(&self, why: &Failure) {
-        let failing = &mut *self.failing();
-        let failing = failing.get_or_insert_with(|| Failing {
-            why: why.clone(),
-            backoff: Backoff::between(FIRST_PAUSE, LONGEST_PAUSE),
-            next: Instant::now(),
-        });
-        failing.why = why.clone();
+        let why = why.clone();
+        match &mut *self.failing() {
+            Some(failing) => failing.why = why,
+            none => {
+                let backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
+                *none = Some(Failing { why, backoff, next: Instant::now() });
+            }
+        }
     }
 
     /// Notes that a connection had an answer.

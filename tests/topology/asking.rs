@@ -41,6 +41,14 @@ async fn hears(guard: &LockGuard) {
     timeout(PATIENCE, guard.asked_to_release()).await.expect("a question");
 }
 
+async fn end(cluster: &RedisCluster, guard: LockGuard, clients: [Client; 2]) {
+    guard.unlock().await.unwrap();
+    for client in clients {
+        client.close().await.unwrap();
+    }
+    assert_nothing_left(cluster).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_hears_it_by_channels_of_both_sorts() {
     let cluster = RedisCluster::start();
@@ -51,11 +59,7 @@ async fn a_holder_hears_it_by_channels_of_both_sorts() {
         listens(&cluster, &guard).await;
         assert!(ask(&other).await.is_heard());
         hears(&guard).await;
-        guard.unlock().await.unwrap();
-        for client in [client, other] {
-            client.close().await.unwrap();
-        }
-        assert_nothing_left(&cluster).await;
+        end(&cluster, guard, [client, other]).await;
     }
 }
 
@@ -86,11 +90,7 @@ async fn a_holder_hears_it_before_during_and_after_a_move_of_its_slot() {
     cluster.move_slot_of(LOCK, from);
     ask(&other).await;
     hears(&guard).await;
-    guard.unlock().await.unwrap();
-    for client in [client, other] {
-        client.close().await.unwrap();
-    }
-    assert_nothing_left(&cluster).await;
+    end(&cluster, guard, [client, other]).await;
 }
 
 /// The server ends sharded subscriptions when it gives their slot away, and tells so on the connection.
@@ -110,9 +110,5 @@ async fn a_holder_hears_it_after_its_slot_has_gone_away_and_come_back_unnoticed(
     listens(&cluster, &guard).await;
     assert!(ask(&other).await.is_heard());
     hears(&guard).await;
-    guard.unlock().await.unwrap();
-    for client in [client, other] {
-        client.close().await.unwrap();
-    }
-    assert_nothing_left(&cluster).await;
+    end(&cluster, guard, [client, other]).await;
 }

@@ -223,11 +223,11 @@ impl Discovery {
         if !asking.is_empty() {
             self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
         }
-        for address in &silent {
-            self.addresses.note(address, None);
-        }
-        for (view, (address, _)) in views.iter().zip(&good) {
-            self.addresses.note(address, view.own.as_ref());
+        if !are_sentinels {
+            silent.iter().for_each(|address| self.addresses.note(address, None));
+            for (view, (address, _)) in views.iter().zip(&good) {
+                self.addresses.note(address, view.own.as_ref());
+            }
         }
         if heard && !are_sentinels {
             // Those of nodes that have answered again are outdated.
@@ -247,20 +247,20 @@ impl Discovery {
             }
         }
         ours?;
-        self.check_epochs(&mut views, count)?;
-        self.addresses.retain(|address| self.sources.iter().any(|(known, _)| known == address));
-        self.addresses.give_one_to_each(&mut views, Instant::now());
-        let nodes = self.addresses.named_by_others(&views);
+        let nodes = self.decide(&mut views, count)?;
         let map = agree(views, nodes)?;
         if map.slots.is_empty() { Err(last) } else { Ok(map) }
     }
 
-    /// Leaves the claims with the last epochs, among them those that were reported shortly before.
-    fn check_epochs(&mut self, views: &mut Vec<View>, count: usize) -> Result<(), Failure> {
+    /// Leaves the claims with the last epochs, among them those that were reported shortly before. Returns the nodes of
+    /// a cluster, and gives those that claim slots one address each.
+    fn decide(&mut self, views: &mut Vec<View>, count: usize) -> Result<Vec<Server>, Failure> {
         let now = Instant::now();
         let Identity::Sentinels(sentinels) = &mut self.identity else {
             self.recent_claims.decide(views, now);
-            return Ok(());
+            self.addresses.retain(|address| self.sources.iter().any(|(known, _)| known == address));
+            self.addresses.give_one_to_each(views, now);
+            return Ok(self.addresses.named_by_others(views));
         };
         if sentinels.is_replaced() {
             self.failover_epoch = FailoverEpoch::default();
@@ -270,7 +270,7 @@ impl Discovery {
         if let Some(claim) = views.iter().flat_map(|view| &view.claims).next() {
             sentinels.uses(&claim.master.address);
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Drops the answers of nodes of another cluster, and of the sentinels of another deployment.
