@@ -62,8 +62,8 @@
 //!   it, it also waits [`Config::redisson_fair_wait`] (300 s by default) for each of Redisson's waiters
 //!   that stood before them, even if that one had left long before.
 //! - **Read**: the rest of the reader's own lease, whatever other readers do. Readers of a Redisson
-//!   without the package `renewal` (before 3.x of 2024) are an exception: their renewals keep a dead
-//!   reader's key alive, too.
+//!   before 3.44, which has no package `org.redisson.renewal`, are an exception: their renewals keep a
+//!   dead reader's key alive, too.
 //! - **Write**: the rest of the writer's lease, or of a read under that write if it is longer.
 //!
 //! # Where Redisson differs
