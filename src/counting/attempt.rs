@@ -138,10 +138,8 @@ impl<P: Permitting> PermitAttempt<P> {
         let mut taken = self.ask_once(bounds).await?;
         while !taken.granted && taken.next_end == Some(Duration::ZERO) {
             // Boxed, because it is rare.
-            match timeout_at(until, self.ask_once(bounds)).boxed().await {
-                Ok(answer) => taken = answer?,
-                Err(_) => break,
-            }
+            let answer = timeout_at(until, self.ask_once(bounds)).boxed().await;
+            taken = answer.map_err(|_| Error::timed_out())??;
         }
         Ok(taken)
     }

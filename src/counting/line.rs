@@ -270,8 +270,8 @@ impl CounterLine {
             return self.changed.notify_one();
         }
         if state.next_end.is_some() {
-            // They sleep, and may not know yet when the next lease ends. The first to be polled asks then.
-            state.waiters.iter().for_each(|waiting| waiting.bell.notify_one());
+            // It sleeps, and may not know yet when the next lease ends.
+            state.waiters[0].bell.notify_one();
         }
         if passes_on && state.wake_first(false) {
             self.changed.notify_one();

@@ -146,9 +146,7 @@ impl Node {
             .runtime
             .spawn(async move { node.replicas.call(&call, asking, confirm, bound.rest()).await });
         let answer = finished(task).await?;
-        if let Err(error) = &answer {
-            self.note_error(error);
-        }
+        self.note(&answer);
         answer
     }
 

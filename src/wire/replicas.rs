@@ -93,15 +93,12 @@ impl ReplicaPool {
         let place = timeout_at(half, self.places.acquire()).await;
         let place = place.map_err(|_| self.why_failing().unwrap_or_else(too_many))?;
         let _place = place.expect("never closed");
-        let (session, begun) = timeout_at(by, self.usable()).await.unwrap_or_else(|_| {
-            let in_time = || Failure::not_sent("no connection in time");
-            Err(self.why_failing().unwrap_or_else(in_time))
-        })?;
+        let (session, begun) = self.usable(by).await?;
         Ok(Checkout { pool: self, session, begun, _place })
     }
 
     /// A connection that was idle, or a new one.
-    async fn usable(&self) -> Result<Idle, Failure> {
+    async fn usable(&self, by: Instant) -> Result<Idle, Failure> {
         loop {
             let known = match &mut *self.idle() {
                 Some(idle) => idle.pop(),
@@ -112,11 +109,15 @@ impl ReplicaPool {
                 Some(known) => known,
                 None => {
                     if let Err(next) = self.next_try() {
-                        let _ = timeout_at(next, answered).await;
+                        if timeout_at(next.min(by), answered).await.is_err() && next >= by {
+                            return Err(self.why_failing().unwrap_or_else(not_in_time));
+                        }
                         continue;
                     }
                     let begun = Moment::now();
-                    (self.connect().await.inspect_err(|error| self.fails(error))?, begun)
+                    let connected = timeout_at(by, self.connect()).await;
+                    let connected = connected.unwrap_or_else(|_| Err(not_in_time()));
+                    (connected.inspect_err(|error| self.fails(error))?, begun)
                 }
             };
             if self.is_of_use(&one) {
@@ -309,6 +310,10 @@ fn after_all(error: Failure) -> Failure {
     }
 }
 
+fn not_in_time() -> Failure {
+    Failure::not_sent("no connection in time")
+}
+
 fn too_many() -> Failure {
     Failure::not_sent("too many wait for replicas").because(RedisErrorKind::Overloaded)
 }
@@ -332,19 +337,4 @@ fn no_master() -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_master_tells_how_many_replicas_it_has() {
-        let role = |name: &'static str, third| {
-            connected(&Reply::Array(vec![Reply::Bytes(name.into()), Reply::Int(14), third]))
-        };
-        assert_eq!(role("master", Reply::Array(vec![])), Some(0));
-        assert_eq!(role("master", Reply::Array(vec![Reply::Nil, Reply::Nil])), Some(2));
-        assert_eq!(role("slave", Reply::Int(6379)), None);
-        assert_eq!(role("slave", Reply::Array(vec![])), None);
-        assert_eq!(role("master", Reply::Nil), None);
-        assert_eq!(connected(&Reply::Nil), None);
-    }
-}
+mod tests;

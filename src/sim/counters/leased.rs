@@ -183,6 +183,26 @@ async fn one_that_does_not_wait_gets_a_permit_behind_many_whose_lease_has_ended(
     assert_eq!(sim.at_rest().await, Some(50));
 }
 
+/// It is not known then whether there are enough.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_while_it_takes_permits_back_is_an_error() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(300).await.unwrap();
+    for _ in 0..2 {
+        pool.acquire(100).lease(SECOND).await.unwrap().forget();
+    }
+    pool.set(50).await.unwrap();
+    sleep(2 * SECOND).await;
+    sim.network.fail("expirable/acquire", [Fault::SlowReply(ms(1)), Fault::Silent(20 * SECOND)]);
+    let answer = pool.try_acquire(1).await;
+    assert!(matches!(answer, Err(Error::Redis(_))), "{answer:?}");
+    let permit = pool.try_acquire(1).await.unwrap().expect("one of 50");
+    permit.release().await.unwrap();
+    assert_eq!(sim.at_rest().await, Some(50));
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiters_of_mixed_sizes_do_not_sleep_beside_free_permits() {
     let world = World::new();
