@@ -106,12 +106,10 @@ pub(super) trait Connection: Send + Sync {
     /// [`Options::command_timeout`] applies.
     fn send<'a>(&'a self, command: Command<'_>, within: Option<Duration>) -> BoxFuture<'a, Answer>;
 
-    /// Subscribes to the channels. The reply to a PING that is sent afterwards is the server's
-    /// confirmation.
+    /// Subscribes to the channels. Completes when the server has confirmed them all, or refused one.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
-    /// Ends subscriptions. The reply to a PING that is sent afterwards is the server's
-    /// confirmation.
+    /// Ends subscriptions. Completes when the server has confirmed it, or refused it.
     fn unsubscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
     /// Says goodbye to the server, which ends the task.

@@ -244,13 +244,7 @@ impl Session {
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), Failure> {
-        self.ask(self.connection.subscribe(channels, sharded)).await?;
-        if sharded {
-            return Ok(());
-        }
-        // Never two PINGs at a time: a refused SUBSCRIBE may send one answer too many, and this
-        // PING must get it.
-        self.ping().await
+        self.ask(self.connection.subscribe(channels, sharded)).await
     }
 
     /// Ends subscriptions. Completes when the server has confirmed it.
@@ -259,8 +253,7 @@ impl Session {
         channels: Vec<String>,
         sharded: bool,
     ) -> Result<(), Failure> {
-        self.ask(self.connection.unsubscribe(channels, sharded)).await?;
-        self.ping().await
+        self.ask(self.connection.unsubscribe(channels, sharded)).await
     }
 
     /// Asks for a sign of life.

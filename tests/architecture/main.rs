@@ -39,7 +39,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire/breaks", "wire/error", "wire/script", "wire/clock", "wire/tls"],
     &["wire", "wire/answers", "wire/node_id", "wire/deployment", "wire/client_name"],
     &["wire/url", "wire/connection", "wire/tls_library", "wire/topology/slots"],
-    &["wire/set_name", "wire/queue", "wire/resp", "wire/socket"],
+    &["wire/set_name", "wire/barrier", "wire/queue", "wire/resp", "wire/socket"],
     &["wire/session", "wire/fred/answers", "wire/redis_rs/answers"],
     &["wire/link", "wire/fred/connection", "wire/redis_rs/task"],
     &["wire/replicas", "wire/eviction", "wire/fred/login", "wire/redis_rs/connection"],
@@ -115,7 +115,7 @@ const LONG: usize = 350;
 /// The drivers and their libraries. Only the driver's folder may name its library.
 const DRIVERS: &[(&str, &str)] = &[("wire/fred", "fred::"), ("wire/redis_rs", "redis::")];
 
-/// How many lines a driver may have.
+/// How many lines a driver may have, without its unit tests.
 const LONG_DRIVER: usize = 500;
 
 /// The libraries of TLS, and the files that may name them.
@@ -210,12 +210,12 @@ fn only_one_folder_names_each_driver_and_it_is_small() {
     for (folder, library) in DRIVERS {
         let mut lines = 0;
         for (file, source) in below("src") {
+            let is_test = file.ends_with("tests.rs");
             if is_within(&module(&file), folder) {
-                lines += source.lines().count();
+                lines += if is_test { 0 } else { source.lines().count() };
                 continue;
             }
             // Tests look at their server with redis-rs. A configuration takes over redis-rs's.
-            let is_test = file.ends_with("tests.rs");
             if is_test || ["sim", "config/redis_rs"].iter().any(|it| is_within(&module(&file), it))
             {
                 continue;

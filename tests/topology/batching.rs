@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::failover::scripts_asked_of;
 
-const WATCHDOG: Duration = Duration::from_secs(3);
+/// A busy machine that stands still for seconds ends no hold.
+const WATCHDOG: Duration = Duration::from_secs(6);
 
 /// What is quicker is so by luck.
 const LEAST: Duration = Duration::from_millis(5);

@@ -133,6 +133,10 @@ async fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
     // A replica grants nothing.
     client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
 
+    // What it has of the lock when it is no replica any more, it keeps.
+    let has_followed = || servers.node(old).inspector().keys().is_empty().then_some(());
+    eventually(PATIENCE, "the old master to follow", has_followed).await;
+
     let sentinels = 0..servers.sentinels().len();
     for sentinel in sentinels.clone() {
         let mut sentinel = servers.sentinel(sentinel).client();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fred::{
-    clients::Client,
+    clients::{Client, Pipeline},
     error::{Error, ErrorKind},
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     socket2::TcpKeepalive,
@@ -23,7 +23,8 @@ use tokio::{sync::broadcast::error::RecvError, time::timeout};
 
 use super::answers::{answer, failure};
 use crate::wire::{
-    answers::Answer,
+    answers::{Answer, Failure},
+    barrier,
     connection::{Command, Connected, Connection, Done, Heard, Listener, OnBreak, Options},
     script::Arg,
 };
@@ -69,34 +70,57 @@ impl Connection for FredConnection {
         }
     }
 
-    /// fred answers SUBSCRIBE early and drops the confirmation. SSUBSCRIBE is sent as a plain
-    /// command with one channel each: channels need not share a slot, and each has its own answer.
+    /// SSUBSCRIBE is sent as a plain command with one channel each: channels need not share a slot, and
+    /// each has its own answer.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_> {
         if !sharded {
-            return self.client.subscribe(channels).map_err(failure).boxed();
+            let all = self.client.pipeline();
+            return async move {
+                all.subscribe(channels).await.map_err(failure)?;
+                self.write(all).await
+            }
+            .boxed();
         }
-        let asked = channels.into_iter().map(|channel| {
-            let name = custom("SSUBSCRIBE");
-            self.client.custom::<Value, _>(name, vec![Value::from(channel)])
+        let asked = channels.into_iter().map(async |channel| {
+            let reply = self.client.custom(custom("SSUBSCRIBE"), vec![&*channel]).await;
+            barrier::confirmed(answer(reply), "ssubscribe", &channel)
         });
-        try_join_all(asked).map_ok(drop).map_err(failure).boxed()
+        try_join_all(asked).map_ok(drop).boxed()
     }
 
     fn unsubscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_> {
-        if !sharded {
-            return self.client.unsubscribe(channels).map_err(failure).boxed();
-        }
-        let each = async {
-            for channel in channels {
-                self.client.sunsubscribe(channel).await.map_err(failure)?;
+        let all = self.client.pipeline();
+        async move {
+            match sharded {
+                false => all.unsubscribe(channels).await.map_err(failure)?,
+                true => {
+                    for channel in channels {
+                        all.sunsubscribe(channel).await.map_err(failure)?;
+                    }
+                }
             }
-            Ok(())
-        };
-        each.boxed()
+            self.write(all).await
+        }
+        .boxed()
     }
 
     fn quit(&self) -> BoxFuture<'_, ()> {
         self.client.quit().map(drop).boxed()
+    }
+}
+
+impl FredConnection {
+    /// Writes commands that fred answers at once, without the server's word.
+    async fn write(&self, commands: Pipeline<Client>) -> Result<(), Failure> {
+        let mut commands = Some(commands);
+        let ping = |mark| {
+            let all = commands.take().unwrap_or_else(|| self.client.pipeline());
+            async move {
+                let _: () = all.custom(custom("PING"), vec![mark]).await.map_err(failure)?;
+                answer(all.last().await)
+            }
+        };
+        barrier::pass(ping).await
     }
 }
 

@@ -106,3 +106,27 @@ async fn a_server_that_hangs_keeps_nobody_from_unsubscribing() {
     server.resume();
     transport.quit().await;
 }
+
+/// With some drivers nobody waits for the refusal, and the answer to what is sent next is left for another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channel_that_is_refused_is_never_confirmed_however_quick_the_server_is() {
+    let server = RedisServer::start();
+    let transport = served_by(&server, false).await;
+    let rules = ["resetchannels", "&heard:*"];
+    let () = server.inspector().query(cmd("ACL").arg("SETUSER").arg("default").arg(&rules));
+    for round in 0..1_000 {
+        let (heard, unheard) = (format!("heard:{round}"), format!("unheard:{round}"));
+        let told = transport.subscribe(vec![heard.clone(), unheard.clone()]).await;
+        assert!(matches!(told, Err(WireError::Refused(_))), "{round}: {told:?}");
+        if round % 2 == 0 {
+            // It may meet what is left of the one before, which is given up.
+            let _ = transport.subscribe(vec![unheard.clone()]).now_or_never();
+        }
+        let told = transport.subscribe(vec![unheard]).await;
+        assert!(!matches!(told, Ok(())), "{round}: {told:?}");
+        while transport.subscribe(vec![heard.clone()]).await.is_err() {}
+        assert_eq!(subscribed_on(&server, false), [heard.as_str()], "{round}");
+        transport.unsubscribe(vec![heard]).await.unwrap();
+    }
+    transport.quit().await;
+}
