@@ -136,10 +136,13 @@ impl Session {
                 self.monitor = Some(monitor);
                 ok()
             }
-            "ping" if !self.channels.is_empty() => {
-                let text = words.get(1).cloned().unwrap_or_default();
-                Reply::Array(vec![bulk("pong"), bulk(text)])
-            }
+            "ping" if !self.channels.is_empty() => match execute(state, &words)? {
+                refusal @ Reply::Error(_) => refusal,
+                _ => {
+                    let text = words.get(1).cloned().unwrap_or_default();
+                    Reply::Array(vec![bulk("pong"), bulk(text)])
+                }
+            },
             "quit" => ok(),
             _ => return execute(state, &words),
         })

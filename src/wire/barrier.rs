@@ -1,17 +1,23 @@
-//! [`pass`]: the server's refusal of a command, over a driver that answers the command at once and drops
-//! what the server says of it, as fred does with SUBSCRIBE and UNSUBSCRIBE.
+//! [`Barrier`]: what a server says of SUBSCRIBE, UNSUBSCRIBE and SUNSUBSCRIBE, over a driver that answers
+//! these commands at once and drops the server's confirmation, as fred does.
 //!
-//! A PING is written right behind such commands, before anything is read. If they are done, only the PING is
-//! answered. If one is refused, the PING gets the refusal, and its own answer is left for the next command.
-//! So each PING has a mark, which its answer repeats, and a refusal is told only when the answers are in step
-//! again.
+//! A PING is written right behind the commands, before anything is read. If they are done, only the PING is
+//! answered. If one is refused, the PING gets the refusal, and the answer to the PING is left for the next
+//! command. So each PING has a mark, which its answer repeats, and after a refusal further PINGs bring the
+//! answers in step again: a driver drops what comes while no command waits for it.
+//!
+//! A server that cannot save answers PING by an error, which has no mark. It is believed only if the answers
+//! were in step before.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use tokio::time::sleep;
+use tokio::{
+    sync::Mutex,
+    time::{sleep, timeout},
+};
 
 use super::{
     answers::{Answer, Failure, FailureKind},
@@ -19,47 +25,67 @@ use super::{
 };
 use crate::backoff::Backoff;
 
-/// How many PINGs are sent to bring the answers in step, and the pauses between them. A driver drops an answer
-/// that comes while no command waits for it.
+/// How many PINGs are sent to bring the answers in step, and the pauses between them.
 const MOST_PINGS: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Completes when the commands are done, or one is refused. `ping` sends a PING with this mark, and returns what
-/// is taken for its answer. Its first call writes the commands before the PING.
-pub(super) async fn pass<F: Future<Output = Answer>>(
-    mut ping: impl FnMut(String) -> F,
-) -> Result<(), Failure> {
-    let mark = next_mark();
-    let told = match ping(mark.clone()).await {
-        Ok(reply) if repeats(&reply, &mark) => return Ok(()),
-        Err(error) if error.cannot_save() => return Ok(()),
-        Err(error) if error.is_of_connection() => return Err(error),
-        // Of these commands, or of others before them that were given up.
-        Err(error) => error,
-        // Nobody knows what was said of them.
-        Ok(_) => Failure::new(FailureKind::Gone, "the answer to another command came"),
-    };
+/// The barrier of one connection.
+pub(super) struct Barrier {
+    /// Whether each answer goes to its own command. It does not after a refusal, until that is brought in order.
+    in_step: Mutex<bool>,
+}
+
+impl Barrier {
+    pub(super) fn new() -> Self {
+        Self { in_step: Mutex::new(true) }
+    }
+
+    /// Completes when the commands are done, when one is refused, or when nobody can know. `ping` sends a PING
+    /// with this mark, and returns what is taken for its answer. Its first call writes the commands before the
+    /// PING. To bring the answers in step takes no longer than `within`.
+    pub(super) async fn pass<F: Future<Output = Answer>>(
+        &self,
+        within: Duration,
+        mut ping: impl FnMut(String) -> F,
+    ) -> Result<(), Failure> {
+        let mut in_step = self.in_step.lock().await;
+        let was_in_step = std::mem::replace(&mut *in_step, false);
+        let mark = next_mark();
+        let told = match ping(mark.clone()).await {
+            Ok(reply) if repeats(&reply, &mark) => Ok(()),
+            Err(error) if error.cannot_save() && was_in_step => Ok(()),
+            Err(error) if error.is_of_connection() => return Err(error),
+            Err(error) if was_in_step => Err(error),
+            // It may be about other commands, whose caller has gone.
+            _ => Err(Failure::new(FailureKind::TimedOut, "the answer to another command came")),
+        };
+        *in_step = told.is_ok() || timeout(within, get_in_step(ping)).await == Ok(true);
+        told
+    }
+}
+
+/// Returns whether the answers are in step now.
+async fn get_in_step<F: Future<Output = Answer>>(mut ping: impl FnMut(String) -> F) -> bool {
     let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
     for _ in 0..MOST_PINGS {
         let mark = next_mark();
         match ping(mark.clone()).await {
-            Ok(reply) if repeats(&reply, &mark) => break,
-            Err(error) if error.cannot_save() => break,
-            Err(error) if error.is_of_connection() => return Err(error),
+            Ok(reply) if repeats(&reply, &mark) => return true,
+            Err(error) if error.is_of_connection() => return false,
             _ => sleep(backoff.next()).await,
         }
     }
-    Err(told)
+    // Nothing is left that has not come in all these pauses.
+    true
 }
 
-/// Whether it confirms one channel, and is the answer to that command.
+/// Reads the answer to a command about one channel, of a driver that does not drop it.
 pub(super) fn confirmed(answer: Answer, kind: &str, channel: &str) -> Result<(), Failure> {
+    let confirms = |parts: &[Reply]| matches!(parts, [Reply::Bytes(a), Reply::Bytes(b), _] if a == kind && b == channel);
     match answer? {
-        Reply::Array(parts) if matches!(&parts[..], [Reply::Bytes(a), Reply::Bytes(b), _] if a == kind && b == channel) => {
-            Ok(())
-        }
-        _ => Err(Failure::new(FailureKind::Gone, "the answer to another command came")),
+        Reply::Array(parts) if confirms(&parts) => Ok(()),
+        _ => Err(Failure::new(FailureKind::TimedOut, "the answer to another command came")),
     }
 }
 

@@ -106,7 +106,8 @@ pub(super) trait Connection: Send + Sync {
     /// [`Options::command_timeout`] applies.
     fn send<'a>(&'a self, command: Command<'_>, within: Option<Duration>) -> BoxFuture<'a, Answer>;
 
-    /// Subscribes to the channels. Completes when the server has confirmed them all, or refused one.
+    /// Subscribes to the channels. Completes when the server has confirmed all of them, or refused one.
+    /// Concurrent calls may wait for each other.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
     /// Ends subscriptions. Completes when the server has confirmed it, or refused it.

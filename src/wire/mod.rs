@@ -11,7 +11,7 @@
 //! | [`connection`] | the seam: what a driver must do, and what it must never do |
 //! | `fred`, `redis_rs` | the drivers, each the only place that names its library |
 //! | [`drivers`], [`tls_library`] | the driver that a user chose; the TLS library, for all drivers |
-//! | `barrier` | for a driver that drops what the server says of a subscription |
+//! | `barrier` | for a driver that drops the server's confirmation of a subscription |
 //! | `socket`, `resp`, `queue` | for drivers without their own: an open socket; a command as text; commands that wait for replies |
 //! | [`session`], [`link`], [`node`] | one connection; a connection that is replaced when it breaks; one server with its connections |
 //! | [`client_name`], [`set_name`] | the name of the connections in the server's list |

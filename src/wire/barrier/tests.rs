@@ -1,38 +1,45 @@
-use std::{
-    collections::VecDeque,
-    sync::{
-        Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::collections::VecDeque;
+
+use futures::FutureExt;
 
 use super::*;
 
+const WITHIN: Duration = Duration::from_secs(3);
+
 /// What a server says, one after the other: `None` is the answer to the latest PING.
-struct Said(Mutex<VecDeque<Option<Answer>>>, AtomicU32);
+struct Said(VecDeque<Option<Answer>>);
 
 impl Said {
     fn new(said: impl IntoIterator<Item = Option<Answer>>) -> Self {
-        Self(Mutex::new(said.into_iter().collect()), AtomicU32::new(0))
+        Self(said.into_iter().collect())
     }
 
-    async fn next(&self, mark: String) -> Answer {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        let next = self.0.lock().unwrap().pop_front().expect("no more PINGs");
-        next.unwrap_or(Ok(Reply::Bytes(mark.into())))
+    async fn pass(&mut self, barrier: &Barrier) -> Result<(), Failure> {
+        let ping = |mark: String| {
+            let next = self.0.pop_front().expect("no more PINGs");
+            std::future::ready(next.unwrap_or(Ok(Reply::Bytes(mark.into()))))
+        };
+        barrier.pass(WITHIN, ping).await
     }
 
-    async fn pass(&self) -> Result<(), Failure> {
-        pass(|mark| self.next(mark)).await
-    }
-
-    fn pings(&self) -> u32 {
-        self.1.load(Ordering::Relaxed)
+    /// On a new connection. All of it is heard.
+    async fn kind(mut self) -> Result<(), FailureKind> {
+        let told = self.pass(&Barrier::new()).await;
+        assert!(self.0.is_empty(), "{} are not asked for", self.0.len());
+        told.map_err(|error| error.kind)
     }
 }
 
 fn refusal(text: &'static str) -> Option<Answer> {
     Some(Err(Failure::refused(text)))
+}
+
+fn no() -> Option<Answer> {
+    refusal("NOPERM no")
+}
+
+fn cannot_save() -> Option<Answer> {
+    refusal("MISCONF no disk")
 }
 
 fn stale() -> Option<Answer> {
@@ -41,45 +48,79 @@ fn stale() -> Option<Answer> {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_done_is_told_by_the_answer_to_its_own_ping() {
-    let said = Said::new([None]);
-    said.pass().await.unwrap();
-    assert_eq!(said.pings(), 1);
-}
-
-/// Redis that cannot save refuses PING, and subscribes all the same.
-#[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_save_has_done_it() {
-    Said::new([refusal("MISCONF no disk")]).pass().await.unwrap();
+    Said::new([None]).kind().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_told_when_the_answers_are_in_step_again() {
-    let said = Said::new([refusal("NOPERM no"), stale(), refusal("NOPERM no"), stale(), None]);
-    let told = said.pass().await.unwrap_err();
-    assert_eq!((told.kind, &*told.text), (FailureKind::Refused, "NOPERM no"));
-    assert_eq!(said.pings(), 5);
+    let told = Said::new([no(), stale(), no(), stale(), None]).kind().await;
+    assert_eq!(told, Err(FailureKind::Refused));
 }
 
 /// What was sent before was refused, and given up by its caller.
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_another_command_confirms_nothing() {
-    let said = Said::new([stale(), stale(), None]);
-    assert_eq!(said.pass().await.unwrap_err().kind, FailureKind::Gone);
-    assert_eq!(said.pings(), 3);
+    assert_eq!(Said::new([stale(), stale(), None]).kind().await, Err(FailureKind::TimedOut));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_meanwhile_is_told() {
-    let said = Said::new([refusal("NOPERM no"), Some(Err(Failure::timed_out()))]);
-    assert_eq!(said.pass().await.unwrap_err().kind, FailureKind::TimedOut);
+async fn a_refusal_is_told_although_the_connection_breaks_then() {
+    let broken = Some(Err(Failure::timed_out()));
+    assert_eq!(Said::new([no(), broken.clone()]).kind().await, Err(FailureKind::Refused));
+    assert_eq!(Said::new([broken]).kind().await, Err(FailureKind::TimedOut));
 }
 
 /// A user may have no right to PING.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_each_ping_is_not_asked_for_ever() {
-    let said = Said::new((0..=MOST_PINGS).map(|_| refusal("NOPERM no")));
-    assert_eq!(said.pass().await.unwrap_err().kind, FailureKind::Refused);
-    assert_eq!(said.pings(), 1 + MOST_PINGS);
+    let told = Said::new((0..=MOST_PINGS).map(|_| no())).kind().await;
+    assert_eq!(told, Err(FailureKind::Refused));
+}
+
+/// Redis that cannot save refuses PING, and subscribes all the same.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_save_is_believed_if_the_answers_are_in_step() {
+    Said::new([cannot_save()]).kind().await.unwrap();
+    // Its answers have no marks: each of them may be left from before.
+    let refused = || [no()].into_iter().chain((0..MOST_PINGS).map(|_| cannot_save()));
+    assert_eq!(Said::new(refused()).kind().await, Err(FailureKind::Refused));
+
+    let barrier = Barrier::new();
+    let never = |_: String| std::future::pending();
+    assert!(barrier.pass(WITHIN, never).now_or_never().is_none(), "given up meanwhile");
+    let mut left = Said::new((0..=MOST_PINGS).map(|_| cannot_save()));
+    assert_eq!(left.pass(&barrier).await.unwrap_err().kind, FailureKind::TimedOut);
+    Said::new([cannot_save()]).pass(&barrier).await.unwrap();
+}
+
+/// The refusal may be that of the one before.
+#[tokio::test(start_paused = true)]
+async fn after_one_that_was_given_up_a_refusal_is_nobodys() {
+    let barrier = Barrier::new();
+    let never = |_: String| std::future::pending();
+    assert!(barrier.pass(WITHIN, never).now_or_never().is_none(), "given up meanwhile");
+    let mut left = Said::new([no(), stale(), None, None]);
+    assert_eq!(left.pass(&barrier).await.unwrap_err().kind, FailureKind::TimedOut);
+    left.pass(&barrier).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_come_late_are_waited_for_once() {
+    let begun = tokio::time::Instant::now();
+    let mut asked = 0;
+    let slow = |_: String| {
+        asked += 1;
+        let first = asked == 1;
+        async move {
+            if !first {
+                sleep(WITHIN * 2 / 3).await;
+            }
+            Err(Failure::refused("NOPERM no"))
+        }
+    };
+    let told = Barrier::new().pass(WITHIN, slow).await;
+    assert_eq!(told.unwrap_err().kind, FailureKind::Refused);
+    assert!(begun.elapsed() <= WITHIN, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -91,7 +132,7 @@ fn a_confirmation_names_its_channel() {
     let told = |answer| confirmed(answer, "ssubscribe", "a");
     told(answer("ssubscribe", "a")).unwrap();
     for other in [answer("ssubscribe", "b"), answer("pong", "a"), Ok(Reply::Nil)] {
-        assert_eq!(told(other).unwrap_err().kind, FailureKind::Gone);
+        assert_eq!(told(other).unwrap_err().kind, FailureKind::TimedOut);
     }
     assert_eq!(told(Err(Failure::refused("no"))).unwrap_err().kind, FailureKind::Refused);
 }

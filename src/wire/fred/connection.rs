@@ -24,7 +24,7 @@ use tokio::{sync::broadcast::error::RecvError, time::timeout};
 use super::answers::{answer, failure};
 use crate::wire::{
     answers::{Answer, Failure},
-    barrier,
+    barrier::{Barrier, confirmed},
     connection::{Command, Connected, Connection, Done, Heard, Listener, OnBreak, Options},
     script::Arg,
 };
@@ -38,6 +38,7 @@ const MESSAGES: usize = 4096;
 struct FredConnection {
     client: Client,
     command_timeout: Duration,
+    barrier: Barrier,
 }
 
 /// Connects. The error is the server's own.
@@ -52,7 +53,7 @@ pub(super) fn connected(client: Client, running: ConnectHandle, options: Options
         tokio::spawn(listen(&client, listener));
     }
     let (task, end) = (running.abort_handle(), running.map(drop).boxed());
-    let connection = Box::new(FredConnection { client, command_timeout });
+    let connection = Box::new(FredConnection { client, command_timeout, barrier: Barrier::new() });
     Connected { connection, task, end, on_break }
 }
 
@@ -83,7 +84,7 @@ impl Connection for FredConnection {
         }
         let asked = channels.into_iter().map(async |channel| {
             let reply = self.client.custom(custom("SSUBSCRIBE"), vec![&*channel]).await;
-            barrier::confirmed(answer(reply), "ssubscribe", &channel)
+            confirmed(answer(reply), "ssubscribe", &channel)
         });
         try_join_all(asked).map_ok(drop).boxed()
     }
@@ -110,7 +111,7 @@ impl Connection for FredConnection {
 }
 
 impl FredConnection {
-    /// Writes commands that fred answers at once, without the server's word.
+    /// Writes commands that fred answers at once, and drops the confirmation of.
     async fn write(&self, commands: Pipeline<Client>) -> Result<(), Failure> {
         let mut commands = Some(commands);
         let ping = |mark| {
@@ -120,7 +121,7 @@ impl FredConnection {
                 answer(all.last().await)
             }
         };
-        barrier::pass(ping).await
+        self.barrier.pass(self.command_timeout, ping).await
     }
 }
 
