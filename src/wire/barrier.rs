@@ -1,8 +1,8 @@
 //! [`Barrier`]: what a server says of SUBSCRIBE, UNSUBSCRIBE and SUNSUBSCRIBE, over a driver that answers
 //! these commands at once and drops the server's confirmation, as fred does.
 //!
-//! A PING is written right behind the commands, before anything is read. If they are done, only the PING is
-//! answered. If one is refused, the PING gets the refusal, and the answer to the PING is left for the next
+//! A PING is written right behind the commands, before anything is read. If they are done, only the answer to
+//! the PING reaches a command. If one is refused, the PING gets the refusal, and the answer to the PING is left for the next
 //! command. So each PING has a mark, which its answer repeats, and after a refusal further PINGs bring the
 //! answers in step again: a driver drops what comes while no command waits for it.
 //!
@@ -25,14 +25,17 @@ use super::{
 };
 use crate::backoff::Backoff;
 
-/// How many PINGs are sent to bring the answers in step, and the pauses between them.
+/// How many PINGs are sent to bring the answers in step, and the pauses between them. They take less than
+/// [`LEAST`], but for the time of the answers.
 const MOST_PINGS: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+const LEAST: Duration = Duration::from_secs(1);
 
 /// The barrier of one connection.
 pub(super) struct Barrier {
-    /// Whether each answer goes to its own command. It does not after a refusal, until that is brought in order.
+    /// Whether each answer is known to go to its own command. It may not after a refusal, and after an exchange
+    /// that had no end.
     in_step: Mutex<bool>,
 }
 
@@ -43,7 +46,8 @@ impl Barrier {
 
     /// Completes when the commands are done, when one is refused, or when nobody can know. `ping` sends a PING
     /// with this mark, and returns what is taken for its answer. Its first call writes the commands before the
-    /// PING. To bring the answers in step takes no longer than `within`.
+    /// PING. To bring the answers in step takes no longer than `within`, or [`LEAST`]. Exchanges of one connection
+    /// wait for each other.
     pub(super) async fn pass<F: Future<Output = Answer>>(
         &self,
         within: Duration,
@@ -55,12 +59,12 @@ impl Barrier {
         let told = match ping(mark.clone()).await {
             Ok(reply) if repeats(&reply, &mark) => Ok(()),
             Err(error) if error.cannot_save() && was_in_step => Ok(()),
-            Err(error) if error.is_of_connection() => return Err(error),
+            Err(error) if is_no_answer(&error) => return Err(error),
             Err(error) if was_in_step => Err(error),
             // It may be about other commands, whose caller has gone.
-            _ => Err(Failure::new(FailureKind::TimedOut, "the answer to another command came")),
+            _ => Err(unclear()),
         };
-        *in_step = told.is_ok() || timeout(within, get_in_step(ping)).await == Ok(true);
+        *in_step = told.is_ok() || timeout(within.max(LEAST), get_in_step(ping)).await == Ok(true);
         told
     }
 }
@@ -72,11 +76,11 @@ async fn get_in_step<F: Future<Output = Answer>>(mut ping: impl FnMut(String) ->
         let mark = next_mark();
         match ping(mark.clone()).await {
             Ok(reply) if repeats(&reply, &mark) => return true,
-            Err(error) if error.is_of_connection() => return false,
+            Err(error) if is_no_answer(&error) => return false,
             _ => sleep(backoff.next()).await,
         }
     }
-    // Nothing is left that has not come in all these pauses.
+    // What has not come in all these pauses will not come.
     true
 }
 
@@ -85,8 +89,18 @@ pub(super) fn confirmed(answer: Answer, kind: &str, channel: &str) -> Result<(),
     let confirms = |parts: &[Reply]| matches!(parts, [Reply::Bytes(a), Reply::Bytes(b), _] if a == kind && b == channel);
     match answer? {
         Reply::Array(parts) if confirms(&parts) => Ok(()),
-        _ => Err(Failure::new(FailureKind::TimedOut, "the answer to another command came")),
+        _ => Err(unclear()),
     }
+}
+
+/// Whether it is no answer of the server.
+fn is_no_answer(error: &Failure) -> bool {
+    error.is_of_connection() || error.kind == FailureKind::Full
+}
+
+/// The commands may be done.
+fn unclear() -> Failure {
+    Failure::new(FailureKind::TimedOut, "it is not known which command an answer is for")
 }
 
 fn next_mark() -> String {

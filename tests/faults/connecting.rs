@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{PATIENCE, RedisServer, assert_nothing_left, eventually};
-use redisson_lock::{Client, Config, Error};
+use redisson_lock::{Client, Config, Error, RedisErrorKind};
 
 use crate::stage::{LOCK, SOON, Stage, assert_redis_error, gets_it, soon, waiter, within};
 
@@ -255,6 +255,24 @@ async fn a_server_that_speaks_http_is_told() {
     });
     let error = connect(format!("redis://127.0.0.1:{port}")).await.unwrap_err().to_string();
     assert!(error.contains("does not speak the Redis protocol"), "{error}");
+}
+
+/// A proxy does so whose server is away. It may come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_closes_the_connection_is_no_stranger_to_the_protocol() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let _ = connection.unwrap().read(&mut [0; 64]);
+        }
+    });
+    for login in ["", "user:secret@"] {
+        let error = connect(format!("redis://{login}127.0.0.1:{port}")).await.unwrap_err();
+        let Error::Redis(why) = &error else { panic!("{error:?}") };
+        let lost = [RedisErrorKind::Unreachable, RedisErrorKind::Disconnected];
+        assert!(lost.contains(&why.kind()), "{login}: {error:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

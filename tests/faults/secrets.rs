@@ -157,7 +157,7 @@ async fn are_refused(server: &RedisServer, log: &Warnings) {
 
 async fn connect(url: &str) -> Result<Client, Error> {
     let config = Config::from_url(url)?.command_timeout(Duration::from_secs(2));
-    // It may try several servers, and some never answer a TLS client.
+    // Each try of a TLS client takes the whole time: nobody answers it. And the log is long.
     within(PATIENCE, "an answer", Client::connect(config)).await
 }
 

@@ -64,10 +64,18 @@ async fn the_answer_to_another_command_confirms_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_although_the_connection_breaks_then() {
-    let broken = Some(Err(Failure::timed_out()));
-    assert_eq!(Said::new([no(), broken.clone()]).kind().await, Err(FailureKind::Refused));
-    assert_eq!(Said::new([broken]).kind().await, Err(FailureKind::TimedOut));
+async fn a_connection_that_breaks_is_told_and_its_answers_are_not_in_step() {
+    let broken = || Some(Err(Failure::timed_out()));
+    for (said, told) in [
+        (vec![broken()], FailureKind::TimedOut),
+        (vec![no(), broken()], FailureKind::Refused),
+        (vec![Some(Err(Failure::new(FailureKind::Full, "full")))], FailureKind::Full),
+    ] {
+        let barrier = Barrier::new();
+        assert_eq!(Said::new(said).pass(&barrier).await.unwrap_err().kind, told);
+        let next = Said::new([no(), None]).pass(&barrier).await;
+        assert_eq!(next.unwrap_err().kind, FailureKind::TimedOut, "it may be an old one");
+    }
 }
 
 /// A user may have no right to PING.
@@ -104,23 +112,43 @@ async fn after_one_that_was_given_up_a_refusal_is_nobodys() {
     left.pass(&barrier).await.unwrap();
 }
 
+/// Also where a command may take less than the pauses.
 #[tokio::test(start_paused = true)]
-async fn answers_that_come_late_are_waited_for_once() {
-    let begun = tokio::time::Instant::now();
-    let mut asked = 0;
-    let slow = |_: String| {
-        asked += 1;
-        let first = asked == 1;
-        async move {
-            if !first {
-                sleep(WITHIN * 2 / 3).await;
+async fn to_get_in_step_takes_no_longer_than_a_command_may_or_a_second() {
+    for (within, each, most) in [
+        (WITHIN, WITHIN * 2 / 3, WITHIN),
+        (Duration::from_millis(10), Duration::from_millis(300), LEAST),
+        (Duration::from_millis(10), Duration::ZERO, LEAST / 2),
+    ] {
+        let (begun, barrier) = (tokio::time::Instant::now(), Barrier::new());
+        let mut asked = 0;
+        let slow = |_: String| {
+            asked += 1;
+            let pause = if asked == 1 { Duration::ZERO } else { each };
+            async move {
+                sleep(pause).await;
+                Err(Failure::refused("NOPERM no"))
             }
-            Err(Failure::refused("NOPERM no"))
-        }
+        };
+        let told = barrier.pass(within, slow).await;
+        assert_eq!(told.unwrap_err().kind, FailureKind::Refused);
+        let took = begun.elapsed();
+        assert!(took <= most, "{took:?}");
+        assert_eq!(*barrier.in_step.lock().await, each.is_zero(), "after {asked} PINGs");
+    }
+}
+
+/// Another's answers would be taken for its own.
+#[tokio::test(start_paused = true)]
+async fn one_exchange_waits_for_the_other() {
+    let barrier = Barrier::new();
+    let slow = |mark: String| async move {
+        sleep(Duration::from_secs(1)).await;
+        Ok(Reply::Bytes(mark.into()))
     };
-    let told = Barrier::new().pass(WITHIN, slow).await;
-    assert_eq!(told.unwrap_err().kind, FailureKind::Refused);
-    assert!(begun.elapsed() <= WITHIN, "{:?}", begun.elapsed());
+    let begun = tokio::time::Instant::now();
+    let (one, other) = tokio::join!(barrier.pass(WITHIN, slow), barrier.pass(WITHIN, slow));
+    assert!(one.and(other).is_ok() && begun.elapsed() >= Duration::from_secs(2));
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl Connection for FredConnection {
 }
 
 impl FredConnection {
-    /// Writes commands that fred answers at once, and drops the confirmation of.
+    /// Writes commands that fred answers at once, and whose confirmation it drops.
     async fn write(&self, commands: Pipeline<Client>) -> Result<(), Failure> {
         let mut commands = Some(commands);
         let ping = |mark| {

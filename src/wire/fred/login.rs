@@ -85,10 +85,14 @@ async fn log_in(
     }
 }
 
+/// What fred says of its own AUTH when the connection ends before the answer.
+const ENDED: &str = "Expected string.";
+
 /// Replaces a server's answer to a login by its meaning.
 fn in_our_words(error: Error) -> Error {
     use ErrorKind::{Backpressure, Canceled, IO, Routing, Timeout, Url};
     match error.kind() {
+        ErrorKind::Protocol if error.details() == ENDED => Error::new(IO, "the connection is gone"),
         // These contain no words of the server.
         IO | Timeout | Canceled | Routing | Backpressure | Url => error,
         #[cfg(feature = "_tls")]

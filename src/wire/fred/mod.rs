@@ -4,8 +4,9 @@
 //! breaks is sent again (here: never), nothing times out (here: everything does), and nothing
 //! reconnects (here: without end, or `OnBreak::End`).
 //!
-//! fred's feature `replicas` would send a command again whose connection has broken. This crate does not
-//! ask for it, but cargo gives it to all of a program if one part asks for it.
+//! This crate does not ask for fred's features `replicas` and `custom-reconnect-errors`, but cargo gives them
+//! to a whole program if one part asks for them. With the first, fred sends a command that finds no connection
+//! after it has reconnected. With the second, `READONLY` and `LOADING` end a connection as `CLUSTERDOWN` does.
 //!
 //! fred is used for one server at a time only. Its cluster client turns a redirection into an error
 //! that does not say whether the command ran. It sends to any node when it misses the right one,
