@@ -2,9 +2,9 @@
 //! these commands at once and drops the server's confirmation, as fred does.
 //!
 //! A PING is written right behind the commands, before anything is read. If they are done, only the answer to
-//! the PING reaches a command. If one is refused, the PING gets the refusal, and the answer to the PING is left for the next
-//! command. So each PING has a mark, which its answer repeats, and after a refusal further PINGs bring the
-//! answers in step again: a driver drops what comes while no command waits for it.
+//! the PING reaches a command. If one is refused, the PING gets the refusal, and the answer to the PING is left
+//! for the next command. So each PING has a mark, which its answer repeats, and after a refusal further PINGs
+//! bring the answers in step again: a driver drops what comes while no command waits for it.
 //!
 //! A server that cannot save answers PING by an error, which has no mark. It is believed only if the answers
 //! were in step before.
