@@ -107,10 +107,10 @@ pub(super) trait Connection: Send + Sync {
     fn send<'a>(&'a self, command: Command<'_>, within: Option<Duration>) -> BoxFuture<'a, Answer>;
 
     /// Subscribes to the channels. Completes when the server has confirmed all of them, or refused one.
-    /// Takes up to twice the usual time, and concurrent calls may wait for each other.
+    /// Takes up to twice the usual time, and calls of this and the next kind may wait for each other.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
-    /// Ends subscriptions. Completes when the server has confirmed it, or refused it.
+    /// Ends subscriptions. Completes when the server has confirmed it, or refused it. Takes as long.
     fn unsubscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
     /// Says goodbye to the server, which ends the task.
@@ -185,4 +185,21 @@ pub(super) struct ConnectionSettings {
     /// Notified when another server may serve the keys.
     pub(super) refresh_requested: Arc<Notify>,
     pub(super) on_break: OnBreak,
+}
+
+#[cfg(test)]
+impl ConnectionSettings {
+    /// Plain channels, and nobody who hears their events.
+    pub(super) fn for_tests(driver: Arc<dyn Driver>, on_break: OnBreak) -> Self {
+        Self {
+            driver,
+            runtime: ClientRuntime::current(),
+            command_timeout: Duration::from_secs(3),
+            channels: Channels::Plain,
+            client_name: None,
+            sink: Arc::new(drop),
+            refresh_requested: Arc::default(),
+            on_break,
+        }
+    }
 }

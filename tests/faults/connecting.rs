@@ -241,18 +241,23 @@ async fn a_single_server_that_is_taken_for_a_cluster_says_so() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_speaks_http_is_told() {
+/// A server that says this to whatever it hears first, and closes the connection. It ends with the process.
+fn serve(answer: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // It ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { continue };
             let _ = stream.read(&mut [0; 1024]);
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(answer);
         }
     });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_speaks_http_is_told() {
+    let port = serve(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     let error = connect(format!("redis://127.0.0.1:{port}")).await.unwrap_err().to_string();
     assert!(error.contains("does not speak the Redis protocol"), "{error}");
 }
@@ -260,13 +265,7 @@ async fn a_server_that_speaks_http_is_told() {
 /// A proxy does so whose server is away. It may come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_closes_the_connection_is_no_stranger_to_the_protocol() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let _ = connection.unwrap().read(&mut [0; 64]);
-        }
-    });
+    let port = serve(b"");
     for login in ["", "user:secret@"] {
         let error = connect(format!("redis://{login}127.0.0.1:{port}")).await.unwrap_err();
         let Error::Redis(why) = &error else { panic!("{error:?}") };

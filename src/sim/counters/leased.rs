@@ -12,7 +12,7 @@ use super::{
     ms,
 };
 use crate::{
-    Error, PermitId,
+    Error, ExpirableSemaphore, PermitId,
     sim::{Fault, ONE_WAY, Sim, World},
 };
 
@@ -162,17 +162,23 @@ async fn permits_whose_lease_has_ended_are_swept_in_chunks() {
     assert_eq!(sim.value().unwrap() + sim.out(), 350, "the rest is swept by the next ones");
 }
 
-/// One request returns the permits of 100 leases that have ended, at most.
-#[tokio::test(start_paused = true)]
-async fn one_that_does_not_wait_gets_a_permit_behind_many_whose_lease_has_ended() {
-    let world = World::new();
-    let sim = Sim::new(&world).await;
+/// A semaphore of 50 permits, whose 200 former ones are out for a second, and belong to nobody.
+async fn of_fifty_behind_two_hundred(sim: &Sim) -> ExpirableSemaphore {
     let pool = sim.leased();
     pool.set(300).await.unwrap();
     for _ in 0..2 {
         pool.acquire(100).lease(SECOND).await.unwrap().forget();
     }
     pool.set(50).await.unwrap();
+    pool
+}
+
+/// One request returns the permits of 100 leases that have ended, at most.
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_wait_gets_a_permit_behind_many_whose_lease_has_ended() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = of_fifty_behind_two_hundred(&sim).await;
     assert!(pool.try_acquire(1).await.unwrap().is_none(), "their leases last");
     sleep(2 * SECOND).await;
     assert_eq!(pool.available().await.unwrap(), 50);
@@ -188,12 +194,7 @@ async fn one_that_does_not_wait_gets_a_permit_behind_many_whose_lease_has_ended(
 async fn a_server_that_falls_silent_while_it_takes_permits_back_is_an_error() {
     let world = World::new();
     let sim = Sim::new(&world).await;
-    let pool = sim.leased();
-    pool.set(300).await.unwrap();
-    for _ in 0..2 {
-        pool.acquire(100).lease(SECOND).await.unwrap().forget();
-    }
-    pool.set(50).await.unwrap();
+    let pool = of_fifty_behind_two_hundred(&sim).await;
     sleep(2 * SECOND).await;
     sim.network.fail("expirable/acquire", [Fault::SlowReply(ms(1)), Fault::Silent(20 * SECOND)]);
     let answer = pool.try_acquire(1).await;

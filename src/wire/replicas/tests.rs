@@ -1,13 +1,10 @@
 use futures::FutureExt;
 
 use super::*;
-use crate::{
-    runtime::ClientRuntime,
-    wire::{
-        connection::{Channels, Connecting, Driver},
-        deployment::Endpoint,
-        url::read_url,
-    },
+use crate::wire::{
+    connection::{Connecting, Driver},
+    deployment::Endpoint,
+    url::read_url,
 };
 
 #[test]
@@ -35,16 +32,7 @@ impl Driver for Hanging {
 #[tokio::test(start_paused = true)]
 async fn connections_that_hang_are_begun_one_at_a_time() {
     let endpoint = read_url("redis://127.0.0.1").unwrap().single().unwrap();
-    let settings = ConnectionSettings {
-        client_name: None,
-        driver: Arc::new(Hanging),
-        runtime: ClientRuntime::current(),
-        command_timeout: Duration::from_secs(3),
-        channels: Channels::Plain,
-        sink: Arc::new(drop),
-        refresh_requested: Arc::default(),
-        on_break: OnBreak::Reconnect,
-    };
+    let settings = ConnectionSettings::for_tests(Arc::new(Hanging), OnBreak::Reconnect);
     let subscriber = Link::subscriber(endpoint.clone(), settings.clone());
     let pool = ReplicaPool::new(endpoint, settings, Link::commands(&subscriber));
     let checkout = pool.checkout(Instant::now() + Duration::from_millis(50)).await;

@@ -12,7 +12,6 @@ use super::*;
 use crate::{
     options,
     wire::{
-        connection::Channels,
         drivers,
         script::Reply,
         topology::{sentinels::read_master, slots::ALL_SLOTS},
@@ -125,16 +124,8 @@ impl FakeCluster {
         let others: Vec<_> =
             ports[1..].iter().map(|port| format!("node=127.0.0.1:{port}")).collect();
         let url = format!("redis-cluster://127.0.0.1:{}?{}", ports[0], others.join("&"));
-        let settings = ConnectionSettings {
-            client_name: None,
-            driver: drivers::new(options::Driver::default(), None).unwrap(),
-            runtime: ClientRuntime::current(),
-            command_timeout: Duration::from_secs(3),
-            channels: Channels::Plain,
-            sink: Arc::new(drop),
-            refresh_requested: Arc::default(),
-            on_break: OnBreak::Reconnect,
-        };
+        let driver = drivers::new(options::Driver::default(), None).unwrap();
+        let settings = ConnectionSettings::for_tests(driver, OnBreak::Reconnect);
         Discovery::new(&read_url(&url).unwrap(), &settings)
     }
 

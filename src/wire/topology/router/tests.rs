@@ -7,13 +7,12 @@ use std::{
 
 use futures::FutureExt;
 use harness::{PATIENCE, RedisCluster, RedisServer, Sentinel, eventually};
-use tokio::{sync::Notify, time::sleep};
+use tokio::time::sleep;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use super::*;
 use crate::{
     options::{Driver, Replicas},
-    runtime::ClientRuntime,
     warnings::Warnings as LogWarnings,
     wire::{
         Confirm,
@@ -30,16 +29,9 @@ use crate::{
 impl Router {
     /// One of a cluster, of which it knows the address of one server.
     pub(in crate::wire) fn for_tests(port: u16, sharded: bool) -> Self {
-        let settings = ConnectionSettings {
-            client_name: None,
-            driver: drivers::new(Driver::default(), None).unwrap(),
-            runtime: ClientRuntime::current(),
-            command_timeout: Duration::from_secs(3),
-            channels: if sharded { Channels::Sharded } else { Channels::Plain },
-            sink: Arc::new(drop),
-            refresh_requested: Arc::new(Notify::new()),
-            on_break: OnBreak::Reconnect,
-        };
+        let driver = drivers::new(Driver::default(), None).unwrap();
+        let mut settings = ConnectionSettings::for_tests(driver, OnBreak::Reconnect);
+        settings.channels = if sharded { Channels::Sharded } else { Channels::Plain };
         let deployment = read_url(&format!("redis-cluster://localhost:{port}")).unwrap();
         let (routes, map) = (Routes::default(), ServerMap::default());
         let router = Self::new(settings, Some(deployment), routes, map);

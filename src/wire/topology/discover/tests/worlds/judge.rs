@@ -11,12 +11,9 @@ use super::{
     plan::Plan,
     sentinels::{OTHER, OWN, Sentinel, Truth, server},
 };
-use crate::{
-    runtime::ClientRuntime,
-    wire::{
-        connection::{Channels, ConnectionSettings, OnBreak},
-        deployment::{Address, Credentials, Deployment, Nat, Servers},
-    },
+use crate::wire::{
+    connection::{ConnectionSettings, OnBreak},
+    deployment::{Address, Credentials, Deployment, Nat, Servers},
 };
 
 /// Others may be believed when none of its own deployment has answered for so long.
@@ -48,16 +45,7 @@ pub(super) async fn ask_on(network: &Network, plan: &Plan) -> String {
 }
 
 fn client(network: &Network, plan: &Plan) -> Discovery {
-    let settings = ConnectionSettings {
-        driver: Arc::new(network.clone()),
-        runtime: ClientRuntime::current(),
-        command_timeout: Duration::from_secs(3),
-        channels: Channels::Plain,
-        client_name: None,
-        sink: Arc::new(drop),
-        refresh_requested: Arc::default(),
-        on_break: OnBreak::End,
-    };
+    let settings = ConnectionSettings::for_tests(Arc::new(network.clone()), OnBreak::End);
     let configured = plan.configured.iter().map(|place| address(*place)).collect();
     let deployment = Deployment {
         servers: Servers::Sentinels(configured, "service".into(), Credentials::default()),
