@@ -24,8 +24,8 @@ const SLACK: Duration = Duration::from_secs(1);
 /// How long the crowd contends before each failover, and afterwards.
 const CALM: Duration = Duration::from_secs(1);
 const HOLD: Duration = Duration::from_millis(3);
-/// Renewed twice a second.
-const WATCHDOG: Duration = Duration::from_secs(6);
+/// Renewed every 3 s: a hold outlasts one pause, wherever between two renewals that begins.
+const WATCHDOG: Duration = Duration::from_secs(9);
 const CLIENTS: usize = 4;
 /// Holds that last through all failovers.
 const STANDING: usize = 20;
@@ -104,6 +104,13 @@ async fn orderly(
             let servers = fail_over().await;
             sleep(CALM).await;
             pauses.push((seen.longest_pause(begun, Instant::now()), servers));
+            let failed_over = Instant::now();
+            eventually(PATIENCE, "the standing holds to be renewed or lost", || {
+                let renewed =
+                    |guard: &LockGuard| guard.remaining() + failed_over.elapsed() > WATCHDOG;
+                standing.iter().all(|(_, guard)| !guard.is_held() || renewed(guard)).then_some(())
+            })
+            .await;
         }
         seen.is_over.store(true, SeqCst);
         pauses
