@@ -37,12 +37,12 @@ impl Breaks {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Notes that it is lost. Returns whether that was not known.
-    pub(super) fn lost(&self) -> bool {
+    /// Notes that it is lost.
+    pub(super) fn lost(&self) {
         let now = Moment::now().0;
         self.last.fetch_max(now, Ordering::AcqRel);
         self.lost.fetch_max(now, Ordering::AcqRel);
-        !self.is_lost.swap(true, Ordering::AcqRel)
+        self.is_lost.store(true, Ordering::Release);
     }
 
     /// Notes that it was made. Returns whether there was one before.

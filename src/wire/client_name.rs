@@ -1,5 +1,5 @@
 //! [`ClientName`]: the one name of all connections of a client, and whether it is sent.
-//! `NameSetter` sends it.
+//! `set_name` sends it.
 //!
 //! An operator sees the name in `CLIENT LIST`. Nothing depends on it.
 //!

@@ -7,13 +7,11 @@
 //! A driver must
 //! - answer each command once: with the reply to this command, or with a [`Failure`] whose kind
 //!   says whether the command may have run. If that is unknown, it may have run;
-//! - answer within the time given for a command, or within [`Options::command_timeout`], also while
-//!   it reconnects;
+//! - answer within the time given for a command, or within [`Options::command_timeout`];
 //! - answer all pending and all later commands with a failure soon after the connection has ended;
 //! - run the connection in one task. Aborting this task closes the socket at once, even while it is
 //!   blocked by a peer that stopped reading;
-//! - tell its listener about each message, about messages it dropped, about a lost connection, and
-//!   about a reconnection;
+//! - tell its listener about each message, and about messages it dropped;
 //! - bound the time of connecting, logging in and closing;
 //! - report a refused login without the server's words, which may repeat the password.
 //!
@@ -26,7 +24,7 @@
 //! - lose a subscription or a message without telling its listener. The end of sharded subscriptions to a slot that
 //!   moves need not be told: `topology` notices it by the epochs of the owners;
 //! - follow redirections, or choose a server: `transport` and `topology` do that;
-//! - reconnect when it was told not to ([`OnBreak::End`]).
+//! - reconnect: [`Link`](super::link::Link) makes the next connection, and knows whether to make one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,33 +55,26 @@ pub(super) type Connecting = BoxFuture<'static, Result<Connected, Failure>>;
 pub(super) struct Options {
     /// The time for commands without a time of their own.
     pub(super) command_timeout: Duration,
-    pub(super) on_break: OnBreak,
+    /// A connection without one has no subscriptions.
     pub(super) listener: Option<Listener>,
-    /// Whether messages come over it.
-    pub(super) subscribes: bool,
 }
 
 impl Options {
     /// For a connection without messages.
-    pub(super) fn plain(command_timeout: Duration, on_break: OnBreak) -> Self {
-        Self { command_timeout, on_break, listener: None, subscribes: false }
+    pub(super) fn plain(command_timeout: Duration) -> Self {
+        Self { command_timeout, listener: None }
     }
 }
 
-/// Receives the events of a connection. Must not block.
+/// Receives the messages of a connection. Must not block.
 pub(super) type Listener = Box<dyn FnMut(Heard) + Send + Sync>;
 
-/// An event of a connection.
+/// What came over a connection with subscriptions.
 pub(super) enum Heard {
     /// A message on this channel.
     Message(String),
     /// This many messages were dropped.
     Dropped(u64),
-    /// The connection is lost. It may be told more than once.
-    Lost,
-    /// The driver has reconnected.
-    #[cfg_attr(not(feature = "fred"), expect(dead_code, reason = "only fred reconnects"))]
-    Reconnected,
 }
 
 /// A connection that a driver has made.
@@ -93,8 +84,6 @@ pub(super) struct Connected {
     pub(super) task: AbortHandle,
     /// Completes when that task has ended.
     pub(super) end: BoxFuture<'static, ()>,
-    /// What the driver does when the connection breaks: as it was told, or [`OnBreak::End`].
-    pub(super) on_break: OnBreak,
 }
 
 /// The result of a request without a reply.
@@ -160,12 +149,12 @@ impl Channels {
     }
 }
 
-/// What a driver does when a connection breaks.
+/// What a [`Link`](super::link::Link) does when its connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreak {
-    /// It may reconnect to the same address, without end.
+    /// It connects to the same address again, and tries without end.
     Reconnect,
-    /// The connection ends.
+    /// It is gone.
     End,
 }
 

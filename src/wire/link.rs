@@ -111,12 +111,7 @@ impl Link {
         let Shared { endpoint, settings, sort, state, .. } = &*self.0;
         let options = Options {
             command_timeout: settings.command_timeout,
-            on_break: settings.on_break,
-            listener: Some(match sort {
-                Sort::Commands(subscriber) => commands_listener(&self.0.breaks, subscriber),
-                Sort::Subscriber => listener(endpoint.name(), settings, self.0.breaks.clone()),
-            }),
-            subscribes: matches!(sort, Sort::Subscriber),
+            listener: matches!(sort, Sort::Subscriber).then(|| listener(settings)),
         };
         let runtime = &settings.runtime;
         let client_name = settings.client_name.clone();
@@ -248,13 +243,17 @@ impl Shared {
     /// Notes that its session has ended.
     fn note_end(&self) {
         self.breaks.lost();
-        self.state.send_if_modified(|state| {
+        // Otherwise it was given up or closed.
+        let is_lost = self.state.send_if_modified(|state| {
             let is_up = matches!(state, State::Up(_));
             if is_up {
                 *state = self.without();
             }
             is_up
         });
+        if is_lost && matches!(self.sort, Sort::Subscriber) {
+            tracing::warn!(server = self.endpoint.name(), "the connection to redis is lost");
+        }
         self.settings.refresh_requested.notify_one();
     }
 
@@ -290,7 +289,8 @@ async fn keep_up(shared: Weak<Shared>, mut lifetime: Lifetime) {
             match link.connect_once().await {
                 Ok(lifetime) => {
                     if matches!(link.0.sort, Sort::Subscriber) {
-                        tell_of_return(&link.0.endpoint.name());
+                        let server = link.0.endpoint.name();
+                        tracing::info!(server, "redis is connected to again");
                         (link.0.settings.sink)(Event::Gap);
                     }
                     break lifetime;
@@ -306,45 +306,14 @@ async fn keep_up(shared: Weak<Shared>, mut lifetime: Lifetime) {
     }
 }
 
-/// Notes when a driver loses a connection for commands, and makes it again.
-fn commands_listener(breaks: &Arc<Breaks>, subscriber: &Link) -> Listener {
-    let (breaks, subscriber) = (breaks.clone(), Arc::downgrade(&subscriber.0));
-    Box::new(move |heard| match heard {
-        Heard::Lost => _ = breaks.lost(),
-        Heard::Reconnected => {
-            breaks.made();
-            if let Some(subscriber) = subscriber.upgrade() {
-                Link(subscriber).follow(&breaks);
-            }
-        }
-        Heard::Message(_) | Heard::Dropped(_) => {}
-    })
-}
-
-/// Passes on the events of a subscriber connection.
-fn listener(server: String, settings: &ConnectionSettings, breaks: Arc<Breaks>) -> Listener {
-    let (sink, refresh) = (settings.sink.clone(), settings.refresh_requested.clone());
+/// Passes on what a subscriber connection hears.
+fn listener(settings: &ConnectionSettings) -> Listener {
+    let sink = settings.sink.clone();
     Box::new(move |heard| match heard {
         Heard::Message(channel) => sink(Event::Message(channel)),
         Heard::Dropped(missed) => {
             tracing::warn!(missed, "messages were lost, everyone looks again");
             sink(Event::Gap);
         }
-        Heard::Lost => {
-            if breaks.lost() {
-                tracing::warn!(server, "the connection to redis is lost");
-            }
-            refresh.notify_one();
-        }
-        Heard::Reconnected => {
-            breaks.made();
-            tell_of_return(&server);
-            sink(Event::Gap);
-        }
     })
-}
-
-/// Logs that a connection that was lost or given up is back.
-fn tell_of_return(server: &str) {
-    tracing::info!(server, "redis is connected to again");
 }

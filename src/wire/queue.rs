@@ -51,8 +51,6 @@ struct State {
     wrote: bool,
     /// Whether nobody looks for timeouts, because no command waits.
     unwatched: bool,
-    /// Whether the end of the connection is wanted.
-    leaving: bool,
     /// Why the connection has ended.
     ended: Option<Failure>,
 }
@@ -218,28 +216,21 @@ impl Queue {
         None
     }
 
-    /// Notes that the end of the connection is wanted.
-    pub(super) fn leave(&self) {
-        self.state().leaving = true;
-    }
-
-    /// Ends all that waits, once. Returns whether the end was wanted.
-    pub(super) fn close(&self, why: Failure) -> bool {
+    /// Ends all that waits, once.
+    pub(super) fn close(&self, why: Failure) {
         let mut state = self.state();
         if state.ended.is_some() {
-            return true;
+            return;
         }
         state.ended = Some(why.clone());
         state.bytes = Vec::new();
         let (waiting, unsent) = (std::mem::take(&mut state.waiting), state.unsent);
-        let leaving = state.leaving;
         drop(state);
         let sent = waiting.len() - unsent;
         for (n, Waiting { caller, .. }) in waiting.into_iter().enumerate() {
             let why = if n < sent { why.clone() } else { why.unsent() };
             let _ = caller.map(|caller| caller.send(Err(why)));
         }
-        leaving
     }
 }
 

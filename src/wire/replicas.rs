@@ -133,7 +133,7 @@ impl ReplicaPool {
     async fn connect(&self) -> Result<Arc<Session>, Failure> {
         let ConnectionSettings { driver, runtime, command_timeout, on_break, client_name, .. } =
             &self.settings;
-        let options = Options::plain(*command_timeout, OnBreak::End);
+        let options = Options::plain(*command_timeout);
         let client_name = client_name.clone();
         let new = Session::connect(driver, runtime, &self.endpoint, options, client_name).await?;
         if *on_break == OnBreak::End {

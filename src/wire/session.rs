@@ -17,11 +17,11 @@ use tokio::{
 use super::{
     answers::{Answer, Failure, FailureKind},
     client_name::ClientName,
-    connection::{Channels, Command, Connected, Connection, Driver, OnBreak, Options},
+    connection::{Channels, Command, Connected, Connection, Driver, Options},
     deployment::{Endpoint, PasswordFile},
     node_id::{NodeId, another},
     script::{Arg, Invocation},
-    set_name::NameSetter,
+    set_name::set_name,
 };
 use crate::{
     redis_error::{RedisError, RedisErrorKind},
@@ -77,7 +77,6 @@ pub(super) struct Session {
     /// Aborting this task closes the socket. Pending calls then fail.
     task: AbortHandle,
     has_ended: watch::Receiver<bool>,
-    on_break: OnBreak,
     since: Instant,
 }
 
@@ -90,21 +89,13 @@ impl Session {
         driver: &Arc<dyn Driver>,
         runtime: &ClientRuntime,
         endpoint: &Endpoint,
-        mut options: Options,
+        options: Options,
         client_name: Option<ClientName>,
     ) -> Result<Arc<Self>, Failure> {
         let mut endpoint = endpoint.clone();
         let (file, node_id) = (endpoint.password_file.take(), endpoint.node_id.take());
-        if file.is_some() || node_id.is_some() {
-            // A driver would reconnect with the password of today, and to whatever node has the address then.
-            options.on_break = OnBreak::End;
-        }
         if let Some(file) = file {
             endpoint.credentials.password = Some(read(file, options.command_timeout).await?);
-        }
-        let setter = client_name.map(|client_name| NameSetter::new(client_name, runtime.clone()));
-        if let Some(setter) = &setter {
-            options.listener = Some(setter.before(options.listener.take()));
         }
         let connecting = driver.connect(endpoint, options);
         let (ended, has_ended) = watch::channel(false);
@@ -112,17 +103,17 @@ impl Session {
         // In a task of its own: a connection that the driver has begun must reach a state in which
         // it can be closed.
         let connecting = runtime.spawn(async move {
-            let Connected { connection, task, end, on_break } = connecting.await?;
+            let Connected { connection, task, end } = connecting.await?;
             let connection: Arc<dyn Connection> = connection.into();
-            if let Some(setter) = setter {
-                setter.connected(&connection);
+            if let Some(client_name) = client_name {
+                set_name(&connection, client_name, &here);
             }
             here.spawn(async move {
                 end.await;
                 ended.send_replace(true);
             });
             let since = Instant::now();
-            let session = Arc::new(Self { connection, task, has_ended, on_break, since });
+            let session = Arc::new(Self { connection, task, has_ended, since });
             if let Some(node_id) = node_id {
                 session.check(&node_id).await?;
             }
@@ -168,12 +159,8 @@ impl Session {
         self.task.abort();
     }
 
-    /// Returns the answer, or a failure when the connection ends. The end is noticed here if the
-    /// driver does not reconnect.
+    /// Returns the answer, or a failure when the connection ends.
     async fn ask<T>(&self, answer: BoxFuture<'_, Result<T, Failure>>) -> Result<T, Failure> {
-        if self.on_break == OnBreak::Reconnect {
-            return answer.await;
-        }
         if self.is_gone() {
             return Err(Failure::gone_before_sending());
         }

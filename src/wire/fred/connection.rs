@@ -9,10 +9,7 @@ use fred::{
     socket2::TcpKeepalive,
     types::{
         Builder, ClusterHash, ConnectHandle, CustomCommand, RespVersion, Value,
-        config::{
-            Config, ConnectionConfig, Options as FredOptions, PerformanceConfig, ReconnectPolicy,
-            TcpConfig,
-        },
+        config::{Config, ConnectionConfig, Options as FredOptions, PerformanceConfig, TcpConfig},
     },
 };
 use futures::{
@@ -25,7 +22,7 @@ use super::answers::{answer, failure};
 use crate::wire::{
     answers::{Answer, Failure},
     barrier::{Barrier, confirmed},
-    connection::{Command, Connected, Connection, Done, Heard, Listener, OnBreak, Options},
+    connection::{Command, Connected, Connection, Done, Heard, Listener, Options},
     script::Arg,
 };
 
@@ -48,13 +45,13 @@ pub(super) async fn connect(config: Config, options: Options) -> Result<Connecte
 }
 
 pub(super) fn connected(client: Client, running: ConnectHandle, options: Options) -> Connected {
-    let Options { command_timeout, on_break, listener, .. } = options;
+    let Options { command_timeout, listener } = options;
     if let Some(listener) = listener {
         tokio::spawn(listen(&client, listener));
     }
     let (task, end) = (running.abort_handle(), running.map(drop).boxed());
     let connection = Box::new(FredConnection { client, command_timeout, barrier: Barrier::new() });
-    Connected { connection, task, end, on_break }
+    Connected { connection, task, end }
 }
 
 impl Connection for FredConnection {
@@ -125,32 +122,17 @@ impl FredConnection {
     }
 }
 
-/// Tells the listener all events of the connection, until the client is gone.
+/// Tells the listener what comes, until the client is gone.
 ///
 /// fred's own `on_message` ends for good at the first lagged broadcast.
 fn listen(client: &Client, mut listener: Listener) -> impl Future<Output = ()> + use<> {
     let mut messages = client.message_rx();
-    let mut reconnects = client.reconnect_rx();
-    let mut errors = client.error_rx();
     async move {
         loop {
-            listener(tokio::select! {
-                // A loss is told before the reconnection that followed it.
-                biased;
-                // fred also reports each try to reconnect.
-                broken = errors.recv() => match broken {
-                    Err(RecvError::Closed) => return,
-                    _ => Heard::Lost,
-                },
-                reconnected = reconnects.recv() => match reconnected {
-                    Ok(_) | Err(RecvError::Lagged(_)) => Heard::Reconnected,
-                    Err(RecvError::Closed) => return,
-                },
-                message = messages.recv() => match message {
-                    Ok(message) => Heard::Message(message.channel.to_string()),
-                    Err(RecvError::Lagged(missed)) => Heard::Dropped(missed),
-                    Err(RecvError::Closed) => return,
-                },
+            listener(match messages.recv().await {
+                Ok(message) => Heard::Message(message.channel.to_string()),
+                Err(RecvError::Lagged(missed)) => Heard::Dropped(missed),
+                Err(RecvError::Closed) => return,
             });
         }
     }
@@ -202,7 +184,7 @@ pub(super) async fn open(
     let command_timeout = options.command_timeout;
     let performance = PerformanceConfig {
         default_command_timeout: command_timeout,
-        broadcast_channel_capacity: if options.subscribes { MESSAGES } else { 32 },
+        broadcast_channel_capacity: if options.listener.is_some() { MESSAGES } else { 32 },
         ..PerformanceConfig::default()
     };
     let connection = ConnectionConfig {
@@ -218,11 +200,9 @@ pub(super) async fn open(
         ..ConnectionConfig::default()
     };
     let config = Config { version: RespVersion::RESP2, fail_fast: true, ..config };
+    // Without a policy it does not reconnect.
     let mut builder = Builder::from_config(config);
     builder.set_performance_config(performance).set_connection_config(connection);
-    if options.on_break == OnBreak::Reconnect {
-        builder.set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2));
-    }
     let unusable = |error: Error| Error::new(ErrorKind::Config, error.details().to_owned());
     let client = builder.build().map_err(unusable)?;
     let running = client.init().await?;

@@ -15,7 +15,7 @@ use fred::{
 use super::connection::{self, custom};
 use crate::wire::{
     answers::refusal_of_login,
-    connection::{Connected, OnBreak, Options},
+    connection::{Connected, Options},
 };
 
 /// Where fred logs the answer to its own AUTH, at DEBUG or TRACE.
@@ -26,13 +26,12 @@ const LOGS: [&str; 4] = [
     "fred::runtime::_tokio",
 ];
 
-/// Connects and logs in. If fred's log shows the answers to AUTH, fred must not reconnect.
-pub(super) async fn connect(config: Config, mut options: Options) -> Result<Connected, Error> {
+/// Connects and logs in.
+pub(super) async fn connect(config: Config, options: Options) -> Result<Connected, Error> {
     if config.password.is_none() {
         return connection::connect(config, options).await;
     }
     if LOGS.iter().any(|target| log::log_enabled!(target: *target, log::Level::Debug)) {
-        options.on_break = OnBreak::End;
         let mut open = config.clone();
         (open.username, open.password, open.database) = (None, None, None);
         match connection::open(open, &options).await {

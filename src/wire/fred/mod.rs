@@ -1,12 +1,11 @@
 //! The driver over fred. Only this folder names fred.
 //!
-//! Three of fred's defaults would break locks and are always overridden: a command whose connection
-//! breaks is sent again (here: never), nothing times out (here: everything does), and nothing
-//! reconnects (here: without end, or `OnBreak::End`).
+//! Two of fred's defaults would break locks and are always overridden: a command whose connection
+//! breaks is sent again (here: never), and nothing times out (here: everything does). fred never
+//! reconnects, as it does by default: its pauses do not grow while each new connection ends at once.
 //!
-//! This crate does not ask for fred's features `replicas` and `custom-reconnect-errors`, but cargo gives them
-//! to a whole program if one part asks for them. With the first, fred sends a command that finds no connection
-//! after it has reconnected. With the second, `READONLY` and `LOADING` end a connection as `CLUSTERDOWN` does.
+//! This crate does not ask for fred's feature `custom-reconnect-errors`, but cargo gives it to a whole program
+//! if one part asks for it. Then `READONLY` and `LOADING` end a connection as `CLUSTERDOWN` does.
 //!
 //! fred is used for one server at a time only. Its cluster client turns a redirection into an error
 //! that does not say whether the command ran. It sends to any node when it misses the right one,

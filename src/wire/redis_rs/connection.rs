@@ -11,7 +11,7 @@ use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 use super::task::run;
 use crate::wire::{
     answers::{Answer, Failure, FailureKind},
-    connection::{Command, Connected, Connection, Done, OnBreak, Options},
+    connection::{Command, Connected, Connection, Done, Options},
     queue::{Expected, Queue},
     resp,
     socket::Socket,
@@ -24,12 +24,12 @@ struct RedisRsConnection {
 
 /// Starts the task that runs a connection.
 pub(super) fn start(socket: Socket, options: Options) -> Connected {
-    let Options { command_timeout, listener, subscribes, .. } = options;
-    let queue = Arc::new(Queue::new(command_timeout, subscribes));
+    let Options { command_timeout, listener } = options;
+    let queue = Arc::new(Queue::new(command_timeout, listener.is_some()));
     let running = tokio::spawn(run(socket, queue.clone(), listener));
     let task = running.abort_handle();
     let connection = Box::new(RedisRsConnection { queue, task: task.clone() });
-    Connected { connection, task, end: running.map(drop).boxed(), on_break: OnBreak::End }
+    Connected { connection, task, end: running.map(drop).boxed() }
 }
 
 impl Drop for RedisRsConnection {
@@ -66,7 +66,6 @@ impl Connection for RedisRsConnection {
     }
 
     fn quit(&self) -> BoxFuture<'_, ()> {
-        self.queue.leave();
         async {
             if let Ok([answer]) = self.queue.push(b"*1\r\n$4\r\nQUIT\r\n", [Expected::Reply], true)
             {

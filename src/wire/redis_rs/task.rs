@@ -15,7 +15,7 @@ use tokio::{
 use super::answers::{answer, unread};
 use crate::wire::{
     answers::Failure,
-    connection::{Heard, Listener},
+    connection::Listener,
     queue::Queue,
     socket::{Socket, broken},
 };
@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// Runs a connection until it ends.
 pub(super) async fn run(socket: Socket, queue: Arc<Queue>, mut listener: Option<Listener>) {
     // If this task is aborted.
-    let closing = Closing(queue.clone());
+    let _closing = Closing(queue.clone());
     let (reader, writer) = split(socket);
     let why = tokio::select! {
         biased;
@@ -37,13 +37,7 @@ pub(super) async fn run(socket: Socket, queue: Arc<Queue>, mut listener: Option<
         error = write(writer, &queue) => broken(&error),
         never = expire(&queue) => never,
     };
-    let is_wanted = queue.close(why);
-    drop(closing);
-    if let Some(listener) = &mut listener
-        && !is_wanted
-    {
-        listener(Heard::Lost);
-    }
+    queue.close(why);
 }
 
 struct Closing(Arc<Queue>);

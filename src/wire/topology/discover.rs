@@ -25,7 +25,7 @@ use crate::{
     runtime::ClientRuntime,
     wire::{
         answers::Failure,
-        connection::{ConnectionSettings, Driver, OnBreak, Options},
+        connection::{ConnectionSettings, Driver, Options},
         deployment::{Address, Deployment, Servers},
         session::{QUIT_TIMEOUT, Session, quit_all},
     },
@@ -171,7 +171,7 @@ impl Discovery {
                 let (driver, runtime) = (self.driver.clone(), self.runtime.clone());
                 let (deployment, kind) = (self.deployment.clone(), self.kind.clone());
                 async move {
-                    let options = Options::plain(patience, OnBreak::Reconnect);
+                    let options = Options::plain(patience);
                     let asking =
                         ask_one(&driver, &runtime, &deployment, &kind, &address, session, options);
                     let answer = timeout(patience, asking).await;

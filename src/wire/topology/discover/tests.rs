@@ -12,6 +12,7 @@ use super::*;
 use crate::{
     options,
     wire::{
+        connection::OnBreak,
         drivers,
         script::Reply,
         topology::{sentinels::read_master, slots::ALL_SLOTS},

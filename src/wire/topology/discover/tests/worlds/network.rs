@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::sentinels::{Sentinel, Truth, host};
 use crate::wire::{
     answers::{Answer, Failure},
-    connection::{Command, Connected, Connecting, Connection, Done, Driver, OnBreak, Options},
+    connection::{Command, Connected, Connecting, Connection, Done, Driver, Options},
     deployment::{Address, Endpoint, Place},
     script::{Arg, Reply},
 };
@@ -49,7 +49,6 @@ impl Driver for Network {
                 connection: Box::new(Line { id, ..line }),
                 task: task.abort_handle(),
                 end: task.map(drop).boxed(),
-                on_break: OnBreak::End,
             })
         }
         .boxed()
