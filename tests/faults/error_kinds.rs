@@ -135,8 +135,7 @@ async fn what_the_credentials_and_rights_are() {
 
     let server = RedisServer::builder();
     let server = server.arg("--rename-command").arg("EVALSHA").arg("").start();
-    let client = connect(config(server.url())).await;
-    assert_eq!(kind(client.lock(LOCK).try_lock().await), Kind::Refused);
+    assert_eq!(kind_of_connecting(config(server.url())).await, Kind::Refused);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
