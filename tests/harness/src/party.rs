@@ -9,6 +9,10 @@ use crate::names::member_names;
 use crate::peer::{Answer, Peer, PeerError, Pending};
 use crate::wait::PATIENCE;
 
+/// How long a Redisson writer may sleep that was not asleep yet when a release was told: it misses that, and sleeps for
+/// the lease it saw.
+const MISSED_RELEASE: Duration = Duration::from_secs(30);
+
 /// One owner (a thread, as Java has it) in a peer, at one lock of one kind.
 ///
 /// The methods named plainly expect the operation to succeed and panic with the peer's own words when it does not;
@@ -219,7 +223,8 @@ impl Party {
     /// Runs a [`Load`] in this party's process.
     pub async fn run(&self, load: &Load) -> LoadReport {
         let fields = serde_json::to_value(load).expect("a load as JSON");
-        let answer = self.start("loop", fields).longer_by(load.time()).answer().await;
+        let limit = load.time() + MISSED_RELEASE;
+        let answer = self.start("loop", fields).longer_by(limit).answer().await;
         let answer = answer.unwrap_or_else(|error| panic!("{self}: loop: {error}"));
         serde_json::from_value(answer.value.clone())
             .unwrap_or_else(|error| panic!("{self}: {error} in {answer:?}"))
