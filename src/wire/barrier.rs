@@ -4,7 +4,8 @@
 //! A PING is written right behind the commands, before anything is read. If they are done, only the answer to
 //! the PING reaches a command. If one is refused, the PING gets the refusal, and the answer to the PING is left
 //! for the next command. So each PING has a mark, which its answer repeats, and after a refusal further PINGs
-//! bring the answers in step again: a driver drops what comes while no command waits for it.
+//! bring the answers in step again: a driver drops what comes while no command waits for it. Other commands of the
+//! connection would get each other's answers meanwhile: SSUBSCRIBE waits for its turn.
 //!
 //! A server that cannot save answers PING by an error, which has no mark. It is believed only if the answers
 //! were in step before.
@@ -15,8 +16,8 @@ use std::{
 };
 
 use tokio::{
-    sync::Mutex,
-    time::{sleep, timeout},
+    sync::{Mutex, MutexGuard},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -25,12 +26,17 @@ use super::{
 };
 use crate::backoff::Backoff;
 
-/// How many PINGs are sent to bring the answers in step, and the pauses between them. They take less than
-/// [`LEAST`], but for the time of the answers.
-const MOST_PINGS: u32 = 10;
+/// How many PINGs are sent to bring the answers in step. A pause after each is as long as the slowest of them took, and
+/// by this longer: what is late comes meanwhile, and is dropped. The last pause is by [`LONGEST_PAUSE`] longer.
+const MOST_PINGS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The least time for that.
 const LEAST: Duration = Duration::from_secs(1);
+
+/// How many exchanges of the longest time an exchange waits for.
+const MOST_BEFORE: u32 = 4;
 
 /// The barrier of one connection.
 pub(super) struct Barrier {
@@ -47,13 +53,13 @@ impl Barrier {
     /// Completes when the commands are done, when one is refused, or when nobody can know. `ping` sends a PING
     /// with this mark, and returns what is taken for its answer. Its first call writes the commands before the
     /// PING. To bring the answers in step takes no longer than `within`, or [`LEAST`]. Exchanges of one connection
-    /// wait for each other.
+    /// wait for each other, but not without a bound: one of them may not be polled.
     pub(super) async fn pass<F: Future<Output = Answer>>(
         &self,
         within: Duration,
         mut ping: impl FnMut(String) -> F,
     ) -> Result<(), Failure> {
-        let mut in_step = self.in_step.lock().await;
+        let mut in_step = self.turn(within).await?;
         let was_in_step = std::mem::replace(&mut *in_step, false);
         let mark = next_mark();
         let told = match ping(mark.clone()).await {
@@ -64,24 +70,55 @@ impl Barrier {
             // It may be about other commands, whose caller has gone.
             _ => Err(unclear()),
         };
-        *in_step = told.is_ok() || timeout(within.max(LEAST), get_in_step(ping)).await == Ok(true);
+        *in_step = told.is_ok() || get_in_step(within, ping).await;
         told
+    }
+
+    /// Sends commands that have answers of their own, when the answers are in step. It may be dropped meanwhile: a
+    /// driver knows for which command an answer is, though nobody wants it any more.
+    pub(super) async fn in_step<T, F: Future<Output = Answer>>(
+        &self,
+        within: Duration,
+        ping: impl FnMut(String) -> F,
+        commands: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let mut in_step = self.turn(within).await?;
+        *in_step = *in_step || get_in_step(within, ping).await;
+        if !*in_step {
+            return Err(unclear());
+        }
+        commands.await
+    }
+
+    /// Waits for the exchanges before.
+    async fn turn(&self, within: Duration) -> Result<MutexGuard<'_, bool>, Failure> {
+        let turn = timeout(MOST_BEFORE * 2 * within.max(LEAST), self.in_step.lock()).await;
+        turn.map_err(|_| Failure::timed_out())
     }
 }
 
 /// Returns whether the answers are in step now.
-async fn get_in_step<F: Future<Output = Answer>>(mut ping: impl FnMut(String) -> F) -> bool {
-    let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
-    for _ in 0..MOST_PINGS {
-        let mark = next_mark();
-        match ping(mark.clone()).await {
-            Ok(reply) if repeats(&reply, &mark) => return true,
-            Err(error) if is_no_answer(&error) => return false,
-            _ => sleep(backoff.next()).await,
+async fn get_in_step<F: Future<Output = Answer>>(
+    within: Duration,
+    mut ping: impl FnMut(String) -> F,
+) -> bool {
+    let pings = async {
+        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut slowest = Duration::ZERO;
+        for _ in 0..MOST_PINGS {
+            let (mark, asked) = (next_mark(), Instant::now());
+            match ping(mark.clone()).await {
+                Ok(reply) if repeats(&reply, &mark) => return true,
+                Err(error) if is_no_answer(&error) => return false,
+                _ => {}
+            }
+            slowest = slowest.max(asked.elapsed());
+            sleep(slowest + backoff.next()).await;
         }
-    }
-    // What has not come in all these pauses will not come.
-    true
+        sleep(LONGEST_PAUSE).await;
+        true
+    };
+    timeout(within.max(LEAST), pings).await == Ok(true)
 }
 
 /// Reads the answer to a command about one channel, of a driver that does not drop it.

@@ -147,6 +147,27 @@ async fn a_waiter_that_must_not_subscribe_polls_and_says_so() {
     stage.end([client, far]).await;
 }
 
+/// Over fred a PING is to confirm a subscription. It is refused, and the server has subscribed.
+#[tokio::test]
+async fn a_user_who_may_not_ping_leaves_no_subscription() {
+    let stage = Stage::new().await;
+    let far = stage.far_client().await;
+    set_user(&stage, &least_but(&["-ping"]));
+    let client = connect(config(&stage, "service", 0)).await;
+    for n in 0..8 {
+        let name = format!("{LOCK}:{n}");
+        let guard = far.lock(&name).lock().await.unwrap();
+        let turn = waiter(&client, &name);
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        turn.abort();
+        guard.unlock().await.unwrap();
+        let subscribers = || stage.redis().subscribers(&lock_channel(&name));
+        eventually(PATIENCE, "nobody to be subscribed", || (subscribers() == 0).then_some(()))
+            .await;
+    }
+    stage.end([client, far]).await;
+}
+
 #[tokio::test]
 async fn a_user_without_channels_is_told_and_holds_up_nobody() {
     let warnings = listen();

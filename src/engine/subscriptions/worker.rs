@@ -147,8 +147,8 @@ async fn subscribe_new(
                 parts.push(part.split_off(part.len() / 2));
                 parts.push(part);
             }
+            // It stays in doubt: a server may subscribe, and refuse what is asked afterwards to confirm it.
             Err(error @ WireError::Refused(_)) => {
-                subscriptions.forget(&part);
                 subscriptions.set(&part, State::Refused);
                 refused = Err(error);
             }

@@ -4,6 +4,8 @@ use futures::FutureExt;
 
 use super::*;
 
+mod late;
+
 const WITHIN: Duration = Duration::from_secs(3);
 
 /// What a server says, one after the other: `None` is the answer to the latest PING.
@@ -53,7 +55,7 @@ async fn what_is_done_is_told_by_the_answer_to_its_own_ping() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_told_when_the_answers_are_in_step_again() {
-    let told = Said::new([no(), stale(), no(), stale(), None]).kind().await;
+    let told = Said::new([no(), stale(), no(), None]).kind().await;
     assert_eq!(told, Err(FailureKind::Refused));
 }
 
@@ -76,6 +78,52 @@ async fn a_connection_that_breaks_is_told_and_its_answers_are_not_in_step() {
         let next = Said::new([no(), None]).pass(&barrier).await;
         assert_eq!(next.unwrap_err().kind, FailureKind::TimedOut, "it may be an old one");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_number_nor_nothing_is_the_answer_to_a_ping() {
+    for other in [Reply::Int(1), Reply::Nil, Reply::Array(Vec::new())] {
+        let told = Said::new([Some(Ok(other)), None]).kind().await;
+        assert_eq!(told, Err(FailureKind::TimedOut));
+    }
+}
+
+/// Its answer, too, would go to another command.
+#[tokio::test(start_paused = true)]
+async fn commands_with_answers_of_their_own_are_sent_when_the_answers_are_in_step() {
+    let barrier = Barrier::new();
+    let sent = std::cell::Cell::new(0);
+    let command = async || {
+        sent.set(sent.get() + 1);
+        Ok(())
+    };
+    let no_ping = |_: String| std::future::pending();
+    barrier.in_step(WITHIN, no_ping, command()).await.unwrap();
+
+    assert!(barrier.pass(WITHIN, no_ping).now_or_never().is_none(), "given up meanwhile");
+    let broken = |_: String| std::future::ready(Err(Failure::gone()));
+    let told = barrier.in_step(WITHIN, broken, command()).await;
+    assert_eq!((told.unwrap_err().kind, sent.get()), (FailureKind::TimedOut, 1));
+
+    let mut said = Said::new([stale(), None]);
+    let ping = |mark: String| {
+        let next = said.0.pop_front().expect("no more PINGs");
+        std::future::ready(next.unwrap_or(Ok(Reply::Bytes(mark.into()))))
+    };
+    barrier.in_step(WITHIN, ping, command()).await.unwrap();
+    assert!(said.0.is_empty() && sent.get() == 2);
+}
+
+/// It may be a future that nobody polls.
+#[tokio::test(start_paused = true)]
+async fn an_exchange_without_an_end_is_not_waited_for_for_ever() {
+    let barrier = Barrier::new();
+    let never = |_: String| std::future::pending();
+    let mut unpolled = std::pin::pin!(barrier.pass(WITHIN, never));
+    assert!(futures::poll!(&mut unpolled).is_pending());
+    assert_eq!(barrier.pass(WITHIN, never).await.unwrap_err().kind, FailureKind::TimedOut);
+    let told = barrier.in_step(WITHIN, never, async { Ok(()) }).await;
+    assert_eq!(told.unwrap_err().kind, FailureKind::TimedOut);
 }
 
 /// A user may have no right to PING.

@@ -26,7 +26,7 @@ use crate::wire::{
     script::Arg,
 };
 
-/// How many commands fred may queue while it is busy or disconnected. Further commands fail.
+/// How many commands fred may queue while it is busy. Further commands fail.
 const QUEUE: usize = 1 << 18;
 
 /// How many messages fred may queue until the listener takes them.
@@ -83,7 +83,8 @@ impl Connection for FredConnection {
             let reply = self.client.custom(custom("SSUBSCRIBE"), vec![&*channel]).await;
             confirmed(answer(reply), "ssubscribe", &channel)
         });
-        try_join_all(asked).map_ok(drop).boxed()
+        let (ping, asked) = (|mark| self.ping(self.client.pipeline(), mark), try_join_all(asked));
+        self.barrier.in_step(self.command_timeout, ping, asked.map_ok(drop)).boxed()
     }
 
     fn unsubscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_> {
@@ -112,13 +113,16 @@ impl FredConnection {
     async fn write(&self, commands: Pipeline<Client>) -> Result<(), Failure> {
         let mut commands = Some(commands);
         let ping = |mark| {
-            let all = commands.take().unwrap_or_else(|| self.client.pipeline());
-            async move {
-                let _: () = all.custom(custom("PING"), vec![mark]).await.map_err(failure)?;
-                answer(all.last().await)
-            }
+            let commands = commands.take();
+            self.ping(commands.unwrap_or_else(|| self.client.pipeline()), mark)
         };
         self.barrier.pass(self.command_timeout, ping).await
+    }
+
+    /// Writes PING right behind the commands.
+    async fn ping(&self, commands: Pipeline<Client>, mark: String) -> Answer {
+        let _: () = commands.custom(custom("PING"), vec![mark]).await.map_err(failure)?;
+        answer(commands.last().await)
     }
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use harness::{EndlessScript, RedisServer, redis::cmd};
+use harness::{EndlessScript, RedisCluster, RedisServer, redis::cmd};
 
 use super::*;
 use crate::wire::topology::{ALL_SLOTS, Routes};
@@ -132,5 +132,24 @@ async fn a_channel_that_is_refused_is_never_confirmed_however_quick_the_server_i
         assert_eq!(subscribed_on(&server, false), [heard.as_str()], "{round}");
         transport.unsubscribe(vec![heard]).await.unwrap();
     }
+    transport.quit().await;
+}
+
+/// It says MOVED to SUNSUBSCRIBE, and with some drivers nobody waits for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_beside_one_that_has_moved_away_gets_its_own_answer() {
+    let cluster = RedisCluster::start();
+    let names: Vec<String> = (0..200).map(|n| format!("c{n}")).collect();
+    let owner = cluster.master_of(&names[0]);
+    let away = names.iter().filter(|name| cluster.master_of(name) != owner);
+    let (here, away) = (&names[..1], Vec::from_iter(away.take(2).cloned()));
+    let transport = served_by(cluster.node(owner), true).await;
+    let node = transport.router.node_of(b"c0").unwrap();
+    for round in 0..50 {
+        let unsubscription = node.unsubscribe(away.clone(), true);
+        let (_, told) = tokio::join!(unsubscription, node.subscribe(here.to_vec(), true));
+        assert!(told.is_ok(), "{round}: {told:?}");
+    }
+    assert_eq!(subscribed_on(cluster.node(owner), true), here);
     transport.quit().await;
 }
