@@ -117,7 +117,8 @@ impl State {
     /// Runs a command. `None`: its answer is lost.
     pub(super) fn execute(&mut self, words: &[Vec<u8>]) -> Option<Said> {
         let name = words.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
-        if !matches!(&name[..], b"eval" | b"evalsha") {
+        // Without arguments it is the question whether the server knows EVALSHA.
+        if !matches!(&name[..], b"eval" | b"evalsha") || words.len() == 1 {
             return Some(self.redis.command(words));
         }
         self.failing.iter().for_each(|failure| self.redis.refuse(*failure));

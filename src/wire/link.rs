@@ -72,6 +72,27 @@ enum Sort {
     Subscriber,
 }
 
+impl Sort {
+    /// Asks for a first answer. Fails without one: over fred, a connection that the server ended during the login
+    /// may count as made. Any answer will do but that the server does not know EVALSHA. A call must not be the first
+    /// to find that out: the server repeats its arguments, cut in the middle of a character perhaps, and fred
+    /// then gives later replies to the wrong calls.
+    async fn greet(&self, session: &Session) -> Result<(), Failure> {
+        let question = match self {
+            // Without arguments it is refused at once, whatever the state of the server and the rights of the user.
+            Self::Commands(_) => "EVALSHA",
+            Self::Subscriber => "PING",
+        };
+        match session.command(question, &[]).await {
+            Err(error) if error.is_of_connection() => Err(error),
+            Err(error) if question == "EVALSHA" && error.text.contains("unknown command") => {
+                Err(Failure::refused("ERR unknown command 'EVALSHA': locks are scripts"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 enum State {
     /// No session: a first one, or the next one, is being made. The last failure is kept.
     Pending(Option<Failure>),
@@ -119,6 +140,7 @@ impl Link {
             Session::connect(&settings.driver, runtime, endpoint, options, client_name);
         // Boxed, because it is rare and deep: types are nested through a caller's whole program.
         let session = connecting.boxed().await?;
+        sort.greet(&session).boxed().await?;
         let again = self.0.breaks.made();
         let is_open = state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);

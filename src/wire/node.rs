@@ -43,10 +43,6 @@ const READ_ONLY_PAUSE: Duration = Duration::from_millis(500);
 /// How long a server that was replaced may take to answer what it was asked before.
 const RETIRE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Said of a server whose commands have other names. It must not be asked by a call first: such a server repeats
-/// the arguments, cut in the middle of a character perhaps, and fred then gives later replies to wrong calls.
-const NO_SCRIPTS: &str = "ERR unknown command 'EVALSHA': locks are scripts";
-
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// One server.
@@ -82,8 +78,8 @@ impl PartialEq for Node {
 }
 
 impl Node {
-    /// Makes both connections, asks for the server's time, and whether it runs scripts. Events of the
-    /// subscriber go to the sink until `quit`.
+    /// Makes both connections, and asks for the server's time. Events of the subscriber go to the
+    /// sink until `quit`.
     pub(super) async fn connect(
         endpoint: Endpoint,
         settings: ConnectionSettings,
@@ -105,18 +101,10 @@ impl Node {
             timeouts: AtomicU32::new(0),
             is_down: AtomicBool::new(false),
         });
-        let no_script = ["0000000000000000000000000000000000000000".into(), "0".into()];
-        let script = node.commands.command("EVALSHA", &no_script);
-        let (time, script) = tokio::join!(node.time(), script);
-        if let Err(error) = time {
+        if let Err(error) = node.time().await {
             let info = node.commands.command("INFO", &["server".into()]).await;
             let sentinel = Failure::of_sentinel(&info).map(Failure::into_connect_error);
             return Err(sentinel.unwrap_or(error.into_error("")));
-        }
-        if let Err(error) = script
-            && error.text.contains("unknown command")
-        {
-            return Err(Failure::refused(NO_SCRIPTS).into_connect_error());
         }
         look_for_eviction(&node.settings, &node.commands, name);
         Ok(node)

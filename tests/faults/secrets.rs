@@ -310,7 +310,7 @@ fn talk(
                 }
             }
             ("PING", _) => "+PONG\r\n".into(),
-            ("EVALSHA", _) => "-NOSCRIPT No matching script.\r\n".into(),
+            ("EVALSHA", _) => "-ERR wrong number of arguments for 'evalsha' command\r\n".into(),
             ("SELECT" | "QUIT", _) => "+OK\r\n".into(),
             ("CLIENT", "ID") => ":1\r\n".into(),
             ("INFO", _) => bulk("redis_version:7.0.15\r\n"),

@@ -1,8 +1,8 @@
 //! The driver over fred. Only this folder names fred.
 //!
-//! Two of fred's defaults would break locks and are always overridden: a command whose connection
-//! breaks is sent again (here: never), and nothing times out (here: everything does). fred never
-//! reconnects, as it does by default: its pauses do not grow while each new connection ends at once.
+//! Two of fred's defaults would break locks and are always overridden: a command may be sent again (here:
+//! never), and nothing times out (here: everything does). It is not told to reconnect: its pauses would not
+//! grow while each new connection ends at once.
 //!
 //! This crate does not ask for fred's feature `custom-reconnect-errors`, but cargo gives it to a whole program
 //! if one part asks for it. Then `READONLY` and `LOADING` end a connection as `CLUSTERDOWN` does.

@@ -42,8 +42,8 @@ pub(super) async fn ask_one(
 ) -> Result<(View, Arc<Session>), Failure> {
     // A source that does not answer is asked over a new connection the next time.
     let session = match known {
-        Some(session) => session,
-        None => {
+        Some(session) if !session.is_gone() => session,
+        _ => {
             let (endpoint, client_name) = match kind {
                 Kind::Cluster(client_name) => (deployment.endpoint(address), client_name.clone()),
                 Kind::Sentinel { .. } => (deployment.sentinel(address), None),
