@@ -54,25 +54,58 @@ async fn a_free_lock_is_not_left_alone_for_long_after_a_slow_release() {
     }
 }
 
-#[test]
-fn a_late_swap_and_a_newer_hold_left_to_the_same_waiters_block_no_thread() {
+/// Runs a test that may block its thread, in one that can be left behind then.
+fn without_blocking<T: Send + 'static>(test: impl AsyncFnOnce() -> T + Send + 'static) -> T {
     let (done, finished) = mpsc::channel();
-    // A thread of its own: it can be left behind when it is blocked.
     std::thread::spawn(move || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        // The swap is heard of about 100 ms after it was asked for.
-        let lost = runtime.block_on(async {
-            let world = World::new();
-            let mut lost = 0;
-            for taken in 90..125 {
-                lost += u32::from(swapped_late(&world, taken).await);
-            }
-            lost
-        });
-        done.send(lost).unwrap();
+        done.send(runtime.block_on(test())).unwrap();
     });
-    let lost = finished.recv_timeout(Duration::from_secs(60)).expect("the thread is not blocked");
+    finished.recv_timeout(Duration::from_secs(60)).expect("the thread is not blocked")
+}
+
+/// A newcomer takes the free lock while the waiter's question is under way, and leaves it to the waiter. Its key is
+/// deleted, so the question is granted, too.
+#[test]
+fn a_waiter_that_is_left_a_hold_and_is_granted_the_lock_blocks_no_thread() {
+    without_blocking(async || {
+        let world = World::new();
+        let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+        let (lock, elsewhere) = (sim.client.lock(LOCK), other.client.lock(LOCK));
+        let ms = |n| sleep(Duration::from_millis(n));
+        let held = elsewhere.lock().await.unwrap();
+        let waiter = async {
+            let granted = lock.lock().await.unwrap();
+            granted.check().await.unwrap();
+            granted.unlock().await.unwrap();
+        };
+        let meanwhile = async {
+            // The waiter listens. Its next question is late.
+            ms(100).await;
+            sim.network.fail("acquire", [Fault::SlowRequest(Duration::from_millis(30))]);
+            held.unlock().await.unwrap();
+            ms(5).await;
+            let newcomer = lock.try_lock().await.unwrap().unwrap();
+            newcomer.unlock().await.unwrap();
+            world.forget(LOCK);
+        };
+        tokio::join!(waiter, meanwhile);
+        assert!(sim.left().await.is_empty());
+    });
+}
+
+#[test]
+fn a_late_swap_and_a_newer_hold_left_to_the_same_waiters_block_no_thread() {
+    let lost = without_blocking(async || {
+        let world = World::new();
+        let mut lost = 0;
+        // The swap is heard of about 100 ms after it was asked for.
+        for taken in 90..125 {
+            lost += u32::from(swapped_late(&world, taken).await);
+        }
+        lost
+    });
     // The server has a clock of its own: where the machine stands still, a swap comes too late.
     assert!(lost > 20, "of 35 holds that were swapped late, {lost} were lost");
 }
