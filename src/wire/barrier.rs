@@ -26,51 +26,64 @@ use super::{
 };
 use crate::backoff::Backoff;
 
-/// How many PINGs are sent to bring the answers in step. A pause after each is as long as the slowest of them took, and
-/// by this longer: what is late comes meanwhile, and is dropped. The last pause is by [`LONGEST_PAUSE`] longer.
+/// How many PINGs are sent to bring the answers in step. A pause after each is as long as an answer takes, and by this
+/// longer: what is late comes meanwhile, and is dropped. The last pause is by [`LONGEST_PAUSE`] longer.
 const MOST_PINGS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The least time for that.
+/// The least time for that, beside the answers.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// How many exchanges of the longest time an exchange waits for.
-const MOST_BEFORE: u32 = 4;
+/// No exchange takes longer than so many times the time of a command, or [`LEAST`].
+const LONGEST: u32 = 2 + 2 * MOST_PINGS;
 
 /// The barrier of one connection.
-pub(super) struct Barrier {
+pub(super) struct Barrier(Mutex<State>);
+
+struct State {
     /// Whether each answer is known to go to its own command. It may not after a refusal, and after an exchange
     /// that had no end.
-    in_step: Mutex<bool>,
+    in_step: bool,
+    /// How long the last answer took that was known to be that to its own PING.
+    round_trip: Duration,
 }
 
 impl Barrier {
     pub(super) fn new() -> Self {
-        Self { in_step: Mutex::new(true) }
+        Self(Mutex::new(State { in_step: true, round_trip: Duration::ZERO }))
     }
 
     /// Completes when the commands are done, when one is refused, or when nobody can know. `ping` sends a PING
     /// with this mark, and returns what is taken for its answer. Its first call writes the commands before the
-    /// PING. To bring the answers in step takes no longer than `within`, or [`LEAST`]. Exchanges of one connection
-    /// wait for each other, but not without a bound: one of them may not be polled.
+    /// PING. Exchanges of one connection wait for each other, but not without a bound: one of them may not be
+    /// polled.
     pub(super) async fn pass<F: Future<Output = Answer>>(
         &self,
         within: Duration,
         mut ping: impl FnMut(String) -> F,
     ) -> Result<(), Failure> {
-        let mut in_step = self.turn(within).await?;
-        let was_in_step = std::mem::replace(&mut *in_step, false);
-        let mark = next_mark();
-        let told = match ping(mark.clone()).await {
+        let mut state = self.turn(within).await?;
+        let was_in_step = std::mem::replace(&mut state.in_step, false);
+        let (mark, asked) = (next_mark(), Instant::now());
+        let answer = ping(mark.clone()).await;
+        let took = asked.elapsed();
+        let told = match answer {
             Ok(reply) if repeats(&reply, &mark) => Ok(()),
             Err(error) if error.cannot_save() && was_in_step => Ok(()),
             Err(error) if is_no_answer(&error) => return Err(error),
             Err(error) if was_in_step => Err(error),
             // It may be about other commands, whose caller has gone.
-            _ => Err(unclear()),
+            _ => {
+                state.get_in_step(within, took, ping).await;
+                return Err(unclear());
+            }
         };
-        *in_step = told.is_ok() || get_in_step(within, ping).await;
+        state.round_trip = took;
+        match &told {
+            Ok(()) => state.in_step = true,
+            Err(_) => state.get_in_step(within, took, ping).await,
+        }
         told
     }
 
@@ -82,43 +95,56 @@ impl Barrier {
         ping: impl FnMut(String) -> F,
         commands: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let mut in_step = self.turn(within).await?;
-        *in_step = *in_step || get_in_step(within, ping).await;
-        if !*in_step {
+        let mut state = self.turn(within).await?;
+        if !state.in_step {
+            state.get_in_step(within, Duration::ZERO, ping).await;
+        }
+        if !state.in_step {
             return Err(unclear());
         }
-        commands.await
+        let told = commands.await;
+        // One of them may have had another's answer.
+        state.in_step = !matches!(&told, Err(error) if error.kind == FailureKind::TimedOut);
+        told
     }
 
     /// Waits for the exchanges before.
-    async fn turn(&self, within: Duration) -> Result<MutexGuard<'_, bool>, Failure> {
-        let turn = timeout(MOST_BEFORE * 2 * within.max(LEAST), self.in_step.lock()).await;
+    async fn turn(&self, within: Duration) -> Result<MutexGuard<'_, State>, Failure> {
+        let turn = timeout(LONGEST * within.max(LEAST), self.0.lock()).await;
         turn.map_err(|_| Failure::timed_out())
     }
 }
 
-/// Returns whether the answers are in step now.
-async fn get_in_step<F: Future<Output = Answer>>(
-    within: Duration,
-    mut ping: impl FnMut(String) -> F,
-) -> bool {
-    let pings = async {
-        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut slowest = Duration::ZERO;
-        for _ in 0..MOST_PINGS {
-            let (mark, asked) = (next_mark(), Instant::now());
-            match ping(mark.clone()).await {
-                Ok(reply) if repeats(&reply, &mark) => return true,
-                Err(error) if is_no_answer(&error) => return false,
-                _ => {}
+impl State {
+    /// Brings the answers in step, if they can be. `took`: how long an answer took just now.
+    async fn get_in_step<F: Future<Output = Answer>>(
+        &mut self,
+        within: Duration,
+        took: Duration,
+        mut ping: impl FnMut(String) -> F,
+    ) {
+        let mut slowest = self.round_trip.max(took);
+        let longest = within.max(LEAST) + 2 * MOST_PINGS * slowest;
+        let pings = async {
+            let (mut backoff, mut has_marks) =
+                (Backoff::between(FIRST_PAUSE, LONGEST_PAUSE), false);
+            for _ in 0..MOST_PINGS {
+                let (mark, asked) = (next_mark(), Instant::now());
+                match ping(mark.clone()).await {
+                    Ok(reply) if repeats(&reply, &mark) => return true,
+                    Ok(_) => has_marks = true,
+                    Err(error) if is_no_answer(&error) => return false,
+                    Err(_) => {}
+                }
+                slowest = slowest.max(asked.elapsed());
+                sleep(slowest + backoff.next()).await;
             }
-            slowest = slowest.max(asked.elapsed());
-            sleep(slowest + backoff.next()).await;
-        }
-        sleep(LONGEST_PAUSE).await;
-        true
-    };
-    timeout(within.max(LEAST), pings).await == Ok(true)
+            // A server that refuses each PING tells no mark. What has not come in all these pauses will not come.
+            sleep(LONGEST_PAUSE).await;
+            !has_marks
+        };
+        self.in_step = timeout(longest, pings).await == Ok(true);
+    }
 }
 
 /// Reads the answer to a command about one channel, of a driver that does not drop it.

@@ -29,7 +29,7 @@ use tokio::{
 
 use super::{
     Event,
-    answers::{Answer, Failure},
+    answers::{Answer, Failure, FailureKind},
     breaks::{Breaks, Moment},
     connection::{ConnectionSettings, Heard, Listener, OnBreak, Options},
     deployment::Endpoint,
@@ -79,12 +79,16 @@ impl Sort {
     /// then gives later replies to the wrong calls.
     async fn greet(&self, session: &Session) -> Result<(), Failure> {
         let question = match self {
-            // Without arguments it is refused at once, whatever the state of the server and the rights of the user.
+            // Without arguments it is refused whatever the rights of the user, and while the server loads or lets
+            // its clients wait.
             Self::Commands(_) => "EVALSHA",
             Self::Subscriber => "PING",
         };
-        match session.command(question, &[]).await {
-            Err(error) if error.is_of_connection() => Err(error),
+        let answer = session.command(question, &[]).await;
+        match session.unless_a_sentinel(answer).await {
+            Err(error) if error.is_of_connection() || error.kind == FailureKind::Config => {
+                Err(error)
+            }
             Err(error) if question == "EVALSHA" && error.text.contains("unknown command") => {
                 Err(Failure::refused("ERR unknown command 'EVALSHA': locks are scripts"))
             }

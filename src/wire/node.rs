@@ -101,11 +101,7 @@ impl Node {
             timeouts: AtomicU32::new(0),
             is_down: AtomicBool::new(false),
         });
-        if let Err(error) = node.time().await {
-            let info = node.commands.command("INFO", &["server".into()]).await;
-            let sentinel = Failure::of_sentinel(&info).map(Failure::into_connect_error);
-            return Err(sentinel.unwrap_or(error.into_error("")));
-        }
+        node.time().await.map_err(|error| error.into_error(""))?;
         look_for_eviction(&node.settings, &node.commands, name);
         Ok(node)
     }

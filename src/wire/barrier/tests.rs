@@ -112,6 +112,11 @@ async fn commands_with_answers_of_their_own_are_sent_when_the_answers_are_in_ste
     };
     barrier.in_step(WITHIN, ping, command()).await.unwrap();
     assert!(said.0.is_empty() && sent.get() == 2);
+
+    let anothers = async { Err::<(), _>(unclear()) };
+    barrier.in_step(WITHIN, no_ping, anothers).await.unwrap_err();
+    let refused = Said::new([no(), None]).pass(&barrier).await;
+    assert_eq!(refused.unwrap_err().kind, FailureKind::TimedOut, "it may be another's");
 }
 
 /// It may be a future that nobody polls.
@@ -131,6 +136,19 @@ async fn an_exchange_without_an_end_is_not_waited_for_for_ever() {
 async fn a_server_that_refuses_each_ping_is_not_asked_for_ever() {
     let told = Said::new((0..=MOST_PINGS).map(|_| no())).kind().await;
     assert_eq!(told, Err(FailureKind::Refused));
+}
+
+/// It has answered another PING, so it has marks, and the answer to its last one is still to come.
+#[tokio::test(start_paused = true)]
+async fn a_server_with_marks_is_believed_when_its_last_mark_has_come() {
+    let barrier = Barrier::new();
+    for (said, told) in [
+        (vec![no(), stale(), stale(), stale()], FailureKind::Refused),
+        (vec![no(), stale(), None], FailureKind::TimedOut),
+        (vec![no(), None], FailureKind::Refused),
+    ] {
+        assert_eq!(Said::new(said).pass(&barrier).await.unwrap_err().kind, told);
+    }
 }
 
 /// Redis that cannot save refuses PING, and subscribes all the same.
@@ -182,7 +200,7 @@ async fn to_get_in_step_takes_no_longer_than_a_command_may_or_a_second() {
         assert_eq!(told.unwrap_err().kind, FailureKind::Refused);
         let took = begun.elapsed();
         assert!(took <= most, "{took:?}");
-        assert_eq!(*barrier.in_step.lock().await, each.is_zero(), "after {asked} PINGs");
+        assert_eq!(barrier.0.lock().await.in_step, each.is_zero(), "after {asked} PINGs");
     }
 }
 

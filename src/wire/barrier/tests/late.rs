@@ -84,7 +84,17 @@ async fn while_it_runs(wire: &Wire, test: impl Future<Output = ()>) {
 /// As a worker tries them: all, then each.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_is_taken_for_no_other_however_far_the_server_is() {
-    for (round_trip, late) in [(0, 5), (20, 10), (20, 60), (80, 40), (250, 125), (250, 200)] {
+    for (round_trip, late) in [
+        (0, 5),
+        (20, 10),
+        (20, 60),
+        (80, 40),
+        (250, 65),
+        (250, 125),
+        (250, 200),
+        (330, 110),
+        (900, 400),
+    ] {
         for cannot_save in [false, true] {
             let (wire, barrier) = (Wire::new(round_trip, late, cannot_save), Barrier::new());
             while_it_runs(&wire, async {
@@ -103,7 +113,7 @@ async fn a_late_answer_is_taken_for_no_other_however_far_the_server_is() {
 /// No answer has a mark then.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_save_is_believed_again_after_one_that_was_given_up() {
-    for (round_trip, within) in [(80, 1), (120, 1), (250, 3), (400, 3)] {
+    for (round_trip, within) in [(80, 1), (120, 1), (250, 3), (400, 3), (900, 3)] {
         let (wire, barrier) = (Wire::new(round_trip, 0, true), Barrier::new());
         let within = Duration::from_secs(within);
         while_it_runs(&wire, async {
