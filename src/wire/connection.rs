@@ -96,7 +96,7 @@ pub(super) trait Connection: Send + Sync {
     fn send<'a>(&'a self, command: Command<'_>, within: Option<Duration>) -> BoxFuture<'a, Answer>;
 
     /// Subscribes to the channels. Completes when the server has confirmed all of them, or refused one.
-    /// Takes some times the usual time at most, and calls of this and the next kind may wait for one before.
+    /// May take several times the usual time. Calls of this and the next kind wait for each other, up to a bound.
     fn subscribe(&self, channels: Vec<String>, sharded: bool) -> Done<'_>;
 
     /// Ends subscriptions. Completes when the server has confirmed it, or refused it. Takes as long.

@@ -343,3 +343,6 @@ fn listener(settings: &ConnectionSettings) -> Listener {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

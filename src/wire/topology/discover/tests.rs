@@ -189,6 +189,20 @@ async fn a_node_that_has_not_heard_of_a_failover_leads_nobody_back() {
     }
 }
 
+/// A network that drops all connections ends them at the same time.
+#[tokio::test]
+async fn connections_that_have_ended_cost_no_round_of_questions() {
+    let cluster = FakeCluster::start(3).await;
+    let mut discovery = cluster.discovery();
+    assert_eq!(cluster.owner(&mut discovery).await, 0);
+    for (_, session) in &discovery.sources {
+        let Some(session) = session else { continue };
+        session.abandon();
+        session.end().await;
+    }
+    assert_eq!(cluster.owner(&mut discovery).await, 0);
+}
+
 #[tokio::test]
 async fn an_answer_that_comes_late_counts_the_next_time() {
     let cluster = FakeCluster::start(3).await;
