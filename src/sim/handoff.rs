@@ -88,6 +88,7 @@ fn a_waiter_that_is_left_a_hold_and_is_granted_the_lock_blocks_no_thread() {
             ms(5).await;
             let newcomer = lock.try_lock().await.unwrap().unwrap();
             newcomer.unlock().await.unwrap();
+            assert!(world.pttl(LOCK) > 0, "it is left to the waiter, not released");
             world.forget(LOCK);
         };
         tokio::join!(waiter, meanwhile);

@@ -45,7 +45,7 @@ struct State {
     /// Whether each answer is known to go to its own command. It may not after a refusal, and after an exchange
     /// that had no end.
     in_step: bool,
-    /// How long the last answer took that was known to be that to its own PING.
+    /// How long an answer takes: the last one that was known to be that to its own PING, or a slower one since.
     round_trip: Duration,
 }
 
@@ -104,7 +104,7 @@ impl Barrier {
         }
         let told = commands.await;
         // One of them may have had another's answer.
-        state.in_step = !matches!(&told, Err(error) if error.kind == FailureKind::TimedOut);
+        state.in_step = told.is_ok();
         told
     }
 
@@ -133,6 +133,8 @@ impl State {
                 match ping(mark.clone()).await {
                     Ok(reply) if repeats(&reply, &mark) => return true,
                     Ok(_) => has_marks = true,
+                    // It is about a channel: no server redirects PING.
+                    Err(error) if error.kind == FailureKind::Redirected => has_marks = true,
                     Err(error) if is_no_answer(&error) => return false,
                     Err(_) => {}
                 }
@@ -144,6 +146,8 @@ impl State {
             !has_marks
         };
         self.in_step = timeout(longest, pings).await == Ok(true);
+        // The next try has time for such answers.
+        self.round_trip = slowest;
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) struct Session {
     since: Instant,
 }
 
-/// Completes at the end of a session, with how long it has lasted.
+/// Completes at the end of a session, with how long it has lasted since this was asked for.
 pub(super) type Lifetime = BoxFuture<'static, Duration>;
 
 impl Session {
@@ -150,8 +150,8 @@ impl Session {
 
     /// See [`Lifetime`]. Does not keep it open.
     pub(super) fn lifetime(&self) -> Lifetime {
-        let (end, since) = (self.end(), self.since);
-        end.map(move |()| since.elapsed()).boxed()
+        let (end, now) = (self.end(), Instant::now());
+        end.map(move |()| now.elapsed()).boxed()
     }
 
     /// Closes it at once. Pending calls fail.

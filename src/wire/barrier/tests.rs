@@ -113,10 +113,12 @@ async fn commands_with_answers_of_their_own_are_sent_when_the_answers_are_in_ste
     barrier.in_step(WITHIN, ping, command()).await.unwrap();
     assert!(said.0.is_empty() && sent.get() == 2);
 
-    let anothers = async { Err::<(), _>(unclear()) };
-    barrier.in_step(WITHIN, no_ping, anothers).await.unwrap_err();
-    let refused = Said::new([no(), None]).pass(&barrier).await;
-    assert_eq!(refused.unwrap_err().kind, FailureKind::TimedOut, "it may be another's");
+    for told in [unclear(), Failure::refused("NOPERM no")] {
+        let barrier = Barrier::new();
+        barrier.in_step(WITHIN, no_ping, async { Err::<(), _>(told) }).await.unwrap_err();
+        let refused = Said::new([no(), None]).pass(&barrier).await;
+        assert_eq!(refused.unwrap_err().kind, FailureKind::TimedOut, "it may be another's");
+    }
 }
 
 /// It may be a future that nobody polls.
@@ -149,6 +151,17 @@ async fn a_server_with_marks_is_believed_when_its_last_mark_has_come() {
     ] {
         assert_eq!(Said::new(said).pass(&barrier).await.unwrap_err().kind, told);
     }
+}
+
+/// These are the answers to the end of subscriptions that have moved away.
+#[tokio::test(start_paused = true)]
+async fn a_redirection_is_no_answer_to_a_ping() {
+    let barrier = Barrier::new();
+    let moved = || Some(Err(Failure::new(FailureKind::Redirected, "MOVED 1 h:1")));
+    let told = Said::new([moved(), moved(), moved(), moved()]).pass(&barrier).await;
+    assert_eq!(told.unwrap_err().kind, FailureKind::Redirected);
+    let next = Said::new([no(), None]).pass(&barrier).await;
+    assert_eq!(next.unwrap_err().kind, FailureKind::TimedOut, "more of them may come");
 }
 
 /// Redis that cannot save refuses PING, and subscribes all the same.

@@ -1,7 +1,11 @@
 //! A connection whose answers come in their order, each for the command that waits the longest. What comes while none
 //! waits is dropped, as fred does.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::RefCell,
+    future::{pending, ready},
+    rc::Rc,
+};
 
 use tokio::{
     sync::{Notify, oneshot},
@@ -64,16 +68,20 @@ impl Wire {
                 self.comes(Err(Failure::refused("NOPERM no")), Duration::ZERO);
                 late = self.late.take().unwrap_or_default();
             }
-            let (tell, told) = oneshot::channel();
-            self.waiting.borrow_mut().push_back(tell);
-            let answer = match self.cannot_save {
-                true => Err(Failure::refused("MISCONF no disk")),
-                false => Ok(Reply::Bytes(mark.into())),
-            };
-            self.comes(answer, late);
-            async move { told.await.unwrap() }
+            self.ping(mark, late)
         };
         barrier.pass(within, ping).await.map_err(|error| error.kind)
+    }
+
+    fn ping(&self, mark: String, late: Duration) -> impl Future<Output = Answer> + use<> {
+        let (tell, told) = oneshot::channel();
+        self.waiting.borrow_mut().push_back(tell);
+        let answer = match self.cannot_save {
+            true => Err(Failure::refused("MISCONF no disk")),
+            false => Ok(Reply::Bytes(mark.into())),
+        };
+        self.comes(answer, late);
+        async move { told.await.unwrap() }
     }
 }
 
@@ -126,6 +134,21 @@ async fn a_server_that_cannot_save_is_believed_again_after_one_that_was_given_up
         })
         .await;
     }
+}
+
+/// Nothing is known of how far it is: the first command of the connection has had no answer.
+#[tokio::test(start_paused = true)]
+async fn a_far_server_without_marks_is_asked_long_enough_the_second_time() {
+    let (wire, barrier) = (Wire::new(400, 0, true), Barrier::new());
+    let within = Duration::from_secs(1);
+    while_it_runs(&wire, async {
+        let no_answer = barrier.in_step(within, |_| pending(), async { Err::<(), _>(unclear()) });
+        no_answer.await.unwrap_err();
+        let ask = || barrier.in_step(within, |mark| wire.ping(mark, Duration::ZERO), ready(Ok(())));
+        assert_eq!(ask().await.unwrap_err().kind, FailureKind::TimedOut);
+        ask().await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
