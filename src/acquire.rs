@@ -134,7 +134,8 @@ impl<G> Acquire<'_, G> {
         Self { lock, owner: None, lease: None, note: None }
     }
 
-    /// Acquires the lock for this owner. If the owner already holds the lock, it re-enters.
+    /// Acquires the lock for this owner. If the owner already holds the lock through the same client, it
+    /// re-enters. Through another client it would wait for itself.
     ///
     /// The acquisition then borrows the owner. Without an owner it is `'static`.
     pub fn by(self, owner: &mut Owner) -> Acquire<'_, G> {

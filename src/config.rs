@@ -220,7 +220,7 @@ impl Config {
     /// are as they are announced.
     ///
     /// A cluster whose nodes announce host names beside their IP addresses may redirect by either.
-    /// Map both.
+    /// Map both. [`Client::connect`](crate::Client::connect) refuses a map that cannot be used.
     pub fn nat_map<From, To>(mut self, map: impl IntoIterator<Item = (From, To)>) -> Self
     where
         From: Into<String>,
@@ -277,7 +277,7 @@ impl Config {
     /// waiters for dead and removes them from the line.
     ///
     /// A waiter asks the server every 3/10 of this time. When a process dies, its waiters delay the
-    /// others by this time and at most 3/10 of it more, counted from when they last asked. All
+    /// others by this time and about 3/10 of it more, counted from when they last asked. All
     /// waiters of one process cost that once. Places that a failover brings back cost the same.
     ///
     /// A Redisson client whose clock is ahead by more than half of this time may remove this
@@ -320,9 +320,9 @@ impl Config {
     /// Sets whether a hold on the server may serve several local callers: an unlock may hand it off
     /// to the next local waiter, and readers may share it. Default: yes.
     ///
-    /// A hand-off needs no round trip. After 64 of them or 2 ms, whichever is first, the server is
-    /// asked whether other processes wait. If they do, the hold is released, and this process
-    /// yields until they had their turns. If none of them takes the lock, the next local series may
+    /// A hand-off needs no round trip, or one if an owner or a fencing token takes part. After 64 of them
+    /// or 2 ms, whichever is first, the server is asked whether other processes wait. If they do, the
+    /// hold is released, and this process yields until they had their turns. If none of them takes the lock, the next local series may
     /// be twice as long, up to 32 times.
     ///
     /// Reentrant, non-reentrant and fenced locks are handed off, and write holds without an owner.

@@ -45,7 +45,7 @@
 //! | A message is lost, or the connection for messages breaks. | Waiters ask the server themselves, within 3 s. |
 //! | The server does not answer. | Holders are told when trust ends. Acquisitions and releases fail with [`Error::Redis`] after [`Config::retry_timeout`]. A `try_lock` without a wait and queries fail after [`Config::command_timeout`]. |
 //! | The server refuses for a while: it loads, fails over, is full (`OOM`) or cannot save (`MISCONF`). | Calls wait as for a server that does not answer. [`Error::Redis`] lists these errors. |
-//! | The server refuses for good: missing right, wrong credentials. | The caller gets the error at once. |
+//! | The server refuses for good: missing right, wrong credentials. | The caller gets the error at once. A client that is connected again and again fails to log in has no connection: its calls fail when their time is over. |
 //! | A release, a renewal or an undo is refused. | It is retried in the background, at least every 2 s, until the lease ends. |
 //! | The server restarts empty. | Holders are told [`Loss::Removed`] by the next renewal. A hold with a lease learns of it when it asks, or when its lease ends. |
 //! | The server evicts a lock's key, or its clock is set forward. | As when it restarts empty. Until the holder is told, another may hold the lock. |
@@ -57,7 +57,7 @@
 //! # What a crash costs the other callers
 //! - **All locks but fair and read/write locks**: the rest of the holder's lease.
 //! - **Fair locks**: the rest of the holder's lease. The dead waiters of one process cost
-//!   [`Config::fair_wait`] (10 s by default, 13 s at most) once, however many they were. A waiter of
+//!   [`Config::fair_wait`] (10 s by default, about 13 s at most) once, however many they were. A waiter of
 //!   Redisson does not see that they are dead. If no client of this crate asks for the lock or releases
 //!   it, it also waits [`Config::redisson_fair_wait`] (300 s by default) for each of Redisson's waiters
 //!   that stood before them, even if that one had left long before.

@@ -105,7 +105,8 @@ pub enum Remaining {
     Free,
     /// The lock's TTL.
     Held(Duration),
-    /// The key has no TTL. Neither this crate nor Redisson leaves a lock without one.
+    /// The key has no TTL. Neither this crate nor Redisson leaves a lock without one. Of a permit: it
+    /// has no lease, as Redisson may acquire it.
     WithoutExpiry,
 }
 

@@ -36,7 +36,8 @@
 //! - **Waiter**: an acquisition that waits for a lock. The waiters of one client form a local line.
 //! - **Shared hold**: readers of one client have one hold on a read/write lock together. See
 //!   [`ReadWriteLock`].
-//! - **Hand-off**: an unlock that gives the hold to the next local waiter without a round trip. See
+//! - **Hand-off**: an unlock that gives the hold to the next local waiter, without a round trip if neither
+//!   has an owner or a token. See
 //!   [`Config::reuse_holds`].
 //!
 //! The server decides who holds a lock. The client decides only when to stop trusting its hold. Every
@@ -61,7 +62,8 @@
 //! The error is [`Error::WouldDeadlock`].
 //!
 //! All kinds but the read/write lock and the plain lock are the same hash on the server. Only one of
-//! them is held under one name at a time. An owner that holds it by one kind re-enters it by another.
+//! them is held under one name at a time. An owner that holds it by one kind re-enters it by
+//! another, but not as a fenced lock ([`Error::Invalid`]), unless its hold has a token.
 //!
 //! A plain lock is a string: the lock of clients without Redisson. A lock of another kind never has
 //! its name at the same time: acquiring it fails with [`Error::WrongKind`].
@@ -198,6 +200,9 @@
 compile_error!(
     "redisson-lock needs a driver: enable the feature `fred` (the default) or `redis-rs`"
 );
+
+#[macro_use]
+mod logging;
 
 mod acquire;
 mod backoff;

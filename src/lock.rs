@@ -230,9 +230,10 @@ impl<G> Lock<G> {
     /// - [`Error::Redis`] as for [`force_unlock`](Lock::force_unlock). The request is not repeated. One
     ///   that is still on its way when the call fails may free the lock later, as long as the id holds
     ///   it: also a later hold of the same id.
-    /// - [`Error::Invalid`] when `holder` is not a holder id, or the name cannot be used. Also for an id
-    ///   that [`inspect`](Lock::inspect) cannot show as it is: of another program's lock, with more than
-    ///   128 bytes, or with bytes that are no printable ASCII.
+    /// - [`Error::Invalid`] when `holder` is not a holder id, or the name cannot be used. The holder of a
+    ///   [plain lock](crate::Client::plain_lock) is any token. Also for an id that
+    ///   [`inspect`](Lock::inspect) cannot show as it is: of another program's lock, with more than 128
+    ///   bytes, or with bytes that are no printable ASCII.
     /// - [`Error::WrongKind`], [`Error::Closed`].
     ///
     /// # Cancel safety
@@ -241,7 +242,11 @@ impl<G> Lock<G> {
         let (state, holder) = (self.state()?, holder.as_ref());
         let target = &state.target;
         let wrong = || Error::Invalid(format!("{holder:?} is not the id of a holder"));
-        let id = HoldId::read(holder).ok_or_else(wrong)?;
+        let id = match target.kind {
+            LockKind::Plain => HoldId::token(holder),
+            _ => HoldId::read(holder),
+        };
+        let id = id.ok_or_else(wrong)?;
         let by = Instant::now() + target.engine.settings.command_timeout;
         let seen = target.ask_by(target.protocol.look_for(&id), by).await;
         let seen = seen.map_err(target.with_context(FORCE_UNLOCKING))?;

@@ -196,14 +196,14 @@ impl Observed {
     /// Calls the observer. To be called without any lock.
     pub(crate) fn tell(&self, event: impl FnOnce(&dyn Observer)) {
         if catch_unwind(AssertUnwindSafe(|| event(&*self.0))).is_err() {
-            tracing::error!("an observer panicked; it missed an event");
+            log!(error, "an observer panicked; it missed an event");
         }
     }
 
     /// See [`Observer::is_enabled`].
     pub(crate) fn is_enabled(&self) -> bool {
         catch_unwind(AssertUnwindSafe(|| self.0.is_enabled())).unwrap_or_else(|_| {
-            tracing::error!("an observer panicked; it misses an acquisition");
+            log!(error, "an observer panicked; it misses an acquisition");
             false
         })
     }

@@ -72,7 +72,12 @@ impl HoldId {
     /// Reads the id of a hold of any client, as the server has it: `<client>:<n>`, a writer's with
     /// `:write` at its end.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        client_of(text).map(|_| Self { text: text.to_owned().into(), number: NOT_OURS })
+        client_of(text).and_then(|_| Self::token(text))
+    }
+
+    /// The token of a plain lock, which any program may have chosen.
+    pub(crate) fn token(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self { text: text.to_owned().into(), number: NOT_OURS })
     }
 
     /// Whether it is the id of a writer of a read/write lock.

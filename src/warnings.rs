@@ -21,7 +21,7 @@ pub(crate) struct Warnings {
 impl Warnings {
     pub(crate) fn tell(&self, what: &'static str, error: &dyn Display) {
         if self.is_due(format!("{what}: {error}")) {
-            tracing::warn!(%error, "{what}");
+            log!(warn, %error, "{what}");
         }
     }
 

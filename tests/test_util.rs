@@ -128,6 +128,21 @@ async fn a_stranger_of_each_kind_keeps_others_out_and_wakes_a_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn holders_and_waiters_of_a_plain_lock_are_seen() {
+    let server = TestServer::new();
+    let client = server.client().await.unwrap();
+    let lock = client.plain_lock("l");
+    let guard = lock.lock().await.unwrap();
+    assert_eq!(server.holders("l"), [guard.holder()]);
+    let waiting = waiter(&server, lock).await;
+    assert_eq!(server.listeners("l"), 1);
+    guard.unlock().await.unwrap();
+    waiting.await.unwrap();
+    assert_eq!(server.holders("l"), [""; 0]);
+    end(&server, [client]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stranger_holds_until_it_is_dropped_and_a_crashed_one_for_its_lease() {
     let server = TestServer::new();
     let client = server.client().await.unwrap();

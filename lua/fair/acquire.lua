@@ -113,10 +113,14 @@ local function settle()
   return found, math.max(need, before)
 end
 
--- Redisson's multi lock with a lease gives the line a TTL, which it must not have
+-- a line lasts for a day at least after one of ours has asked. Redisson's multi
+-- lock with a lease gives it that TTL. When all waiters have died, it ends
+local day = 86400000
 local function keep_line()
-  redis.call('persist', queue)
-  redis.call('persist', deadlines)
+  if redis.call('pttl', queue) < day or redis.call('pttl', deadlines) < day then
+    redis.call('pexpire', queue, 2 * day)
+    redis.call('pexpire', deadlines, 2 * day)
+  end
 end
 
 local function tell(holder)

@@ -29,7 +29,10 @@ end
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[3]), ARGV[1])
 -- refused for a missing right or a value that is no integer: nothing may stay
-local count = redis.pcall('incrby', KEYS[1], '-1')
+local count = redis.pcall('pexpire', KEYS[2], ARGV[3])
+if type(count) ~= 'table' then
+  count = redis.pcall('incrby', KEYS[1], '-1')
+end
 if type(count) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return count
@@ -37,7 +40,6 @@ end
 if ARGV[6] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 6))
 end
-redis.call('pexpire', KEYS[2], ARGV[3])
 if count <= 0 then
   redis.call('del', KEYS[1])
 end

@@ -50,19 +50,24 @@ elseif redis.call('hlen', KEYS[1]) > 2 then
         -- not a count of entries, or so many that the server would be busy for long
         unknown, count = true, 0
       end
+      local is_dead = count > 0
       for n = 1, count do
         budget = budget - 1
         local timeout = tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
         local left = redis.pcall('pttl', timeout)
         if left == -1 then
           -- it was made to last, and so is the hold
-          unknown = true
+          unknown, is_dead = true, false
         elseif type(left) == 'number' and left ~= -2 then
-          longest = math.max(longest, left)
+          longest, is_dead = math.max(longest, left), false
         elseif redis.pcall('exists', KEYS[1], timeout) ~= 1 then
           -- refused in a slot that moves: a key on another server is not a dead one
-          unknown = true
+          unknown, is_dead = true, false
         end
+      end
+      if is_dead then
+        -- it would be counted again by each release
+        redis.call('hdel', KEYS[1], fields[i])
       end
     end
   end

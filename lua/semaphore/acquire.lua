@@ -35,14 +35,18 @@ if now > tonumber(ARGV[3]) then
 end
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 -- refused for a missing right or a value that is no integer: nothing may stay
-local left = redis.pcall('incrby', KEYS[1], '-' .. ARGV[2])
+local left = redis.pcall('pexpire', KEYS[2], ARGV[4])
+if type(left) ~= 'table' then
+  left = redis.pcall('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+end
+if type(left) ~= 'table' then
+  left = redis.pcall('incrby', KEYS[1], '-' .. ARGV[2])
+end
 if type(left) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return left
 end
-redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 if ARGV[5] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 5))
 end
-redis.call('pexpire', KEYS[2], ARGV[4])
 return {1, left}

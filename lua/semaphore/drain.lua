@@ -34,14 +34,19 @@ end
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 -- by a difference, which keeps the key's TTL; as text, because numbers in Lua are less exact
 local minus = string.gsub('-' .. free, '^%-%-', '')
-local left = redis.pcall('incrby', KEYS[1], minus)
+-- refused for a missing right: nothing may stay
+local left = redis.pcall('pexpire', KEYS[2], ARGV[4])
+if type(left) ~= 'table' then
+  left = redis.pcall('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+end
+if type(left) ~= 'table' then
+  left = redis.pcall('incrby', KEYS[1], minus)
+end
 if type(left) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return left
 end
-redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 if ARGV[5] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 5))
 end
-redis.call('pexpire', KEYS[2], ARGV[4])
 return {1, '0'}

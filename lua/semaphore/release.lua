@@ -33,7 +33,10 @@ end
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 -- refused for a missing right or a value that is no integer: nothing may stay
-local free = redis.pcall('incrby', KEYS[1], ARGV[2])
+local free = redis.pcall('pexpire', KEYS[2], ARGV[4])
+if type(free) ~= 'table' then
+  free = redis.pcall('incrby', KEYS[1], ARGV[2])
+end
 if type(free) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return free
@@ -41,7 +44,6 @@ end
 if ARGV[8] then
   redis.call('zrem', KEYS[2], unpack(ARGV, 8))
 end
-redis.call('pexpire', KEYS[2], ARGV[4])
 -- Redisson's listeners fail at a negative number, and wake nobody for 0
 if free > 0 then
   redis.call(ARGV[6], ARGV[5], string.format('%.0f', free))

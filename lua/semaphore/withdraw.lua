@@ -20,13 +20,16 @@ local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- first: after a write that needs no memory, a server without any refuses none
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+local there = redis.call('exists', KEYS[1]) == 1
 redis.call('zadd', KEYS[2], string.format('%.0f', -now - ARGV[3]), ARGV[1])
-redis.call('pexpire', KEYS[2], ARGV[3])
-if not known or redis.call('exists', KEYS[1]) == 0 then
+local free = redis.pcall('pexpire', KEYS[2], ARGV[3])
+if not known or not there and type(free) ~= 'table' then
   return 0
 end
-local free = redis.pcall('incrby', KEYS[1], ARGV[2])
--- refused for a value that is no integer: the next copy undoes the request
+if type(free) ~= 'table' then
+  free = redis.pcall('incrby', KEYS[1], ARGV[2])
+end
+-- refused for a missing right or a value that is no integer: the next copy undoes the request
 if type(free) == 'table' then
   redis.call('zadd', KEYS[2], known, ARGV[1])
   return free

@@ -75,7 +75,7 @@ fn serve(runtime: Runtime, ended: oneshot::Receiver<Client>) {
         if let Ok(client) = ended.await
             && let Err(error) = client.close().await
         {
-            tracing::warn!(%error, "closing a client whose last handle was dropped");
+            log!(warn, %error, "closing a client whose last handle was dropped");
         }
     });
     // A look-up of an address may still be under way on another thread.

@@ -192,6 +192,9 @@ impl TryAcquireExpirable {
 
     /// Waits for the permits for this long at most: 3650 days or less. Without it, the acquisition
     /// does not wait.
+    ///
+    /// At the end of the wait the server is asked once more. Its answer is awaited for at most
+    /// [`Config::command_timeout`](crate::Config::command_timeout).
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait, ..self }
     }

@@ -69,7 +69,8 @@ impl CountDownLatch {
     }
 
     /// Blocks until the count is 0, for this long at most. Returns `false` if the count was above 0 to
-    /// the end.
+    /// the end. The last answer is awaited as by the async
+    /// [`wait_timeout`](crate::CountDownLatch::wait_timeout).
     ///
     /// # Errors
     /// As the async [`wait_timeout`](crate::CountDownLatch::wait_timeout); [`Error::InAsyncCode`].

@@ -26,7 +26,7 @@ impl Config {
     /// The client then writes one key, `redisson_lock_client:` and its [id](crate::Client::id): a
     /// hash of the name, the host, the process id, the version, and since when the client is
     /// connected. It is renewed in the background, and removed by
-    /// [`Client::close`](crate::Client::close) if the server answers within 1 s. Otherwise, and
+    /// [`Client::close`](crate::Client::close) if the server answers within 1 s and no guard lives. Otherwise, and
     /// when the process dies, it ends by its TTL. Holds that are older than a third of
     /// [`watchdog`](Self::watchdog) follow, with their [notes](crate::LockGuard::note), unless the
     /// lock's key has more than 1,024 bytes. Acquiring and releasing send nothing more.

@@ -135,7 +135,7 @@ fn read(
     top.finish(&[UNUSED_ANYWHERE, UNUSED_AT_TOP].concat(), &mut unused)?;
     if !unused.is_empty() {
         let unused = unused.join(", ");
-        tracing::info!(unused, "fields of Redisson's YAML that have no use here");
+        log!(info, unused, "fields of Redisson's YAML that have no use here");
     }
     Ok(config)
 }

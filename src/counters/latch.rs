@@ -124,7 +124,8 @@ impl CountDownLatch {
     }
 
     /// Waits until the count is 0, for this long at most: 3650 days or less. Returns `false` if the
-    /// count was above 0 to the end. At the end the server is asked once more.
+    /// count was above 0 to the end. At the end the server is asked once more. Its answer
+    /// is awaited for at most [`Config::command_timeout`](crate::Config::command_timeout).
     ///
     /// # Errors
     /// As [`wait`](CountDownLatch::wait). [`Error::Redis`] also when the wait ends and the server has

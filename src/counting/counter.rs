@@ -201,7 +201,7 @@ impl<P: Countable> Counter<P> {
         if let Err(error) = &undone
             && !self.engine.is_closed()
         {
-            tracing::warn!(name = self.name(), permits, %error, "could not return permits");
+            log!(warn, name = self.name(), permits, %error, "could not return permits");
         }
         undone.is_ok()
     }

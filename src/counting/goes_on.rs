@@ -58,7 +58,7 @@ impl<P: Countable> Counter<P> {
         }
         if !engine.is_closed() {
             let (what, name) = (P::WHAT, self.name());
-            tracing::warn!(what, name, %error, "a change was given up");
+            log!(warn, what, name, %error, "a change was given up");
         }
     }
 }

@@ -110,7 +110,7 @@ impl LeasedPermits {
                 Ok(()) | Err(Error::NotHeld { .. } | Error::Closed) => {}
                 Err(error) => {
                     let name = pool.name();
-                    tracing::warn!(name, permits, %error, "permits are not returned yet");
+                    log!(warn, name, permits, %error, "permits are not returned yet");
                 }
             }
         });
@@ -132,7 +132,8 @@ impl LeasedPermits {
             self.lease.lose(why);
             return Err(Error::NotHeld { why });
         }
-        Ok(())
+        // The answer may have waited for its caller while the lease ended.
+        self.lease.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why }))
     }
 }
 

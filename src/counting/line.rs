@@ -174,9 +174,12 @@ impl CounterLine {
     }
 
     /// By an answer that the server has just given, a lease ends after this time. The waiters learn it
-    /// when one of them enters or leaves, or its own answer comes.
+    /// when one of them enters or leaves, or its own answer comes. An older answer may be told later: of
+    /// two ends the sooner one counts.
     pub(super) fn next_end(&self, after: Option<Duration>) {
-        self.state().next_end = after.map(|after| Instant::now() + after.max(SHORTEST));
+        let end = after.map(|after| Instant::now() + after.max(SHORTEST));
+        let mut state = self.state();
+        state.next_end = state.next_end.into_iter().chain(end).min();
     }
 
     /// Has this waiter, which is polled now, ask.

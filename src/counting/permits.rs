@@ -45,7 +45,7 @@ impl Permits {
         janitor.spawn(async move {
             let (pool, permits) = (self.pool.clone(), self.count);
             if let Err(error) = self.give_back().await {
-                tracing::warn!(name = pool.name(), permits, %error, "permits are not returned yet");
+                log!(warn, name = pool.name(), permits, %error, "permits are not returned yet");
             }
         });
     }

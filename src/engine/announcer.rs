@@ -145,9 +145,9 @@ impl Announcer {
                 let is_lasting = is_refusal
                     || matches!(&error, WireError::NotNow(why) if why.kind() == ReadOnly);
                 if is_refusal && !std::mem::replace(&mut told.complained, true) {
-                    tracing::warn!(%error, "the client cannot be announced; locks do not need it");
+                    log!(warn, %error, "the client cannot be announced; locks do not need it");
                 } else {
-                    tracing::debug!(%error, "the client is not announced");
+                    log!(debug, %error, "the client is not announced");
                 }
                 if is_lasting { (2 * pause).min(LONGEST_PAUSE) } else { 1 }
             }

@@ -143,7 +143,7 @@ async fn run(mut queue: mpsc::UnboundedReceiver<(Job, Busy)>, transport: Arc<dyn
             },
             Some((result, _busy)) = running.next() => {
                 if result.is_err() {
-                    tracing::error!("a clean-up panicked; what it held ends with its lease");
+                    log!(error, "a clean-up panicked; what it held ends with its lease");
                 }
             }
         }

@@ -146,7 +146,7 @@ async fn again(releases: Arc<Releases>, released: Vec<Freed>) {
     };
     let locks = done.into_iter().filter(|&was_there| was_there).count();
     if locks > 0 {
-        tracing::info!(locks, "released once more what a new master had not heard of");
+        log!(info, locks, "released once more what a new master had not heard of");
     }
 }
 
@@ -175,7 +175,7 @@ async fn release(releases: &Releases, released: Freed) -> bool {
         let runtime = &releases.life.runtime;
         if let Err(error) = backoff.retry_even_if_refused(runtime, error, ends).await {
             let lock = names::text(protocol.key());
-            tracing::warn!(lock, holder = ?id, %error, "could not release once more");
+            log!(warn, lock, holder = ?id, %error, "could not release once more");
             return false;
         }
     }

@@ -266,7 +266,7 @@ impl Renewal {
             }
         }
         if let Some((error, holds)) = refused {
-            tracing::warn!(holds, %error, "renewal failed, trying again");
+            log!(warn, holds, %error, "renewal failed, trying again");
         }
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Renewal {
 
     fn put_all_off(&self, batch: &[Due], error: WireError) {
         sometimes!("renewal: no answer");
-        tracing::warn!(holds = batch.len(), %error, "renewal failed, trying again");
+        log!(warn, holds = batch.len(), %error, "renewal failed, trying again");
         batch.iter().for_each(|(lease, _)| self.put_off(lease));
     }
 }

@@ -88,7 +88,7 @@ impl Whois {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "announcements cannot be read");
+                    log!(debug, %error, "announcements cannot be read");
                     if matches!(&error, WireError::Refused(why) if why.kind() == NoPermission) {
                         *self.refused() = Some(Instant::now());
                     }

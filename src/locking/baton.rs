@@ -242,7 +242,7 @@ impl Drop for Baton {
             match Self(Some(stake)).hand_off_or_release().await {
                 Ok(()) | Err(Error::Closed) => {}
                 Err(error) => {
-                    tracing::warn!(lock = target.name(), %error, "release of a dropped guard");
+                    log!(warn, lock = target.name(), %error, "release of a dropped guard");
                 }
             }
         });

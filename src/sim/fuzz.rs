@@ -17,10 +17,10 @@ use super::{Fault, LOCK, Sim, World, ms};
 use crate::{Client, Error, Lock, LockGuard};
 
 /// Longer than anybody waits.
-const LONG: Duration = Duration::from_secs(1_200);
+pub(super) const LONG: Duration = Duration::from_secs(1_200);
 
 /// Polled once, and then not for a while.
-async fn stalling<T>(
+pub(super) async fn stalling<T>(
     limit: Duration,
     future: impl Future<Output = T>,
     rng: &mut Rng,
@@ -272,8 +272,8 @@ async fn one(world: &Arc<World>, seed: u64) {
     assert!(left.is_empty(), "seed {seed} {family:?} chaos {chaos} faulty {faulty}: {left:?}");
 }
 
-#[test]
-fn whatever_happens_locks_exclude_and_come_free() {
+/// Runs the seeds of `FUZZ_SEEDS`, each on a clock of its own.
+pub(super) fn each_seed(one: impl AsyncFn(&Arc<World>, u64)) {
     let seeds = std::env::var("FUZZ_SEEDS").unwrap_or("0..40".into());
     let (from, to) = seeds.split_once("..").unwrap();
     let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
@@ -299,4 +299,9 @@ fn whatever_happens_locks_exclude_and_come_free() {
         println!("{failure}");
     }
     assert!(failures.is_empty(), "{} failures", failures.len());
+}
+
+#[test]
+fn whatever_happens_locks_exclude_and_come_free() {
+    each_seed(one);
 }

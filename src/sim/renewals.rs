@@ -1,12 +1,15 @@
 //! The watchdog, over minutes and over many holds.
 
-use std::{iter::repeat_n, time::Duration};
+use std::{iter::repeat_n, pin::pin, time::Duration};
 
-use futures::future::join_all;
+use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep};
 
 use super::{Fault, LOCK, Sim, World, ends::Ends};
-use crate::{error::Loss, observer::HoldEnd};
+use crate::{
+    error::{Error, Loss},
+    observer::HoldEnd,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -170,4 +173,51 @@ async fn no_renewal_is_sent_for_holds_that_were_lost_while_it_waited() {
         drop(guards);
         assert!(sim.left().await.is_empty());
     }
+}
+
+/// It was under way when the lease ended. Nobody polled it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_the_end_of_the_lease_says_nothing_after_it() {
+    let sim = Sim::new(&World::new()).await;
+    let guard = sim.client.lock(LOCK).lock().lease(SECOND).await.unwrap();
+    let mut check = pin!(guard.check());
+    assert!((&mut check).now_or_never().is_none());
+    sleep(2 * SECOND).await;
+    let checked = check.now_or_never().expect("an answer");
+    assert!(matches!(checked, Err(Error::NotHeld { why: Loss::Expired })), "{checked:?}");
+}
+
+/// Its pipe is closed, for example.
+struct Panics;
+
+impl tracing::Subscriber for Panics {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        panic!("nobody reads the log");
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_costs_no_hold() {
+    let _here = tracing::subscriber::set_default(Panics);
+    tracing::callsite::rebuild_interest_cache();
+    let sim = Sim::new(&World::new()).await;
+    let held = sim.client.lock("held").lock().await.unwrap();
+    let short = sim.client.lock(LOCK).lock().lease(SECOND).await.unwrap();
+    sim.network.fail("renew", [Fault::LoseRequest]);
+    sleep(100 * SECOND).await;
+    assert!(held.is_held() && !short.is_held());
+    held.unlock().await.unwrap();
 }

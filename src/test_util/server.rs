@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use redis_in_process::{Entry, Value};
+use redis_in_process::Value;
 
 use super::{
     host::Host, link::Link, port::Port, refusal::Refusal, state::State, stranger::Stranger,
@@ -289,14 +289,21 @@ impl TestServer {
     // ---- A look at the server
 
     /// Returns the ids of a lock's holders, `<client uuid>:<number>`, and for a writer `:write` behind.
-    /// Empty when the lock is free. [`Lock::inspect`](crate::Lock::inspect) says more.
+    /// Of a plain lock the token. Empty when the lock is free. [`Lock::inspect`](crate::Lock::inspect) says
+    /// more.
     #[must_use]
     pub fn holders(&self, name: impl AsRef<str>) -> Vec<String> {
         let name = name.as_ref();
         let entry = self.host.with(|state| state.redis.look(name));
-        let Some(Entry { value: Value::Hash(fields), .. }) = entry else { return Vec::new() };
-        let fields = fields.iter().map(|(field, _)| String::from_utf8_lossy(field).into_owned());
-        fields.filter(|field| field != "mode").collect()
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match entry.map(|entry| entry.value) {
+            Some(Value::String(token)) => vec![text(&token)],
+            Some(Value::Hash(fields)) => {
+                let fields = fields.iter().map(|(field, _)| text(field));
+                fields.filter(|field| field != "mode").collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the names of all keys, in order.
@@ -311,13 +318,13 @@ impl TestServer {
     #[must_use]
     pub fn listeners(&self, name: impl AsRef<str>) -> usize {
         let name = name.as_ref();
-        let (plain, read_write) = (names::unlock_channel(name), names::read_write_channel(name));
-        let of_waiters = format!("{plain}:");
+        let unlock = names::unlock_channel(name);
+        let of_waiters = format!("{unlock}:");
+        let of_all = [unlock, names::plain_channel(name), names::read_write_channel(name)];
         self.host.with(|state| {
             let channels = state.channels();
-            let is_meant = |channel: &String| {
-                [&plain, &read_write].contains(&channel) || channel.starts_with(&of_waiters)
-            };
+            let is_meant =
+                |channel: &String| of_all.contains(channel) || channel.starts_with(&of_waiters);
             let channels: BTreeSet<_> = channels.into_iter().filter(is_meant).collect();
             channels.iter().map(|channel| state.subscribers(channel)).sum()
         })

@@ -51,7 +51,7 @@ impl ClientName {
             Ok(_) => self.closed.store(0, Ordering::Relaxed),
             Err(error) if is_final(error) => {
                 // Not in the server's words. After AUTH, they may repeat a password.
-                tracing::debug!(why = ?error.error_kind(), "connections have no name");
+                log!(debug, why = ?error.error_kind(), "connections have no name");
                 self.closed.store(u32::MAX, Ordering::Relaxed);
             }
             Err(error) if error.kind == FailureKind::Gone => {

@@ -80,7 +80,7 @@ impl RedisTransport {
             settings.refresh_requested.notify_one();
         }
         for error in &errors {
-            tracing::warn!(%error, "cannot connect");
+            log!(warn, %error, "cannot connect");
         }
         let is_final = |error: &Error| routes.slots.is_empty() || !may_come_back(error);
         if let Some(error) = errors.into_iter().find(is_final) {

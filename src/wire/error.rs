@@ -105,7 +105,7 @@ impl WireError {
     /// Whether the call has certainly taken nothing, and never will.
     pub(crate) fn did_nothing(&self) -> bool {
         match self {
-            Self::NotNow(error) => !error.text().contains(NON_LOCAL_KEY),
+            Self::NotNow(error) => !is_of_absent_key(error.text()),
             // A server that names another one has run nothing.
             Self::Refused(error) if error.kind() == RedisErrorKind::Moved => true,
             // An error in the middle of a script names the script. Before the script, it concerns
@@ -157,13 +157,16 @@ impl From<RuntimeEnded> for WireError {
 /// A string that is no number. A counter is one.
 const NO_INTEGER: &str = "ERR value is not an integer";
 
-/// The error of a script that looks for a key of a slot that moves. It may come in the script's
-/// middle.
-const NON_LOCAL_KEY: &str = "a non local key";
+/// Whether it is the error of a script that looks for a key of a slot that moves. It may come in the
+/// script's middle. The second wording is that of Redis 7.4 and Valkey 8.
+fn is_of_absent_key(error: &str) -> bool {
+    error.contains("a non local key")
+        || error.contains("undeclared keys were accessed during rehashing of the slot")
+}
 
 pub(super) fn is_of_keys_apart(error: &str) -> bool {
     let error = without_arguments(error);
-    code(error) == "TRYAGAIN" || error.contains(NON_LOCAL_KEY)
+    code(error) == "TRYAGAIN" || is_of_absent_key(error)
 }
 
 /// What an error of a server says, by its code.
@@ -191,6 +194,8 @@ pub(super) fn kind_of(text: &str) -> RedisErrorKind {
         "ERR" if text.starts_with("ERR No such master") => Kind::NoMaster,
         // The server has no password, or does not know AUTH.
         "ERR" if text.contains("AUTH") || text.contains("password") => Kind::Auth,
+        // With `cluster-allow-reads-when-down`, of a script's first write.
+        _ if text.contains("write command while the cluster is down") => Kind::ClusterDown,
         // A command, a key or a channel.
         _ if text.contains("executing the script can't") => Kind::NoPermission,
         _ => Kind::Refused,

@@ -12,7 +12,8 @@ pub(super) fn look_for_eviction(settings: &ConnectionSettings, commands: &Link, 
         let answer = commands.command("INFO", &["memory".into()]).await;
         let Ok(Some(info)) = answer.map(|info| info.as_text()) else { return };
         if let Some(policy) = evicting(&info) {
-            tracing::warn!(
+            log!(
+                warn,
                 server,
                 policy,
                 "redis may evict locks when its memory is full: set maxmemory-policy noeviction"

@@ -137,15 +137,15 @@ async fn connect(shared: Weak<Shared>) {
                 if !is_open {
                     return transport.quit().await;
                 }
-                tracing::info!(server, "redis is connected to");
+                log!(info, server, "redis is connected to");
                 // Waiters that could not subscribe do so now.
                 return (shared.options.sink)(Event::Gap);
             }
             Err(error) => {
                 if std::mem::replace(&mut told, true) {
-                    tracing::debug!(server, %error, "redis cannot be connected to yet");
+                    log!(debug, server, %error, "redis cannot be connected to yet");
                 } else {
-                    tracing::warn!(server, %error, "redis cannot be connected to yet");
+                    log!(warn, server, %error, "redis cannot be connected to yet");
                 }
                 shared.state.send_if_modified(|state| {
                     if let State::Connecting(why) = state {

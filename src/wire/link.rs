@@ -278,7 +278,7 @@ impl Shared {
             is_up
         });
         if is_lost && matches!(self.sort, Sort::Subscriber) {
-            tracing::warn!(server = self.endpoint.name(), "the connection to redis is lost");
+            log!(warn, server = self.endpoint.name(), "the connection to redis is lost");
         }
         self.settings.refresh_requested.notify_one();
     }
@@ -316,13 +316,13 @@ async fn keep_up(shared: Weak<Shared>, mut lifetime: Lifetime) {
                 Ok(lifetime) => {
                     if matches!(link.0.sort, Sort::Subscriber) {
                         let server = link.0.endpoint.name();
-                        tracing::info!(server, "redis is connected to again");
+                        log!(info, server, "redis is connected to again");
                         (link.0.settings.sink)(Event::Gap);
                     }
                     break lifetime;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "cannot connect again yet");
+                    log!(debug, %error, "cannot connect again yet");
                     link.note_failure(error);
                 }
             }
@@ -338,7 +338,7 @@ fn listener(settings: &ConnectionSettings) -> Listener {
     Box::new(move |heard| match heard {
         Heard::Message(channel) => sink(Event::Message(channel)),
         Heard::Dropped(missed) => {
-            tracing::warn!(missed, "messages were lost, everyone looks again");
+            log!(warn, missed, "messages were lost, everyone looks again");
             sink(Event::Gap);
         }
     })

@@ -226,9 +226,26 @@ impl Node {
         }
         self.timeouts.store(0, Ordering::Relaxed);
         self.is_down.store(error.is_cluster_down(), Ordering::Relaxed);
-        let since = || self.commands.session().map(|session| session.age());
-        if error.is_read_only() && since().is_some_and(|age| age >= READ_ONLY_PAUSE) {
-            tracing::warn!("redis takes no writes, reconnecting");
+        if error.is_read_only() {
+            self.was_demoted();
+        }
+    }
+
+    /// Asks the server whether it was demoted, as nobody learns who only reads, or is refused what it asks for.
+    /// Without the right to ask nothing is known.
+    pub(super) async fn look_for_demotion(&self) {
+        let answer = self.commands.command("INFO", &["replication".into()]).await;
+        let Ok(Some(info)) = answer.map(|info| info.as_text()) else { return };
+        if info.lines().any(|line| line.trim_end() == "role:slave") {
+            self.was_demoted();
+        }
+    }
+
+    /// Replaces all connections: the server's address may lead to another one.
+    fn was_demoted(&self) {
+        let since = self.commands.session().map(|session| session.age());
+        if since.is_some_and(|age| age >= READ_ONLY_PAUSE) {
+            log!(warn, "redis takes no writes, reconnecting");
             self.give_up();
         }
     }
@@ -239,7 +256,7 @@ impl Node {
         let row = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
         if row == TIMEOUTS_UNTIL_RECONNECT {
             self.timeouts.store(0, Ordering::Relaxed);
-            tracing::warn!(timeouts = row, "redis does not answer, reconnecting");
+            log!(warn, timeouts = row, "redis does not answer, reconnecting");
             self.give_up();
         }
     }

@@ -241,7 +241,7 @@ impl ReplicaPool {
             Err(error) if error.is_read_only() => return Err(after_all(error)),
             // The call has run. Without an answer no replica is known to have confirmed it.
             Err(error) => {
-                tracing::warn!(%error, "replicas could not be asked");
+                log!(warn, %error, "replicas could not be asked");
                 0
             }
         };

@@ -216,7 +216,7 @@ impl Session {
         match send("EVALSHA", script.sha(), within).await {
             // The first call of a script on a server, or the first after a restart or SCRIPT FLUSH.
             Err(error) if error.text.starts_with("NOSCRIPT") => {
-                tracing::debug!(script = script.name, "sending the script itself");
+                log!(debug, script = script.name, "sending the script itself");
                 let source = Bytes::from_static(script.source.as_bytes());
                 let within = bound.rest().within()?;
                 send("EVAL", source, within).boxed().await

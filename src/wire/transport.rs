@@ -226,9 +226,15 @@ impl Transport for RedisTransport {
     }
 
     fn keep_time(&self) -> BoxFuture<'static, ()> {
-        let routes = self.router.routes();
+        let router = self.router.clone();
         async move {
+            let routes = router.routes();
             join_all(routes.nodes.iter().map(async |(_, node)| node.time().await)).await;
+            // Clusters and sentinels say who is master.
+            if router.deployment.is_none() {
+                join_all(routes.nodes.iter().map(async |(_, node)| node.look_for_demotion().await))
+                    .await;
+            }
         }
         .boxed()
     }

@@ -346,10 +346,35 @@ async fn requests_for_leased_permits_whose_replies_are_lost_count_once() {
     stage.end(clients).await;
 }
 
+/// The undo is refused, too, as long as the right is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_that_a_user_without_a_right_must_return_are_returned() {
+    for missing in ["-exists", "-pexpire", "-zremrangebyscore", "-incrby"] {
+        let stage = Stage::new().await;
+        let far = stage.far_client().await;
+        assert!(far.semaphore(POOL).try_set(2).await.unwrap());
+        let least = [rights("rights (ACL)", "order:"), rights("semaphores", "order:")].concat();
+        set_user(&stage, &least);
+        let client = connect(config(&stage, "service", 0)).await;
+        stage.proxy.delay_replies(Duration::from_millis(500));
+        let pool = client.semaphore(POOL);
+        let acquire = tokio::spawn(pool.acquire(1).into_future());
+        eventually(PATIENCE, "the grant", || (stage.number(POOL) == Some(1)).then_some(())).await;
+        set_user(&stage, &[missing]);
+        acquire.abort();
+        stage.proxy.delay_replies(Duration::ZERO);
+        sleep(Duration::from_secs(1)).await;
+        set_user(&stage, &[missing.replace('-', "+")]);
+        eventually(PATIENCE, missing, || (stage.number(POOL) == Some(2)).then_some(())).await;
+        stage.forget(&[POOL]);
+        stage.end([client, far]).await;
+    }
+}
+
 /// A script that is refused in its middle changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_a_right_changes_nothing() {
-    for missing in ["-incrby", "-zadd", "-zscore", "-time"] {
+    for missing in ["-incrby", "-zadd", "-zscore", "-time", "-pexpire", "-zremrangebyscore"] {
         let stage = Stage::new().await;
         let far = stage.far_client().await;
         assert!(far.semaphore(POOL).try_set(2).await.unwrap());

@@ -1,12 +1,12 @@
 //! A master that became a replica and keeps its connections, while its name leads to another server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{PATIENCE, RedisServer, eventually};
 use redisson_lock::{Client, Config, LockGuard, Replicas};
 
-use crate::stage::{LOCK, Stage, connect, gets_it, renewed, soon, waiter};
+use crate::stage::{LOCK, Stage, connect, gets_it, renewed, soon, waiter, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_leads_to_another_master_by_now_is_followed() {
@@ -30,6 +30,34 @@ async fn a_name_that_leads_to_another_master_by_now_is_followed() {
     let far = connect(Config::from_url(other.url()).unwrap()).await;
     let guard = far.lock(LOCK).lock().await.unwrap();
     is_woken_by(guard, &client, &other).await;
+    stage.end([client, far]).await;
+}
+
+/// Waiters only read, and what a replica answers is never refused. It hears of nothing that the master does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_for_a_latch_does_not_wait_at_a_server_that_was_demoted() {
+    /// A client looks every 30 s.
+    const SOON: Duration = Duration::from_secs(45);
+    let stage = Stage::new().await;
+    let client = stage.client().await;
+    let gate = client.count_down_latch("gate");
+    assert!(gate.try_set(1).await.unwrap());
+    let other = RedisServer::start();
+    become_replica(&other, Some(&stage.server)).await;
+    become_replica(&other, None).await;
+    let waits = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.wait().await }
+    });
+    stage.proxy.lead_to(other.port());
+    let nobody = cmd("REPLICAOF").arg("127.0.0.1").arg(1).clone();
+    stage.server.inspector().query::<()>(&nobody);
+    let far = connect(Config::from_url(other.url()).unwrap()).await;
+    far.count_down_latch("gate").count_down().await.unwrap();
+    within(SOON, "for the latch", waits).await.unwrap().unwrap();
+    stage.server.inspector().query::<()>(cmd("REPLICAOF").arg("NO").arg("ONE"));
+    stage.server.inspector().query::<()>(&cmd("FLUSHALL"));
+    other.inspector().query::<()>(&cmd("FLUSHALL"));
     stage.end([client, far]).await;
 }
 

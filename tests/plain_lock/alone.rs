@@ -65,6 +65,13 @@ async fn foreign_tokens_are_shown_and_waited_for() {
     // That is not the token, and must not be taken for the answer that another has the lock.
     let forced = lock.force_unlock_if(&seen.holders[0].id).await;
     assert!(matches!(forced, Err(Error::Invalid(_))), "{forced:?}");
+    let token = "8f3e5c0a9d1b4c7e8a6f2d3b4c5e6f70";
+    let () = redis.query(cmd("SET").arg(LOCK).arg(token).arg("PX").arg(60_000));
+    assert_eq!(lock.inspect().await.unwrap().holders[0].id, token);
+    assert!(!lock.force_unlock_if(&token[1..]).await.unwrap());
+    assert!(lock.force_unlock_if(token).await.unwrap(), "as a client of redis-py chooses it");
+    assert!(!lock.force_unlock_if(token).await.unwrap());
+    assert!(matches!(lock.force_unlock_if("").await, Err(Error::Invalid(_))));
     let () = redis.query(cmd("SETRANGE").arg(LOCK).arg(1_000_000).arg("end"));
     assert!(lock.inspect().await.unwrap().holders[0].id.len() <= 4 * 128);
     assert!(lock.try_lock().await.unwrap().is_none());

@@ -209,6 +209,11 @@ async fn a_master_that_was_left_alone_with_clients_grants_nothing_that_a_replica
         assert!(matches!(tried, Err(Error::NotReplicated { .. })), "{tried:?}");
         refused += 1;
     }
+    // Of a master that no replica is connected to, "all" are none.
+    let alone = left.lock("alone").replicas(Replicas::All);
+    let alone = within(BOUND, "for an answer", alone.lock()).await.unwrap();
+    assert_eq!(alone.acknowledged(), Some(0));
+    alone.unlock().await.unwrap();
     // What need not be confirmed both sides grant.
     let (mine, theirs) =
         (left.lock("both").lock().await.unwrap(), right.lock("both").lock().await.unwrap());

@@ -105,6 +105,11 @@ async fn one_of_them_asks_when_a_lease_ends() {
     assert_eq!(asking(&line, &waiters[1..]), [0]);
     line.next_end(None);
     assert!(asking(&line, &waiters[1..]).is_empty());
+    // The answer to a newcomer is older, and polled later.
+    line.next_end(Some(Duration::from_millis(70)));
+    line.next_end(Some(Duration::from_secs(2)));
+    tokio::time::advance(Duration::from_millis(70)).await;
+    assert_eq!(asking(&line, &waiters[1..]), [0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -186,8 +186,8 @@ impl Lease {
         let key = String::from_utf8_lossy(&self.renew.key);
         let holder = &self.renew.id;
         let log = || match self.is_of_permits() {
-            false => tracing::warn!(lock = %key, ?holder, %why, "lock lost"),
-            true => tracing::warn!(%key, ?holder, %why, "permits lost"),
+            false => log!(warn, lock = %key, ?holder, %why, "lock lost"),
+            true => log!(warn, %key, ?holder, %why, "permits lost"),
         };
         self.turns.lost(why, log);
     }

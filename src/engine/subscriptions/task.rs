@@ -29,7 +29,7 @@ pub(crate) async fn run(
             _ = gaps.changed() => {
                 if !workers.is_empty() {
                     sometimes!("subscriptions: lost");
-                    tracing::info!("subscriptions were lost, renewing them");
+                    log!(info, "subscriptions were lost, renewing them");
                 }
                 workers.clear();
                 touched.extend(subscriptions.channels.iter().map(|entry| entry.key().clone()));

@@ -60,6 +60,10 @@ async fn work(
             Ok(()) => backoff = Backoff::new(),
             Err(error) => {
                 warnings.tell("could not subscribe or unsubscribe, waiters poll meanwhile", &error);
+                // One that is refused is not tried again, and must not delay the next ones.
+                if matches!(error, WireError::Refused(_)) {
+                    continue;
+                }
                 sleep(backoff.next()).await;
                 // A connection that swallows everything is noticed only here while waiters wait.
                 if matches!(error, WireError::Unanswered(_)) {

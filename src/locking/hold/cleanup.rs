@@ -63,7 +63,7 @@ pub(crate) async fn take_back(target: &Target, id: &HoldId, lease: Duration) -> 
             Err(error) => {
                 if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await
                 {
-                    tracing::warn!(lock = target.name(), holder = ?id, %error, "could not undo");
+                    log!(warn, lock = target.name(), holder = ?id, %error, "could not undo");
                     return false;
                 }
             }

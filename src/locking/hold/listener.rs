@@ -87,12 +87,12 @@ async fn listen(target: &Target, lease: &Lease) {
             Ok(Some(ago)) if is_for(lease, ago) => return,
             Ok(_) => backoff = Backoff::persistent(),
             Err(error @ (WireError::Unanswered(_) | WireError::NotNow(_))) => {
-                tracing::debug!(lock = target.name(), %error, "questions are not read yet");
+                log!(debug, lock = target.name(), %error, "questions are not read yet");
                 sleep(backoff.next()).await;
                 continue;
             }
             Err(error) if !engine.warned_of_unread_questions.swap(true, Ordering::Relaxed) => {
-                tracing::warn!(lock = target.name(), %error, "questions to the holder cannot be read");
+                log!(warn, lock = target.name(), %error, "questions to the holder cannot be read");
             }
             Err(_) => {}
         }

@@ -219,7 +219,8 @@ impl Hold {
             self.target.engine.check_open()?;
         }
         match self.find_loss(by).await {
-            Ok(None) => Ok(()),
+            // The answer may have waited for its caller while the lease ended.
+            Ok(None) => self.lease.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why })),
             Ok(Some(why)) => Err(Error::NotHeld { why }),
             Err(error) => Err(error.into_error(self.target.name())),
         }

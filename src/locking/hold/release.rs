@@ -252,7 +252,7 @@ async fn free(hold: Arc<Hold>, mut may_be_done: bool, was_renewed: bool) {
         if let Err(error) = engine.retry_even_if_refused(error, &mut backoff, give_up).await {
             let error = error.into_error(target.name());
             if let Error::Redis(error) = &error {
-                tracing::warn!(lock = target.name(), holder = ?hold.id(), %error, "could not release");
+                log!(warn, lock = target.name(), holder = ?hold.id(), %error, "could not release");
             }
             return hold.lease.turns.release_given_up(&error);
         }

@@ -39,7 +39,8 @@ impl<A: Awaited> Minder<A> {
             let tick = line.fifo.tick(forgives);
             if tick.put_out {
                 sometimes!("a head that is not polled is put out");
-                tracing::warn!(
+                log!(
+                    warn,
                     lock = self.awaited.name(),
                     "a future that waits for a lock is not polled: others were let past it"
                 );

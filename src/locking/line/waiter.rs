@@ -110,7 +110,8 @@ impl WaitWarnings {
         let lock = awaited.name();
         if waited >= WARN_OWN && !self.own_told && awaited.holds_here() > 0 {
             self.own_told = true;
-            tracing::warn!(
+            log!(
+                warn,
                 lock,
                 ?waited,
                 "waiting for a lock that this client holds: if this is a re-entry, pass its owner by .by(&mut owner)"
@@ -118,14 +119,15 @@ impl WaitWarnings {
         }
         if self.lasting && !self.lasting_told {
             self.lasting_told = true;
-            tracing::warn!(
+            log!(
+                warn,
                 lock,
                 "waiting for a key without a TTL: a lock has one, unless somebody removed it, so the key may be something else"
             );
         }
         if waited >= self.next {
             self.next *= 2;
-            tracing::warn!(lock, ?waited, "still waiting for a lock");
+            log!(warn, lock, ?waited, "still waiting for a lock");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The leases of permits: their renewals, their ends, and who is told of a loss.
 
-use futures::future::join_all;
+use std::pin::pin;
+
+use futures::{FutureExt, future::join_all};
 use harness::redis::cmd;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -80,6 +82,20 @@ async fn a_permit_that_was_swept_is_lost_and_never_comes_again() {
     let run = permit.run(async { Ok::<_, Error>(()) }).await;
     assert!(matches!(run, Err(RunError::NotBegun { why: Loss::Removed })), "{run:?}");
     assert_eq!(sim.at_rest().await, Some(3));
+}
+
+/// It was under way when the lease ended. Nobody polled it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_the_end_of_the_lease_says_nothing_after_it() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    let pool = sim.leased();
+    pool.set(1).await.unwrap();
+    let permit = pool.acquire(1).lease(SECOND).await.unwrap();
+    let mut check = pin!(permit.check());
+    assert!((&mut check).now_or_never().is_none());
+    sleep(2 * SECOND).await;
+    is_lost(check.now_or_never().expect("an answer"), Loss::Expired);
 }
 
 #[tokio::test(start_paused = true)]

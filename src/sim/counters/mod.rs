@@ -5,6 +5,7 @@ mod cuts;
 mod late;
 mod leased;
 mod leases;
+mod random;
 mod unpolled;
 mod values;
 mod waiters;

@@ -13,9 +13,14 @@ fn errors_of_scripts_are_read_as_redis_6_writes_them_too() {
         assert!(matches!(WireError::from_server(&text), WireError::NotNow(_)), "{text}");
     }
     let elsewhere = "attempted to access a non local key in a cluster node";
+    let rehashing = "Unable to execute command 'exists' in script because undeclared keys were accessed \
+                     during rehashing of the slot";
     for text in [
         format!("ERR Script {elsewhere} script: 3b64a469, on @user_script:26."),
         format!("{words}:1: @user_script: 1: Lua script {elsewhere}"),
+        // Redis 7.4 and Valkey 8.
+        format!("ERR {rehashing} script: 3b64a469, on @user_script:26."),
+        format!("ERR {rehashing}"),
     ] {
         let error = WireError::from_server(&text);
         assert!(matches!(error, WireError::NotNow(_)) && error.is_of_keys_apart(), "{text}");
@@ -40,6 +45,8 @@ fn the_kind_of_an_error_is_that_of_its_code() {
     use RedisErrorKind as Kind;
 
     let by_6 = "ERR Error running script (call to f_d4): @user_script:1: @user_script: 1:";
+    // With `cluster-allow-reads-when-down`.
+    let reads_only = "attempted to execute a write command while the cluster is down and readonly";
     for (kind, text) in [
         (Kind::Auth, "NOAUTH Authentication required."),
         (Kind::Auth, "WRONGPASS invalid username-password pair or user is disabled."),
@@ -57,6 +64,8 @@ fn the_kind_of_an_error_is_that_of_its_code() {
         (Kind::NoMaster, "MASTERDOWN Link with MASTER is down"),
         (Kind::NoMaster, "ERR No such master with that name"),
         (Kind::ClusterDown, "CLUSTERDOWN Hash slot not served"),
+        (Kind::ClusterDown, &format!("ERR Script {reads_only}")),
+        (Kind::ClusterDown, &format!("{by_6} Lua script {reads_only}")),
         (Kind::Moved, "MOVED 866 127.0.0.1:7001"),
         (Kind::Moved, "ASK 866 127.0.0.1:7001"),
         (Kind::Moved, "TRYAGAIN Multiple keys request during rehashing of slot"),

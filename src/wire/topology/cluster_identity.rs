@@ -74,7 +74,7 @@ impl ClusterIdentity {
         let groups = groups_of(views, |one, other| !one.ids.is_disjoint(&other.ids));
         let was_mixed = std::mem::replace(&mut self.mixed, groups.len() > 1);
         if self.mixed && !was_mixed {
-            tracing::warn!("nodes of another cluster have answered");
+            log!(warn, "nodes of another cluster have answered");
         }
         self.before.take_if(|(_, since)| now >= *since + COMES_BACK);
         // A node may have moved from one cluster to another. The group with most known ids is

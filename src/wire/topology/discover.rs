@@ -306,7 +306,7 @@ impl Discovery {
     /// Asks whether the cluster has sharded channels. Redisson then publishes there.
     pub(in crate::wire) async fn has_sharded_channels(&self) -> Result<bool, Error> {
         let known = self.sources.iter().find_map(|(_, session)| session.as_ref());
-        has_sharded_channels(known.expect("one of them has answered")).await
+        has_sharded_channels(known.ok_or_else(Error::timed_out)?).await
     }
 
     pub(in crate::wire) async fn quit(&mut self) {

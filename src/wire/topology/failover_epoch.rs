@@ -58,10 +58,9 @@ impl FailoverEpoch {
         let before = before.filter(|before| epoch == before.epoch).map(|before| &before.master);
         let votes = votes(views);
         let is_one = votes.len() == 1;
-        let (master, votes) = votes
-            .into_iter()
-            .max_by_key(|&(address, votes)| (votes, before == Some(address)))
-            .expect("a claim");
+        let most_voted =
+            votes.into_iter().max_by_key(|&(address, votes)| (votes, before == Some(address)));
+        let Some((master, votes)) = most_voted else { return Ok(()) };
         if before.is_none() && !is_one && votes < most {
             return Err(Failure::no_master(
                 "sentinels name different masters, with no failover between: set them right",
@@ -89,11 +88,10 @@ fn last_epoch(views: &[View]) -> Option<u64> {
 fn votes(views: &[View]) -> BTreeMap<&Address, usize> {
     let epoch = last_epoch(views);
     let (mut votes, mut have_voted) = (BTreeMap::new(), BTreeSet::new());
-    // A sentinel with two addresses has answered twice.
-    let once =
-        views.iter().filter(|view| view.own.as_ref().is_none_or(|own| have_voted.insert(own)));
-    for claim in once.flat_map(|view| &view.claims) {
-        if Some(claim.epoch) == epoch {
+    let claims = views.iter().flat_map(|view| view.claims.iter().map(|claim| (&view.own, claim)));
+    for (own, claim) in claims.filter(|(_, claim)| Some(claim.epoch) == epoch) {
+        // A sentinel with two addresses has answered twice. It may have heard of the failover in between.
+        if own.as_ref().is_none_or(|own| have_voted.insert(own)) {
             *votes.entry(&claim.master.address).or_default() += 1;
         }
     }
@@ -111,6 +109,7 @@ mod tests {
     use super::*;
     use crate::wire::{
         deployment::Address,
+        node_id::NodeId,
         topology::slots::{ALL_SLOTS, Claim, Server},
     };
 
@@ -143,6 +142,23 @@ mod tests {
         assert_eq!(master(&mut last, &[(0, 2), (0, 1)], begun + CATCH_UP), None);
         assert_eq!(master(&mut last, &[(1, 3)], begun + 2 * CATCH_UP), Some(3));
         assert_eq!(master(&mut last, &[(4, 2)], begun + 2 * CATCH_UP), Some(2));
+    }
+
+    /// By its name and by the address that it announces. It hears of the failover between its answers.
+    #[test]
+    fn a_sentinel_that_answers_twice_in_a_failover_has_one_vote_for_the_new_master() {
+        let own = Some(NodeId::new("s1"));
+        for before in [says(3, 1), View::default()] {
+            let mut views = [before, says(4, 2)];
+            views.iter_mut().for_each(|view| view.own = own.clone());
+            let mut last = FailoverEpoch::default();
+            last.check(&mut views, 1, Instant::now()).unwrap();
+            let named: Vec<_> = views.iter().flat_map(|view| &view.claims).collect();
+            assert!(matches!(&named[..], [claim] if claim.master.address.port == 2), "{named:?}");
+            let [one, other] =
+                [says(4, 1), says(4, 2)].map(|view| View { own: own.clone(), ..view });
+            assert_eq!(votes(&[one, other]).values().sum::<usize>(), 1);
+        }
     }
 
     /// Sentinels that are cut off lag for as long as that lasts.

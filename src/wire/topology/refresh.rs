@@ -104,7 +104,7 @@ impl Router {
             self.note_epoch(map.epoch);
             return errors.is_empty();
         }
-        tracing::info!(servers = new.nodes.len(), "other servers serve the locks");
+        log!(info, servers = new.nodes.len(), "other servers serve the locks");
         let retired: Vec<_> = old
             .nodes
             .iter()

@@ -33,6 +33,9 @@ mod joining;
 /// How long the other servers may take at least after one has been connected to.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 
+/// How long it may take at least to connect to a server. That is some ten requests, one after another.
+const LEAST_TO_CONNECT: Duration = Duration::from_secs(1);
+
 /// The servers of one client at this moment, and what is subscribed where.
 pub(in crate::wire) struct Router {
     pub(in crate::wire) settings: ConnectionSettings,
@@ -289,7 +292,8 @@ async fn connect_one(
     endpoint: Endpoint,
     settings: &ConnectionSettings,
 ) -> Result<Arc<Node>, Error> {
-    timeout(settings.command_timeout, Node::connect(endpoint, settings.clone()))
+    let within = settings.command_timeout.max(LEAST_TO_CONNECT);
+    timeout(within, Node::connect(endpoint, settings.clone()))
         .await
         .unwrap_or_else(|_| Err(Error::timed_out()))
 }

@@ -163,7 +163,7 @@ impl SentinelIdentity {
         }
         let is_mixed = all.contains(&false);
         if is_mixed && !self.mixed {
-            tracing::warn!("sentinels of another deployment have answered");
+            log!(warn, "sentinels of another deployment have answered");
         }
         self.mixed = is_mixed;
         Ok(all)

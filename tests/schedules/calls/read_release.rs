@@ -4,7 +4,7 @@ use super::example::examples;
 use super::scene::Scene;
 
 examples! {
-    "read/release": a_last_reader_frees_the_lock, a_reader_leaves_the_others, dead_readers_do_not_keep_the_lock,
+    "read/release": a_last_reader_frees_the_lock, a_reader_leaves_the_others, dead_readers_do_not_keep_the_lock, dead_readers_are_counted_out_once,
         a_reader_whose_timeout_key_lasts_is_alive,
         a_read_release_under_a_write_leaves_the_ttl, a_read_release_sets_the_count,
         a_read_release_of_what_is_gone_removes_its_timeout_key, a_read_release_with_one_key,
@@ -55,6 +55,15 @@ fn dead_readers_do_not_keep_the_lock(scene: &mut Scene) {
     assert_eq!(release(scene, 0), "3");
     assert_eq!(scene.see("lock"), "none");
     assert_eq!(scene.heard(), "ch 0");
+}
+
+/// Else each release would look for all that have ever died beside readers that live.
+fn dead_readers_are_counted_out_once(scene: &mut Scene) {
+    scene.command("hset lock mode read A 1 B 2 C 2 D 0 E x");
+    scene.command("pexpire lock 90");
+    scene.command("set {lock}:C:rwlock_timeout:2 1 px 40");
+    assert_eq!(release(scene, 0), "1");
+    assert_eq!(scene.see("lock"), "C=2 D=0 E=x mode=read for 90", "what is no count is left alone");
 }
 
 fn a_reader_whose_timeout_key_lasts_is_alive(scene: &mut Scene) {

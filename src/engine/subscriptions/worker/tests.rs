@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use std::{sync::Mutex, time::Duration};
 
 use super::*;
 use crate::engine::{scripted::Scripted, subscriptions::NOBODY};
@@ -47,4 +47,27 @@ async fn an_unsubscription_is_repeated_after_an_error_that_passes() {
     // What is refused for good is not.
     assert!(settle(&subscriptions, &as_transport, names(), 1).await.is_ok());
     assert!(!subscriptions.subscribed.contains_key("stale"));
+}
+
+/// It may be asked for again and again, by those who come one after another.
+#[tokio::test(start_paused = true)]
+async fn the_refusal_of_one_channel_delays_no_other() {
+    let unsubscribed = std::iter::repeat_with(|| Ok(())).take(100).collect();
+    let transport = Scripted {
+        refused: vec!["no"],
+        unsubscribed: Mutex::new(unsubscribed),
+        ..Scripted::default()
+    };
+    let subscriptions = Subscriptions::new();
+    let queue = subscriptions.take_queue().unwrap();
+    tokio::spawn(work(0, subscriptions.clone(), Arc::new(transport), queue));
+    for _ in 0..20 {
+        let mut refused = subscriptions.subscribe("no");
+        refused.ready().await;
+        assert!(!refused.is_confirmed());
+    }
+    let (begun, mut subscribed) = (tokio::time::Instant::now(), subscriptions.subscribe("yes"));
+    subscribed.ready().await;
+    assert!(subscribed.is_confirmed());
+    assert!(begun.elapsed() < Duration::from_millis(5), "{:?}", begun.elapsed());
 }
