@@ -41,12 +41,13 @@ pub enum Error {
     ///
     /// Errors that may pass are waited for, within the bound of the call: no connection, no answer,
     /// `LOADING`, `BUSY`, `READONLY`, `MASTERDOWN`, `CLUSTERDOWN`, `TRYAGAIN`, `NOREPLICAS`,
-    /// `MISCONF` (it cannot save), `OOM` (it is full), too many clients, and in a cluster `MOVED` and
-    /// `ASK`. So are too many calls at once ([`Overloaded`](crate::RedisErrorKind::Overloaded)), and credentials that are
-    /// wrong by the time when a client connects again.
+    /// `MISCONF` (it cannot save), `OOM` (it is full), too many clients, too many calls at once
+    /// ([`Overloaded`](crate::RedisErrorKind::Overloaded)), and in a cluster `MOVED` and `ASK`. So are
+    /// credentials that have become wrong by the time when a client connects again.
     ///
-    /// Every other error is returned at once: missing rights (`NOPERM`), wrong credentials
-    /// of [`Client::connect`](crate::Client::connect) (`NOAUTH`, `WRONGPASS`), a request that Redis does not understand (`ERR`).
+    /// Every other error is returned at once: missing rights (`NOPERM`), wrong credentials of
+    /// [`Client::connect`](crate::Client::connect) (`NOAUTH`, `WRONGPASS`), a request that Redis does
+    /// not understand (`ERR`).
     #[error(transparent)]
     Redis(#[from] RedisError),
     /// Too few replicas confirmed the hold in time: see

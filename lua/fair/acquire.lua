@@ -113,13 +113,13 @@ local function settle()
   return found, math.max(need, before)
 end
 
--- a line lasts for a day at least after one of ours has asked. Redisson's multi
--- lock with a lease gives it that TTL. When all waiters have died, it ends
-local day = 86400000
+-- Redisson's multi lock with a lease gives the line that TTL, which is too short.
+-- Without any it would stay for ever when all waiters have died
 local function keep_line()
-  if redis.call('pttl', queue) < day or redis.call('pttl', deadlines) < day then
-    redis.call('pexpire', queue, 2 * day)
-    redis.call('pexpire', deadlines, 2 * day)
+  local long = 1000 * ARGV[5]
+  if redis.call('pttl', queue) < long / 2 or redis.call('pttl', deadlines) < long / 2 then
+    redis.call('pexpire', queue, string.format('%.0f', long))
+    redis.call('pexpire', deadlines, string.format('%.0f', long))
   end
 end
 

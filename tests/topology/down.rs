@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use harness::redis::cmd;
 use harness::{PATIENCE, RedisCluster, RedisServer, eventually, within};
-use redisson_lock::{Client, Config, Replicas};
+use redisson_lock::{Client, Config, Error, RedisErrorKind, Replicas};
 use tokio::time::sleep;
 
 const CALLERS: usize = 50;
@@ -91,5 +91,28 @@ async fn count_connections(replicas: Replicas) {
         caller.unwrap();
     }
     println!("all callers were served {:?} after the cluster was up", up.elapsed());
+    within(PATIENCE, "to close", client.close()).await.unwrap();
+}
+
+/// The server then runs scripts, and refuses their first write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_wait_for_a_cluster_that_is_down_and_allows_reads() {
+    let builder = RedisCluster::builder().node_timeout(Duration::from_millis(1_500));
+    let mut servers = builder.arg("--cluster-allow-reads-when-down").arg("yes").start();
+    let url = format!("redis-cluster://{}", servers.addresses()[0]);
+    let config = Config::from_url(url).unwrap().retry_timeout(Duration::from_secs(2));
+    let client = Client::connect(config).await.unwrap();
+    let lost = [servers.master_of("order:1"), servers.replica_of("order:1")];
+    let names = (0..).map(|n| format!("order:{n}"));
+    let here = names.into_iter().find(|name| !lost.contains(&servers.master_of(name))).unwrap();
+    let master = servers.master_of(&here);
+    for node in lost {
+        servers.kill(node);
+    }
+    let down = || is_down(servers.node(master)).then_some(());
+    eventually(PATIENCE, "the cluster to be down", down).await;
+    let refused = within(PATIENCE, "for an answer", client.lock(&here).lock()).await;
+    let Err(Error::Redis(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(error.kind(), RedisErrorKind::ClusterDown, "{error}");
     within(PATIENCE, "to close", client.close()).await.unwrap();
 }
