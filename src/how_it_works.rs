@@ -103,9 +103,10 @@
 //! clients, and at least the longest wait of their fair `tryLock(wait)`. Such a wait takes the place of
 //! `fairLockWaitTimeout`.
 //!
-//! A Redisson `MultiLock` with a lease gives the line a TTL. A waiter of this crate takes it away when it
+//! A Redisson `MultiLock` with a lease gives the line a TTL. A waiter of this crate raises it when it
 //! asks, every 3/10 of [`Config::fair_wait`]. Where only waiters of Redisson stand, or with a shorter
-//! lease, the line vanishes when that TTL ends.
+//! lease, the line vanishes when that TTL ends. So does one in which no waiter of this crate has asked
+//! for 5 000 times [`Config::redisson_fair_wait`] (17 days by default): as those who all have died.
 //!
 //! # Read holds with a lease
 //! Each request for a read hold asks at most for the rest of its lease. Its remaining time is sent

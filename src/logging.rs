@@ -1,10 +1,16 @@
-//! `log!`: a line for the program's log.
+//! What goes to the program's subscriber of `tracing`. One that panics, as one whose pipe is closed, ends no task of
+//! this crate.
 
-/// Writes an event of `tracing`: `log!(warn, lock, %error, "could not release")`. A subscriber that panics, as one
-/// whose pipe is closed, ends no task of this crate.
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Writes an event: `log!(warn, lock, %error, "could not release")`.
 macro_rules! log {
-    ($level:ident, $($event:tt)*) => {{
-        let tell = std::panic::AssertUnwindSafe(|| tracing::$level!($($event)*));
-        let _ = std::panic::catch_unwind(tell);
-    }};
+    ($level:ident, $($event:tt)*) => {
+        crate::logging::quietly(|| tracing::$level!($($event)*))
+    };
+}
+
+/// Does something with a span.
+pub(crate) fn quietly(tell: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(tell));
 }

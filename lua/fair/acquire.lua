@@ -116,7 +116,7 @@ end
 -- Redisson's multi lock with a lease gives the line that TTL, which is too short.
 -- Without any it would stay for ever when all waiters have died
 local function keep_line()
-  local long = 1000 * ARGV[5]
+  local long = 10000 * ARGV[5]
   if redis.call('pttl', queue) < long / 2 or redis.call('pttl', deadlines) < long / 2 then
     redis.call('pexpire', queue, string.format('%.0f', long))
     redis.call('pexpire', deadlines, string.format('%.0f', long))

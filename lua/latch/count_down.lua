@@ -27,6 +27,8 @@ if now > tonumber(ARGV[2]) then
 end
 -- first: after a write that needs no memory, a server without any refuses none
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+-- this id is not there: without the right to undo it nothing is begun
+redis.call('zrem', KEYS[2], ARGV[1], unpack(ARGV, 6))
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[3]), ARGV[1])
 -- refused for a missing right or a value that is no integer: nothing may stay
 local count = redis.pcall('pexpire', KEYS[2], ARGV[3])
@@ -36,9 +38,6 @@ end
 if type(count) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return count
-end
-if ARGV[6] then
-  redis.call('zrem', KEYS[2], unpack(ARGV, 6))
 end
 if count <= 0 then
   redis.call('del', KEYS[1])

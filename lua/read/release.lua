@@ -50,7 +50,7 @@ elseif redis.call('hlen', KEYS[1]) > 2 then
         -- not a count of entries, or so many that the server would be busy for long
         unknown, count = true, 0
       end
-      local is_dead = count > 0
+      local is_dead = count >= 1
       for n = 1, count do
         budget = budget - 1
         local timeout = tag .. ':' .. fields[i] .. ':rwlock_timeout:' .. n

@@ -43,7 +43,9 @@ if type(left) ~= 'table' then
   left = redis.pcall('incrby', KEYS[1], '-' .. ARGV[2])
 end
 if type(left) == 'table' then
-  redis.call('zrem', KEYS[2], ARGV[1])
+  if type(redis.pcall('zrem', KEYS[2], ARGV[1])) == 'table' then
+    redis.call('zadd', KEYS[2], string.format('%.0f', -now - ARGV[4]), ARGV[1])
+  end
   return left
 end
 if ARGV[5] then

@@ -17,10 +17,11 @@ local free = redis.call('get', KEYS[1]) or '0'
 if not tonumber(free) then
   return redis.error_reply('WRONGTYPE the number of permits is no integer')
 end
-if redis.call('zscore', KEYS[2], ARGV[1]) then
+local known = redis.call('zscore', KEYS[2], ARGV[1])
+if known and tonumber(known) > 0 then
   return {1, free}
 end
-if free ~= ARGV[2] then
+if known or free ~= ARGV[2] then
   return {0, free}
 end
 if free == '0' then
@@ -43,7 +44,9 @@ if type(left) ~= 'table' then
   left = redis.pcall('incrby', KEYS[1], minus)
 end
 if type(left) == 'table' then
-  redis.call('zrem', KEYS[2], ARGV[1])
+  if type(redis.pcall('zrem', KEYS[2], ARGV[1])) == 'table' then
+    redis.call('zadd', KEYS[2], string.format('%.0f', -now - ARGV[4]), ARGV[1])
+  end
   return left
 end
 if ARGV[5] then

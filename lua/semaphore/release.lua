@@ -31,6 +31,8 @@ if ARGV[7] == '1' and redis.call('exists', KEYS[1]) == 0 then
 end
 -- first: after a write that needs no memory, a server without any refuses none
 redis.call('zremrangebyscore', KEYS[2], string.format('%.0f', -now), string.format('%.0f', now))
+-- this id is not there: without the right to undo it nothing is begun
+redis.call('zrem', KEYS[2], ARGV[1], unpack(ARGV, 8))
 redis.call('zadd', KEYS[2], string.format('%.0f', now + ARGV[4]), ARGV[1])
 -- refused for a missing right or a value that is no integer: nothing may stay
 local free = redis.pcall('pexpire', KEYS[2], ARGV[4])
@@ -40,9 +42,6 @@ end
 if type(free) == 'table' then
   redis.call('zrem', KEYS[2], ARGV[1])
   return free
-end
-if ARGV[8] then
-  redis.call('zrem', KEYS[2], unpack(ARGV, 8))
 end
 -- Redisson's listeners fail at a negative number, and wake nobody for 0
 if free > 0 then

@@ -18,6 +18,7 @@ use tracing::{Span, debug_span, field};
 
 use crate::{
     error::{Error, Loss},
+    logging::quietly,
     names,
     observer::{
         HoldBegun, HoldEnd, HoldEnded, LockKind, Observed, Observer, ReleaseFailed, Renewal,
@@ -130,7 +131,7 @@ impl Turns {
     pub(crate) fn lost(&self, why: Loss, log: impl FnOnce()) {
         let Some(seen) = self.0.get() else { return log() };
         let span = seen.current().first().map_or_else(Span::none, |turn| turn.span.clone());
-        span.in_scope(log);
+        quietly(move || span.in_scope(log));
         seen.end(HoldEnd::Lost(why));
     }
 
@@ -177,7 +178,10 @@ impl Seen {
 
     fn ended(&self, turns: impl IntoIterator<Item = Turn>, end: HoldEnd) {
         for Turn { begun, span, observed, .. } in turns {
-            span.record("end", end.as_str());
+            quietly(|| {
+                span.record("end", end.as_str());
+            });
+            quietly(|| drop(span));
             let (lock, kind, holder) = self.names();
             let duration = begun.elapsed();
             let ended = HoldEnded { lock, kind, holder, end, duration };

@@ -14,6 +14,7 @@ use tracing::{Span, debug_span, field};
 
 use crate::{
     error::Error,
+    logging::quietly,
     names,
     observer::{AcquireEnded, LockKind, Observed, Outcome, WaitBegun},
 };
@@ -87,10 +88,12 @@ impl Acquisition {
 
     fn tell(&mut self, outcome: Outcome, holder: Option<&str>, error: Option<&Error>) {
         self.ended = true;
-        self.span.record("outcome", outcome.as_str());
-        if let Some(holder) = holder {
-            self.span.record("holder", holder);
-        }
+        quietly(|| {
+            self.span.record("outcome", outcome.as_str());
+            if let Some(holder) = holder {
+                self.span.record("holder", holder);
+            }
+        });
         if let Some(observed) = &self.observed {
             let (lock, kind) = (names::text(&self.key), self.kind);
             let (waited, duration) = (*self.waited.get_mut(), self.begun.elapsed());

@@ -236,7 +236,8 @@ impl Node {
     pub(super) async fn look_for_demotion(&self) {
         let answer = self.commands.command("INFO", &["replication".into()]).await;
         let Ok(Some(info)) = answer.map(|info| info.as_text()) else { return };
-        if info.lines().any(|line| line.trim_end() == "role:slave") {
+        let says = |words: &str| info.lines().any(|line| line.trim_end() == words);
+        if says("role:slave") && says("slave_read_only:1") {
             self.was_demoted();
         }
     }

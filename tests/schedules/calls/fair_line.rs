@@ -218,10 +218,10 @@ fn a_line_does_not_end_by_a_ttl(scene: &mut Scene) {
         assert_eq!(before[0], queue, "{who}");
         scene.at(30);
         assert_eq!(line(scene), before, "{who}");
-        scene.at(500_000);
+        scene.at(5_000_000);
         assert_eq!(line(scene), before, "{who}");
         // All have died.
-        scene.at(1_001_000);
+        scene.at(10_001_000);
         assert_eq!(line(scene), ["none", "none"], "{who}");
     }
 }
