@@ -9,7 +9,7 @@ examples! {
         a_free_lock_goes_to_the_head_of_the_line, a_grant_for_a_short_lease_tells_the_next,
         a_dead_head_is_dropped, dropped_heads_make_way_for_who_asks, a_dropped_head_of_a_held_lock_wakes_nobody,
         a_head_without_a_deadline_gets_one, who_is_second_is_told_how_long_the_head_stays,
-        who_is_behind_the_second_looks_after_a_dead_head, a_line_does_not_end_by_a_ttl,
+        who_is_behind_the_second_looks_after_a_dead_head, a_line_does_not_end_by_a_ttl, the_ttl_of_a_line_is_raised_when_half_of_it_is_over,
         a_grant_leaves_those_behind_without_a_ttl;
 }
 
@@ -216,7 +216,7 @@ fn a_line_does_not_end_by_a_ttl(scene: &mut Scene) {
         turn(scene, who, 50);
         let before = line(scene);
         assert_eq!(before[0], queue, "{who}");
-        scene.at(30);
+        scene.at(31);
         assert_eq!(line(scene), before, "{who}");
         scene.at(5_000_000);
         assert_eq!(line(scene), before, "{who}");
@@ -226,10 +226,27 @@ fn a_line_does_not_end_by_a_ttl(scene: &mut Scene) {
     }
 }
 
+fn the_ttl_of_a_line_is_raised_when_half_of_it_is_over(scene: &mut Scene) {
+    let (half, whole) = (5_000_000, 10_000_000);
+    for (queue, times) in [(half, half), (half - 1, half), (half, half - 1)] {
+        scene.command("flushall");
+        scene.command("hset lock #9 1");
+        stand(scene, &[("#1", "@310+1")]);
+        scene.command(&format!("pexpire queue {queue}"));
+        scene.command(&format!("pexpire times {times}"));
+        turn(scene, "#1", 50);
+        let left = if queue + times == 2 * half { half } else { whole };
+        for key in ["queue", "times"] {
+            let seen = scene.see(key);
+            assert!(seen.ends_with(&format!(" for {left}")), "{queue}, {times}: {seen}");
+        }
+    }
+}
+
 fn a_grant_leaves_those_behind_without_a_ttl(scene: &mut Scene) {
     stand(scene, &[("#1", "@310+1"), ("j:7", "@1310")]);
     end_in_30_ms(scene);
     assert_eq!(turn(scene, "#1", 500), "nil");
-    scene.at(30);
+    scene.at(31);
     assert_eq!(line(scene), ["j:7", "j:7=@1310"]);
 }

@@ -1,6 +1,7 @@
 //! Examples: what one call of each script does. They need no server, and they are the first judge of the scripts' mutants.
 
 mod asking;
+mod counter_rights;
 mod counters;
 mod example;
 mod expirable;
@@ -28,6 +29,7 @@ pub(crate) fn of(script: &str) -> impl Iterator<Item = &'static Example> {
         fair_line::EXAMPLES,
         read::EXAMPLES,
         read_release::EXAMPLES,
+        counter_rights::EXAMPLES,
         write::EXAMPLES,
         moving::EXAMPLES,
         plain::EXAMPLES,

@@ -59,7 +59,7 @@ fn dead_readers_do_not_keep_the_lock(scene: &mut Scene) {
 
 /// Else each release would look for all that have ever died beside readers that live.
 fn dead_readers_are_counted_out_once(scene: &mut Scene) {
-    scene.command("hset lock mode read A 1 B 2 C 2 D 0.5 E x");
+    scene.command("hset lock mode read A 1 B 2 C 2 D 0.5 E x F 1");
     scene.command("pexpire lock 90");
     scene.command("set {lock}:C:rwlock_timeout:2 1 px 40");
     assert_eq!(release(scene, 0), "1");

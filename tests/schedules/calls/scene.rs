@@ -59,12 +59,13 @@ const REFUSING: &str = "
     do
         local call, pcall = redis.call, redis.pcall
         local refused = {err = 'NOPERM this user has no permissions'}
+        local words = {COMMANDS}
         redis.call = function(command, ...)
-            if command == 'COMMAND' then error(refused) end
+            if words[command] then error(refused) end
             return call(command, ...)
         end
         redis.pcall = function(command, ...)
-            if command == 'COMMAND' then return refused end
+            if words[command] then return refused end
             return pcall(command, ...)
         end
     end
@@ -130,9 +131,15 @@ impl Scene {
         self.before = REDIS_6_2.into();
     }
 
-    /// Scripts may not use this command from now on.
-    pub(crate) fn refuses(&mut self, command: &str) {
-        self.before = REFUSING.replace("COMMAND", command);
+    /// Scripts may not use these commands from now on.
+    pub(crate) fn refuses(&mut self, commands: &str) {
+        let words: String = commands.split(' ').map(|word| format!("{word} = true, ")).collect();
+        self.before = REFUSING.replace("COMMANDS", &words);
+    }
+
+    /// Scripts may use all commands.
+    pub(crate) fn refuses_nothing(&mut self) {
+        self.before.clear();
     }
 
     /// The server has no memory left from now on.
