@@ -322,8 +322,8 @@ impl Config {
     ///
     /// A hand-off needs no round trip, or one if an owner or a fencing token takes part. After 64 of them
     /// or 2 ms, whichever is first, the server is asked whether other processes wait. If they do, the
-    /// hold is released, and this process yields until they had their turns. If none of them takes the lock, the next local series may
-    /// be twice as long, up to 32 times.
+    /// hold is released, and this process yields until they had their turns. If none of them takes the
+    /// lock, the next local series may be twice as long, up to 32 times.
     ///
     /// Reentrant, non-reentrant and fenced locks are handed off, and write holds without an owner.
     /// [Readers](crate::ReadWriteLock) share a hold. Fair, spin and plain locks are never handed off.

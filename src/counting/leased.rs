@@ -124,16 +124,14 @@ impl LeasedPermits {
 
     /// Asks the server whether all permits are still out.
     pub(crate) async fn check(&self) -> Result<(), Error> {
-        if let Some(why) = self.lease.loss() {
-            return Err(Error::NotHeld { why });
-        }
+        self.lease.check_trusted()?;
         if remaining(&self.pool, &self.ids).await?.contains(&Left::Nothing) {
             let why = self.lease.why_gone();
             self.lease.lose(why);
             return Err(Error::NotHeld { why });
         }
         // The answer may have waited for its caller while the lease ended.
-        self.lease.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why }))
+        self.lease.check_trusted()
     }
 }
 

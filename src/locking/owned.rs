@@ -85,9 +85,7 @@ impl Own<'_> {
             self.wait_for_release(hold).await?;
             return Ok(None);
         };
-        if let Some(why) = share.hold().lease.loss() {
-            return Err(Error::NotHeld { why });
-        }
+        share.hold().lease.check_trusted()?;
         if watched {
             share.watch(sent + share.hold().lease.period());
         }

@@ -103,7 +103,7 @@ impl Failure {
     /// from one.
     pub(super) fn of_sentinel(info: &Answer) -> Option<Self> {
         let text = info.as_ref().ok()?.as_text()?;
-        let is_one = text.lines().any(|line| line.trim_end() == "redis_mode:sentinel");
+        let is_one = info_field(&text, "redis_mode") == Some("sentinel");
         let why = "the server is a sentinel: use a redis-sentinel:// URL";
         is_one.then(|| Self::new(FailureKind::Config, why))
     }
@@ -241,6 +241,11 @@ pub(super) fn refusal_of_login(said: &str) -> &'static str {
             "the server refuses the connection (its words may repeat the password, and are not shown)"
         }
     }
+}
+
+/// The value of a field in the answer to `INFO`.
+pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
 #[cfg(test)]

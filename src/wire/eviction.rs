@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 
-use super::{connection::ConnectionSettings, link::Link};
+use super::{answers::info_field, connection::ConnectionSettings, link::Link};
 
 /// Asks the server in the background, and warns. Nothing waits for it. Without the right to ask
 /// there is no warning.
@@ -25,14 +25,11 @@ pub(super) fn look_for_eviction(settings: &ConnectionSettings, commands: &Link, 
 
 /// The eviction policy, if the server may evict keys.
 fn evicting(info: &str) -> Option<&str> {
-    let field = |name: &str| {
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
-    };
     // Without a limit nothing is evicted.
-    if field("maxmemory")? == "0" {
+    if info_field(info, "maxmemory")? == "0" {
         return None;
     }
-    field("maxmemory_policy").filter(|policy| *policy != "noeviction")
+    info_field(info, "maxmemory_policy").filter(|policy| *policy != "noeviction")
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use futures::FutureExt;
 
 use super::{
     Confirm,
-    answers::{Answer, Failure, FailureKind},
+    answers::{Answer, Failure, FailureKind, info_field},
     clock::ServerClock,
     connection::ConnectionSettings,
     deployment::{Endpoint, Place},
@@ -236,8 +236,8 @@ impl Node {
     pub(super) async fn look_for_demotion(&self) {
         let answer = self.commands.command("INFO", &["replication".into()]).await;
         let Ok(Some(info)) = answer.map(|info| info.as_text()) else { return };
-        let says = |words: &str| info.lines().any(|line| line.trim_end() == words);
-        if says("role:slave") && says("slave_read_only:1") {
+        let says = |name, value| info_field(&info, name) == Some(value);
+        if says("role", "slave") && says("slave_read_only", "1") {
             self.was_demoted();
         }
     }

@@ -346,16 +346,21 @@ async fn requests_for_leased_permits_whose_replies_are_lost_count_once() {
     stage.end(clients).await;
 }
 
+/// A semaphore of two permits, a client of a user who has the least rights for it, and another client.
+async fn clients_of_two_permits(stage: &Stage) -> [Client; 2] {
+    let far = stage.far_client().await;
+    assert!(far.semaphore(POOL).try_set(2).await.unwrap());
+    let least = [rights("rights (ACL)", "order:"), rights("semaphores", "order:")].concat();
+    set_user(stage, &least);
+    [connect(config(stage, "service", 0)).await, far]
+}
+
 /// The undo is refused, too, as long as the right is missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_that_a_user_without_a_right_must_return_are_returned() {
     for missing in ["-exists", "-pexpire", "-zremrangebyscore", "-incrby"] {
         let stage = Stage::new().await;
-        let far = stage.far_client().await;
-        assert!(far.semaphore(POOL).try_set(2).await.unwrap());
-        let least = [rights("rights (ACL)", "order:"), rights("semaphores", "order:")].concat();
-        set_user(&stage, &least);
-        let client = connect(config(&stage, "service", 0)).await;
+        let [client, far] = clients_of_two_permits(&stage).await;
         stage.proxy.delay_replies(Duration::from_millis(500));
         let pool = client.semaphore(POOL);
         let acquire = tokio::spawn(pool.acquire(1).into_future());
@@ -386,11 +391,7 @@ async fn a_user_without_a_right_changes_nothing() {
         &["-zrem", "-incrby"],
     ] {
         let stage = Stage::new().await;
-        let far = stage.far_client().await;
-        assert!(far.semaphore(POOL).try_set(2).await.unwrap());
-        let least = [rights("rights (ACL)", "order:"), rights("semaphores", "order:")].concat();
-        set_user(&stage, &least);
-        let client = connect(config(&stage, "service", 0)).await;
+        let [client, far] = clients_of_two_permits(&stage).await;
         set_user(&stage, missing);
         let pool = client.semaphore(POOL);
         let error = soon("to be refused", pool.acquire(1)).await.unwrap_err();

@@ -22,8 +22,13 @@ use tokio::{
 pub(crate) use self::{present_caller::PresentCaller, renewal::Check};
 use super::turns::Turns;
 use crate::{
-    broken::broken, config::whole_ms, determinism::select, error::Loss, observer::HoldEnd,
-    protocol::Renew, wire::Script,
+    broken::broken,
+    config::whole_ms,
+    determinism::select,
+    error::{Error, Loss},
+    observer::HoldEnd,
+    protocol::Renew,
+    wire::Script,
 };
 
 /// How long a hold can be trusted, counted from when its request was SENT: its lease, less the
@@ -201,6 +206,11 @@ impl Lease {
     /// yet.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.loss_at(Instant::now())
+    }
+
+    /// Fails if the hold is lost.
+    pub(crate) fn check_trusted(&self) -> Result<(), Error> {
+        self.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why }))
     }
 
     /// Why the hold is lost at `now`. Notes, logs and tells an expiry.

@@ -71,6 +71,7 @@ impl Baton {
             return Ok(Some(Self(Some(stake))));
         }
         hold.target.engine.check_open()?;
-        hold.lease.loss().map_or(Ok(None), |why| Err(Error::NotHeld { why }))
+        hold.lease.check_trusted()?;
+        Ok(None)
     }
 }

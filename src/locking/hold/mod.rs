@@ -220,7 +220,7 @@ impl Hold {
         }
         match self.find_loss(by).await {
             // The answer may have waited for its caller while the lease ended.
-            Ok(None) => self.lease.loss().map_or(Ok(()), |why| Err(Error::NotHeld { why })),
+            Ok(None) => self.lease.check_trusted(),
             Ok(Some(why)) => Err(Error::NotHeld { why }),
             Err(error) => Err(error.into_error(self.target.name())),
         }

@@ -53,7 +53,7 @@ struct Run {
 }
 
 /// For how long somebody waits before it drops its future.
-fn limit(rng: &mut Rng) -> Duration {
+fn patience(rng: &mut Rng) -> Duration {
     if rng.u8(0..3) == 0 { ms(rng.u64(0..60)) } else { LONG }
 }
 
@@ -76,30 +76,30 @@ impl Run {
         assert!(out <= most, "seed {}: {out} permits are out of {most}", self.seed);
     }
 
-    /// It counts once, whatever becomes of the future.
-    async fn add(
+    /// After a pause: for how long to wait for how many permits. `None`: one was added instead.
+    async fn next(
         &self,
-        n: u32,
-        limit: Duration,
         rng: &mut Rng,
-        add: impl Future<Output = Result<(), Error>>,
-    ) {
+        add_one: impl Future<Output = Result<(), Error>>,
+    ) -> Option<(Duration, u32)> {
+        sleep(ms(rng.u64(0..12))).await;
+        let (limit, n) = (patience(rng), rng.u32(1..=self.there_are.get().0));
+        if rng.u8(0..12) > 0 {
+            return Some((limit, n));
+        }
+        // It counts once, whatever becomes of the future.
         let (least, most) = self.there_are.get();
-        self.there_are.set((least, most + n));
-        self.came_to(limit, stalling(limit, add, rng).await);
+        self.there_are.set((least, most + 1));
+        self.came_to(limit, stalling(limit, add_one, rng).await);
         let (least, most) = self.there_are.get();
-        self.there_are.set((least + n, most));
+        self.there_are.set((least + 1, most));
+        None
     }
 
     async fn permits(&self, sim: &Sim, mut rng: Rng) {
         let (pool, rng) = (sim.pool(), &mut rng);
         for _ in 0..6 {
-            sleep(ms(rng.u64(0..12))).await;
-            let (limit, n) = (limit(rng), rng.u32(1..=self.there_are.get().0));
-            if rng.u8(0..12) == 0 {
-                self.add(1, limit, rng, pool.add(1)).await;
-                continue;
-            }
+            let Some((limit, n)) = self.next(rng, pool.add(1)).await else { continue };
             let permit = match rng.bool() {
                 true => {
                     Either::Left(pool.try_acquire(n).wait(ms(rng.u64(0..3) * 20)).into_future())
@@ -116,7 +116,7 @@ impl Run {
             self.check(self.out.get());
             sleep(ms(rng.u64(0..9))).await;
             self.out.set(self.out.get() - n);
-            let limit = super::random::limit(rng);
+            let limit = patience(rng);
             match rng.u8(0..4) {
                 0 => drop(permit),
                 1 => {
@@ -138,12 +138,7 @@ impl Run {
     async fn leased(&self, sim: &Sim, mut rng: Rng) {
         let (pool, rng) = (sim.leased(), &mut rng);
         for _ in 0..6 {
-            sleep(ms(rng.u64(0..12))).await;
-            let (limit, n) = (limit(rng), rng.u32(1..=self.there_are.get().0));
-            if rng.u8(0..12) == 0 {
-                self.add(1, limit, rng, pool.add(1)).await;
-                continue;
-            }
+            let Some((limit, n)) = self.next(rng, pool.add(1)).await else { continue };
             let lease = (rng.u8(0..3) == 0).then(|| ms([60, 500, 30_000][rng.usize(0..3)]));
             let permit = match rng.bool() {
                 true => {
@@ -175,7 +170,7 @@ impl Run {
             assert!(permit.is_held() || lease.is_some() || self.faulty, "seed {}: lost", self.seed);
             self.leased.borrow_mut().retain(|other| !Rc::ptr_eq(other, &permit));
             let permit = Rc::into_inner(permit).expect("the last one");
-            let limit = super::random::limit(rng);
+            let limit = patience(rng);
             match rng.u8(0..4) {
                 0 => drop(permit),
                 _ => match stalling(limit, permit.release(), rng).await {
@@ -187,14 +182,14 @@ impl Run {
     }
 
     async fn count_down(&self, sim: &Sim, mut rng: Rng) {
-        let (gate, limit) = (sim.gate(), limit(&mut rng));
+        let (gate, limit) = (sim.gate(), patience(&mut rng));
         sleep(ms(rng.u64(0..200))).await;
         self.counted.set(self.counted.get() + 1);
         self.came_to(limit, stalling(limit, gate.count_down(), &mut rng).await);
     }
 
     async fn wait(&self, sim: &Sim, count: u64, mut rng: Rng) {
-        let (gate, limit) = (sim.gate(), limit(&mut rng));
+        let (gate, limit) = (sim.gate(), patience(&mut rng));
         sleep(ms(rng.u64(0..200))).await;
         let opened = match rng.bool() {
             true => Either::Left(gate.wait_timeout(ms(rng.u64(0..200)))),
