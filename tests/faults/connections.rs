@@ -1,6 +1,9 @@
 //! Connections that break while callers wait, and while they hold locks.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::{Duration, Instant},
+};
 
 use harness::{PATIENCE, eventually, lock_channel};
 use redisson_lock::Client;
@@ -269,12 +272,10 @@ async fn a_command_connection_that_hangs_is_replaced_before_a_hold_is_lost() {
 async fn a_lock_that_is_taken_while_the_network_comes_and_goes_excludes_others() {
     let stage = Stage::new().await;
     let (client, far) = (stage.client().await, stage.far_client().await);
-    let inside = std::sync::atomic::AtomicUsize::new(0);
-    let visits = std::sync::atomic::AtomicUsize::new(0);
+    let (inside, visits) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let visitor = |client: Client| {
         let (inside, visits) = (&inside, &visits);
         async move {
-            use std::sync::atomic::Ordering::SeqCst;
             let lock = client.lock(LOCK);
             for _ in 0..40 {
                 let guard = within(PATIENCE, "to acquire", lock.lock()).await.unwrap();
@@ -299,7 +300,12 @@ async fn a_lock_that_is_taken_while_the_network_comes_and_goes_excludes_others()
                 1 => drop(stage.proxy.lose_requests(fastrand::choice(&needles).unwrap(), 1)),
                 _ => drop(stage.proxy.cut_all()),
             }
+            let (seen, began) = (visits.load(SeqCst), Instant::now());
             tokio::time::sleep(Duration::from_millis(fastrand::u64(30..200))).await;
+            // On a busy machine it may take longer than that to connect, and nobody would get a turn.
+            while visits.load(SeqCst) == seen && began.elapsed() < Duration::from_secs(1) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
         }
     };
     tokio::select! {

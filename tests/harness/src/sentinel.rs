@@ -33,6 +33,7 @@ pub struct Sentinel {
 pub struct SentinelBuilder {
     replicas: usize,
     down_after: Duration,
+    tilt: Duration,
     tls: Option<TlsFiles>,
     arguments: Vec<String>,
     roles_are_kept: bool,
@@ -154,8 +155,14 @@ impl Sentinel {
 impl Default for SentinelBuilder {
     /// Two replicas, and a master that is silent for so long as a busy machine makes it at times is not taken for dead.
     fn default() -> Self {
-        let down_after = Duration::from_secs(10);
-        Self { replicas: 2, down_after, tls: None, arguments: Vec::new(), roles_are_kept: false }
+        Self {
+            replicas: 2,
+            down_after: Duration::from_secs(10),
+            tilt: Duration::from_secs(3),
+            tls: None,
+            arguments: Vec::new(),
+            roles_are_kept: false,
+        }
     }
 }
 
@@ -177,6 +184,13 @@ impl SentinelBuilder {
     /// is waited for, 1 s is about as short as it can be.
     pub fn down_after(mut self, time: Duration) -> Self {
         self.down_after = time;
+        self
+    }
+
+    /// How long a sentinel does nothing after it stood still for 2 s, as when the disk is busy (TILT). Default: 3 s. Redis
+    /// itself has 30 s, and Redis 6.2 cannot be told otherwise.
+    pub fn tilt(mut self, time: Duration) -> Self {
+        self.tilt = time;
         self
     }
 
@@ -248,9 +262,12 @@ impl SentinelBuilder {
         let master = all.servers[0].port_for_servers();
         let down_after = self.down_after.as_millis().to_string();
         let failover = (3 * self.down_after).as_millis().to_string();
+        let tilt = self.tilt.as_millis().to_string();
         for sentinel in &all.sentinels {
             // It writes its configuration to the disk before it answers, and the disk may be busy.
             let mut sentinel = connect(sentinel.port(), START_LIMIT)?;
+            // Refused by Redis 6.2.
+            let _ = cmd("SENTINEL").arg("DEBUG").arg("tilt-period").arg(&tilt).exec(&mut sentinel);
             let mut watch = cmd("SENTINEL");
             watch.arg("MONITOR").arg(Sentinel::MASTER).arg("127.0.0.1").arg(master).arg(QUORUM);
             watch.exec(&mut sentinel)?;

@@ -223,6 +223,10 @@ fn on_lock(state: &mut State, name: &str, words: &[String], marks: &mut Marks) {
             }
         }
         "hdel" => {
+            // A release takes out readers whose own keys have ended, and then the one that it is about.
+            if state.has_mode {
+                marks.let_go.clear();
+            }
             for id in words {
                 state.holders.remove(id);
                 marks.let_go.insert(id.clone());

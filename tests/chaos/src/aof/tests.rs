@@ -164,3 +164,25 @@ fn a_reader_whose_own_key_was_not_loaded_is_not_renewed_by_others() {
     let ends = |id: &str| format!("11 renews {id} until 300");
     assert_eq!(all[2..], [ends("j:7"), ends("k:1"), "20 renews k:1 until 400".into()]);
 }
+
+#[test]
+fn a_reader_whose_own_key_has_ended_is_taken_out_by_the_release_of_another() {
+    let key = |id: &str| format!("{{shop}}:{id}:rwlock_timeout:1");
+    let reads = |id: &str, until: u64| {
+        format!("hset shop {id} 1; set {} 1 PXAT {until}; PEXPIREAT shop 500", key(id))
+    };
+    let told = told(&[
+        (10, &format!("hset shop mode read; {}", reads("j:7", 100))),
+        (20, &reads("k:1", 500)),
+        (150, &format!("hdel shop j:7; hdel shop k:1; del {}; del shop", key("k:1"))),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "10 grants j:7 until 100",
+            "20 grants k:1 until 500",
+            "150 expires j:7",
+            "150 releases k:1"
+        ]
+    );
+}
