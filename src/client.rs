@@ -159,8 +159,9 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Redis`] when something could not be released within
-    /// [`Config::retry_timeout`](crate::Config::retry_timeout), and ends with its lease. This
-    /// includes an acquisition whose future was polled and is now neither polled nor dropped.
+    /// [`Config::retry_timeout`](crate::Config::retry_timeout). A lock then ends with its lease.
+    /// Permits of a [`Semaphore`](crate::Semaphore) have none, and may be lost. This includes an
+    /// acquisition whose future was polled and is now neither polled nor dropped.
     ///
     /// # Cancel safety
     /// If it is dropped before its end, the client refuses new calls, but its connections stay open

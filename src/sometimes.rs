@@ -56,6 +56,7 @@ mod counters {
         "subscriptions: the probe fails",
         "majority: those left out are asked too",
         "majority: one joins late",
+        "all: a server is silent while locks are held",
         "all: gives back",
         "circuit breaker: opens",
         "re-entry: its owner had released it",

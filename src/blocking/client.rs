@@ -172,7 +172,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Redis`] when something could not be released within
-    /// [`Config::retry_timeout`](crate::Config::retry_timeout), and ends with its lease;
+    /// [`Config::retry_timeout`](crate::Config::retry_timeout). A lock then ends with its lease.
+    /// Permits of a [`Semaphore`](crate::blocking::Semaphore) have none, and may be lost.
     /// [`Error::InAsyncCode`].
     pub fn close(&self) -> Result<(), Error> {
         self.background.run(self.background.client.close())

@@ -147,6 +147,10 @@ impl TryAcquirePermits {
 
 /// Permits of a semaphore. Dropping it returns them, and never blocks: the client's thread sends it.
 ///
+/// **A program that ends does not wait for permits that were dropped**, and they have no lease: the
+/// semaphore then has fewer for good. Call [`release`](Self::release) or
+/// [`Client::close`](crate::blocking::Client::close) before the end.
+///
 /// No thread owns a permit, so it may go to another thread.
 #[must_use = "the permits are returned when this is dropped"]
 pub struct Permit {

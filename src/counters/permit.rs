@@ -11,7 +11,11 @@ use crate::{counting::permits::Permits, error::Error};
 /// not know who has a permit.
 ///
 /// Release permits before [`Client::close`](crate::Client::close): later they cannot be returned.
-#[must_use = "the permits are returned when this is dropped"]
+///
+/// **A program that ends does not wait for permits that were dropped**, and they have no lease: the
+/// semaphore then has fewer for good. Await [`release`](Self::release) or
+/// [`Client::close`](crate::Client::close) before the end.
+#[must_use = "the permits are returned in the background when this is dropped"]
 pub struct Permit {
     /// `None`: it was released or forgotten.
     permits: Option<Permits>,

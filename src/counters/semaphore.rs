@@ -54,7 +54,7 @@ use crate::{
 /// let Some(permit) = pool.try_acquire(2).wait(Duration::from_secs(3)).await? else {
 ///     return Ok(()); // fewer than two were free
 /// };
-/// // Work. A dropped permit is returned as well, in the background.
+/// // Work. A dropped permit is returned in the background, unless the program ends.
 /// permit.release().await?;
 /// # Ok(())
 /// # }

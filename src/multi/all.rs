@@ -11,16 +11,18 @@
 //! wait without holding any. The locks that the first caller is missing are thus free a moment
 //! later. It tries them again at once, before it waits and before it gives up.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{
-    FutureExt,
     future::{join_all, try_join_all},
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::request::{GIVE_BACK, MultiRequest, most_patient};
+use super::{
+    one_server::must_be_several,
+    request::{GIVE_BACK, MultiRequest, most_patient},
+};
 use crate::{
     error::Error,
     lock::Lock,
@@ -49,12 +51,20 @@ pub(super) async fn take(
     let begun = Instant::now();
     let end = most_patient(locks).and_then(|settings| request.bounds.ends_by(begun, settings));
     let longest_round = request.shortest_lease(locks) / 3;
-    let (early, took, refused) = (Vec::new(), Duration::ZERO, None);
-    let round = FIRST_ROUND;
-    let has_asked = false;
-    Taking { locks, request, end, held, early, took, refused, round, has_asked, longest_round }
-        .run()
-        .await
+    let taking = Taking {
+        locks,
+        request,
+        end,
+        held,
+        early: Vec::new(),
+        took: Duration::ZERO,
+        refused: None,
+        is_silent: false,
+        round: FIRST_ROUND,
+        has_asked: false,
+        longest_round,
+    };
+    taking.run().await
 }
 
 /// How often the caller that holds the first locks tries the others again before it waits for them.
@@ -70,8 +80,10 @@ struct Taking<'a> {
     early: Vec<bool>,
     /// How long the last try took.
     took: Duration,
-    /// The first lock that was refused then.
+    /// The first lock that was refused then, or not answered in time.
     refused: Option<usize>,
+    /// Whether its server did not answer in time.
+    is_silent: bool,
     round: Duration,
     /// Whether the server of a refused lock has said who holds it.
     has_asked: bool,
@@ -113,14 +125,15 @@ impl Taking<'_> {
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
             // A further request could exceed the wait by another `command_timeout`.
-            if !self.request.bounds.has_ended()
-                && self.wait_for(missing, Bounds::until(until)).await?
-            {
-                refused = self.try_again_and_again().await?;
-                continue;
-            }
-            if !self.request.bounds.has_ended() {
-                self.must_not_be_held_here(missing).await?;
+            // For a server that does not answer it has been waited already.
+            if !self.is_silent && !self.request.bounds.has_ended() {
+                if self.wait_for(missing, Bounds::until(until)).await? {
+                    refused = self.try_again_and_again().await?;
+                    continue;
+                }
+                if !self.request.bounds.has_ended() {
+                    self.must_not_be_held_here(missing).await?;
+                }
             }
             if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
@@ -163,7 +176,7 @@ impl Taking<'_> {
         };
         for _ in 0..TRIES_AGAIN {
             let Some(missing) = refused.filter(|refused| *refused > 0) else { break };
-            if !self.has_time_to_try() {
+            if self.is_silent || !self.has_time_to_try() {
                 break;
             }
             refused = self.try_missing_or(Ok(Some(missing))).await?;
@@ -193,22 +206,55 @@ impl Taking<'_> {
     /// Until when locks may be held while another is waited for. Random, so that no two callers
     /// have the same.
     fn round_end(&self) -> Instant {
-        let most = (self.round * self.locks.len() as u32).min(self.longest_round);
+        self.end_of_round(self.longest_round)
+    }
+
+    fn end_of_round(&self, longest: Duration) -> Instant {
+        let most = (self.round * self.locks.len() as u32).min(longest);
         Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Tries all locks that are not held, at the same time. Returns the first refused one in the
-    /// global order. The locks behind it are released, unless the wait is over.
+    /// Tries all locks that are not held, at the same time. Returns the first one in the global order
+    /// that was refused, or whose server did not answer for as long as locks may be held. The locks
+    /// behind it are released, unless the wait is over.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
         let begun = Instant::now();
-        self.early = self.held.iter().map(Option::is_some).collect();
         let (locks, request, bounds) = (self.locks, self.request, self.request.bounds);
-        let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
+        let mut missing: BTreeSet<usize> =
+            (0..locks.len()).filter(|&i| self.held[i].is_none()).collect();
         let mut tries: FuturesUnordered<_> = missing
-            .map(|i| async move { (i, request.acquire(&locks[i], bounds.without_waiting()).await) })
+            .iter()
+            .map(
+                |&i| async move { (i, request.acquire(&locks[i], bounds.without_waiting()).await) },
+            )
             .collect();
-        self.refused = None;
-        while let Some((i, tried)) = tries.next().await {
+        self.early = self.held.iter().map(Option::is_some).collect();
+        (self.refused, self.is_silent) = (None, false);
+        // Since when a lock is held. It may be longer than a round of a short lease: a server that is
+        // slower than that would never be of use.
+        let mut hold_until = None;
+        loop {
+            let may_wait = bounds.is_one_answer() || bounds.has_ended();
+            if !may_wait && self.held.iter().any(Option::is_some) {
+                hold_until.get_or_insert_with(|| self.end_of_round(Duration::MAX));
+            }
+            let next = match hold_until.filter(|_| !may_wait) {
+                Some(until) => timeout_at(until, tries.next()).await,
+                None => Ok(tries.next().await),
+            };
+            let Ok(next) = next else {
+                if bounds.has_ended() {
+                    // An answer that is under way is awaited.
+                    continue;
+                }
+                sometimes!("all: a server is silent while locks are held");
+                let silent = missing.first().copied();
+                self.is_silent = silent < self.refused || self.refused.is_none();
+                self.refused = self.refused.into_iter().chain(silent).min();
+                break;
+            };
+            let Some((i, tried)) = next else { break };
+            missing.remove(&i);
             let share = match tried {
                 // One was refused, and no time is left to wait for it.
                 Err(Error::Redis(_)) if self.refused.is_some() && bounds.has_ended() => break,
@@ -227,6 +273,9 @@ impl Taking<'_> {
             if first == 0 {
                 break;
             }
+        }
+        if let Some(first) = self.refused.filter(|_| self.is_silent) {
+            self.held[first..].fill_with(|| None);
         }
         self.took = begun.elapsed();
         Ok(self.refused)
@@ -249,40 +298,28 @@ impl Taking<'_> {
     /// Fails if the missing lock is held by this call, which has acquired it by another spelling of
     /// its server. Asks that server at most once.
     async fn must_not_be_held_here(&mut self, missing: usize) -> Result<(), Error> {
-        if self.has_asked {
-            return Ok(());
+        if !self.has_asked {
+            // Others are held meanwhile, so it must not take long.
+            let limit = self.round.min(self.longest_round);
+            self.has_asked =
+                must_be_several(&self.locks[missing], self.held.iter().flatten(), limit).await?;
         }
-        let refused = self.locks[missing].state()?;
-        let held = self.held.iter().zip(self.locks).filter_map(|(share, lock)| {
-            let state = lock.state().ok().filter(|state| state.name() == refused.name())?;
-            Some((share.as_ref()?.hold().id().as_str(), state))
-        });
-        let namesakes: Vec<_> = held.collect();
-        if namesakes.is_empty() {
-            return Ok(());
-        }
-        // Others are held meanwhile, so it must not take long.
-        let most = self.round.min(self.longest_round);
-        let asked = timeout(most, self.locks[missing].inspect_all().boxed()).await;
-        let Ok(Ok(seen)) = asked else { return Ok(()) };
-        self.has_asked = true;
-        let is_there = |id: &str| seen.holders.iter().any(|holder| holder.id == id);
-        let Some((_, same)) = namesakes.into_iter().find(|(id, _)| is_there(id)) else {
-            return Ok(());
-        };
-        let [one, other] = [same, refused].map(|state| &state.target.engine.settings.server);
-        let name = refused.name();
-        Err(Error::Invalid(format!(
-            "the lock {name:?} is named twice: {one} and {other} are one server"
-        )))
+        Ok(())
     }
 
     /// Extends the locks that were acquired early: a fixed lease counts from the last one. Fails if
     /// a lock was lost meanwhile.
     async fn prolong(&self) -> Result<(), Error> {
         if let Some(lease) = self.request.lease {
-            let early = self.held.iter().zip(&self.early).filter(|(_, early)| **early);
-            let shares = early.filter_map(|(share, _)| share.as_ref());
+            let asked = |share: &Share| share.hold().lease.confirmed();
+            let last = self.held.iter().flatten().map(asked).max();
+            // Of one try, too: another may have been granted by a later copy of its request. As exact
+            // as a lease is trusted.
+            let is_early = |share: &Share| last > Some(asked(share) + lease / 100);
+            let held = self.held.iter().zip(&self.early);
+            let shares = held.filter_map(|(share, early)| {
+                share.as_ref().filter(|share| *early || is_early(share))
+            });
             try_join_all(shares.map(|share| share.prolong(lease, self.request.bounds))).await?;
         }
         let lost = self.held.iter().flatten().find_map(|share| share.hold().lease.loss());

@@ -5,28 +5,26 @@
 //! released, and tried again after a random pause, because several callers may have split the
 //! servers among them.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Weak, time::Duration};
 
 use futures::{
     FutureExt,
-    future::{BoxFuture, join_all},
-    stream::{FuturesUnordered, StreamExt},
+    future::{join_all, try_join_all},
 };
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
     guard::{Members, MultiGuard},
+    one_server::must_be_several,
+    open_requests::{Answer, OpenRequests},
     request::{GIVE_BACK, MultiRequest, most_patient, too_few_answers},
 };
 use crate::{
-    engine::{Backoff, Engine},
+    engine::Backoff,
     error::{Error, Loss},
     lock::Lock,
-    locking::request::Bounds,
     locking::share::Share,
+    redis_error::RedisErrorKind,
     runtime::ClientRuntime,
     sometimes::sometimes,
 };
@@ -44,19 +42,9 @@ enum Tried {
     Refused,
     /// Others have some, and those that have not answered in time could have granted it.
     Undecided,
-    /// Too few of the servers that were asked can grant it. Others were left out.
-    Short,
     /// Too few of all servers can grant it, or what they granted has ended since. Since when, if that
     /// may be different the next time.
     Failed(Error, Option<Instant>),
-}
-
-/// Which servers are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
-    /// Those whose circuit breaker is closed, if they are a majority.
-    Responsive,
-    All,
 }
 
 /// Acquires a majority. `None`: other holders had too many servers until the bounds were over.
@@ -69,14 +57,14 @@ pub(super) async fn take(
     let mut pauses = Backoff::between(Duration::from_millis(5), Duration::from_millis(100));
     // Since when too few servers have answered.
     let mut failing = None;
-    let mut whom = Whom::Responsive;
+    // Whether two of the clients may be of one server, as far as is known.
+    let mut may_be_one = !request.bounds.is_one_answer();
     let mut patience = match request.bounds.is_one_answer() {
         true => Duration::MAX,
         false => LEAST_GRACE,
     };
     loop {
-        let asked = std::mem::replace(&mut whom, Whom::Responsive);
-        match attempt(locks, request, asked, patience).await {
+        match attempt(locks, request, patience, &mut may_be_one).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Refused | Tried::Undecided if request.bounds.last_answer_decides() => {
                 return Ok(None);
@@ -85,11 +73,6 @@ pub(super) async fn take(
             Tried::Undecided => {
                 failing = None;
                 patience = (2 * patience).min(MOST_GRACE);
-            }
-            Tried::Short => {
-                sometimes!("majority: those left out are asked too");
-                whom = Whom::All;
-                continue;
             }
             Tried::Failed(error, None) => return Err(error),
             Tried::Failed(error, Some(since)) => {
@@ -106,16 +89,33 @@ pub(super) async fn take(
 
 /// Asks once. If it is dropped before its end, what it acquired is released. `patience`: how long those
 /// may take that decide, at least.
-async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Duration) -> Tried {
+///
+/// Servers whose circuit breaker is open are left out at first, if the others are a majority. They are
+/// asked too when those turn out to be too few.
+async fn attempt(
+    locks: &[Lock],
+    request: MultiRequest,
+    patience: Duration,
+    may_be_one: &mut bool,
+) -> Tried {
     let begun = Instant::now();
     let end = begun + limit(locks, request);
-    let mut requests = OpenRequests::of(locks, request, whom, end);
-    let left_out = locks.len() - requests.open();
-    let mut tally = Tally::new(locks.len(), left_out);
+    let mut requests = OpenRequests::new(request, end);
+    let mut left_out = requests.ask_responsive(locks);
+    let mut tally = Tally::new(locks.len(), left_out.len());
     let mut cut = end;
     while !tally.is_granted() {
-        let Ok(Some(answer)) = timeout_at(cut, requests.next()).await else { break };
-        tally.add(answer);
+        let has_grace = left_out.is_empty() || tally.have_most_answered();
+        let until = if has_grace { cut } else { end.min(begun + LEAST_GRACE) };
+        match timeout_at(until, requests.next()).await {
+            Ok(Some(answer)) => tally.add(answer),
+            _ if has_grace => break,
+            _ => {
+                sometimes!("majority: those left out are asked too");
+                tally.failed -= left_out.len();
+                left_out.drain(..).for_each(|lock| requests.ask(lock));
+            }
+        }
         if tally.have_most_answered() {
             let decide = tally.do_decide(requests.open());
             let least = if decide { patience.min(end - begun) } else { LEAST_GRACE };
@@ -132,14 +132,14 @@ async fn attempt(locks: &[Lock], request: MultiRequest, whom: Whom, patience: Du
     }
     tally.failed += requests.open();
     drop(requests);
+    if let Err(error) = tally.must_be_of_several_servers(may_be_one).await {
+        return Tried::Failed(error, None);
+    }
     let shares = std::mem::take(&mut tally.shares).into_iter();
     let given_back = shares.map(|share| share.into_baton().hand_off_or_release());
     let _ = timeout(GIVE_BACK, join_all(given_back)).await;
     if tally.could_be_granted() {
         return if decide { Tried::Undecided } else { Tried::Refused };
-    }
-    if left_out > 0 {
-        return Tried::Short;
     }
     tally.failure(begun)
 }
@@ -156,13 +156,13 @@ async fn complete(
     let (quorum, mut shares) = (tally.quorum(), tally.shares);
     // Answers that have arrived, but were not read yet.
     while let Some(Some(answer)) = requests.next().now_or_never() {
-        shares.extend(answer.ok().flatten());
+        shares.extend(answer.1.ok().flatten());
     }
     let cut = end.min(begun + grace(begun));
     if request.owner.is_some() {
         // An owner's hold must not grow later, so grants join before the guard is returned.
         while let Ok(Some(answer)) = timeout_at(cut, requests.next()).await {
-            shares.extend(answer.ok().flatten());
+            shares.extend(answer.1.ok().flatten());
         }
     }
     request.keep(&mut shares);
@@ -186,7 +186,7 @@ struct Tally {
     /// How many servers there are.
     all: usize,
     shares: Vec<Share>,
-    refused: usize,
+    refused: Vec<Lock>,
     /// Those that have failed, or were left out.
     failed: usize,
     /// The first error that may be over the next time.
@@ -197,19 +197,19 @@ struct Tally {
 
 impl Tally {
     fn new(all: usize, left_out: usize) -> Self {
-        let shares = Vec::with_capacity(all);
-        Self { all, shares, refused: 0, failed: left_out, silent: None, final_errors: (0, None) }
+        let (shares, refused) = (Vec::with_capacity(all), Vec::new());
+        Self { all, shares, refused, failed: left_out, silent: None, final_errors: (0, None) }
     }
 
     fn quorum(&self) -> usize {
         self.all / 2 + 1
     }
 
-    fn add(&mut self, answer: Answer) {
+    fn add(&mut self, (lock, answer): (Lock, Answer)) {
         match answer {
             Ok(Some(share)) => self.shares.push(share),
-            Ok(None) => self.refused += 1,
-            Err(error @ Error::Redis(_)) => {
+            Ok(None) => self.refused.push(lock),
+            Err(error) if may_pass(&error) => {
                 self.failed += 1;
                 self.silent.get_or_insert(error);
             }
@@ -227,7 +227,7 @@ impl Tally {
 
     /// Whether most have granted or refused it.
     fn have_most_answered(&self) -> bool {
-        self.shares.len() + self.refused >= self.quorum()
+        self.shares.len() + self.refused.len() >= self.quorum()
     }
 
     /// Whether those that have not answered could make it a majority.
@@ -240,6 +240,16 @@ impl Tally {
         self.all - self.failed >= self.quorum()
     }
 
+    /// Fails if one was refused because of another that was granted: their clients lead to one server.
+    async fn must_be_of_several_servers(&self, may_be_one: &mut bool) -> Result<(), Error> {
+        if *may_be_one && !self.shares.is_empty() && !self.refused.is_empty() {
+            let ask = |lock| must_be_several(lock, &self.shares, GIVE_BACK);
+            let answers = try_join_all(self.refused.iter().map(ask)).await?;
+            *may_be_one = answers.contains(&false);
+        }
+        Ok(())
+    }
+
     /// Why it cannot be granted. The try began at `begun`.
     fn failure(self, begun: Instant) -> Tried {
         let (all, quorum) = (self.all, self.quorum());
@@ -248,6 +258,16 @@ impl Tally {
             (count, Some(error)) if all - count < quorum => Tried::Failed(error, None),
             _ => Tried::Failed(self.silent.unwrap_or_else(too_few_answers), Some(begun)),
         }
+    }
+}
+
+/// Whether the server may answer otherwise the next time. See [the table](crate::wire::WireError).
+fn may_pass(error: &Error) -> bool {
+    use RedisErrorKind::{NoPermission, Protocol, Refused};
+
+    match error {
+        Error::Redis(error) => !matches!(error.kind(), NoPermission | Protocol | Refused),
+        _ => false,
     }
 }
 
@@ -284,62 +304,9 @@ async fn let_join(
 
 async fn let_in(door: &Weak<Members>, requests: &mut OpenRequests, request: MultiRequest) {
     while let Some(answer) = requests.next().await {
-        if let (Ok(Some(mut share)), Some(members)) = (answer, door.upgrade()) {
+        if let ((_, Ok(Some(mut share))), Some(members)) = (answer, door.upgrade()) {
             request.keep([&mut share]);
             members.join(share);
-        }
-    }
-}
-
-type Answer = Result<Option<Share>, Error>;
-
-/// The requests of one try that are not answered yet.
-struct OpenRequests {
-    answers: FuturesUnordered<BoxFuture<'static, (usize, Answer)>>,
-    /// The engines whose servers have not answered.
-    silent: Vec<Option<Arc<Engine>>>,
-}
-
-impl OpenRequests {
-    fn of(locks: &[Lock], request: MultiRequest, whom: Whom, end: Instant) -> Self {
-        let is_silent =
-            |lock: &&Lock| lock.state().is_ok_and(|state| state.target.engine.breaker.is_open());
-        let mut asked: Vec<_> = locks.iter().filter(|lock| !is_silent(lock)).cloned().collect();
-        if whom == Whom::All || asked.len() <= locks.len() / 2 {
-            asked = locks.to_vec();
-        }
-        let silent =
-            asked.iter().map(|lock| Some(lock.state().ok()?.target.engine.clone())).collect();
-        let ask = |(i, lock): (usize, Lock)| {
-            let answer = async move {
-                let runtime = lock.state()?.target.engine.life.runtime.clone();
-                let glance = Bounds::answer_by(end);
-                runtime.run(|| request.acquire(&lock, glance)).await
-            };
-            answer.map(move |answer| (i, answer)).boxed()
-        };
-        Self { answers: asked.into_iter().enumerate().map(ask).collect(), silent }
-    }
-
-    async fn next(&mut self) -> Option<Answer> {
-        let (i, answer) = self.answers.next().await?;
-        if let Some(engine) = self.silent[i].take() {
-            match answer {
-                Err(Error::Redis(_)) => engine.breaker.open(),
-                _ => engine.breaker.close(),
-            }
-        }
-        Some(answer)
-    }
-
-    /// How many are not answered.
-    fn open(&self) -> usize {
-        self.answers.len()
-    }
-
-    fn open_breakers(&self) {
-        for engine in self.silent.iter().flatten() {
-            engine.breaker.open();
         }
     }
 }

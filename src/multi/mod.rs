@@ -5,6 +5,8 @@ mod asking;
 mod enough;
 mod guard;
 mod majority;
+mod one_server;
+mod open_requests;
 mod request;
 
 use std::{sync::Arc, time::Duration};
@@ -32,10 +34,10 @@ use crate::{
 ///
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
 /// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of the
-/// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog prolongs nothing before
-/// all locks are held, so a future that is not polled keeps none for longer than one lease. When it
-/// ends, all locks are released, and places in a fair lock's line are given up. The caller then
-/// waits for the missing lock alone, and starts again.
+/// lease or of [`Config::watchdog`](crate::Config::watchdog). For a server that does not answer
+/// the last bound does not count. The watchdog prolongs nothing before all locks are held: a future
+/// that is not polled keeps none for longer than one lease. When the wait ends, all locks are
+/// released. The caller then waits for the missing lock alone, and starts again.
 ///
 /// If several callers try the same free locks at once, one of them succeeds. The caller that gets
 /// the first lock keeps it, and tries the others twice more. The other callers release what they
@@ -64,7 +66,7 @@ use crate::{
 ///
 /// Once a majority has answered, the caller does not wait for the others. Their grants join the
 /// guard later. A server that does not answer is not asked for half a second, as long as the others
-/// are a majority.
+/// are a majority and answer within 50 ms.
 ///
 /// # What a majority gives, and what not
 /// It removes the single point of failure. A minority of the servers may crash, hang or be cut off,

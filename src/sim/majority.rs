@@ -1,6 +1,6 @@
 //! A majority: which answers may be late, and how long it is trusted.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{iter::repeat_n, pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
@@ -12,10 +12,13 @@ use super::{
     multi::{left, locks, sims, worlds},
 };
 use crate::{
-    Client, Error, Loss, MultiLock,
+    Client, Error, Loss, MultiLock, RedisErrorKind,
     engine::scripted::{Scripted, engine},
     wire::{Reply, WireError},
 };
+
+/// For as long as the release of what was granted in vain is awaited.
+const GIVE_BACK: Duration = Duration::from_millis(100);
 
 #[tokio::test(start_paused = true)]
 async fn who_answers_late_joins_a_majority_that_is_held_and_no_other() {
@@ -247,14 +250,16 @@ async fn a_majority_of_silent_servers_is_an_error_and_no_lock_that_is_held() {
     for sim in &sims[1..] {
         hangs(sim);
     }
+    // What is granted in vain is given back first.
+    let most = COMMAND + GIVE_BACK;
     let once = multi.try_lock().into_future();
-    assert_timed_out(ends_within(2 * COMMAND, "try_lock()", once).await);
+    assert_timed_out(ends_within(most, "try_lock()", once).await);
     for wait in [1, 500, 5_000].map(ms) {
         let waits = multi.try_lock().wait(wait).into_future();
-        assert_timed_out(ends_within(wait + 2 * COMMAND, "try_lock()", waits).await);
+        assert_timed_out(ends_within(wait + most, "try_lock()", waits).await);
     }
     let waits = multi.lock().into_future();
-    assert_timed_out(ends_within(RETRIES + 2 * COMMAND, "lock()", waits).await);
+    assert_timed_out(ends_within(RETRIES + most, "lock()", waits).await);
     for sim in &sims {
         sim.network.heal();
     }
@@ -266,23 +271,29 @@ async fn a_majority_of_silent_servers_is_an_error_and_no_lock_that_is_held() {
 async fn a_server_that_is_left_alone_is_asked_where_the_others_are_too_few() {
     let sims = sims(&worlds()).await;
     let multi = MultiLock::majority(locks(&sims));
-    hangs(&sims[2]);
-    multi.lock().await.unwrap().unlock().await.unwrap();
-    sleep(ms(100)).await;
-    sims[2].network.heal();
-    hangs(&sims[0]);
-    let calls = sims[2].network.calls();
-    let asking = async {
-        let guard = ends_within(2 * COMMAND, "try_lock()", multi.try_lock().into_future()).await;
-        guard.unwrap().expect("two of three").unlock().await.unwrap();
-    };
-    let meanwhile = async {
-        sleep(ms(1_000)).await;
-        assert_eq!(sims[2].network.calls(), calls, "it is left alone at first");
-    };
-    tokio::join!(asking, meanwhile);
-    sims[0].network.heal();
-    assert_eq!(left(&sims).await, [""; 0]);
+    for waits in [true, false] {
+        hangs(&sims[2]);
+        multi.lock().await.unwrap().unlock().await.unwrap();
+        sleep(ms(100)).await;
+        sims[2].network.heal();
+        hangs(&sims[0]);
+        let calls = sims[2].network.calls();
+        let asking = async {
+            let wait = if waits { COMMAND } else { Duration::ZERO };
+            let asking = multi.try_lock().wait(wait).into_future();
+            // As soon as the others have not answered for a moment.
+            let guard = ends_within(ms(60), "try_lock()", asking).await;
+            guard.unwrap().expect("two of three").unlock().await.unwrap();
+        };
+        let meanwhile = async {
+            sleep(ms(45)).await;
+            assert_eq!(sims[2].network.calls(), calls, "it is left alone at first");
+        };
+        tokio::join!(asking, meanwhile);
+        sims[0].network.heal();
+        sleep(COMMAND).await;
+        assert_eq!(left(&sims).await, [""; 0]);
+    }
 }
 
 /// Two are a majority of no less than two.
@@ -317,4 +328,18 @@ async fn a_server_that_refuses_is_left_alone_for_a_while() {
         assert_eq!(third.calls.lock().unwrap().len(), 1);
     }
     assert_eq!(one.calls.lock().unwrap().len(), 4);
+}
+
+/// Nobody would get it the next time.
+#[tokio::test(start_paused = true)]
+async fn a_majority_that_lacks_a_right_is_an_error_at_once() {
+    let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
+    let granting = Arc::new(Scripted::new([Ok(Reply::Nil), Ok(Reply::Int(1))]));
+    let [one, two] = [(); 2].map(|()| Arc::new(Scripted::new(repeat_n((), 9).map(|()| refuses()))));
+    let servers = [(&granting, "granting"), (&one, "one"), (&two, "two")];
+    let multi =
+        MultiLock::majority(servers.map(|(server, name)| Client::on(engine(server)).lock(name)));
+    let failed = ends_within(ms(100), "lock()", multi.lock().into_future()).await;
+    let Err(Error::Redis(error)) = failed else { panic!("{failed:?}") };
+    assert_eq!(error.kind(), RedisErrorKind::NoPermission);
 }

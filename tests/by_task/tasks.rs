@@ -72,7 +72,8 @@ pub(crate) async fn in_order(client: &Client) -> Result<LockGuard, Error> {
 
 pub(crate) async fn with_a_token(client: &Client) -> Result<(u64, FencedGuard), Error> {
     let guard = client.fenced_lock("ledger").lock().await?;
-    Ok((guard.token().value(), guard)) // WHERE token <= ?
+    // With each write the token and `guard.holder()`: WHERE token < ?1 OR (token = ?1 AND holder = ?2)
+    Ok((guard.token().value(), guard))
 }
 
 pub(crate) async fn all_or_none(client: &Client) -> Result<(), Error> {

@@ -190,11 +190,15 @@ async fn a_lock_that_is_listed_by_two_spellings_of_its_server_is_refused() {
         Client::connect(config).await.unwrap()
     };
     let (one, other) = (connect("127.0.0.1").await, connect("localhost").await);
+    let nobody = Config::from_url("redis://127.0.0.1:1").unwrap().lazy_connect(true);
+    let dead = Client::connect(nobody).await.unwrap();
     let (sides, others) = (one.read_write_lock("sides"), other.read_write_lock("sides"));
     for multi in [
         MultiLock::all([one.lock(LOCK), other.lock(LOCK)]),
         MultiLock::all([other.lock(LOCK), one.lock("a"), one.fair_lock(LOCK)]),
         MultiLock::all([sides.read_lock(), others.write_lock()].map(Clone::clone)),
+        MultiLock::majority([one.lock(LOCK), other.lock(LOCK)]),
+        MultiLock::majority([one.lock(LOCK), other.lock(LOCK), dead.lock(LOCK)]),
     ] {
         let locked = bounded("to be refused", multi.lock()).await;
         let Err(Error::Invalid(why)) = &locked else { panic!("{locked:?}") };
@@ -204,7 +208,8 @@ async fn a_lock_that_is_listed_by_two_spellings_of_its_server_is_refused() {
         let tried = multi.try_lock().await;
         assert!(matches!(tried, Ok(None)), "{tried:?}");
     }
-    one.close().await.unwrap();
-    other.close().await.unwrap();
+    for client in [one, other, dead] {
+        client.close().await.unwrap();
+    }
     assert_nothing_left(&server).await;
 }

@@ -179,7 +179,7 @@ fn work(
     let mut storage = Storage::open(&settings.url, day)?;
     // From here on the storage refuses a run that was paused and has lost the lock, even if that
     // comes before the first step of this one.
-    let done = storage.begin(guard.token())?.ok_or_else(refused)?;
+    let done = storage.begin(guard)?.ok_or_else(refused)?;
     for step in done + 1..=STEPS {
         if terminated.load(Ordering::Relaxed) {
             return Err(Stop::new(
@@ -192,7 +192,7 @@ fn work(
             return Err(Stop::new(LOST, format_args!("the lock was lost before step {step}")));
         }
         thread::sleep(settings.step); // the work
-        match storage.write(guard.token(), step)? {
+        match storage.write(guard, step)? {
             Write::Done => {
                 // What is written counts, whether or not somebody reads this.
                 let _ = writeln!(io::stdout(), "step {step} of {STEPS}, token {}", guard.token());
