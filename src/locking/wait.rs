@@ -220,13 +220,15 @@ async fn was_held(
         let Known { count, is_asking, last } = answers.known();
         let settled = !is_asking && !lock.handoff.is_being_released();
         match last {
-            Some(Answer::Failed(failure)) if failure.concerns(request.replicas) => {
+            Some(Answer::Failed(failure))
+                if failure.concerns(request.replicas) && count > before =>
+            {
                 return Err(failure.error);
             }
             Some(Answer::Held) if count > before && (settled || count > begun) => {
                 return Ok(true);
             }
-            Some(Answer::Held) | None if settled => {
+            _ if settled => {
                 return Ok(seen && count == before || lock.handoff.has_trusted_guard());
             }
             _ => {}

@@ -190,7 +190,10 @@ impl Failure {
                 Error::Config("the server is not a Redis Cluster: use a redis:// URL".into())
             }
             FailureKind::Config => Error::Config(self.text.into_owned()),
-            FailureKind::Refused if self.text.contains("unknown command 'SENTINEL'") => {
+            // In quotes of one kind or another.
+            FailureKind::Refused
+                if self.text.contains("unknown command") && self.text.contains("SENTINEL") =>
+            {
                 let why = "the server is no sentinel: use a redis:// or redis-cluster:// URL";
                 Error::Config(why.into())
             }
@@ -251,6 +254,14 @@ pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_taken_for_a_sentinel_is_named_so_by_each_version() {
+        for words in ["ERR unknown command 'SENTINEL'", "ERR unknown command `SENTINEL`"] {
+            let failure = Failure::refused(format!("{words}, with args beginning with: "));
+            assert!(matches!(failure.into_connect_error(), Error::Config(_)), "{words}");
+        }
+    }
 
     /// Of AUTH they are secret.
     #[test]

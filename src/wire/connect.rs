@@ -108,10 +108,10 @@ pub(crate) fn check_tls(tls: &Tls) -> Result<(), Error> {
     tls_library::connector(tls).map(drop).map_err(Error::Config)
 }
 
-/// Whether it is the error of a server that is down, starts, or cannot be reached.
+/// Whether it is the error of a server that is down, starts, is busy, or cannot be reached.
 fn may_come_back(error: &Error) -> bool {
-    use RedisErrorKind::{Disconnected, Loading, Timeout, Unreachable};
-    let kinds = [Disconnected, Loading, Timeout, Unreachable];
+    use RedisErrorKind::{Busy, Disconnected, Loading, Timeout, TooManyClients, Unreachable};
+    let kinds = [Busy, Disconnected, Loading, Timeout, TooManyClients, Unreachable];
     matches!(error, Error::Redis(error) if kinds.contains(&error.kind()))
 }
 

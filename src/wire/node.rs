@@ -141,7 +141,7 @@ impl Node {
             .runtime
             .spawn(async move { node.replicas.call(&call, asking, confirm, bound.rest()).await });
         let answer = finished(task).await?;
-        self.note(&answer);
+        self.note_confirmed(&answer);
         answer
     }
 
@@ -220,11 +220,24 @@ impl Node {
         }
     }
 
+    /// The same of an answer over another connection. It is no sign of life of the one for commands.
+    fn note_confirmed(&self, answer: &Answer) {
+        match answer {
+            Ok(_) => self.is_down.store(false, Ordering::Relaxed),
+            Err(error) if error.kind == FailureKind::TimedOut => self.timed_out(),
+            Err(error) => self.note_role(error),
+        }
+    }
+
     pub(super) fn note_error(&self, error: &Failure) {
         if error.kind == FailureKind::TimedOut {
             return self.timed_out();
         }
         self.timeouts.store(0, Ordering::Relaxed);
+        self.note_role(error);
+    }
+
+    fn note_role(&self, error: &Failure) {
         self.is_down.store(error.is_cluster_down(), Ordering::Relaxed);
         if error.is_read_only() {
             self.was_demoted();

@@ -115,7 +115,7 @@ impl ReplicaPool {
                         continue;
                     }
                     let begun = Moment::now();
-                    let connected = timeout_at(by, self.connect()).await;
+                    let connected = timeout_at(by, self.connect(by)).await;
                     let connected = connected.unwrap_or_else(|_| Err(not_in_time()));
                     (connected.inspect_err(|error| self.fails(error))?, begun)
                 }
@@ -130,7 +130,7 @@ impl ReplicaPool {
         !session.is_gone() && self.commands.last_break() < *begun
     }
 
-    async fn connect(&self) -> Result<Arc<Session>, Failure> {
+    async fn connect(&self, by: Instant) -> Result<Arc<Session>, Failure> {
         let ConnectionSettings { driver, runtime, command_timeout, on_break, client_name, .. } =
             &self.settings;
         let options = Options::plain(*command_timeout);
@@ -139,7 +139,14 @@ impl ReplicaPool {
         if *on_break == OnBreak::End {
             // While the connection for commands is answered, no other server can have this IP
             // address. For a host name that may have several: the head of `link.rs`.
-            self.commands.command("TIME", &[]).await?;
+            let now = Instant::now();
+            let half = now + by.saturating_duration_since(now) / 2;
+            let Ok(answer) = timeout_at(half, self.commands.command("TIME", &[])).await else {
+                // The server has just answered over the new one.
+                self.commands.give_up();
+                return Err(Failure::not_sent("the connection for commands is silent"));
+            };
+            answer?;
         }
         Ok(new)
     }

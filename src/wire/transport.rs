@@ -131,7 +131,9 @@ impl Router {
         by: Instant,
     ) -> Option<(Arc<Node>, bool)> {
         let redirects = error.kind == FailureKind::Redirected;
-        if redirects || error.is_of_connection() || error.is_read_only() {
+        // A slot that is being moved still belongs to the server that says ASK.
+        let is_news = redirects && !error.text.starts_with("ASK");
+        if is_news || error.is_of_connection() || error.is_read_only() {
             self.settings.refresh_requested.notify_one();
         }
         if !redirects || servers == MOST_SERVERS {

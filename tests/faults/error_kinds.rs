@@ -220,7 +220,7 @@ async fn what_a_cluster_does() {
     let alone = RedisServer::builder().arg("--cluster-enabled").arg("yes").start();
     let client = connect(config(alone.url())).await;
     let lock = client.lock(LOCK);
-    // The server of a busy machine may end a connection.
+    // Over fred such an answer ends the connection, and that may be told first.
     let asked = async { while kind(lock.is_locked().await) != Kind::ClusterDown {} };
     within(PATIENCE, "a cluster that is down", asked).await;
 

@@ -23,6 +23,7 @@ mod sentinel;
 mod size;
 mod stalled;
 mod unheard;
+mod unreachable;
 
 /// The same test for every mix of contenders.
 macro_rules! mixes {

@@ -142,9 +142,13 @@ async fn a_failure_is_told_to_those_whom_it_concerns() {
         let behind = Behind::new(true, replicas);
         let failure = WireError::unanswered("silent");
         behind.answers().say(Some(&failure), "lock", Replicas::All);
-        let told = behind.at_once();
-        assert_eq!(told.is_some(), concerns, "{replicas:?}: {told:?}");
-        assert!(told.is_none_or(|told| told.unwrap_err().to_string().contains("silent")));
+        match behind.at_once().unwrap() {
+            Err(error) => assert!(concerns && error.to_string().contains("silent"), "{error}"),
+            Ok(held) => assert!(!concerns && !held, "it asks itself"),
+        }
+        // Unless somebody asks.
+        let _question = behind.answers().ask();
+        assert_eq!(behind.at_once().is_some(), concerns);
     }
 }
 
@@ -188,4 +192,15 @@ async fn a_lock_knows_how_often_it_is_held_here_and_how_many_messages_have_come(
         engine.subscriptions.on_event(Event::Message(channel.clone().into_owned()));
         assert_eq!(target.heard(&id), Some(before + more));
     }
+}
+
+/// It says nothing about now, and with nobody to ask the waiter asks itself.
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_before_is_none_of_this_wait() {
+    let mut behind = Behind::new(false, Replicas::None);
+    let failed = WireError::unanswered("silent");
+    behind.answers().say(Some(&failed), "lock", Replicas::None);
+    assert!(behind.at_once().unwrap().is_err());
+    behind.before = behind.answers().count();
+    assert!(!behind.at_once().unwrap().unwrap());
 }

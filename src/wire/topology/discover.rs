@@ -215,7 +215,10 @@ impl Discovery {
                     good.push((address, Some(session)));
                 }
                 Err(error) => {
-                    last = error;
+                    // An answer says more than none.
+                    if last.is_of_connection() || !error.is_of_connection() {
+                        last = error;
+                    }
                     silent.push(address);
                 }
             }

@@ -13,6 +13,7 @@ use super::{
     router::{Patience, Router, Routes, connect_all},
 };
 use crate::{
+    backoff::Backoff,
     warnings::Warnings,
     wire::{Event, deployment::Deployment},
 };
@@ -24,6 +25,14 @@ const LEAST_PAUSE: Duration = Duration::from_millis(50);
 const ALERT: Duration = Duration::from_secs(10);
 const ALERT_PAUSE: Duration = Duration::from_millis(200);
 
+/// How many questions in a row may come sooner than that. Each call that fails is a cause, and many may
+/// fail for long.
+const HURRIED: u32 = 3;
+
+/// The pauses between tries to connect to servers of which one could not be connected to.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// Runs the task that keeps the routes up to date. It ends with the transport.
 pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discovery) {
     let refresh_requested = match router.upgrade() {
@@ -33,13 +42,19 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
     let (mut complete, warnings) = (true, Warnings::default());
     // The servers may take a while to see what caused the question, above all a failover.
     let mut alert_until = Instant::now();
+    let mut hurried = 0;
+    let mut tries = Tries::default();
     loop {
         let alert = !complete || Instant::now() < alert_until;
         let pause = if alert { ALERT_PAUSE } else { discovery.interval() };
-        if timeout(pause, refresh_requested.notified()).await.is_ok() {
-            alert_until = Instant::now() + ALERT;
-        }
-        sleep(LEAST_PAUSE).await;
+        hurried = match timeout(pause, refresh_requested.notified()).await {
+            Ok(()) => {
+                alert_until = Instant::now() + ALERT;
+                hurried + 1
+            }
+            Err(_) => 0,
+        };
+        sleep(if hurried > HURRIED { ALERT_PAUSE } else { LEAST_PAUSE }).await;
         if router.upgrade().is_none_or(|router| router.closed.load(Ordering::Relaxed)) {
             return discovery.quit().await;
         }
@@ -52,6 +67,10 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
             }
         };
         let Some(router) = router.upgrade() else { return };
+        if !tries.may_begin(&map) {
+            complete = false;
+            continue;
+        }
         let deployment = discovery.deployment().clone();
         complete = loop {
             tokio::select! {
@@ -60,6 +79,33 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
                 newer = other_than(&map, &mut discovery) => map = newer,
             }
         };
+        tries.end(map, complete);
+    }
+}
+
+/// Tries to connect to the servers of a map. After one that failed the next comes after a pause, or when
+/// the map is another.
+#[derive(Default)]
+struct Tries {
+    failed: Option<(ServerMap, Backoff, Instant)>,
+}
+
+impl Tries {
+    fn may_begin(&self, map: &ServerMap) -> bool {
+        let same = self.failed.as_ref().filter(|(failed, ..)| failed.slots == map.slots);
+        same.is_none_or(|(_, _, next)| *next <= Instant::now())
+    }
+
+    fn end(&mut self, map: ServerMap, complete: bool) {
+        let before = self.failed.take().filter(|(failed, ..)| failed.slots == map.slots);
+        if !complete {
+            let mut backoff = before.map_or_else(
+                || Backoff::between(FIRST_PAUSE, LONGEST_PAUSE),
+                |(_, backoff, _)| backoff,
+            );
+            let next = Instant::now() + backoff.next();
+            self.failed = Some((map, backoff, next));
+        }
     }
 }
 
