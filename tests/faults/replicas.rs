@@ -215,40 +215,6 @@ async fn connections_that_wait_for_replicas_are_replaced_when_they_are_dead() {
     stage.end([client]).await;
 }
 
-/// They wait for a lock that another holds, and ask again and again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_over_connections_that_wait_for_replicas_are_no_sign_of_life_of_another() {
-    let stage = Stage::new().await;
-    let short = Duration::from_millis(700);
-    let client = connect(stage.config().command_timeout(short).retry_timeout(short)).await;
-    let far = stage.far_client().await;
-    let held = far.lock("busy").lock().await.unwrap();
-    let busy = client.lock("busy").replicas(Replicas::All);
-    let ask = async || {
-        let _ = busy.try_lock().await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    ask().await;
-
-    stage.proxy.forget_connections();
-    within(SOON, "connections that answer", async { while busy.try_lock().await.is_err() {} })
-        .await;
-    let begun = Instant::now();
-    let asks = async {
-        loop {
-            ask().await;
-        }
-    };
-    tokio::select! {
-        () = asks => {}
-        () = within(SOON, "a plain lock", gets_through(&client)) => {}
-    }
-    println!("after a freeze: {:?}", begun.elapsed());
-    held.unlock().await.unwrap();
-    stage.nothing_held().await;
-    stage.end([client, far]).await;
-}
-
 /// As when a name leads to another server, and the one before is still a master.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_wait_for_replicas_lead_where_the_one_for_commands_leads() {
