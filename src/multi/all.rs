@@ -11,7 +11,7 @@
 //! wait without holding any. The locks that the first caller is missing are thus free a moment
 //! later. It tries them again at once, before it waits and before it gives up.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use futures::{
     future::{join_all, try_join_all},
@@ -59,13 +59,16 @@ pub(super) async fn take(
         early: Vec::new(),
         took: Duration::ZERO,
         refused: None,
-        is_silent: false,
+        silence: FIRST_ROUND * locks.len() as u32,
         round: FIRST_ROUND,
         has_asked: false,
         longest_round,
     };
     taking.run().await
 }
+
+/// A lock with such a lease is not given back while a server is slow: it could not be extended in time.
+const SHORT_LEASE: Duration = Duration::from_secs(2);
 
 /// How often the caller that holds the first locks tries the others again before it waits for them.
 const TRIES_AGAIN: usize = 2;
@@ -80,10 +83,10 @@ struct Taking<'a> {
     early: Vec<bool>,
     /// How long the last try took.
     took: Duration,
-    /// The first lock that was refused then, or not answered in time.
+    /// The first lock that was refused then.
     refused: Option<usize>,
-    /// Whether its server did not answer in time.
-    is_silent: bool,
+    /// For how long locks are held while a server is silent.
+    silence: Duration,
     round: Duration,
     /// Whether the server of a refused lock has said who holds it.
     has_asked: bool,
@@ -125,15 +128,14 @@ impl Taking<'_> {
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
             // A further request could exceed the wait by another `command_timeout`.
-            // For a server that does not answer it has been waited already.
-            if !self.is_silent && !self.request.bounds.has_ended() {
-                if self.wait_for(missing, Bounds::until(until)).await? {
-                    refused = self.try_again_and_again().await?;
-                    continue;
-                }
-                if !self.request.bounds.has_ended() {
-                    self.must_not_be_held_here(missing).await?;
-                }
+            if !self.request.bounds.has_ended()
+                && self.wait_for(missing, Bounds::until(until)).await?
+            {
+                refused = self.try_again_and_again().await?;
+                continue;
+            }
+            if !self.request.bounds.has_ended() {
+                self.must_not_be_held_here(missing).await?;
             }
             if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
@@ -176,7 +178,7 @@ impl Taking<'_> {
         };
         for _ in 0..TRIES_AGAIN {
             let Some(missing) = refused.filter(|refused| *refused > 0) else { break };
-            if self.is_silent || !self.has_time_to_try() {
+            if !self.has_time_to_try() {
                 break;
             }
             refused = self.try_missing_or(Ok(Some(missing))).await?;
@@ -206,55 +208,54 @@ impl Taking<'_> {
     /// Until when locks may be held while another is waited for. Random, so that no two callers
     /// have the same.
     fn round_end(&self) -> Instant {
-        self.end_of_round(self.longest_round)
-    }
-
-    fn end_of_round(&self, longest: Duration) -> Instant {
-        let most = (self.round * self.locks.len() as u32).min(longest);
+        let most = (self.round * self.locks.len() as u32).min(self.longest_round);
         Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Tries all locks that are not held, at the same time. Returns the first one in the global order
-    /// that was refused, or whose server did not answer for as long as locks may be held. The locks
-    /// behind it are released, unless the wait is over.
+    /// Tries the locks that are not held until all are held, or one is refused: the first refused one in
+    /// the global order. The locks behind it are released, unless the wait is over.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
+        loop {
+            let refused = self.try_once().await?;
+            // Some may have been given back meanwhile.
+            if refused.is_some() || self.held.iter().all(Option::is_some) {
+                return Ok(refused);
+            }
+        }
+    }
+
+    /// Tries all locks that are not held, at the same time. What is held while a server is silent is given
+    /// back after a while, without an end of the tries.
+    async fn try_once(&mut self) -> Result<Option<usize>, Error> {
         let begun = Instant::now();
         let (locks, request, bounds) = (self.locks, self.request, self.request.bounds);
-        let mut missing: BTreeSet<usize> =
-            (0..locks.len()).filter(|&i| self.held[i].is_none()).collect();
+        let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
         let mut tries: FuturesUnordered<_> = missing
-            .iter()
-            .map(
-                |&i| async move { (i, request.acquire(&locks[i], bounds.without_waiting()).await) },
-            )
+            .map(|i| async move { (i, request.acquire(&locks[i], bounds.without_waiting()).await) })
             .collect();
         self.early = self.held.iter().map(Option::is_some).collect();
-        (self.refused, self.is_silent) = (None, false);
-        // Since when a lock is held. It may be longer than a round of a short lease: a server that is
-        // slower than that would never be of use.
-        let mut hold_until = None;
+        self.refused = None;
+        let mut held_since = None;
         loop {
-            let may_wait = bounds.is_one_answer() || bounds.has_ended();
-            if !may_wait && self.held.iter().any(Option::is_some) {
-                hold_until.get_or_insert_with(|| self.end_of_round(Duration::MAX));
-            }
-            let next = match hold_until.filter(|_| !may_wait) {
-                Some(until) => timeout_at(until, tries.next()).await,
+            let is_held = self.held.iter().any(Option::is_some);
+            held_since = is_held.then(|| held_since.unwrap_or_else(Instant::now));
+            let next = match held_since.filter(|_| !bounds.is_one_answer() && !bounds.has_ended()) {
+                Some(since) => timeout_at(since + self.patience(), tries.next()).await,
                 None => Ok(tries.next().await),
             };
             let Ok(next) = next else {
+                if self.refused.is_some() {
+                    break;
+                }
                 if bounds.has_ended() {
-                    // An answer that is under way is awaited.
                     continue;
                 }
                 sometimes!("all: a server is silent while locks are held");
-                let silent = missing.first().copied();
-                self.is_silent = silent < self.refused || self.refused.is_none();
-                self.refused = self.refused.into_iter().chain(silent).min();
-                break;
+                self.held.fill_with(|| None);
+                self.silence = (2 * self.silence).min(self.longest_silence());
+                continue;
             };
             let Some((i, tried)) = next else { break };
-            missing.remove(&i);
             let share = match tried {
                 // One was refused, and no time is left to wait for it.
                 Err(Error::Redis(_)) if self.refused.is_some() && bounds.has_ended() => break,
@@ -274,11 +275,19 @@ impl Taking<'_> {
                 break;
             }
         }
-        if let Some(first) = self.refused.filter(|_| self.is_silent) {
-            self.held[first..].fill_with(|| None);
-        }
         self.took = begun.elapsed();
         Ok(self.refused)
+    }
+
+    /// For how long locks are held while a server is silent. A short lease ends soon by itself.
+    fn patience(&self) -> Duration {
+        let short = self.request.lease.filter(|lease| *lease <= SHORT_LEASE);
+        self.silence.max(short.unwrap_or_default() / 2)
+    }
+
+    /// Each server answers within this time, or its call fails.
+    fn longest_silence(&self) -> Duration {
+        most_patient(self.locks).map_or(LAST_ROUND, |settings| settings.command_timeout)
     }
 
     /// Waits for one lock. Returns whether it was granted.

@@ -32,6 +32,8 @@ use crate::{
 /// How long the other servers have to answer once a majority has: this at least, else four times as
 /// long as the majority took.
 const LEAST_GRACE: Duration = Duration::from_millis(50);
+/// How often it is looked, while a call waits, whether two of its clients are of one server.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// While the others decide whether it is granted, this grows with each try, up to this.
 const MOST_GRACE: Duration = Duration::from_millis(800);
 
@@ -57,14 +59,14 @@ pub(super) async fn take(
     let mut pauses = Backoff::between(Duration::from_millis(5), Duration::from_millis(100));
     // Since when too few servers have answered.
     let mut failing = None;
-    // Whether two of the clients may be of one server, as far as is known.
-    let mut may_be_one = !request.bounds.is_one_answer();
+    // When it is looked next whether two of the clients are of one server.
+    let mut look = (!request.bounds.is_one_answer()).then(Instant::now);
     let mut patience = match request.bounds.is_one_answer() {
         true => Duration::MAX,
         false => LEAST_GRACE,
     };
     loop {
-        match attempt(locks, request, patience, &mut may_be_one).await {
+        match attempt(locks, request, patience, &mut look).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Refused | Tried::Undecided if request.bounds.last_answer_decides() => {
                 return Ok(None);
@@ -91,12 +93,12 @@ pub(super) async fn take(
 /// may take that decide, at least.
 ///
 /// Servers whose circuit breaker is open are left out at first, if the others are a majority. They are
-/// asked too when those turn out to be too few.
+/// asked too when those turn out to be too few, or have not answered in a quarter of the time.
 async fn attempt(
     locks: &[Lock],
     request: MultiRequest,
     patience: Duration,
-    may_be_one: &mut bool,
+    look: &mut Option<Instant>,
 ) -> Tried {
     let begun = Instant::now();
     let end = begun + limit(locks, request);
@@ -106,7 +108,7 @@ async fn attempt(
     let mut cut = end;
     while !tally.is_granted() {
         let has_grace = left_out.is_empty() || tally.have_most_answered();
-        let until = if has_grace { cut } else { end.min(begun + LEAST_GRACE) };
+        let until = if has_grace { cut } else { begun + (end - begun) / 4 };
         match timeout_at(until, requests.next()).await {
             Ok(Some(answer)) => tally.add(answer),
             _ if has_grace => break,
@@ -132,7 +134,7 @@ async fn attempt(
     }
     tally.failed += requests.open();
     drop(requests);
-    if let Err(error) = tally.must_be_of_several_servers(may_be_one).await {
+    if let Err(error) = tally.must_be_of_several_servers(look).await {
         return Tried::Failed(error, None);
     }
     let shares = std::mem::take(&mut tally.shares).into_iter();
@@ -241,11 +243,13 @@ impl Tally {
     }
 
     /// Fails if one was refused because of another that was granted: their clients lead to one server.
-    async fn must_be_of_several_servers(&self, may_be_one: &mut bool) -> Result<(), Error> {
-        if *may_be_one && !self.shares.is_empty() && !self.refused.is_empty() {
+    async fn must_be_of_several_servers(&self, look: &mut Option<Instant>) -> Result<(), Error> {
+        let is_due = look.is_some_and(|next| next <= Instant::now());
+        if is_due && !self.shares.is_empty() && !self.refused.is_empty() {
             let ask = |lock| must_be_several(lock, &self.shares, GIVE_BACK);
-            let answers = try_join_all(self.refused.iter().map(ask)).await?;
-            *may_be_one = answers.contains(&false);
+            try_join_all(self.refused.iter().map(ask)).await?;
+            // Another of them may be refused the next time.
+            *look = Some(Instant::now() + LOOK_EVERY);
         }
         Ok(())
     }
@@ -261,14 +265,9 @@ impl Tally {
     }
 }
 
-/// Whether the server may answer otherwise the next time. See [the table](crate::wire::WireError).
+/// Whether the server may answer otherwise the next time: rights are not given so soon.
 fn may_pass(error: &Error) -> bool {
-    use RedisErrorKind::{NoPermission, Protocol, Refused};
-
-    match error {
-        Error::Redis(error) => !matches!(error.kind(), NoPermission | Protocol | Refused),
-        _ => false,
-    }
+    matches!(error, Error::Redis(error) if error.kind() != RedisErrorKind::NoPermission)
 }
 
 /// A runtime on which late answers are awaited. The caller's own may end.

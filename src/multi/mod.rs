@@ -34,10 +34,11 @@ use crate::{
 ///
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
 /// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of the
-/// lease or of [`Config::watchdog`](crate::Config::watchdog). For a server that does not answer
-/// the last bound does not count. The watchdog prolongs nothing before all locks are held: a future
-/// that is not polled keeps none for longer than one lease. When the wait ends, all locks are
-/// released. The caller then waits for the missing lock alone, and starts again.
+/// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog prolongs nothing before
+/// all locks are held, so a future that is not polled keeps none for longer than one lease. When it
+/// ends, all locks are released, and places in a fair lock's line are given up. The caller then
+/// waits for the missing lock alone, and starts again. While a server is silent, others are held for
+/// 0.1 s for each lock, then twice as long, up to `command_timeout`; or for half a lease of up to 2 s.
 ///
 /// If several callers try the same free locks at once, one of them succeeds. The caller that gets
 /// the first lock keeps it, and tries the others twice more. The other callers release what they
@@ -66,7 +67,7 @@ use crate::{
 ///
 /// Once a majority has answered, the caller does not wait for the others. Their grants join the
 /// guard later. A server that does not answer is not asked for half a second, as long as the others
-/// are a majority and answer within 50 ms.
+/// are a majority and answer within a quarter of that time.
 ///
 /// # What a majority gives, and what not
 /// It removes the single point of failure. A minority of the servers may crash, hang or be cut off,
@@ -130,8 +131,7 @@ enum Rule {
 }
 
 impl MultiLock {
-    /// Makes a lock that acquires all of these locks, or none. Does no I/O. [`and`](MultiLock::and)
-    /// adds locks of other types.
+    /// Makes a lock that acquires all of these locks, or none. Does no I/O. To mix types: [`and`](Self::and).
     ///
     /// The first acquisition fails with [`Error::Invalid`] when there is no lock, when one name on
     /// one server is listed twice, or when a name cannot be used. No request is sent then. Servers are

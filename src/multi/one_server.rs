@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use crate::{error::Error, lock::Lock, locking::share::Share};
 
 /// Asks the server of a lock that was refused whether it was refused because of what this call holds
-/// itself: a lock of the same name, whose holder id is there. `Ok(false)`: the server has not answered
-/// within `limit`.
+/// itself: a lock of the same name, whose holder id is there. `Ok(false)`: nothing of that name is held,
+/// or the server has not answered within `limit`.
 pub(super) async fn must_be_several(
     refused: &Lock,
     held: impl IntoIterator<Item = &Share>,
@@ -20,7 +20,7 @@ pub(super) async fn must_be_several(
     let holds = held.into_iter().map(Share::hold);
     let namesakes: Vec<_> = holds.filter(|hold| hold.target.name() == name).collect();
     if namesakes.is_empty() {
-        return Ok(true);
+        return Ok(false);
     }
     let Ok(Ok(seen)) = timeout(limit, refused.inspect_all().boxed()).await else {
         return Ok(false);

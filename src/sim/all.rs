@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Fault, KINDS, LOCK, Sim, World,
-    bounds::{COMMAND, RETRIES, ends_within},
+    bounds::{COMMAND, ends_within},
     ms,
     multi::{left, locks, sims},
 };
@@ -279,71 +279,4 @@ async fn who_is_refused_the_first_lock_waits_for_it_and_for_no_slow_server() {
     first.unlock().await.unwrap();
     waiting.await.unwrap().unlock().await.unwrap();
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
-}
-
-/// As long as for one that is held by another, and then the others have the first lock.
-#[tokio::test(start_paused = true)]
-async fn a_part_is_held_for_a_moment_while_a_server_is_silent() {
-    let worlds = worlds_in_order();
-    let (other, sims) = (sims(&worlds).await, sims(&worlds).await);
-    let multi = MultiLock::all(locks(&sims[..2]));
-    for silent in [0, 1] {
-        sims[silent].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
-        let granting = &sims[1 - silent];
-        let mut waiting = pin!(multi.lock().into_future());
-        let mut held = 0;
-        for _ in 0..500 {
-            assert!((&mut waiting).now_or_never().is_none());
-            sleep(ms(1)).await;
-            held += u64::from(granting.holder(LOCK).is_some());
-        }
-        assert!((90..=210).contains(&held), "for {held} ms");
-        let lock = other[1 - silent].client.lock(LOCK);
-        lock.try_lock().await.unwrap().expect("it is free").unlock().await.unwrap();
-        sims[silent].network.heal();
-        waiting.await.unwrap().unlock().await.unwrap();
-        assert_eq!([left(&other).await, left(&sims).await].concat(), [""; 0]);
-    }
-    // It never answers: that is an error in time.
-    sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
-    let failed = ends_within(RETRIES + COMMAND, "lock()", multi.lock().into_future()).await;
-    assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
-    sims[1].network.heal();
-    assert_eq!(left(&sims).await, [""; 0]);
-}
-
-/// It was granted by another copy of the request than the first.
-#[tokio::test(start_paused = true)]
-async fn a_lease_counts_from_the_lock_whose_server_answered_last() {
-    let worlds = worlds_in_order();
-    let sims = sims(&worlds).await;
-    let multi = MultiLock::all(locks(&sims[..2]));
-    for waits in [true, false] {
-        sims[1].network.fail("acquire", [Fault::Silent(ms(1_500)), Fault::Silent(ms(500))]);
-        let guard = match waits {
-            true => multi.lock().lease(ms(10_000)).await.unwrap(),
-            false => multi.try_lock().lease(ms(10_000)).await.unwrap().expect("it is free"),
-        };
-        assert!(guard.remaining() >= ms(9_800), "{waits}: {:?}", guard.remaining());
-        guard.unlock().await.unwrap();
-        sims[1].network.heal();
-        assert_eq!(left(&sims).await, [""; 0]);
-    }
-}
-
-/// They hold a part for longer than a third of their lease, or nobody would ever get all.
-#[tokio::test(start_paused = true)]
-async fn servers_that_are_slow_for_the_lease_are_of_use() {
-    let sims = sims(&worlds_in_order()).await;
-    let multi = MultiLock::all(locks(&sims));
-    for sim in &sims[1..] {
-        sim.network.fail("acquire", repeat_n(Fault::SlowReply(ms(600)), 1_000));
-    }
-    let asking = multi.lock().lease(ms(1_500)).into_future();
-    let guard = ends_within(ms(10_000), "lock()", asking).await.unwrap();
-    guard.unlock().await.unwrap();
-    for sim in &sims {
-        sim.network.heal();
-    }
-    assert_eq!(left(&sims).await, [""; 0]);
 }

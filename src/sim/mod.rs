@@ -27,6 +27,7 @@ mod renewals;
 mod seeded;
 mod segmented;
 mod sharing;
+mod silent_servers;
 mod unpolled;
 mod unpolled_moments;
 mod unpolled_owners;

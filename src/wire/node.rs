@@ -61,6 +61,8 @@ pub(super) struct Node {
     settings: ConnectionSettings,
     /// How many commands in a row had no answer in time.
     timeouts: AtomicU32,
+    /// The same of calls that replicas are to confirm, which have other connections.
+    unconfirmed: AtomicU32,
     is_down: AtomicBool,
 }
 
@@ -99,6 +101,7 @@ impl Node {
             clock: ServerClock::new(0),
             settings,
             timeouts: AtomicU32::new(0),
+            unconfirmed: AtomicU32::new(0),
             is_down: AtomicBool::new(false),
         });
         node.time().await.map_err(|error| error.into_error(""))?;
@@ -223,8 +226,13 @@ impl Node {
     /// The same of an answer over another connection. It is no sign of life of the one for commands.
     fn note_confirmed(&self, answer: &Answer) {
         match answer {
-            Ok(_) => self.is_down.store(false, Ordering::Relaxed),
-            Err(error) if error.kind == FailureKind::TimedOut => self.timed_out(),
+            Ok(_) => {
+                self.unconfirmed.store(0, Ordering::Relaxed);
+                self.is_down.store(false, Ordering::Relaxed);
+            }
+            Err(error) if error.kind == FailureKind::TimedOut => {
+                self.count_timeout(&self.unconfirmed);
+            }
             Err(error) => self.note_role(error),
         }
     }
@@ -266,10 +274,14 @@ impl Node {
 
     /// Notes that a command had no answer in time.
     pub(super) fn timed_out(&self) {
+        self.count_timeout(&self.timeouts);
+    }
+
+    fn count_timeout(&self, in_a_row: &AtomicU32) {
         self.settings.refresh_requested.notify_one();
-        let row = self.timeouts.fetch_add(1, Ordering::Relaxed) + 1;
+        let row = in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if row == TIMEOUTS_UNTIL_RECONNECT {
-            self.timeouts.store(0, Ordering::Relaxed);
+            in_a_row.store(0, Ordering::Relaxed);
             log!(warn, timeouts = row, "redis does not answer, reconnecting");
             self.give_up();
         }

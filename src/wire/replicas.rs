@@ -143,7 +143,9 @@ impl ReplicaPool {
             let half = now + by.saturating_duration_since(now) / 2;
             let Ok(answer) = timeout_at(half, self.commands.command("TIME", &[])).await else {
                 // The server has just answered over the new one.
-                self.commands.give_up();
+                if now.elapsed() >= *command_timeout / 4 {
+                    self.commands.give_up();
+                }
                 return Err(Failure::not_sent("the connection for commands is silent"));
             };
             answer?;

@@ -208,7 +208,21 @@ async fn a_lock_that_is_listed_by_two_spellings_of_its_server_is_refused() {
         let tried = multi.try_lock().await;
         assert!(matches!(tried, Ok(None)), "{tried:?}");
     }
-    for client in [one, other, dead] {
+    // Also when somebody else has held it at first.
+    let third = connect("127.0.0.1").await;
+    for multi in [
+        MultiLock::all([one.lock(LOCK), other.lock(LOCK)]),
+        MultiLock::majority([one.lock(LOCK), other.lock(LOCK), dead.lock(LOCK)]),
+    ] {
+        let held = third.lock(LOCK).lock().await.unwrap();
+        let release = async {
+            tokio::time::sleep(ms(700)).await;
+            held.unlock().await.unwrap();
+        };
+        let (locked, ()) = tokio::join!(bounded("to be refused", multi.lock()), release);
+        assert!(matches!(locked, Err(Error::Invalid(_))), "{locked:?}");
+    }
+    for client in [one, other, dead, third] {
         client.close().await.unwrap();
     }
     assert_nothing_left(&server).await;

@@ -92,12 +92,12 @@ struct Tries {
 
 impl Tries {
     fn may_begin(&self, map: &ServerMap) -> bool {
-        let same = self.failed.as_ref().filter(|(failed, ..)| failed.slots == map.slots);
+        let same = self.failed.as_ref().filter(|(failed, ..)| is_same(failed, map));
         same.is_none_or(|(_, _, next)| *next <= Instant::now())
     }
 
     fn end(&mut self, map: ServerMap, complete: bool) {
-        let before = self.failed.take().filter(|(failed, ..)| failed.slots == map.slots);
+        let before = self.failed.take().filter(|(failed, ..)| is_same(failed, &map));
         if !complete {
             let mut backoff = before.map_or_else(
                 || Backoff::between(FIRST_PAUSE, LONGEST_PAUSE),
@@ -107,6 +107,10 @@ impl Tries {
             self.failed = Some((map, backoff, next));
         }
     }
+}
+
+fn is_same(one: &ServerMap, other: &ServerMap) -> bool {
+    one.slots == other.slots && one.epoch == other.epoch
 }
 
 /// Asks for a newer map while connections to the servers of this one are being made. Some of

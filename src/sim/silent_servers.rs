@@ -1,0 +1,162 @@
+//! All of several locks whose servers are silent or slow: what is held meanwhile.
+
+use std::{iter::repeat_n, pin::pin, sync::Arc};
+
+use futures::FutureExt;
+use tokio::time::sleep;
+
+use super::{
+    Fault, LOCK, Sim, World,
+    bounds::{COMMAND, RETRIES, ends_within},
+    ms,
+    multi::{left, locks, sims},
+};
+use crate::{Error, MultiLock};
+
+/// Three servers, in the order in which their locks of one name are taken.
+fn worlds_in_order() -> [Arc<World>; 3] {
+    let mut worlds = super::multi::worlds();
+    worlds.sort_by_key(|world| world.server.url());
+    worlds
+}
+
+/// Its answers to these calls come later by so many ms.
+fn is_slow(sim: &Sim, calls: &'static str, late: u64) {
+    sim.network.fail(calls, repeat_n(Fault::SlowReply(ms(late)), 1_000));
+}
+
+/// As long as for one that is held by another, and then the others have the first lock.
+#[tokio::test(start_paused = true)]
+async fn a_part_is_held_for_a_moment_while_a_server_is_silent() {
+    let worlds = worlds_in_order();
+    let (other, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for silent in [0, 1] {
+        sims[silent].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+        let granting = &sims[1 - silent];
+        let mut waiting = pin!(multi.lock().into_future());
+        let mut held = 0;
+        for _ in 0..500 {
+            assert!((&mut waiting).now_or_never().is_none());
+            sleep(ms(1)).await;
+            held += u64::from(granting.holder(LOCK).is_some());
+        }
+        assert!((190..=220).contains(&held), "for {held} ms");
+        let lock = other[1 - silent].client.lock(LOCK);
+        lock.try_lock().await.unwrap().expect("it is free").unlock().await.unwrap();
+        sims[silent].network.heal();
+        waiting.await.unwrap().unlock().await.unwrap();
+        assert_eq!([left(&other).await, left(&sims).await].concat(), [""; 0]);
+    }
+    // It never answers: that is an error in time.
+    sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+    let failed = ends_within(RETRIES + COMMAND, "lock()", multi.lock().into_future()).await;
+    assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
+    sims[1].network.heal();
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// It was granted by another copy of the request than the first.
+#[tokio::test(start_paused = true)]
+async fn a_lease_counts_from_the_lock_whose_server_answered_last() {
+    let worlds = worlds_in_order();
+    let sims = sims(&worlds).await;
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for waits in [true, false] {
+        sims[1].network.fail("acquire", [Fault::Silent(ms(1_500)), Fault::Silent(ms(500))]);
+        let guard = match waits {
+            true => multi.lock().lease(ms(10_000)).await.unwrap(),
+            false => multi.try_lock().lease(ms(10_000)).await.unwrap().expect("it is free"),
+        };
+        assert!(guard.remaining() >= ms(9_800), "{waits}: {:?}", guard.remaining());
+        guard.unlock().await.unwrap();
+        sims[1].network.heal();
+        assert_eq!(left(&sims).await, [""; 0]);
+    }
+}
+
+/// Nobody else has them: what is given back meanwhile is taken again.
+#[tokio::test(start_paused = true)]
+async fn slow_servers_are_waited_for_once() {
+    let sims = sims(&worlds_in_order()).await;
+    let multi = MultiLock::all(locks(&sims[..2]));
+    is_slow(&sims[1], "", 250);
+    let asking = multi.try_lock().wait(ms(300)).into_future();
+    let both = ends_within(ms(270), "one of two", asking).await.unwrap().expect("both are free");
+    both.unlock().await.unwrap();
+    sleep(ms(500)).await;
+    sims[1].network.heal();
+    let multi = MultiLock::all(locks(&sims));
+    for sim in &sims[1..] {
+        is_slow(sim, "", 1_000);
+    }
+    for waits in [true, false] {
+        let all = match waits {
+            true => {
+                ends_within(ms(1_030), "two of three", multi.lock().into_future()).await.unwrap()
+            }
+            false => {
+                let asking = multi.try_lock().wait(ms(5_000)).into_future();
+                ends_within(ms(1_030), "two of three", asking).await.unwrap().expect("all are free")
+            }
+        };
+        all.unlock().await.unwrap();
+        sleep(ms(2_000)).await;
+    }
+    for sim in &sims {
+        sim.network.heal();
+    }
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// One answers after 1 s and the other after 2.8 s: each time one of them is held while the other is silent.
+#[tokio::test(start_paused = true)]
+async fn servers_that_are_not_equally_slow_are_of_use() {
+    let sims = sims(&worlds_in_order()).await;
+    let multi = MultiLock::all(locks(&sims));
+    for (sim, late) in [(&sims[0], 2_000), (&sims[1], 1_000), (&sims[2], 2_800)] {
+        is_slow(sim, "", late);
+    }
+    let asking = multi.lock().into_future();
+    ends_within(ms(30_000), "lock()", asking).await.unwrap().unlock().await.unwrap();
+    for sim in &sims {
+        sim.network.heal();
+    }
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// They hold a part for longer than a third of their lease, or nobody would ever get all.
+#[tokio::test(start_paused = true)]
+async fn servers_that_are_slow_for_the_lease_are_of_use() {
+    let sims = sims(&worlds_in_order()).await;
+    let multi = MultiLock::all(locks(&sims));
+    for sim in &sims[1..] {
+        is_slow(sim, "", 600);
+    }
+    for lease in [1_500, 2_000, 2_500] {
+        let asking = multi.lock().lease(ms(lease)).into_future();
+        let guard = ends_within(ms(3_000), "lock()", asking).await.unwrap();
+        guard.unlock().await.unwrap();
+        sleep(ms(1_000)).await;
+    }
+    for sim in &sims {
+        sim.network.heal();
+    }
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// Its server is silent while the wait goes on, and that is no "held".
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_an_error_however_long_the_wait_is() {
+    let sims = sims(&worlds_in_order()).await;
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for wait in (10..400).step_by(13) {
+        sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+        let asking = multi.try_lock().wait(ms(wait)).into_future();
+        let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
+        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
+        sims[1].network.heal();
+        sleep(COMMAND).await;
+    }
+    assert_eq!(left(&sims).await, [""; 0]);
+}
