@@ -61,7 +61,7 @@ pub(super) async fn take(
         refused: None,
         silence: FIRST_ROUND * locks.len() as u32,
         round: FIRST_ROUND,
-        has_asked: false,
+        gave_back: false,
         longest_round,
     };
     taking.run().await
@@ -88,8 +88,8 @@ struct Taking<'a> {
     /// For how long locks are held while a server is silent.
     silence: Duration,
     round: Duration,
-    /// Whether the server of a refused lock has said who holds it.
-    has_asked: bool,
+    /// Whether locks were given back while a server was silent.
+    gave_back: bool,
     /// The locks acquired first must not expire meanwhile.
     longest_round: Duration,
 }
@@ -113,8 +113,13 @@ impl Taking<'_> {
                     // A short lease would end the next time too. A lock that was removed may not
                     // be.
                     Err(Error::NotHeld { .. })
-                        if self.request.lease.is_none()
-                            && !self.request.bounds.last_answer_decides() => {}
+                        if (self.request.lease.is_none() || self.gave_back)
+                            && !self.request.bounds.last_answer_decides() =>
+                    {
+                        // It ended before it could be extended, because others were given back.
+                        self.silence = self.longest_silence();
+                        self.gave_back = false;
+                    }
                     Err(error) => return Err(error),
                 }
                 self.give_back().await;
@@ -229,10 +234,14 @@ impl Taking<'_> {
     async fn try_once(&mut self) -> Result<Option<usize>, Error> {
         let begun = Instant::now();
         let (locks, request, bounds) = (self.locks, self.request, self.request.bounds);
+        let once = match self.end {
+            // The release of what was given back may be under way, and its owner waits for it.
+            Some(end) if self.gave_back => Bounds::answer_by(end),
+            _ => bounds.without_waiting(),
+        };
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
-        let mut tries: FuturesUnordered<_> = missing
-            .map(|i| async move { (i, request.acquire(&locks[i], bounds.without_waiting()).await) })
-            .collect();
+        let mut tries: FuturesUnordered<_> =
+            missing.map(|i| async move { (i, request.acquire(&locks[i], once).await) }).collect();
         self.early = self.held.iter().map(Option::is_some).collect();
         self.refused = None;
         let mut held_since = None;
@@ -244,14 +253,12 @@ impl Taking<'_> {
                 None => Ok(tries.next().await),
             };
             let Ok(next) = next else {
-                if self.refused.is_some() {
-                    break;
-                }
                 if bounds.has_ended() {
                     continue;
                 }
                 sometimes!("all: a server is silent while locks are held");
                 self.held.fill_with(|| None);
+                self.gave_back = true;
                 self.silence = (2 * self.silence).min(self.longest_silence());
                 continue;
             };
@@ -285,9 +292,9 @@ impl Taking<'_> {
         self.silence.max(short.unwrap_or_default() / 2)
     }
 
-    /// Each server answers within this time, or its call fails.
+    /// Each server has answered after this time, or the call fails.
     fn longest_silence(&self) -> Duration {
-        most_patient(self.locks).map_or(LAST_ROUND, |settings| settings.command_timeout)
+        most_patient(self.locks).map_or(LAST_ROUND, |settings| settings.retry_timeout)
     }
 
     /// Waits for one lock. Returns whether it was granted.
@@ -305,15 +312,11 @@ impl Taking<'_> {
     }
 
     /// Fails if the missing lock is held by this call, which has acquired it by another spelling of
-    /// its server. Asks that server at most once.
-    async fn must_not_be_held_here(&mut self, missing: usize) -> Result<(), Error> {
-        if !self.has_asked {
-            // Others are held meanwhile, so it must not take long.
-            let limit = self.round.min(self.longest_round);
-            self.has_asked =
-                must_be_several(&self.locks[missing], self.held.iter().flatten(), limit).await?;
-        }
-        Ok(())
+    /// its server.
+    async fn must_not_be_held_here(&self, missing: usize) -> Result<(), Error> {
+        // Others are held meanwhile, so it must not take long.
+        let limit = self.round.min(self.longest_round);
+        must_be_several(&self.locks[missing], self.held.iter().flatten(), limit).await
     }
 
     /// Extends the locks that were acquired early: a fixed lease counts from the last one. Fails if

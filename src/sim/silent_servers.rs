@@ -160,3 +160,57 @@ async fn a_silent_server_is_an_error_however_long_the_wait_is() {
     }
     assert_eq!(left(&sims).await, [""; 0]);
 }
+
+/// The first answers late, the second at once, and the third is held by another at first.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_beside_a_lock_that_is_held_is_waited_for_once() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    for (wait, held) in [(600, 200), (600, 350), (1_500, 200), (1_500, 900)] {
+        let blocker = others[2].client.lock(LOCK).lock().await.unwrap();
+        is_slow(&sims[0], "acquire", 400);
+        let release = async {
+            sleep(ms(held)).await;
+            blocker.unlock().await.unwrap();
+        };
+        let asking = multi.try_lock().wait(ms(wait)).into_future();
+        let (all, ()) = tokio::join!(asking, release);
+        let all = all.unwrap().unwrap_or_else(|| panic!("{wait}, {held}: all are free"));
+        sims[0].network.heal();
+        all.unlock().await.unwrap();
+        sleep(ms(500)).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// What an owner has given back is not released yet when it is asked for again.
+#[tokio::test(start_paused = true)]
+async fn an_owner_waits_for_what_it_has_given_back_itself() {
+    let sims = sims(&worlds_in_order()).await;
+    let multi = MultiLock::all(locks(&sims[..2]));
+    is_slow(&sims[0], "", 150);
+    is_slow(&sims[1], "", 400);
+    let mut me = sims[0].client.owner();
+    for wait in (350..700).step_by(30) {
+        let both = multi.try_lock().wait(ms(wait)).by(&mut me).await;
+        let both = both.unwrap_or_else(|error| panic!("{wait}: {error}"));
+        both.unwrap_or_else(|| panic!("{wait}: both are free")).unlock().await.unwrap();
+        sleep(ms(1_000)).await;
+    }
+    sims.iter().for_each(|sim| sim.network.heal());
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// A lease that is shorter than two ways to the slowest server.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ends_before_it_can_be_extended_is_asked_for_again() {
+    let sims = sims(&worlds_in_order()).await;
+    let multi = MultiLock::all(locks(&sims[..2]));
+    is_slow(&sims[1], "", 2_000);
+    let guard = multi.lock().lease(ms(3_000)).await.unwrap();
+    guard.unlock().await.unwrap();
+    sims[1].network.heal();
+    sleep(ms(3_000)).await;
+    assert_eq!(left(&sims).await, [""; 0]);
+}

@@ -222,7 +222,19 @@ async fn a_lock_that_is_listed_by_two_spellings_of_its_server_is_refused() {
         let (locked, ()) = tokio::join!(bounded("to be refused", multi.lock()), release);
         assert!(matches!(locked, Err(Error::Invalid(_))), "{locked:?}");
     }
-    for client in [one, other, dead, third] {
+    // And with a server between, whose lock somebody has.
+    let between = RedisServer::start();
+    let far = Client::connect(Config::from_url(between.url()).unwrap()).await.unwrap();
+    let near = Client::connect(Config::from_url(between.url()).unwrap()).await.unwrap();
+    let multi = MultiLock::all([one.lock(LOCK), near.lock(LOCK), other.lock(LOCK)]);
+    let held = far.lock(LOCK).lock().await.unwrap();
+    let release = async {
+        tokio::time::sleep(ms(700)).await;
+        held.unlock().await.unwrap();
+    };
+    let (locked, ()) = tokio::join!(bounded("to be refused", multi.lock()), release);
+    assert!(matches!(locked, Err(Error::Invalid(_))), "{locked:?}");
+    for client in [one, other, dead, third, far, near] {
         client.close().await.unwrap();
     }
     assert_nothing_left(&server).await;
