@@ -113,13 +113,8 @@ impl Taking<'_> {
                     // A short lease would end the next time too. A lock that was removed may not
                     // be.
                     Err(Error::NotHeld { .. })
-                        if (self.request.lease.is_none() || self.gave_back)
-                            && !self.request.bounds.last_answer_decides() =>
-                    {
-                        // It ended before it could be extended, because others were given back.
-                        self.silence = self.longest_silence();
-                        self.gave_back = false;
-                    }
+                        if !self.request.bounds.last_answer_decides()
+                            && (self.request.lease.is_none() || self.may_hold_for_longer()) => {}
                     Err(error) => return Err(error),
                 }
                 self.give_back().await;
@@ -292,6 +287,13 @@ impl Taking<'_> {
         self.silence.max(short.unwrap_or_default() / 2)
     }
 
+    /// Whether a lease may have ended before it could be extended because others were given back. Then
+    /// nothing is given back any more.
+    fn may_hold_for_longer(&mut self) -> bool {
+        let most = self.longest_silence();
+        self.gave_back && std::mem::replace(&mut self.silence, most) < most
+    }
+
     /// Each server has answered after this time, or the call fails.
     fn longest_silence(&self) -> Duration {
         most_patient(self.locks).map_or(LAST_ROUND, |settings| settings.retry_timeout)
@@ -334,8 +336,7 @@ impl Taking<'_> {
             });
             try_join_all(shares.map(|share| share.prolong(lease, self.request.bounds))).await?;
         }
-        let lost = self.held.iter().flatten().find_map(|share| share.hold().lease.loss());
-        lost.map_or(Ok(()), |why| Err(Error::NotHeld { why }))
+        self.held.iter().flatten().try_for_each(|share| share.hold().lease.check_trusted())
     }
 
     /// Releases what is held. A slow release goes on in the background.

@@ -1,6 +1,6 @@
 //! All of several locks: who loses one meanwhile, and whose servers fall silent.
 
-use std::{iter::repeat_n, pin::pin, sync::Arc, time::Duration};
+use std::{iter::repeat_n, pin::pin, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
@@ -9,19 +9,12 @@ use super::{
     Fault, KINDS, LOCK, Sim, World,
     bounds::{COMMAND, ends_within},
     ms,
-    multi::{left, locks, sims},
+    multi::{left, locks, sims, worlds_in_order},
 };
 use crate::{Error, Lock, Loss, MultiLock};
 
 fn named(sim: &Sim, names: &[&str]) -> MultiLock {
     MultiLock::all(names.iter().map(|name| sim.client.lock(name)).collect::<Vec<Lock>>())
-}
-
-/// Three servers, in the order in which their locks of one name are taken.
-fn worlds_in_order() -> [Arc<World>; 3] {
-    let mut worlds = super::multi::worlds();
-    worlds.sort_by_key(|world| world.server.url());
-    worlds
 }
 
 #[tokio::test(start_paused = true)]

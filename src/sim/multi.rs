@@ -13,6 +13,13 @@ pub(super) fn worlds() -> [Arc<World>; 3] {
     [World::new(), World::new(), World::new()]
 }
 
+/// Three servers, in the order in which their locks of one name are taken.
+pub(super) fn worlds_in_order() -> [Arc<World>; 3] {
+    let mut worlds = worlds();
+    worlds.sort_by_key(|world| world.server.url());
+    worlds
+}
+
 /// A client of each.
 pub(super) async fn sims(worlds: &[Arc<World>; 3]) -> Vec<Sim> {
     join_all(worlds.iter().map(Sim::new)).await

@@ -1,24 +1,17 @@
 //! All of several locks whose servers are silent or slow: what is held meanwhile.
 
-use std::{iter::repeat_n, pin::pin, sync::Arc};
+use std::{iter::repeat_n, pin::pin};
 
 use futures::FutureExt;
 use tokio::time::sleep;
 
 use super::{
-    Fault, LOCK, Sim, World,
+    Fault, LOCK, Sim,
     bounds::{COMMAND, RETRIES, ends_within},
     ms,
-    multi::{left, locks, sims},
+    multi::{left, locks, sims, worlds_in_order},
 };
 use crate::{Error, MultiLock};
-
-/// Three servers, in the order in which their locks of one name are taken.
-fn worlds_in_order() -> [Arc<World>; 3] {
-    let mut worlds = super::multi::worlds();
-    worlds.sort_by_key(|world| world.server.url());
-    worlds
-}
 
 /// Its answers to these calls come later by so many ms.
 fn is_slow(sim: &Sim, calls: &'static str, late: u64) {
