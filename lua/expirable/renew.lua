@@ -26,6 +26,10 @@ for i, key in ipairs(KEYS) do
     local id = string.sub(ids, at, at + 15)
     -- pcall: a key of another type must not stop the renewals of the others
     local ends = redis.pcall('zscore', key, id)
+    if type(ends) == 'table' and not ends.err:find('^WRONGTYPE') then
+      -- such as a right that is missing: what is out stays unknown
+      return ends
+    end
     if type(ends) ~= 'string' or tonumber(ends) <= now then
       answers[i] = 0
       break

@@ -161,7 +161,12 @@ if ttl == -2 and (not head or head == me) then
     head = redis.call('lindex', queue, 0)
   end
   redis.call('hset', lock, me, '1')
-  redis.call('pexpire', lock, lease)
+  -- pcall: without the right to PEXPIRE no lock without TTL may stay
+  local set = redis.pcall('pexpire', lock, lease)
+  if set ~= 1 then
+    redis.call('hdel', lock, me)
+    return set
+  end
   if not in_line then
     -- those of a line that was deleted. Not before HSET: a server without memory
     -- refuses nothing after the first write

@@ -30,7 +30,12 @@ if ttl == -2 then
   -- not the reply of incr: numbers in Lua are exact only up to 2^53
   local token = redis.call('get', KEYS[2])
   redis.call('hset', KEYS[1], ARGV[1], '1')
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  -- pcall: without the right to PEXPIRE no lock without TTL may stay
+  local set = redis.pcall('pexpire', KEYS[1], ARGV[2])
+  if set ~= 1 then
+    redis.call('hdel', KEYS[1], ARGV[1])
+    return set
+  end
   return {1, token}
 end
 if ttl < tonumber(ARGV[2]) then

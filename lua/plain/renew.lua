@@ -28,6 +28,9 @@ for i, key in ipairs(KEYS) do
     end
     answers[i] = 1
     renewed = renewed + 1
+  elseif type(holder) == 'table' and not holder.err:find('^WRONGTYPE') then
+    -- such as a right that is missing: whose lock it is stays unknown
+    return holder
   elseif holder then
     answers[i] = -1
   else

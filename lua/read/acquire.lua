@@ -53,6 +53,15 @@ elseif not again then
 end
 -- a key without TTL stays so: other readers have it, or the caller's write
 if ttl ~= -1 and ttl < tonumber(ARGV[2]) then
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  -- pcall: without the right to PEXPIRE no lock without TTL may stay
+  local set = redis.pcall('pexpire', KEYS[1], ARGV[2])
+  if set ~= 1 then
+    if ttl == -2 then
+      redis.call('del', KEYS[1])
+    elseif not again then
+      redis.call('hdel', KEYS[1], ARGV[1])
+    end
+    return set
+  end
 end
 return nil

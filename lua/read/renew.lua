@@ -21,7 +21,12 @@ if not KEYS[2] then
 end
 local function renew(lock, timeout, holder, lease)
   -- pcall: a key of another type is not this holder's
-  if redis.pcall('hexists', lock, holder) ~= 1 then
+  local held = redis.pcall('hexists', lock, holder)
+  if held ~= 1 then
+    if type(held) == 'table' and not held.err:find('^WRONGTYPE') then
+      -- such as a right that is missing: whose lock it is stays unknown
+      error(held)
+    end
     return redis.call('exists', lock) == 0 and 0 or -1
   end
   local left = redis.call('pttl', timeout)

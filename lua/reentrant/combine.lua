@@ -63,7 +63,14 @@ local function go_on()
           call('hset', key, id, '1')
         end
         if ttl < least then
-          call('pexpire', key, lease)
+          -- pcall: without the right to PEXPIRE no lock without TTL may stay
+          local set = redis.pcall('pexpire', key, lease)
+          if set ~= 1 then
+            if ttl == -2 then
+              call('hdel', key, id)
+            end
+            error(set)
+          end
         end
         answers[at] = false
       end

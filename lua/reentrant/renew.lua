@@ -19,7 +19,8 @@ local answers, renewed = {}, 0
 for i, key in ipairs(KEYS) do
   local lease = ARGV[n + i] or ARGV[n + 1]
   -- pcall: a key of another type must not stop the renewals of the others
-  if pcall('hexists', key, ARGV[i]) == 1 then
+  local held = pcall('hexists', key, ARGV[i])
+  if held == 1 then
     -- GT does nothing to a key without TTL
     if not (has_gt and call('pexpire', key, lease, 'gt') == 1)
       and call('pttl', key) < tonumber(lease) then
@@ -27,6 +28,9 @@ for i, key in ipairs(KEYS) do
     end
     answers[i] = 1
     renewed = renewed + 1
+  elseif type(held) == 'table' and not held.err:find('^WRONGTYPE') then
+    -- such as a right that is missing: whose lock it is stays unknown
+    return held
   elseif call('exists', key) == 0 then
     answers[i] = 0
   else

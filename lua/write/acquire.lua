@@ -28,6 +28,13 @@ if ttl == -2 then
   redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], '1')
 end
 if ttl < tonumber(ARGV[2]) then
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  -- pcall: without the right to PEXPIRE no lock without TTL may stay
+  local set = redis.pcall('pexpire', KEYS[1], ARGV[2])
+  if set ~= 1 then
+    if ttl == -2 then
+      redis.call('del', KEYS[1])
+    end
+    return set
+  end
 end
 return nil

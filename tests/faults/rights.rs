@@ -281,6 +281,24 @@ async fn rights_that_are_taken_away_and_given_back_are_no_loss() {
     stage.end([client]).await;
 }
 
+/// The script cannot tell whose the lock is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_that_may_not_look_for_its_hold_is_no_loss() {
+    let stage = Stage::new().await;
+    set_user(&stage, &least());
+    let client = connect(config(&stage, "service", 0).watchdog(2 * SHORT)).await;
+    let guard = client.lock(LOCK).lock().await.unwrap();
+    set_user(&stage, &["-hexists"]);
+    eventually(PATIENCE, "a renewal to be refused", || {
+        refused(&stage).contains(&"hexists".to_owned()).then_some(())
+    })
+    .await;
+    set_user(&stage, &["+hexists"]);
+    renewed(&guard).await;
+    guard.unlock().await.unwrap();
+    stage.end([client]).await;
+}
+
 pub(crate) fn config(stage: &Stage, user: &str, database: u8) -> Config {
     let port = stage.proxy.port();
     let credentials = match user {

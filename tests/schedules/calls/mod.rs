@@ -8,6 +8,7 @@ mod expirable;
 mod fair;
 mod fair_line;
 mod fenced;
+mod lock_rights;
 mod moving;
 mod plain;
 mod read;
@@ -22,6 +23,7 @@ pub(crate) use example::Example;
 /// All examples of a script.
 pub(crate) fn of(script: &str) -> impl Iterator<Item = &'static Example> {
     let all = [
+        lock_rights::EXAMPLES,
         reentrant::EXAMPLES,
         reentrant_batches::EXAMPLES,
         fenced::EXAMPLES,

@@ -8,6 +8,7 @@ examples! {
         a_renewal_on_redis_6_2_never_lowers_the_ttl,
         a_renewal_of_what_is_no_lock_leaves_the_others_alone;
     "reentrant/combine": combined_acquires_answer_each_for_itself, combined_acquires_may_have_one_lease,
+        of_two_combined_acquires_each_has_its_lease,
         combined_acquires_that_come_late_do_nothing, a_combined_repeat_raises_the_ttl_alone,
         combined_releases_answer_each_for_itself, of_combined_calls_one_error_stops_no_other,
         a_combined_call_may_mix_all;
@@ -70,6 +71,14 @@ fn combined_acquires_may_have_one_lease(scene: &mut Scene) {
     assert_eq!(scene.see("b"), "A=1 for 70");
 }
 
+fn of_two_combined_acquires_each_has_its_lease(scene: &mut Scene) {
+    scene.command("hset b A 1");
+    scene.command("pexpire b 55");
+    assert_eq!(scene.call("reentrant/combine", "a b", "publish 0 0 @0 A A 50 60"), "{nil, nil}");
+    assert_eq!(scene.see("a"), "A=1 for 50");
+    assert_eq!(scene.see("b"), "A=1 for 60");
+}
+
 fn combined_acquires_that_come_late_do_nothing(scene: &mut Scene) {
     scene.at(1_234);
     scene.command("hset b B 1");
@@ -97,7 +106,7 @@ fn combined_releases_answer_each_for_itself(scene: &mut Scene) {
         scene.command(&format!("pexpire {lock} 30"));
     }
     scene.listen("cha");
-    let args = "publish 3 4 0 A B A A cha chc chd 2";
+    let args = "publish 3 4 0 A B C A cha chc chd 2";
     assert_eq!(scene.call("reentrant/combine", "a c d b", args), "{3, 0, 0, 1}");
     assert_eq!(scene.see("a"), "none");
     assert_eq!(scene.see("b"), "A=2 for 30");

@@ -126,9 +126,12 @@ impl Truth {
         self.is_ousted(id) || self.expired.contains(&id)
     }
 
-    /// Its holder trusts it from now on: what had expired unheard was not yet its hold.
+    /// Its holder trusts it from now on: what had expired unheard was not yet its hold. A hold that is gone, because a renewal
+    /// of Redisson's cut it short before its answer came, stays lost.
     pub(super) fn trusted(&mut self, id: Id) {
-        self.expired.remove(&id);
+        if self.keeps(id) {
+            self.expired.remove(&id);
+        }
     }
 
     /// Its holder trusts it for longer than before.
