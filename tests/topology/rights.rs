@@ -98,8 +98,8 @@ async fn the_least_rights_are_enough_behind_sentinels_and_each_is_needed() {
         let command = &right[1..];
         set_user("watcher", &sentinels, &but(&sentinels_own, command));
         let connected = connect(&url).await;
-        if command == "sentinel|myid" {
-            // Sentinels of another deployment are not told apart then.
+        if ["sentinel|myid", "sentinel|get-master-addr-by-name"].contains(&command) {
+            // Sentinels of another deployment are not told apart then, and a failover is known later.
             connected.unwrap().close().await.unwrap();
             continue;
         }

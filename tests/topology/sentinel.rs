@@ -62,6 +62,44 @@ async fn a_sentinel_that_is_gone_for_good_is_forgotten() {
     client.close().await.unwrap();
 }
 
+/// As long as a replica does not follow the new master, the sentinel that leads the failover does not end it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_master_is_known_before_all_replicas_follow_it() {
+    let mut servers = Sentinel::builder().down_after(DOWN_AFTER).start();
+    let (service, sentinels) = (Sentinel::MASTER, servers.sentinels());
+    let asked = |sentinel: usize, words: &[&str]| -> Vec<String> {
+        let mut ask = cmd("SENTINEL");
+        ask.arg(words).query(&mut servers.sentinel(sentinel).client()).unwrap()
+    };
+    let leads = |sentinel| {
+        asked(sentinel, &["MASTER", service]).iter().any(|word| word.contains("failover_in"))
+    };
+    for sentinel in 0..sentinels.len() {
+        let set = &mut cmd("SENTINEL");
+        set.arg("SET").arg(service).arg("failover-timeout").arg(120_000);
+        set.exec(&mut servers.sentinel(sentinel).client()).unwrap();
+    }
+    let lost = servers.master();
+    for replica in (0..servers.addresses().len()).filter(|server| *server != lost) {
+        let set = &mut cmd("CONFIG");
+        set.arg("SET").arg("masterauth").arg("wrong");
+        set.exec(&mut servers.node(replica).client()).unwrap();
+    }
+    servers.node(lost).pause();
+    servers.failed_over(lost).await;
+    let leader = (0..sentinels.len()).find(|sentinel| leads(*sentinel)).expect("a leader");
+    let url = format!("redis-sentinel://{}?sentinelServiceName={service}", sentinels[leader]);
+    // The others do not answer.
+    let others = (0..sentinels.len()).filter(|sentinel| *sentinel != leader);
+    others.for_each(|sentinel| servers.sentinel(sentinel).pause());
+    let client = timeout(PATIENCE, Client::connect(Config::from_url(&url).unwrap())).await;
+    let client = client.expect("an answer").expect("a master");
+    client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    assert!(leads(leader), "the failover ended before");
+    client.close().await.unwrap();
+    servers.kill(lost);
+}
+
 /// The address that the sentinels tell stays, and what it leads to changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_leads_to_another_master_by_now_is_connected_to_anew() {

@@ -174,8 +174,8 @@ impl Discovery {
                     let options = Options::plain(patience);
                     let asking =
                         ask_one(&driver, &runtime, &deployment, &kind, &address, session, options);
-                    let answer = timeout(patience, asking).await;
-                    (address, answer.unwrap_or_else(|_| Err(Failure::timed_out())))
+                    let answer = asking.await;
+                    (address, answer)
                 }
             })
             .collect();

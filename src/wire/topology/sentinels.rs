@@ -5,12 +5,21 @@ use std::collections::HashMap;
 use super::slots::{ALL_SLOTS, Claim, Server, View};
 use crate::wire::{answers::Failure, deployment::Address, node_id::NodeId, script::Reply};
 
-/// Reads a sentinel's answers about the master, the other sentinels, and its own id, if it tells that.
+/// Whether the sentinel leads a failover of this master.
+pub(super) fn is_being_replaced(master: &Reply) -> bool {
+    let flags = fields(master).remove("flags").unwrap_or_default();
+    flags.split(',').any(|flag| flag == "failover_in_progress")
+}
+
+/// Reads a sentinel's answers about the master, the other sentinels, and its own id, if it tells that. `heir` is what it
+/// answered to `GET-MASTER-ADDR-BY-NAME` before it told of the master, if it was replacing one.
 pub(super) fn read_master(
     master: &Reply,
+    heir: Option<&Reply>,
     others: &Reply,
     own: Option<&Reply>,
 ) -> Result<View, Failure> {
+    let is_being_replaced = is_being_replaced(master);
     let master = fields(master);
     let address = |fields: &HashMap<String, String>| {
         let port = fields.get("port")?.parse().ok()?;
@@ -34,13 +43,24 @@ pub(super) fn read_master(
         ids.map(|id| NodeId::new(id)).chain([own.clone()])
     });
     let ids = ids.collect();
-    // Until all replicas follow the new master, this is the old one. The epoch may already be new.
-    let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
-    if master.get("flags").is_some_and(is_leaving) {
-        return Ok(View { nodes, leaving: Some(at), ids, own, ..View::default() });
-    }
+    // Until all replicas follow the new master, this is the old one. Once a replica has become the master, the epoch is
+    // new, and `GET-MASTER-ADDR-BY-NAME` names that replica.
+    let at = match heir.and_then(read_address).filter(|heir| *heir != at) {
+        Some(heir) if is_being_replaced => heir,
+        None if is_being_replaced => {
+            return Ok(View { nodes, leaving: Some(at), ids, own, ..View::default() });
+        }
+        _ => at,
+    };
     let claim = Claim { epoch, slots: ALL_SLOTS, master: server(at) };
     Ok(View { claims: vec![claim], nodes, ids, own, ..View::default() })
+}
+
+/// Reads a host and a port.
+fn read_address(reply: &Reply) -> Option<Address> {
+    let Reply::Array(parts) = reply else { return None };
+    let [host, port] = &parts[..] else { return None };
+    Some(Address::new(&host.as_text()?, port.as_text()?.parse().ok()?))
 }
 
 /// Reads names and values in turns, as a sentinel writes them.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::time::{Instant, timeout};
 
 use super::{
-    sentinels::read_master,
+    sentinels::{is_being_replaced, read_master},
     slots::{View, read_nodes},
 };
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
         client_name::ClientName,
         connection::{Driver, Options},
         deployment::{Address, Deployment},
-        script::Arg,
+        script::{Arg, Reply},
         session::Session,
     },
 };
@@ -30,8 +31,28 @@ pub(super) enum Kind {
     },
 }
 
-/// Asks one source, over the connection that is known, or a new one.
+/// Asks one source, over the connection that is known, or a new one. It may take as long as `options` say for a command.
+///
+/// An answer that is read later is not used: a process that was stopped meanwhile finds it in the socket when it goes on,
+/// and the master that it names may have been replaced, and be back with nothing.
 pub(super) async fn ask_one(
+    driver: &Arc<dyn Driver>,
+    runtime: &ClientRuntime,
+    deployment: &Deployment,
+    kind: &Kind,
+    address: &Address,
+    known: Option<Arc<Session>>,
+    options: Options,
+) -> Result<(View, Arc<Session>), Failure> {
+    let (began, patience) = (Instant::now(), options.command_timeout);
+    let asking = ask(driver, runtime, deployment, kind, address, known, options);
+    match timeout(patience, asking).await {
+        Ok(answer) if began.elapsed() <= patience => answer,
+        _ => Err(Failure::timed_out()),
+    }
+}
+
+async fn ask(
     driver: &Arc<dyn Driver>,
     runtime: &ClientRuntime,
     deployment: &Deployment,
@@ -58,21 +79,22 @@ pub(super) async fn ask_one(
             read_nodes(&nodes.unwrap_or_default(), address, deployment.uses_tls)
         }
         Kind::Sentinel { service } => {
-            let own = async {
-                match command(&session, "SENTINEL", &["MYID"]).await {
-                    Ok(own) => Ok(Some(own)),
-                    // It is older than Redis 6.2, or its user may not ask this.
-                    Err(error) if is_refusal(&error) => Ok(None),
-                    Err(error) => Err(error),
-                }
-            };
+            // Some are older than Redis 6.2, or their user may not ask this.
+            let own = unless_refused(command(&session, "SENTINEL", &["MYID"]));
             let (of_master, of_others) = (["MASTER", service], ["SENTINELS", service]);
-            let (master, others, own) = tokio::try_join!(
+            let (mut master, others, own) = tokio::try_join!(
                 command(&session, "SENTINEL", &of_master),
                 command(&session, "SENTINEL", &of_others),
                 own
             )?;
-            read_master(&master, &others, own.as_ref())?
+            let mut heir = None;
+            if is_being_replaced(&master) {
+                let address = ["GET-MASTER-ADDR-BY-NAME", service];
+                heir = unless_refused(command(&session, "SENTINEL", &address)).await?;
+                // After that: its epoch is new if the heir is.
+                master = command(&session, "SENTINEL", &of_master).await?;
+            }
+            read_master(&master, heir.as_ref(), &others, own.as_ref())?
         }
     };
     Ok((view.map(|address| deployment.nat.reach(address)), session))
@@ -83,6 +105,15 @@ pub(super) async fn command(session: &Session, name: &'static str, args: &[&str]
     let args: Vec<_> =
         args.iter().map(|arg| Arg::Bytes(Bytes::copy_from_slice(arg.as_bytes()))).collect();
     session.command(name, &args).await
+}
+
+/// `None`: the server has answered, but does not know the command, or its user may not send it.
+async fn unless_refused(answer: impl Future<Output = Answer>) -> Result<Option<Reply>, Failure> {
+    match answer.await {
+        Ok(reply) => Ok(Some(reply)),
+        Err(error) if is_refusal(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether the server has answered, but does not know the command.

@@ -25,6 +25,11 @@ const NEW: u16 = 2;
 
 /// In the form of a sentinel's answer.
 fn says(port: u16, epoch: u64, flags: &str) -> View {
+    says_of_heir(port, epoch, flags, None)
+}
+
+/// The same of one that answers with this port to `GET-MASTER-ADDR-BY-NAME`.
+fn says_of_heir(port: u16, epoch: u64, flags: &str, heir: Option<u16>) -> View {
     let fields = [
         ("ip", "h".to_owned()),
         ("port", port.to_string()),
@@ -34,7 +39,8 @@ fn says(port: u16, epoch: u64, flags: &str) -> View {
     let text = |text: &str| Reply::Bytes(text.to_owned().into());
     let fields = fields.map(|(field, value)| [text(field), text(&value)]);
     let master = Reply::Array(fields.into_iter().flatten().collect());
-    read_master(&master, &Reply::Array(Vec::new()), None).unwrap()
+    let heir = heir.map(|heir| Reply::Array(vec![text("h"), text(&heir.to_string())]));
+    read_master(&master, heir.as_ref(), &Reply::Array(Vec::new()), None).unwrap()
 }
 
 fn is(port: u16, epoch: u64) -> ServerMap {
@@ -56,6 +62,11 @@ fn a_master_is_not_trusted_while_another_is_put_in_its_place() {
     // the old master.
     let views = vec![says(NEW, 4, "master"), says(OLD, 4, replacing), says(OLD, 3, "master")];
     assert_eq!(agree(views), Ok(is(NEW, 4)));
+    // Alone it names the new one, once a replica has become it.
+    agree(vec![says_of_heir(OLD, 3, replacing, Some(OLD))]).unwrap_err();
+    assert_eq!(agree(vec![says_of_heir(OLD, 4, replacing, Some(NEW))]), Ok(is(NEW, 4)));
+    // The failover has ended between the two answers.
+    assert_eq!(agree(vec![says_of_heir(NEW, 4, "master", Some(OLD))]), Ok(is(NEW, 4)));
 }
 
 #[test]

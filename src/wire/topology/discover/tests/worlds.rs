@@ -21,9 +21,10 @@ mod network;
 mod plan;
 mod sentinels;
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use self::{judge::ask_on, network::Network, plan::Plan, sentinels::Truth};
+use super::ASK_TIMEOUT;
 
 /// Worlds of two mends: those from before that are reset come back, and a single doubtful one moves nobody.
 const FOUND: [u64; 4] = [58, 78, 158, 287];
@@ -73,4 +74,22 @@ fn a_client_follows_no_other_deployment_and_comes_back_to_its_own() {
 fn a_seed_has_one_world() {
     let plan = Plan::draw(1);
     assert_eq!(run(&plan), run(&plan));
+}
+
+/// As by a process that is stopped and goes on.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_read_long_after_the_question_is_not_used() {
+    let network = Network::new(Truth::new([3, 0]));
+    let mut discovery = judge::client(&network, &[0, 1, 2]);
+    for stop in [Duration::ZERO, ASK_TIMEOUT / 2] {
+        let mut asking = Box::pin(discovery.ask());
+        assert!(futures::poll!(&mut asking).is_pending());
+        tokio::time::advance(stop).await;
+        asking.await.unwrap();
+    }
+    let mut asking = Box::pin(discovery.ask());
+    assert!(futures::poll!(&mut asking).is_pending());
+    tokio::time::advance(60 * ASK_TIMEOUT).await;
+    asking.await.unwrap_err();
+    discovery.ask().await.unwrap();
 }

@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// Asks until something is wrong. Says what.
 pub(super) async fn ask_on(network: &Network, plan: &Plan) -> String {
     let mut rng = Rng::with_seed(plan.seed);
-    let mut client = client(network, plan);
+    let mut client = client(network, &plan.configured);
     let mut judge = Judge { configured: plan.configured.clone(), ..Judge::default() };
     sleep(Duration::from_millis(rng.u64(0..4_000))).await;
     loop {
@@ -44,9 +44,10 @@ pub(super) async fn ask_on(network: &Network, plan: &Plan) -> String {
     }
 }
 
-fn client(network: &Network, plan: &Plan) -> Discovery {
+/// Of a client with these places in its configuration.
+pub(super) fn client(network: &Network, configured: &[usize]) -> Discovery {
     let settings = ConnectionSettings::for_tests(Arc::new(network.clone()), OnBreak::End);
-    let configured = plan.configured.iter().map(|place| address(*place)).collect();
+    let configured = configured.iter().map(|place| address(*place)).collect();
     let deployment = Deployment {
         servers: Servers::Sentinels(configured, "service".into(), Credentials::default()),
         credentials: Credentials::default(),

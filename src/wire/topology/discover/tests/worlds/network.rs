@@ -91,6 +91,10 @@ impl Line {
                 truth.heard.push((self.place, one));
                 answer
             }
+            b"GET-MASTER-ADDR-BY-NAME" => {
+                let port = one.heir.unwrap_or(one.master);
+                Reply::Array(vec![text(host(one.of)), text(port)])
+            }
             _ => {
                 let other = |id| {
                     let port = address(truth.places[id]).port;
@@ -121,7 +125,8 @@ impl Connection for Line {
     }
 }
 
-/// The leader of a failover tells its peers the new master. To others it still names the old one.
+/// The leader of a failover tells its peers the new master, and whoever asks for the address alone. To others it still
+/// names the old one.
 fn of_its_master(one: &Sentinel) -> Reply {
     let flags = if one.heir.is_some() { "master,failover_in_progress" } else { "master" };
     let (ip, port, epoch) = (host(one.of), one.master, one.epoch);
