@@ -165,6 +165,9 @@ if ttl == -2 and (not head or head == me) then
   local set = redis.pcall('pexpire', lock, lease)
   if set ~= 1 then
     redis.call('hdel', lock, me)
+    if head then
+      tell(head)
+    end
     return set
   end
   if not in_line then

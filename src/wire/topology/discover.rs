@@ -25,7 +25,7 @@ use crate::{
     runtime::ClientRuntime,
     wire::{
         answers::Failure,
-        connection::{ConnectionSettings, Driver, Options},
+        connection::{ConnectionSettings, Driver},
         deployment::{Address, Deployment, Servers},
         session::{QUIT_TIMEOUT, Session, quit_all},
     },
@@ -171,9 +171,8 @@ impl Discovery {
                 let (driver, runtime) = (self.driver.clone(), self.runtime.clone());
                 let (deployment, kind) = (self.deployment.clone(), self.kind.clone());
                 async move {
-                    let options = Options::plain(patience);
                     let asking =
-                        ask_one(&driver, &runtime, &deployment, &kind, &address, session, options);
+                        ask_one(&driver, &runtime, &deployment, &kind, &address, session, patience);
                     let answer = asking.await;
                     (address, answer)
                 }
@@ -223,6 +222,9 @@ impl Discovery {
                 }
             }
         }
+        // Later than that, this process was stopped meanwhile. What was heard before may be outdated.
+        let in_time = began.elapsed() <= patience + ASK_TIMEOUT;
+        in_time.then_some(()).ok_or_else(Failure::timed_out)?;
         if !asking.is_empty() {
             self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
         }

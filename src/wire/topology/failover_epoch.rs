@@ -41,6 +41,12 @@ impl FailoverEpoch {
         most: usize,
         now: Instant,
     ) -> Result<(), Failure> {
+        let last = last_epoch(views);
+        for view in views.iter_mut() {
+            // The leader of a failover may not know that another one has followed: it is believed against older claims.
+            let heir = view.heir.take();
+            view.claims.extend(heir.filter(|heir| last.is_none_or(|last| last < heir.epoch)));
+        }
         let claims = || views.iter().flat_map(|view| &view.claims);
         let Some(epoch) = last_epoch(views) else { return Ok(()) };
         let before = self.0.as_ref().filter(|before| now < before.since + CATCH_UP);

@@ -11,6 +11,15 @@ pub(super) fn is_being_replaced(master: &Reply) -> bool {
     flags.split(',').any(|flag| flag == "failover_in_progress")
 }
 
+/// Whether two answers name one master.
+pub(super) fn name_the_same(one: &Reply, other: &Reply) -> bool {
+    let named = |master| {
+        let mut fields = fields(master);
+        (fields.remove("ip"), fields.remove("port"))
+    };
+    named(one) == named(other)
+}
+
 /// Reads a sentinel's answers about the master, the other sentinels, and its own id, if it tells that. `heir` is what it
 /// answered to `GET-MASTER-ADDR-BY-NAME` before it told of the master, if it was replacing one.
 pub(super) fn read_master(
@@ -45,15 +54,15 @@ pub(super) fn read_master(
     let ids = ids.collect();
     // Until all replicas follow the new master, this is the old one. Once a replica has become the master, the epoch is
     // new, and `GET-MASTER-ADDR-BY-NAME` names that replica.
-    let at = match heir.and_then(read_address).filter(|heir| *heir != at) {
-        Some(heir) if is_being_replaced => heir,
-        None if is_being_replaced => {
-            return Ok(View { nodes, leaving: Some(at), ids, own, ..View::default() });
-        }
-        _ => at,
-    };
-    let claim = Claim { epoch, slots: ALL_SLOTS, master: server(at) };
-    Ok(View { claims: vec![claim], nodes, ids, own, ..View::default() })
+    let view = View { nodes, ids, own, ..View::default() };
+    let claim = |address| Claim { epoch, slots: ALL_SLOTS, master: server(address) };
+    if !is_being_replaced {
+        return Ok(View { claims: vec![claim(at)], ..view });
+    }
+    Ok(match heir.and_then(read_address).filter(|heir| *heir != at) {
+        Some(heir) => View { heir: Some(claim(heir)), ..view },
+        None => View { leaving: Some(at), ..view },
+    })
 }
 
 /// Reads a host and a port.

@@ -69,6 +69,8 @@ pub(in crate::wire) struct View {
     pub(in crate::wire) nodes: Vec<Server>,
     /// A master that is being replaced.
     pub(in crate::wire) leaving: Option<Address>,
+    /// Of the sentinel that leads a failover: who has become the master, though not all follow it yet.
+    pub(in crate::wire) heir: Option<Claim>,
     /// The ids of the nodes of a cluster, or of the sentinels if they tell them.
     pub(in crate::wire) ids: BTreeSet<NodeId>,
     /// The id of the node or the sentinel that says so, if it tells it.
@@ -89,6 +91,7 @@ impl View {
         let claim = |claim: Claim| Claim { master: server(claim.master), ..claim };
         Self {
             claims: self.claims.into_iter().map(claim).collect(),
+            heir: self.heir.map(claim),
             nodes: self.nodes.into_iter().map(server).collect(),
             leaving: self.leaving.map(&other),
             ids: self.ids,

@@ -1,12 +1,12 @@
 //! One source: a node of a cluster or a sentinel, asked which server serves which slots.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    sentinels::{is_being_replaced, read_master},
+    sentinels::{is_being_replaced, name_the_same, read_master},
     slots::{View, read_nodes},
 };
 use crate::{
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     },
 }
 
-/// Asks one source, over the connection that is known, or a new one. It may take as long as `options` say for a command.
+/// Asks one source, over the connection that is known, or a new one. It may take so long.
 ///
 /// An answer that is read later is not used: a process that was stopped meanwhile finds it in the socket when it goes on,
 /// and the master that it names may have been replaced, and be back with nothing.
@@ -42,12 +42,12 @@ pub(super) async fn ask_one(
     kind: &Kind,
     address: &Address,
     known: Option<Arc<Session>>,
-    options: Options,
+    patience: Duration,
 ) -> Result<(View, Arc<Session>), Failure> {
-    let (began, patience) = (Instant::now(), options.command_timeout);
+    let (began, options) = (Instant::now(), Options::plain(patience));
     let asking = ask(driver, runtime, deployment, kind, address, known, options);
     match timeout(patience, asking).await {
-        Ok(answer) if began.elapsed() <= patience => answer,
+        Ok(answer) if answer.is_err() || began.elapsed() <= patience => answer,
         _ => Err(Failure::timed_out()),
     }
 }
@@ -90,9 +90,11 @@ async fn ask(
             let mut heir = None;
             if is_being_replaced(&master) {
                 let address = ["GET-MASTER-ADDR-BY-NAME", service];
-                heir = unless_refused(command(&session, "SENTINEL", &address)).await?;
-                // After that: its epoch is new if the heir is.
-                master = command(&session, "SENTINEL", &of_master).await?;
+                let named = unless_refused(command(&session, "SENTINEL", &address)).await?;
+                // After that: its epoch is new if the heir is. If it names another, a second failover has begun.
+                let again = command(&session, "SENTINEL", &of_master).await?;
+                heir = named.filter(|_| name_the_same(&master, &again));
+                master = again;
             }
             read_master(&master, heir.as_ref(), &others, own.as_ref())?
         }

@@ -9,7 +9,7 @@ examples! {
     "read/acquire": a_read_without_pexpire_takes_nothing, a_read_beside_others_without_pexpire_takes_nothing,
         a_repeated_read_without_pexpire_leaves_the_hold;
     "fenced/acquire": a_fenced_acquire_without_pexpire_takes_nothing;
-    "fair/acquire": a_fair_acquire_without_pexpire_takes_nothing;
+    "fair/acquire": a_fair_acquire_without_pexpire_takes_nothing, a_head_without_pexpire_wakes_the_next;
     "reentrant/combine": a_combined_acquire_without_pexpire_takes_nothing,
         a_combined_repeat_without_pexpire_leaves_the_hold;
     "reentrant/renew": a_renewal_that_may_not_look_says_so;
@@ -83,6 +83,18 @@ fn a_fair_acquire_without_pexpire_takes_nothing(scene: &mut Scene) {
         "#1 50 @9 320 640 0 ch publish",
         "nil",
     );
+}
+
+fn a_head_without_pexpire_wakes_the_next(scene: &mut Scene) {
+    for waiter in ["#1", "#2"] {
+        scene.command(&format!("rpush queue {waiter}"));
+        scene.command(&format!("zadd deadlines @500 {waiter}"));
+    }
+    scene.refuses("pexpire");
+    let args = "#1 50 @9 320 640 1 ch publish";
+    assert_eq!(scene.call("fair/acquire", "lock queue deadlines", args), "NOPERM");
+    assert_eq!(scene.see("lock"), "none");
+    assert_eq!(scene.heard(), "ch:#2 0");
 }
 
 fn a_combined_acquire_without_pexpire_takes_nothing(scene: &mut Scene) {

@@ -24,8 +24,8 @@ const CHANGES: [Change<Rule>; 16] = [
     (
         Rule::Ttl,
         "acquire",
-        "  redis.call('hset', lock, me, '1')\n  redis.call('pexpire', lock, lease)\n",
-        "  redis.call('hset', lock, me, '1')\n",
+        "  local set = redis.pcall('pexpire', lock, lease)\n",
+        "  local set = 1\n",
     ),
     (
         Rule::HeadOnly,

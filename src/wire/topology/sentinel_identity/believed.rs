@@ -77,7 +77,8 @@ pub(super) fn names_as<'a>(view: &View, mut others: impl Iterator<Item = &'a Vie
 pub(super) fn common_master<'a>(views: impl IntoIterator<Item = &'a View>) -> Option<&'a Address> {
     let named = |view: &'a View| {
         let claimed = view.claims.iter().map(|claim| &claim.master.address);
-        claimed.chain(&view.leaving)
+        let heir = view.heir.iter().map(|claim| &claim.master.address);
+        claimed.chain(&view.leaving).chain(heir)
     };
     let mut masters = views.into_iter().flat_map(named);
     masters.next().filter(|first| masters.all(|other| other == *first))

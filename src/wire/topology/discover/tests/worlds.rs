@@ -92,4 +92,15 @@ async fn an_answer_that_is_read_long_after_the_question_is_not_used() {
     tokio::time::advance(60 * ASK_TIMEOUT).await;
     asking.await.unwrap_err();
     discovery.ask().await.unwrap();
+
+    // One has answered before that, alone.
+    for place in [1, 2] {
+        network.lock().sentinels[place].delay = ASK_TIMEOUT / 2;
+    }
+    let mut asking = Box::pin(discovery.ask());
+    let heard = tokio::time::timeout(ASK_TIMEOUT / 4, &mut asking).await;
+    assert!(heard.is_err(), "one is not enough");
+    tokio::time::advance(60 * ASK_TIMEOUT).await;
+    asking.await.unwrap_err();
+    discovery.ask().await.unwrap();
 }
