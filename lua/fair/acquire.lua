@@ -168,7 +168,8 @@ if ttl == -2 and (not head or head == me) then
     if head then
       tell(head)
     end
-    return set
+    -- again, for an error that names the script: the client undoes what came before
+    return redis.call('pexpire', lock, lease)
   end
   if not in_line then
     -- those of a line that was deleted. Not before HSET: a server without memory

@@ -61,7 +61,8 @@ if ttl ~= -1 and ttl < tonumber(ARGV[2]) then
     elseif not again then
       redis.call('hdel', KEYS[1], ARGV[1])
     end
-    return set
+    -- again, for an error that names the script: the client undoes what came before
+    return redis.call('pexpire', KEYS[1], ARGV[2])
   end
 end
 return nil

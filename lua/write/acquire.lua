@@ -34,7 +34,8 @@ if ttl < tonumber(ARGV[2]) then
     if ttl == -2 then
       redis.call('del', KEYS[1])
     end
-    return set
+    -- again, for an error that names the script: the client undoes what came before
+    return redis.call('pexpire', KEYS[1], ARGV[2])
   end
 end
 return nil

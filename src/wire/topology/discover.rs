@@ -184,17 +184,20 @@ impl Discovery {
         let are_sentinels = !self.is_cluster();
         let enough = self.identity.count(needed, self.configured.len()) / 2 + 1;
         loop {
-            // The answer of most is enough, but quick answers of the others count too. Nodes of
-            // another cluster count for nothing.
+            // The answer of most is enough, but quick answers of others count too. Nodes of another cluster do not count.
             let timeout_of_rest = match awaited {
                 _ if !heard => patience,
                 few if few < enough => ASK_TIMEOUT,
                 _ if are_sentinels && is_undecided(&views, enough) => ASK_TIMEOUT,
                 _ => REST_TIMEOUT,
             };
-            let Ok(Some((address, answer))) = timeout(timeout_of_rest, asking.next()).await else {
-                break;
-            };
+            let waits_since = Instant::now();
+            let next = timeout(timeout_of_rest, asking.next()).await;
+            if waits_since.elapsed() > timeout_of_rest + ASK_TIMEOUT {
+                // This process was stopped meanwhile. What was heard before may be outdated.
+                return Err(Failure::timed_out());
+            }
+            let Ok(Some((address, answer))) = next else { break };
             silent.retain(|other| *other != address);
             match answer {
                 Ok((view, session)) => {
@@ -222,9 +225,6 @@ impl Discovery {
                 }
             }
         }
-        // Later than that, this process was stopped meanwhile. What was heard before may be outdated.
-        let in_time = began.elapsed() <= patience + ASK_TIMEOUT;
-        in_time.then_some(()).ok_or_else(Failure::timed_out)?;
         if !asking.is_empty() {
             self.runtime.spawn(self.late_sources.clone().hear_out(asking).boxed());
         }

@@ -43,7 +43,8 @@ impl FailoverEpoch {
     ) -> Result<(), Failure> {
         let last = last_epoch(views);
         for view in views.iter_mut() {
-            // The leader of a failover may not know that another one has followed: it is believed against older claims.
+            // The leader of a failover may not know that another one has followed, though it has heard of its epoch. It
+            // is believed against older claims.
             let heir = view.heir.take();
             view.claims.extend(heir.filter(|heir| last.is_none_or(|last| last < heir.epoch)));
         }

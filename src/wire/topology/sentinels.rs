@@ -6,7 +6,7 @@ use super::slots::{ALL_SLOTS, Claim, Server, View};
 use crate::wire::{answers::Failure, deployment::Address, node_id::NodeId, script::Reply};
 
 /// Whether the sentinel leads a failover of this master.
-pub(super) fn is_being_replaced(master: &Reply) -> bool {
+fn is_being_replaced(master: &Reply) -> bool {
     let flags = fields(master).remove("flags").unwrap_or_default();
     flags.split(',').any(|flag| flag == "failover_in_progress")
 }
@@ -21,7 +21,7 @@ pub(super) fn name_the_same(one: &Reply, other: &Reply) -> bool {
 }
 
 /// Reads a sentinel's answers about the master, the other sentinels, and its own id, if it tells that. `heir` is what it
-/// answered to `GET-MASTER-ADDR-BY-NAME` before it told of the master, if it was replacing one.
+/// answered to `GET-MASTER-ADDR-BY-NAME` before it told of the master.
 pub(super) fn read_master(
     master: &Reply,
     heir: Option<&Reply>,

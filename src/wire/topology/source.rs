@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    sentinels::{is_being_replaced, name_the_same, read_master},
+    sentinels::{name_the_same, read_master},
     slots::{View, read_nodes},
 };
 use crate::{
@@ -82,20 +82,17 @@ async fn ask(
             // Some are older than Redis 6.2, or their user may not ask this.
             let own = unless_refused(command(&session, "SENTINEL", &["MYID"]));
             let (of_master, of_others) = (["MASTER", service], ["SENTINELS", service]);
-            let (mut master, others, own) = tokio::try_join!(
+            let of_address = ["GET-MASTER-ADDR-BY-NAME", service];
+            // All at once, or the one that leads a failover would answer later than those that do not know of it. In
+            // this order: the epoch is new if the heir is. If it names another master by then, a second failover has begun.
+            let (before, heir, master, others, own) = tokio::try_join!(
+                command(&session, "SENTINEL", &of_master),
+                unless_refused(command(&session, "SENTINEL", &of_address)),
                 command(&session, "SENTINEL", &of_master),
                 command(&session, "SENTINEL", &of_others),
                 own
             )?;
-            let mut heir = None;
-            if is_being_replaced(&master) {
-                let address = ["GET-MASTER-ADDR-BY-NAME", service];
-                let named = unless_refused(command(&session, "SENTINEL", &address)).await?;
-                // After that: its epoch is new if the heir is. If it names another, a second failover has begun.
-                let again = command(&session, "SENTINEL", &of_master).await?;
-                heir = named.filter(|_| name_the_same(&master, &again));
-                master = again;
-            }
+            let heir = heir.filter(|_| name_the_same(&before, &master));
             read_master(&master, heir.as_ref(), &others, own.as_ref())?
         }
     };
