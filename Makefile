@@ -33,7 +33,7 @@ interop: ## the conformance suite alone: this crate and Redisson, in every mix
 
 servers: ## interop with Rust first and Redisson second, on each server of .ci/servers that can be had
 	@.ci/setup rust java peers -- .ci/servers -- .ci/again cargo test --workspace --test conformance -- $(or $(ARGS),rust_java --skip sentinel/)
-	$(if $(ARGS),,@.ci/setup rust -- .ci/servers -- .ci/again cargo test --workspace --test faults --test topology -- input:: the_least_rights_are a_user_with_the_least_rights_can a_repeated_request_for_permits a_hold_whose_keys_are_apart an_unlock_is_not_half_done)
+	$(if $(ARGS),,@.ci/setup rust -- .ci/servers -- .ci/again cargo test --workspace --test faults --test topology -- input:: the_least_rights_are a_user_with_the_least_rights_can a_user_who_may_not_set_a_ttl a_renewal_that_may_not_look a_repeated_request_for_permits a_hold_whose_keys_are_apart an_unlock_is_not_half_done)
 
 chaos: ## two minutes of random faults on real processes and servers, recorded and judged (ARGS: options of one run)
 	@.ci/setup rust redis java peers -- .ci/chaos $(ARGS)

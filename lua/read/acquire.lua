@@ -61,6 +61,9 @@ if ttl ~= -1 and ttl < tonumber(ARGV[2]) then
     elseif not again then
       redis.call('hdel', KEYS[1], ARGV[1])
     end
+    if left == -2 then
+      redis.call('del', KEYS[2])
+    end
     -- again, for an error that names the script: the client undoes what came before
     return redis.call('pexpire', KEYS[1], ARGV[2])
   end

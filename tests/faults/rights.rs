@@ -232,11 +232,14 @@ async fn a_user_who_may_not_set_a_ttl_gets_no_lock_and_leaves_none() {
     let stage = Stage::new().await;
     set_user(&stage, &least_but(&["-pexpire"]));
     let client = connect(config(&stage, "service", 0)).await;
-    let lock = client.lock(LOCK);
-    assert_redis_error(lock.try_lock().await);
-    assert_nothing_left(&stage.server).await;
-    assert_redis_error(lock.lock().await);
-    assert_nothing_left(&stage.server).await;
+    let both = client.read_write_lock("both");
+    // A read has a key beside the lock.
+    for lock in [&client.lock(LOCK), both.read_lock(), both.write_lock()] {
+        assert_redis_error(lock.try_lock().await);
+        assert_nothing_left(&stage.server).await;
+        assert_redis_error(lock.lock().await);
+        assert_nothing_left(&stage.server).await;
+    }
     stage.end([client]).await;
 }
 

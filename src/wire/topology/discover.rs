@@ -18,7 +18,7 @@ use super::{
     sentinel_identity::{Answers, SentinelIdentity},
     sharding::has_sharded_channels,
     slots::{Server, View, merge},
-    source::{Kind, ask_one},
+    source::{Kind, ask_one, in_time},
 };
 use crate::{
     error::Error,
@@ -173,7 +173,7 @@ impl Discovery {
                 async move {
                     let asking =
                         ask_one(&driver, &runtime, &deployment, &kind, &address, session, patience);
-                    let answer = asking.await;
+                    let answer = in_time(patience, asking).await;
                     (address, answer)
                 }
             })

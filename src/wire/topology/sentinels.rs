@@ -5,12 +5,6 @@ use std::collections::HashMap;
 use super::slots::{ALL_SLOTS, Claim, Server, View};
 use crate::wire::{answers::Failure, deployment::Address, node_id::NodeId, script::Reply};
 
-/// Whether the sentinel leads a failover of this master.
-fn is_being_replaced(master: &Reply) -> bool {
-    let flags = fields(master).remove("flags").unwrap_or_default();
-    flags.split(',').any(|flag| flag == "failover_in_progress")
-}
-
 /// Whether two answers name one master.
 pub(super) fn name_the_same(one: &Reply, other: &Reply) -> bool {
     let named = |master| {
@@ -28,7 +22,6 @@ pub(super) fn read_master(
     others: &Reply,
     own: Option<&Reply>,
 ) -> Result<View, Failure> {
-    let is_being_replaced = is_being_replaced(master);
     let master = fields(master);
     let address = |fields: &HashMap<String, String>| {
         let port = fields.get("port")?.parse().ok()?;
@@ -52,11 +45,12 @@ pub(super) fn read_master(
         ids.map(|id| NodeId::new(id)).chain([own.clone()])
     });
     let ids = ids.collect();
+    let is_leaving = |flags: &String| flags.split(',').any(|flag| flag == "failover_in_progress");
     // Until all replicas follow the new master, this is the old one. Once a replica has become the master, the epoch is
     // new, and `GET-MASTER-ADDR-BY-NAME` names that replica.
     let view = View { nodes, ids, own, ..View::default() };
     let claim = |address| Claim { epoch, slots: ALL_SLOTS, master: server(address) };
-    if !is_being_replaced {
+    if !master.get("flags").is_some_and(is_leaving) {
         return Ok(View { claims: vec![claim(at)], ..view });
     }
     Ok(match heir.and_then(read_address).filter(|heir| *heir != at) {

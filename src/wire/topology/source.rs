@@ -31,10 +31,22 @@ pub(super) enum Kind {
     },
 }
 
-/// Asks one source, over the connection that is known, or a new one. It may take so long.
+/// The answer of a source, if it is read in this time.
 ///
-/// An answer that is read later is not used: a process that was stopped meanwhile finds it in the socket when it goes on,
-/// and the master that it names may have been replaced, and be back with nothing.
+/// One that is read later is not used: a process that was stopped meanwhile finds it in the socket when it goes on, and the
+/// master that it names may have been replaced, and be back with nothing.
+pub(super) async fn in_time<T>(
+    patience: Duration,
+    asking: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let began = Instant::now();
+    match timeout(patience, asking).await {
+        Ok(answer) if answer.is_err() || began.elapsed() <= patience => answer,
+        _ => Err(Failure::timed_out()),
+    }
+}
+
+/// Asks one source, over the connection that is known, or a new one whose commands may each take so long.
 pub(super) async fn ask_one(
     driver: &Arc<dyn Driver>,
     runtime: &ClientRuntime,
@@ -44,23 +56,6 @@ pub(super) async fn ask_one(
     known: Option<Arc<Session>>,
     patience: Duration,
 ) -> Result<(View, Arc<Session>), Failure> {
-    let (began, options) = (Instant::now(), Options::plain(patience));
-    let asking = ask(driver, runtime, deployment, kind, address, known, options);
-    match timeout(patience, asking).await {
-        Ok(answer) if answer.is_err() || began.elapsed() <= patience => answer,
-        _ => Err(Failure::timed_out()),
-    }
-}
-
-async fn ask(
-    driver: &Arc<dyn Driver>,
-    runtime: &ClientRuntime,
-    deployment: &Deployment,
-    kind: &Kind,
-    address: &Address,
-    known: Option<Arc<Session>>,
-    options: Options,
-) -> Result<(View, Arc<Session>), Failure> {
     // A source that does not answer is asked over a new connection the next time.
     let session = match known {
         Some(session) if !session.is_gone() => session,
@@ -69,6 +64,7 @@ async fn ask(
                 Kind::Cluster(client_name) => (deployment.endpoint(address), client_name.clone()),
                 Kind::Sentinel { .. } => (deployment.sentinel(address), None),
             };
+            let options = Options::plain(patience);
             Session::connect(driver, runtime, &endpoint, options, client_name).await?
         }
     };

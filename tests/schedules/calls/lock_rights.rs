@@ -54,6 +54,9 @@ fn a_repeated_write_without_pexpire_leaves_the_hold(scene: &mut Scene) {
 }
 
 fn a_read_without_pexpire_takes_nothing(scene: &mut Scene) {
+    scene.refuses("pexpire");
+    assert_eq!(scene.call("read/acquire", "lock t", "A 50 @9 ''"), "NOPERM");
+    assert_eq!(scene.see("t"), "none");
     takes_nothing(scene, "read/acquire", "lock t", "A 50 @9 ''", "nil");
 }
 
@@ -61,6 +64,7 @@ fn a_read_beside_others_without_pexpire_takes_nothing(scene: &mut Scene) {
     assert_eq!(scene.call("read/acquire", "lock t", "A 50 @9 ''"), "nil");
     scene.refuses("pexpire");
     assert_eq!(scene.call("read/acquire", "lock u", "B 51 @9 ''"), "NOPERM");
+    assert_eq!(scene.see("u"), "none");
     assert_eq!(scene.see("lock"), "A=1 mode=read for 50");
 }
 
@@ -69,6 +73,7 @@ fn a_repeated_read_without_pexpire_leaves_the_hold(scene: &mut Scene) {
     scene.refuses("pexpire");
     assert_eq!(scene.call("read/acquire", "lock t", "A 51 @9 ''"), "NOPERM");
     assert_eq!(scene.see("lock"), "A=1 mode=read for 50");
+    assert_eq!(scene.see("t"), "1 for 51");
 }
 
 fn a_fenced_acquire_without_pexpire_takes_nothing(scene: &mut Scene) {
