@@ -165,13 +165,7 @@ if ttl == -2 and (not head or head == me) then
   local set = redis.pcall('pexpire', lock, lease)
   if set ~= 1 then
     redis.call('hdel', lock, me)
-    if head then
-      tell(head)
-    end
-    -- again, for an error that names the script: the client undoes what came before
-    return redis.call('pexpire', lock, lease)
-  end
-  if not in_line then
+  elseif not in_line then
     -- those of a line that was deleted. Not before HSET: a server without memory
     -- refuses nothing after the first write
     redis.call('del', deadlines)
@@ -179,8 +173,8 @@ if ttl == -2 and (not head or head == me) then
     keep_line()
   end
   -- the next in line may have to ask earlier than it would by itself: every 3/10
-  -- of a `wait`
-  local place = tonumber(lease) < wait * 3 / 10 and 0
+  -- of a `wait`. If this one was refused, at once
+  local place = (set ~= 1 or tonumber(lease) < wait * 3 / 10) and 0
   while place and head do
     local deadline = tonumber(redis.call('zscore', deadlines, head))
     if not deadline or kept_for(head, deadline) > 0 then
@@ -189,6 +183,10 @@ if ttl == -2 and (not head or head == me) then
     end
     place = place + 1
     head = redis.call('lindex', queue, place)
+  end
+  if set ~= 1 then
+    -- again, for an error that names the script: the client undoes what came before
+    return redis.call('pexpire', lock, lease)
   end
   return nil
 end

@@ -193,7 +193,7 @@ impl Discovery {
             };
             let waits_since = Instant::now();
             let next = timeout(timeout_of_rest, asking.next()).await;
-            if waits_since.elapsed() > timeout_of_rest + ASK_TIMEOUT {
+            if waits_since.elapsed() > timeout_of_rest.max(patience) + ASK_TIMEOUT {
                 // This process was stopped meanwhile. What was heard before may be outdated.
                 return Err(Failure::timed_out());
             }

@@ -91,15 +91,20 @@ fn a_fair_acquire_without_pexpire_takes_nothing(scene: &mut Scene) {
 }
 
 fn a_head_without_pexpire_wakes_the_next(scene: &mut Scene) {
-    for waiter in ["#1", "#2"] {
-        scene.command(&format!("rpush queue {waiter}"));
-        scene.command(&format!("zadd deadlines @500 {waiter}"));
-    }
     scene.refuses("pexpire");
-    let args = "#1 50 @9 320 640 1 ch publish";
-    assert_eq!(scene.call("fair/acquire", "lock queue deadlines", args), "NOPERM");
-    assert_eq!(scene.see("lock"), "none");
-    assert_eq!(scene.heard(), "ch:#2 0");
+    // At 10 the second has died.
+    for (at, next) in [(0, "#2"), (10, "#3")] {
+        scene.command("flushall");
+        scene.at(at);
+        for (waiter, deadline) in [("#1", "@300"), ("#2", "@9"), ("#3", "@300")] {
+            scene.command(&format!("rpush queue {waiter}"));
+            scene.command(&format!("zadd deadlines {deadline} {waiter}"));
+        }
+        let args = format!("#1 500 @{at} 320 640 1 ch publish");
+        assert_eq!(scene.call("fair/acquire", "lock queue deadlines", &args), "NOPERM");
+        assert_eq!(scene.see("lock"), "none");
+        assert_eq!(scene.heard(), format!("ch:{next} 0"));
+    }
 }
 
 fn a_combined_acquire_without_pexpire_takes_nothing(scene: &mut Scene) {

@@ -45,7 +45,7 @@ const CHANGES: [Change<Rule>; 16] = [
     (Rule::GrantLevels, "acquire", "math.floor(had) > now + wait", "false"),
     (Rule::Marks, "acquire", "    redis.call('zadd', deadlines, seen(had), me)\n", ""),
     (Rule::UnseenGo, "acquire", "(33 - unseen) * step", "(99 - unseen) * step"),
-    (Rule::GrantTells, "acquire", "tonumber(lease) < wait * 3 / 10 and 0", "false"),
+    (Rule::GrantTells, "acquire", "(set ~= 1 or tonumber(lease) < wait * 3 / 10) and 0", "false"),
     (Rule::LeavesBoth, "withdraw", "redis.call('zrem', KEYS[3], ARGV[1])\n", ""),
     (Rule::ReleaseWakes, "release", "redis.call(ARGV[5],", "tostring("),
     (Rule::WithdrawalWakes, "withdraw", "redis.call(ARGV[4],", "tostring("),

@@ -24,7 +24,7 @@ mod sentinels;
 use std::{ops::Range, time::Duration};
 
 use self::{judge::ask_on, network::Network, plan::Plan, sentinels::Truth};
-use super::ASK_TIMEOUT;
+use super::{ASK_TIMEOUT, REST_TIMEOUT};
 
 /// Worlds of two mends: those from before that are reset come back, and a single doubtful one moves nobody.
 const FOUND: [u64; 4] = [58, 78, 158, 287];
@@ -109,4 +109,16 @@ async fn an_answer_that_is_read_long_after_the_question_is_not_used() {
     tokio::time::advance(60 * ASK_TIMEOUT).await;
     asking.await.unwrap_err();
     discovery.ask().await.unwrap();
+
+    // Most have answered, and this process was slow afterwards.
+    for place in [0, 1, 2] {
+        network.lock().sentinels[place].delay = Duration::from_millis(1);
+    }
+    discovery.ask().await.unwrap();
+    network.lock().sentinels[2].is_silent = true;
+    let mut asking = Box::pin(discovery.ask());
+    let heard = tokio::time::timeout(REST_TIMEOUT / 2, &mut asking).await;
+    assert!(heard.is_err(), "the third is waited for");
+    tokio::time::advance(ASK_TIMEOUT * 11 / 10).await;
+    asking.await.unwrap();
 }
