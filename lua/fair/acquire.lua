@@ -181,7 +181,13 @@ if ttl == -2 and (not head or head == me) then
       tell(head)
       break
     end
-    place = place + 1
+    if set == 1 then
+      place = place + 1
+    else
+      -- Redisson would keep the place until its deadline
+      redis.call('lpop', queue)
+      redis.call('zrem', deadlines, head)
+    end
     head = redis.call('lindex', queue, place)
   end
   if set ~= 1 then
@@ -219,7 +225,11 @@ if stands then
       found, need = settle()
     end
     if not found then
-      -- first the step that can fail: the deadlines may be of another type
+      -- first the steps that can fail: without the right to PEXPIRE no new line without
+      -- TTL may stay, and the deadlines may be of another type
+      if not head then
+        redis.call('pexpire', queue, '1')
+      end
       redis.call('zadd', deadlines, seen(need), me)
       redis.call('rpush', queue, me)
       head = head or me

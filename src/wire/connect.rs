@@ -15,7 +15,9 @@ use super::{
     node::Node,
     tls::Tls,
     tls_library,
-    topology::{ALL_SLOTS, Discovery, Patience, Router, Routes, ServerMap, connect_all, refresh},
+    topology::{
+        ALL_SLOTS, Discovery, Patience, Router, Routes, ServerMap, ask_again, connect_all, refresh,
+    },
     transport::RedisTransport,
 };
 use crate::{
@@ -38,6 +40,9 @@ pub(crate) struct ConnectOptions {
     pub(crate) sink: EventSink,
     pub(crate) runtime: ClientRuntime,
 }
+
+/// How often another master may be named while one is being connected to.
+const MOST_CHANGES: u32 = 3;
 
 impl RedisTransport {
     pub(crate) async fn connect(options: ConnectOptions) -> Result<Self, Error> {
@@ -65,7 +70,7 @@ impl RedisTransport {
             return Ok(Self::new(Router::new(settings, None, routes, ServerMap::default())));
         }
         let mut discovery = Discovery::new(&deployment, &settings);
-        let (map, sharded) = look_around(&mut discovery, sharding).await?;
+        let (mut map, sharded) = look_around(&mut discovery, sharding).await?;
         if sharded {
             settings.channels = Channels::Sharded;
         }
@@ -73,8 +78,23 @@ impl RedisTransport {
             settings.on_break = OnBreak::End;
         }
         let known = Routes::default();
-        let (routes, errors) =
-            connect_all(&map, &known, discovery.deployment(), &settings, Patience::Full).await;
+        let mut changes = 0;
+        let (routes, errors) = loop {
+            let deployment = discovery.deployment();
+            let connected = connect_all(&map, &known, deployment, &settings, Patience::Full).await;
+            if connected.0.nodes.is_empty() {
+                break connected;
+            }
+            let newer = ask_again(&map, &mut discovery).await;
+            match newer.map_err(Failure::into_connect_error)? {
+                None => break connected,
+                Some(newer) => map = newer,
+            }
+            changes += 1;
+            if changes > MOST_CHANGES {
+                return Err(Failure::no_master("the master changes").into_connect_error());
+            }
+        };
         if !errors.is_empty() {
             // The other servers of a cluster serve their slots meanwhile.
             settings.refresh_requested.notify_one();

@@ -4,9 +4,9 @@
 //! write, and a new session is made.
 //!
 //! Behind sentinels ([`OnBreak::End`]) a link makes no new session. It is gone, and the whole node
-//! is replaced after the sentinels were asked. The reason is a master that was killed, replaced and
-//! started again: it takes itself for the master until the sentinels demote it. It is empty, and no
-//! other client uses it.
+//! is replaced. The sentinels are asked before the new one is connected to, and once more afterwards.
+//! The reason is a master that was killed, replaced and started again: it takes itself for the master
+//! until the sentinels demote it. It is empty, and no other client uses it.
 //!
 //! An address may lead to another server after a connection broke. When the connection for commands was made
 //! again, the one for messages is, too, unless it broke by itself, and so are those of the

@@ -77,6 +77,67 @@ async fn nothing_runs_on_who_was_replaced(replicas: &str) {
     assert_nothing_left(&servers).await;
 }
 
+/// Its answers to who connects come after another is master.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_was_replaced_while_it_was_connected_to_is_left_alone() {
+    let servers = Sentinel::builder().down_after(2 * DOWN_AFTER).tilt(TILT).start();
+    let args = servers.peer_args().watchdog(WATCHDOG);
+    let args = args.option("--command-timeout-ms", PATIENCE.as_millis().to_string());
+    let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
+    let watch = contest.watch();
+    let lost = servers.master();
+    let befall = async {
+        tokio::time::sleep(BEFORE).await;
+        contest.pause();
+        for connections in ["normal", "pubsub"] {
+            let mut kill = cmd("CLIENT");
+            servers.node(lost).inspector().query::<u32>(kill.arg(&["KILL", "TYPE", connections]));
+        }
+        let before = scripts_asked_of(servers.node(lost));
+        servers.node(lost).pause();
+        contest.resume();
+        // The sentinels still name it.
+        tokio::time::sleep(DOWN_AFTER).await;
+        contest.pause();
+        servers.failed_over(lost).await;
+        let sentinels = 0..servers.sentinels().len();
+        sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+        servers.node(lost).resume();
+        contest.resume();
+        tokio::time::sleep(SILENCE).await;
+        let asked = scripts_asked_of(servers.node(lost)) - before;
+        sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+        (asked, Instant::now())
+    };
+    let time = BEFORE + DOWN_AFTER + PATIENCE / 3 + SILENCE;
+    let (count, (asked, told)) = tokio::join!(contest.run(LOCK, OWNERS, time, SHORT_HOLD), befall);
+    let back = watch.end().next_turn(told);
+    println!("{count}; {asked} scripts went astray; a turn {back:.1?} after the news");
+    assert_eq!(asked, 0, "scripts that {lost} was asked to run");
+    assert!(back.is_some_and(|back| back < SOON), "no turn in time: {back:?}");
+    count.assert_whole();
+    count.assert_exclusive();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_client_leaves_a_master_alone_that_was_replaced_while_it_was_connected_to() {
+    let servers = Sentinel::builder().down_after(DOWN_AFTER).tilt(TILT).start();
+    let lost = servers.master();
+    servers.node(lost).pause();
+    let config = config(&servers).command_timeout(PATIENCE);
+    let connecting = tokio::spawn(Client::connect(config));
+    servers.failed_over(lost).await;
+    let sentinels = 0..servers.sentinels().len();
+    sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+    servers.node(lost).resume();
+    tokio::time::sleep(DOWN_AFTER).await;
+    sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+    let client = connecting.await.unwrap().unwrap();
+    client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
+    assert_eq!(scripts_asked_of(servers.node(lost)), 0, "scripts that {lost} was asked to run");
+    client.close().await.unwrap();
+}
+
 /// Its locks are gone, and all goes on.
 async fn a_master_comes_back_in_its_place(mut servers: impl Failing) {
     let args = servers.peer_args().watchdog(WATCHDOG);
@@ -159,9 +220,13 @@ async fn a_waiter_whose_subscription_breaks_listens_again() {
 }
 
 async fn connect(servers: &Sentinel) -> Client {
+    Client::connect(config(servers)).await.unwrap()
+}
+
+fn config(servers: &Sentinel) -> Config {
     let [first, others @ ..] = &servers.sentinels()[..] else { panic!("no sentinels") };
     let others: String = others.iter().map(|node| format!("&node={node}")).collect();
     let service = Sentinel::MASTER;
     let url = format!("redis-sentinel://{first}?sentinelServiceName={service}{others}");
-    Client::connect(Config::from_url(&url).unwrap()).await.unwrap()
+    Config::from_url(&url).unwrap()
 }

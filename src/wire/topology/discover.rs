@@ -63,8 +63,7 @@ pub(in crate::wire) struct Discovery {
     runtime: ClientRuntime,
     deployment: Deployment,
     kind: Kind,
-    /// The sources that may be asked, the last to answer first. Each has a connection once it has
-    /// one.
+    /// The sources that may be asked, the last to answer first. Each has a connection once it has one.
     sources: Vec<(Address, Option<Arc<Session>>)>,
     /// The sources that may always be asked.
     configured: Vec<Address>,
@@ -94,11 +93,10 @@ impl Discovery {
         let configured = deployment.hosts().to_vec();
         let sources = configured.iter().map(|address| (address.clone(), None)).collect();
         let ConnectionSettings { driver, runtime, command_timeout, .. } = settings.clone();
-        let deployment = deployment.clone();
         Self {
             driver,
             runtime,
-            deployment,
+            deployment: deployment.clone(),
             kind,
             sources,
             configured,
@@ -185,21 +183,23 @@ impl Discovery {
         let enough = self.identity.count(needed, self.configured.len()) / 2 + 1;
         loop {
             // The answer of most is enough, but quick answers of others count too. Nodes of another cluster do not count.
-            let timeout_of_rest = match awaited {
-                _ if !heard => patience,
-                few if few < enough => ASK_TIMEOUT,
-                _ if are_sentinels && is_undecided(&views, enough) => ASK_TIMEOUT,
-                _ => REST_TIMEOUT,
+            let is_few = awaited < enough;
+            let timeout_of_rest = match heard {
+                false => patience,
+                true if is_few || are_sentinels && is_undecided(&views, enough) => ASK_TIMEOUT,
+                true => REST_TIMEOUT,
             };
             let waits_since = Instant::now();
             let next = timeout(timeout_of_rest, asking.next()).await;
-            if waits_since.elapsed() > timeout_of_rest.max(patience) + ASK_TIMEOUT {
-                // This process was stopped meanwhile. What was heard before may be outdated.
+            // What few have said may be outdated if this process was stopped meanwhile.
+            let limit = if is_few { timeout_of_rest } else { patience } + ASK_TIMEOUT / 2;
+            let is_unread = is_few && matches!(next, Ok(Some((_, None))));
+            if is_unread || waits_since.elapsed() > limit {
                 return Err(Failure::timed_out());
             }
             let Ok(Some((address, answer))) = next else { break };
             silent.retain(|other| *other != address);
-            match answer {
+            match answer.unwrap_or_else(|| Err(Failure::timed_out())) {
                 Ok((view, session)) => {
                     if self.identity.may_be_ours(&view) && !std::mem::replace(&mut heard, true) {
                         self.patience = next_patience(Some(began.elapsed()), self.command_timeout);

@@ -7,7 +7,7 @@ use futures::stream::{Stream, StreamExt};
 use super::slots::View;
 use crate::wire::{answers::Failure, deployment::Address, session::Session};
 
-type Answer = (Address, Result<(View, Arc<Session>), Failure>);
+type Answer = (Address, Option<Result<(View, Arc<Session>), Failure>>);
 type LateAnswer = (Address, View, Arc<Session>);
 
 /// The answers that have come too late, and their connections. They are kept for the next time: a source that is
@@ -19,7 +19,7 @@ impl LateSources {
     /// Waits for the answers of the others.
     pub(super) async fn hear_out(self, mut asking: impl Stream<Item = Answer> + Unpin) {
         while let Some((address, answer)) = asking.next().await {
-            if let Ok((view, session)) = answer {
+            if let Some(Ok((view, session))) = answer {
                 let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 late.push((address, view, session));
             }

@@ -25,7 +25,7 @@ mod source;
 pub(super) use self::{
     channels::group_by_node,
     discover::{Discovery, ServerMap},
-    refresh::refresh,
+    refresh::{ask_again, refresh},
     router::{Patience, Router, Routes, connect_all},
     slots::{ALL_SLOTS, slot_of},
 };

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     backoff::Backoff,
     warnings::Warnings,
-    wire::{Event, deployment::Deployment},
+    wire::{Event, answers::Failure, deployment::Deployment},
 };
 
 /// The shortest pause between two questions.
@@ -73,10 +73,24 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         }
         let deployment = discovery.deployment().clone();
         complete = loop {
-            tokio::select! {
+            let reached = tokio::select! {
                 biased;
-                complete = router.adopt(&map, &deployment, &warnings) => break complete,
-                newer = other_than(&map, &mut discovery) => map = newer,
+                reached = router.reach(&map, &deployment, &warnings) => reached,
+                newer = other_than(&map, &mut discovery) => {
+                    map = newer;
+                    continue;
+                }
+            };
+            if !reached.is_new() {
+                break router.install(reached);
+            }
+            match ask_again(&map, &mut discovery).await {
+                Ok(None) => break router.install(reached),
+                Ok(Some(newer)) => map = newer,
+                Err(error) => {
+                    warnings.tell("nobody says again who serves the locks", &error);
+                    break false;
+                }
             }
         };
         tries.end(map, complete);
@@ -125,35 +139,72 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     }
 }
 
+/// Behind sentinels: asks once more, after connections to the servers of a map were made. A master that was replaced may
+/// be back, empty, and connected to, if the map is older than that: this process was stopped, or connecting took long.
+/// `None`: the map is still true.
+pub(in crate::wire) async fn ask_again(
+    map: &ServerMap,
+    discovery: &mut Discovery,
+) -> Result<Option<ServerMap>, Failure> {
+    if discovery.is_cluster() {
+        return Ok(None);
+    }
+    let newer = discovery.ask().await?;
+    Ok((newer.slots != map.slots).then_some(newer))
+}
+
+/// Connections to the servers of a map.
+pub(super) struct Reached {
+    old: Arc<Routes>,
+    /// `None`: those of before.
+    new: Option<Routes>,
+    epoch: u64,
+    /// Whether every slot has a server.
+    is_complete: bool,
+}
+
+impl Reached {
+    /// Whether some were made for it.
+    fn is_new(&self) -> bool {
+        let was_known = |node| self.old.nodes.iter().any(|(_, old)| Arc::ptr_eq(node, old));
+        self.new.as_ref().is_some_and(|new| !new.nodes.iter().all(|(_, node)| was_known(node)))
+    }
+}
+
 impl Router {
-    /// Connects to the servers of the map and installs the new routes. Returns whether every slot
-    /// has a server.
-    pub(super) async fn adopt(
+    /// Connects to the servers of the map.
+    pub(super) async fn reach(
         &self,
         map: &ServerMap,
         deployment: &Deployment,
         warnings: &Warnings,
-    ) -> bool {
+    ) -> Reached {
         self.set_map(map.clone());
-        let old = self.routes();
+        let (old, epoch) = (self.routes(), map.epoch);
         let is_known = old.slots.len() == map.slots.len()
             && old.slots.iter().zip(&map.slots).all(|((slots, node), (now, master))| {
                 slots == now && old.known(master, map).is_some_and(|known| Arc::ptr_eq(known, node))
             });
         if is_known && !old.nodes.iter().any(|(_, node)| node.is_broken()) {
-            self.note_epoch(map.epoch);
-            return true;
+            return Reached { old, new: None, epoch, is_complete: true };
         }
         let connecting = connect_all(map, &old, deployment, &self.settings, Patience::Short);
         let (new, errors) = connecting.await;
         for error in &errors {
             warnings.tell("cannot connect", error);
         }
-        if new.slots == old.slots {
-            // A new server cannot be reached yet.
-            self.note_epoch(map.epoch);
-            return errors.is_empty();
-        }
+        // If they are the same, a new server cannot be reached yet.
+        let new = (new.slots != old.slots).then_some(new);
+        Reached { old, new, epoch, is_complete: errors.is_empty() }
+    }
+
+    /// Uses these connections from now on. Returns whether every slot has a server.
+    pub(super) fn install(&self, reached: Reached) -> bool {
+        let Reached { old, new, epoch, is_complete } = reached;
+        let Some(new) = new else {
+            self.note_epoch(epoch);
+            return is_complete;
+        };
         log!(info, servers = new.nodes.len(), "other servers serve the locks");
         let retired: Vec<_> = old
             .nodes
@@ -174,7 +225,7 @@ impl Router {
             // Callers that wait for an answer of it try elsewhere at once.
             self.settings.runtime.spawn(async move { node.retire().await });
         }
-        errors.is_empty()
+        is_complete
     }
 
     /// Notes the epoch of a map with the servers of before. If it has risen, a slot may have gone away and come

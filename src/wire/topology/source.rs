@@ -31,18 +31,19 @@ pub(super) enum Kind {
     },
 }
 
-/// The answer of a source, if it is read in this time.
+/// The answer of a source in this time, or the error that there is none. `None`: there is one, and it was read later.
 ///
-/// One that is read later is not used: a process that was stopped meanwhile finds it in the socket when it goes on, and the
-/// master that it names may have been replaced, and be back with nothing.
+/// That one is not used: a process that was stopped meanwhile finds it in the socket when it goes on, and the master that
+/// it names may have been replaced, and be back with nothing.
 pub(super) async fn in_time<T>(
     patience: Duration,
     asking: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+) -> Option<Result<T, Failure>> {
     let began = Instant::now();
     match timeout(patience, asking).await {
-        Ok(answer) if answer.is_err() || began.elapsed() <= patience => answer,
-        _ => Err(Failure::timed_out()),
+        Ok(answer) if answer.is_err() || began.elapsed() <= patience => Some(answer),
+        Ok(_) => None,
+        Err(_) => Some(Err(Failure::timed_out())),
     }
 }
 

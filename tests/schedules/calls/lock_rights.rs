@@ -9,7 +9,8 @@ examples! {
     "read/acquire": a_read_without_pexpire_takes_nothing, a_read_beside_others_without_pexpire_takes_nothing,
         a_repeated_read_without_pexpire_leaves_the_hold;
     "fenced/acquire": a_fenced_acquire_without_pexpire_takes_nothing;
-    "fair/acquire": a_fair_acquire_without_pexpire_takes_nothing, a_head_without_pexpire_wakes_the_next;
+    "fair/acquire": a_fair_acquire_without_pexpire_takes_nothing, a_head_without_pexpire_wakes_the_next,
+        a_waiter_without_pexpire_begins_no_line;
     "reentrant/combine": a_combined_acquire_without_pexpire_takes_nothing,
         a_combined_repeat_without_pexpire_leaves_the_hold;
     "reentrant/renew": a_renewal_that_may_not_look_says_so;
@@ -93,7 +94,7 @@ fn a_fair_acquire_without_pexpire_takes_nothing(scene: &mut Scene) {
 fn a_head_without_pexpire_wakes_the_next(scene: &mut Scene) {
     scene.refuses("pexpire");
     // At 10 the second has died.
-    for (at, next) in [(0, "#2"), (10, "#3")] {
+    for (at, next, left) in [(0, "#2", "#2 #3"), (10, "#3", "#3")] {
         scene.command("flushall");
         scene.at(at);
         for (waiter, deadline) in [("#1", "@300"), ("#2", "@9"), ("#3", "@300")] {
@@ -104,7 +105,23 @@ fn a_head_without_pexpire_wakes_the_next(scene: &mut Scene) {
         assert_eq!(scene.call("fair/acquire", "lock queue deadlines", &args), "NOPERM");
         assert_eq!(scene.see("lock"), "none");
         assert_eq!(scene.heard(), format!("ch:{next} 0"));
+        // Redisson would keep the place of a dead one until its deadline.
+        assert_eq!(scene.see("queue"), left);
+        assert_eq!(scene.see("deadlines").matches('=').count(), left.matches('#').count());
     }
+}
+
+fn a_waiter_without_pexpire_begins_no_line(scene: &mut Scene) {
+    scene.command("hset lock A 1");
+    scene.command("pexpire lock 50");
+    scene.refuses("pexpire");
+    let args = "#1 50 @9 320 640 1 ch publish";
+    assert_eq!(scene.call("fair/acquire", "lock queue deadlines", args), "NOPERM");
+    for key in ["queue", "deadlines"] {
+        assert_eq!(scene.see(key), "none");
+    }
+    scene.refuses_nothing();
+    assert_eq!(scene.call("fair/acquire", "lock queue deadlines", args), "50");
 }
 
 fn a_combined_acquire_without_pexpire_takes_nothing(scene: &mut Scene) {

@@ -258,6 +258,11 @@ async fn who_joins_is_learnt_from_who_redirects_if_that_is_of_the_cluster() {
     assert!(joined.is_connected());
 }
 
+async fn adopt(router: &Router, map: &ServerMap, deployment: &Deployment) -> bool {
+    let reached = router.reach(map, deployment, &LogWarnings::default()).await;
+    router.install(reached)
+}
+
 /// As nodes do that are in several networks and announce no address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_named_by_another_address_stays() {
@@ -271,12 +276,11 @@ async fn a_node_that_is_named_by_another_address_stays() {
     }
     other.nodes.extend(other.slots.iter().map(|(_, master)| master.clone()));
     assert_ne!(map.slots, other.slots);
-    let warnings = LogWarnings::default();
-    assert!(router.adopt(&map, deployment, &warnings).await);
+    assert!(adopt(&router, &map, deployment).await);
     let slots = router.routes().slots.clone();
     assert_eq!(slots.len(), map.slots.len());
     for map in [&other, &map, &other] {
-        assert!(router.adopt(map, deployment, &warnings).await);
+        assert!(adopt(&router, map, deployment).await);
         assert_eq!(router.routes().slots, slots);
     }
     for map in [&map, &other] {
@@ -290,23 +294,23 @@ async fn a_node_that_is_named_by_another_address_stays() {
     closed.slots[1].1.address = Address::new("127.0.0.1", nobody.port());
     closed.nodes.push(closed.slots[1].1.clone());
     slots[1].1.timed_out();
-    assert!(router.adopt(&closed, deployment, &warnings).await);
+    assert!(adopt(&router, &closed, deployment).await);
     slots[1].1.note_error(&Failure::refused("CLUSTERDOWN The cluster is down"));
-    assert!(!router.adopt(&closed, deployment, &warnings).await);
+    assert!(!adopt(&router, &closed, deployment).await);
     assert_eq!(router.routes().slots, slots);
     // Nobody names it at its old address any more: it was put elsewhere, and what answers there is a copy.
     let old =
         |node: &Server| node.id == closed.slots[2].1.id && node.address == map.slots[2].1.address;
     let mut moved = other.clone();
     moved.nodes.retain(|node| !old(node));
-    assert!(router.adopt(&moved, deployment, &warnings).await);
+    assert!(adopt(&router, &moved, deployment).await);
     assert_eq!(router.routes().slots[0], slots[0]);
     assert_ne!(router.routes().slots[1], slots[1]);
     assert_ne!(router.routes().slots[2], slots[2]);
     let slots = router.routes().slots.clone();
     // One that has gone from its old address is connected to at the new one.
     slots[0].1.quit().await;
-    assert!(router.adopt(&other, deployment, &warnings).await);
+    assert!(adopt(&router, &other, deployment).await);
     let now = router.routes();
     assert_ne!(now.slots[0], slots[0]);
     assert_eq!(now.slots[1..], slots[1..]);
@@ -325,12 +329,11 @@ async fn a_slot_that_has_gone_away_and_come_back_is_a_gap() {
     });
     let master = Server { address: Address::new("127.0.0.1", server.port()), id: None };
     let deployment = router.deployment.clone().unwrap();
-    let warnings = LogWarnings::default();
     // Nodes that were restored may have older epochs.
     for (epoch, expected) in [(3, 1), (3, 1), (5, 2), (5, 2), (4, 2), (5, 3)] {
         let slots = vec![(0..=16383, master.clone())];
         let map = ServerMap { slots, nodes: vec![master.clone()], epoch };
-        assert!(router.adopt(&map, &deployment, &warnings).await);
+        assert!(adopt(&router, &map, &deployment).await);
         assert_eq!(gaps.load(Ordering::Relaxed), expected, "{epoch}");
     }
 }

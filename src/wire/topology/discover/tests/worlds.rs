@@ -121,4 +121,21 @@ async fn an_answer_that_is_read_long_after_the_question_is_not_used() {
     assert!(heard.is_err(), "the third is waited for");
     tokio::time::advance(ASK_TIMEOUT * 11 / 10).await;
     asking.await.unwrap();
+
+    // One has answered, and this process was stopped for less than the time limit after a round without an answer. The
+    // others have answered meanwhile, or not yet.
+    for is_silent in [false, true] {
+        for stop in [ASK_TIMEOUT * 11 / 10, ASK_TIMEOUT * 14 / 10] {
+            for place in [1, 2] {
+                network.lock().sentinels[place].delay = ASK_TIMEOUT / 2;
+                network.lock().sentinels[place].is_silent = is_silent;
+            }
+            let mut asking = Box::pin(discovery.ask());
+            let heard = tokio::time::timeout(ASK_TIMEOUT / 4, &mut asking).await;
+            assert!(heard.is_err(), "one is not enough");
+            tokio::time::advance(stop).await;
+            assert_eq!(asking.await.is_ok(), is_silent && stop < ASK_TIMEOUT * 5 / 4);
+            discovery.ask().await.unwrap();
+        }
+    }
 }
