@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::sleep};
 
 use super::{
     EventSink,
@@ -41,8 +41,9 @@ pub(crate) struct ConnectOptions {
     pub(crate) runtime: ClientRuntime,
 }
 
-/// How often another master may be named while one is being connected to.
-const MOST_CHANGES: u32 = 3;
+/// How often sentinels are asked once more after a master was connected to, and the pauses after no answer.
+const MOST_TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl RedisTransport {
     pub(crate) async fn connect(options: ConnectOptions) -> Result<Self, Error> {
@@ -70,31 +71,14 @@ impl RedisTransport {
             return Ok(Self::new(Router::new(settings, None, routes, ServerMap::default())));
         }
         let mut discovery = Discovery::new(&deployment, &settings);
-        let (mut map, sharded) = look_around(&mut discovery, sharding).await?;
+        let (map, sharded) = look_around(&mut discovery, sharding).await?;
         if sharded {
             settings.channels = Channels::Sharded;
         }
         if !discovery.is_cluster() {
             settings.on_break = OnBreak::End;
         }
-        let known = Routes::default();
-        let mut changes = 0;
-        let (routes, errors) = loop {
-            let deployment = discovery.deployment();
-            let connected = connect_all(&map, &known, deployment, &settings, Patience::Full).await;
-            if connected.0.nodes.is_empty() {
-                break connected;
-            }
-            let newer = ask_again(&map, &mut discovery).await;
-            match newer.map_err(Failure::into_connect_error)? {
-                None => break connected,
-                Some(newer) => map = newer,
-            }
-            changes += 1;
-            if changes > MOST_CHANGES {
-                return Err(Failure::no_master("the master changes").into_connect_error());
-            }
-        };
+        let (map, routes, errors) = connect_confirmed(map, &mut discovery, &settings).await?;
         if !errors.is_empty() {
             // The other servers of a cluster serve their slots meanwhile.
             settings.refresh_requested.notify_one();
@@ -147,4 +131,35 @@ async fn look_around(
         (true, ShardedPubsub::Auto) => discovery.has_sharded_channels().await?,
     };
     Ok((map, sharded))
+}
+
+/// Connects to the servers of the map, or of a newer one that is told after these were connected to.
+async fn connect_confirmed(
+    mut map: ServerMap,
+    discovery: &mut Discovery,
+    settings: &ConnectionSettings,
+) -> Result<(ServerMap, Routes, Vec<Error>), Error> {
+    let known = Routes::default();
+    let mut tries = 0;
+    loop {
+        let deployment = discovery.deployment();
+        let (routes, errors) =
+            connect_all(&map, &known, deployment, settings, Patience::Full).await;
+        if routes.nodes.is_empty() {
+            return Ok((map, routes, errors));
+        }
+        let newer = loop {
+            tries += 1;
+            match ask_again(&map, discovery).await {
+                Ok(None) => return Ok((map, routes, errors)),
+                Ok(Some(newer)) => break newer,
+                Err(error) if tries >= MOST_TRIES => return Err(error.into_connect_error()),
+                Err(_) => sleep(PAUSE).await,
+            }
+        };
+        if tries >= MOST_TRIES {
+            return Err(Failure::no_master("the master changes").into_connect_error());
+        }
+        map = newer;
+    }
 }

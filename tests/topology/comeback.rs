@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use harness::redis::cmd;
 use harness::{
-    Lang, PATIENCE, RedisCluster, Sentinel, Servers, assert_nothing_left, eventually, lock_channel,
+    Lang, PATIENCE, Proxy, RedisCluster, RedisServer, Sentinel, Servers, assert_nothing_left,
+    eventually, lock_channel,
 };
 use redisson_lock::{Client, Config};
 
@@ -130,11 +131,52 @@ async fn a_new_client_leaves_a_master_alone_that_was_replaced_while_it_was_conne
     let sentinels = 0..servers.sentinels().len();
     sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
     servers.node(lost).resume();
-    tokio::time::sleep(DOWN_AFTER).await;
+    tokio::time::sleep(DOWN_AFTER / 2).await;
     sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
     let client = connecting.await.unwrap().unwrap();
     client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
     assert_eq!(scripts_asked_of(servers.node(lost)), 0, "scripts that {lost} was asked to run");
+    client.close().await.unwrap();
+}
+
+/// The sentinels are silent when they are asked once more, after the next one was connected to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_named_no_more_is_left_although_nobody_confirms_the_next() {
+    let servers = Sentinel::start();
+    let (old, next) = (servers.node(servers.master()), RedisServer::start());
+    let proxy = Proxy::start(next.port()).await;
+    let client = connect(&servers).await;
+    let lock = client.lock(LOCK);
+    lock.lock().await.unwrap().unlock().await.unwrap();
+
+    // What a client sends first.
+    proxy.hold_requests_with("EVALSHA");
+    let sentinels = 0..servers.sentinels().len();
+    for sentinel in sentinels.clone() {
+        let mut sentinel = servers.sentinel(sentinel).client();
+        let (service, port) = (Sentinel::MASTER, proxy.port());
+        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
+        let monitor = &mut cmd("SENTINEL");
+        let monitor = monitor.arg("MONITOR").arg(service).arg("127.0.0.1").arg(port).arg(2);
+        monitor.exec(&mut sentinel).unwrap();
+    }
+    let is_connected_to = || (proxy.held() > 0).then_some(());
+    eventually(PATIENCE, "the next one to be connected to", is_connected_to).await;
+    sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+    proxy.release_held();
+    let is_left = || {
+        let clients: String = old.inspector().query(cmd("CLIENT").arg("LIST"));
+        (!clients.contains("name=redisson-lock")).then_some(())
+    };
+    eventually(PATIENCE, "the old one to be left", is_left).await;
+    let before = [old, &next].map(scripts_asked_of);
+    lock.try_lock().wait(DOWN_AFTER).await.unwrap_err();
+    assert_eq!([old, &next].map(scripts_asked_of), before, "scripts that both were asked to run");
+
+    sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+    let turn = tokio::time::timeout(SOON, lock.lock()).await.expect("a turn").unwrap();
+    assert_eq!(next.inspector().keys(), [LOCK]);
+    turn.unlock().await.unwrap();
     client.close().await.unwrap();
 }
 

@@ -84,13 +84,11 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
             if !reached.is_new() {
                 break router.install(reached);
             }
-            match ask_again(&map, &mut discovery).await {
-                Ok(None) => break router.install(reached),
-                Ok(Some(newer)) => map = newer,
-                Err(error) => {
-                    warnings.tell("nobody says again who serves the locks", &error);
-                    break false;
-                }
+            router.leave(&reached);
+            match confirmed(&map, &reached, &router, &mut discovery, &warnings).await {
+                Some(None) => break router.install(reached),
+                Some(Some(newer)) => map = newer,
+                None => break false,
             }
         };
         tries.end(map, complete);
@@ -139,6 +137,28 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     }
 }
 
+/// As [`ask_again`], until somebody answers. `None`: nobody does for long, or the connections are lost meanwhile.
+async fn confirmed(
+    map: &ServerMap,
+    reached: &Reached,
+    router: &Router,
+    discovery: &mut Discovery,
+    warnings: &Warnings,
+) -> Option<Option<ServerMap>> {
+    let until = Instant::now() + ALERT;
+    loop {
+        match ask_again(map, discovery).await {
+            Ok(newer) => return Some(newer),
+            Err(error) => warnings.tell("nobody says again who serves the locks", &error),
+        }
+        sleep(ALERT_PAUSE).await;
+        let is_closed = router.closed.load(Ordering::Relaxed);
+        if is_closed || reached.is_broken() || until <= Instant::now() {
+            return None;
+        }
+    }
+}
+
 /// Behind sentinels: asks once more, after connections to the servers of a map were made. A master that was replaced may
 /// be back, empty, and connected to, if the map is older than that: this process was stopped, or connecting took long.
 /// `None`: the map is still true.
@@ -169,6 +189,10 @@ impl Reached {
         let was_known = |node| self.old.nodes.iter().any(|(_, old)| Arc::ptr_eq(node, old));
         self.new.as_ref().is_some_and(|new| !new.nodes.iter().all(|(_, node)| was_known(node)))
     }
+
+    fn is_broken(&self) -> bool {
+        self.new.iter().flat_map(|new| &new.nodes).any(|(_, node)| node.is_broken())
+    }
 }
 
 impl Router {
@@ -198,6 +222,13 @@ impl Router {
         Reached { old, new, epoch, is_complete: errors.is_empty() }
     }
 
+    /// Behind sentinels: uses the master of before no more, as another is named or it was lost.
+    pub(super) fn leave(&self, reached: &Reached) {
+        if !self.is_cluster() {
+            self.replace(&reached.old, Routes { epoch: reached.old.epoch, ..Routes::default() });
+        }
+    }
+
     /// Uses these connections from now on. Returns whether every slot has a server.
     pub(super) fn install(&self, reached: Reached) -> bool {
         let Reached { old, new, epoch, is_complete } = reached;
@@ -206,6 +237,16 @@ impl Router {
             return is_complete;
         };
         log!(info, servers = new.nodes.len(), "other servers serve the locks");
+        if !self.replace(&old, new) {
+            return true;
+        }
+        (self.settings.sink)(Event::Gap);
+        is_complete
+    }
+
+    /// Installs other routes than the old ones. Returns `false` if the transport was closed meanwhile: its close has seen
+    /// the old servers only.
+    fn replace(&self, old: &Routes, new: Routes) -> bool {
         let retired: Vec<_> = old
             .nodes
             .iter()
@@ -215,17 +256,15 @@ impl Router {
         {
             let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
             if self.closed.load(Ordering::Relaxed) {
-                // The transport was closed meanwhile, and its close has seen the old servers only.
-                return true;
+                return false;
             }
             *routes = Arc::new(new);
         }
-        (self.settings.sink)(Event::Gap);
         for node in retired {
             // Callers that wait for an answer of it try elsewhere at once.
             self.settings.runtime.spawn(async move { node.retire().await });
         }
-        is_complete
+        true
     }
 
     /// Notes the epoch of a map with the servers of before. If it has risen, a slot may have gone away and come
