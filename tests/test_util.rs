@@ -520,10 +520,10 @@ async fn a_client_that_is_dropped_leaves_nothing() {
 #[tokio::test]
 async fn real_time_passes_for_a_server_whose_clock_is_not_paused() {
     let server = TestServer::new();
-    let config = Config::default().watchdog(Duration::from_millis(100));
+    let config = Config::default().watchdog(Duration::from_millis(900));
     let client = server.client_with(config).await.unwrap();
     let guard = client.lock("l").lock().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(server.holders("l"), [guard.holder()], "it is renewed");
     server.take_away("l");
     timeout(10 * SECOND, guard.lost()).await.expect("to be told");

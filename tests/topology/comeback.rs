@@ -232,6 +232,46 @@ async fn a_master_that_hangs_and_goes_on_is_left_alone() {
     assert_nothing_left(&servers).await;
 }
 
+/// Of the two connections to a master only that one breaks over which messages come, and no sentinel answers once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_whose_messages_break_is_used_meanwhile() {
+    let servers = Sentinel::builder().replicas(1).start();
+    let service = Sentinel::MASTER;
+    let master = servers.node(servers.master());
+    let proxy = Proxy::start(master.port()).await;
+    for sentinel in 0..servers.sentinels().len() {
+        let mut sentinel = servers.sentinel(sentinel).client();
+        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
+        let monitor = &mut cmd("SENTINEL");
+        let monitor = monitor.arg("MONITOR").arg(service).arg("127.0.0.1").arg(proxy.port()).arg(2);
+        monitor.exec(&mut sentinel).unwrap();
+    }
+    let client = connect(&servers).await;
+    let (lock, waited) = (client.lock("other"), client.lock(LOCK));
+    let guard = waited.lock().await.unwrap();
+    let turn = tokio::spawn(async move { waited.lock().await });
+    let listens = || (master.inspector().subscribers(&lock_channel(LOCK)) == 1).then_some(());
+    eventually(PATIENCE, "a listener", listens).await;
+    // Its name, which is sent over a new connection only.
+    proxy.hold_requests_with("redisson-lock:");
+    let killed: u32 = master.inspector().query(cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub"]));
+    assert!(killed > 0);
+    let is_connected_to = || (proxy.held() > 0).then_some(());
+    eventually(PATIENCE, "it to be connected to again", is_connected_to).await;
+    let sentinels = 0..servers.sentinels().len();
+    sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+    proxy.release_held();
+    for _ in 0..20 {
+        lock.lock().await.unwrap().unlock().await.unwrap();
+        tokio::time::sleep(DOWN_AFTER / 20).await;
+    }
+    sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+    guard.unlock().await.unwrap();
+    let turn = tokio::time::timeout(SOON, turn).await.expect("a turn").unwrap();
+    turn.unwrap().unlock().await.unwrap();
+    client.close().await.unwrap();
+}
+
 /// Of the two connections to a master only that one breaks over which messages come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_subscription_breaks_listens_again() {

@@ -222,10 +222,13 @@ impl Router {
         Reached { old, new, epoch, is_complete: errors.is_empty() }
     }
 
-    /// Behind sentinels: uses the master of before no more, as another is named or it was lost.
-    pub(super) fn leave(&self, reached: &Reached) {
-        if !self.is_cluster() {
-            self.replace(&reached.old, Routes { epoch: reached.old.epoch, ..Routes::default() });
+    /// Behind sentinels: uses the master of before no more, if another is named or it was lost. It stays if it was only its
+    /// connection for messages that broke.
+    pub(super) fn leave(&self, Reached { old, new, .. }: &Reached) {
+        let is_named = |at| new.iter().flat_map(|new| &new.nodes).any(|(named, _)| named == at);
+        let stays = old.nodes.iter().any(|(at, node)| is_named(at) && node.is_connected());
+        if !self.is_cluster() && !stays {
+            self.replace(old, Routes { epoch: old.epoch, ..Routes::default() });
         }
     }
 

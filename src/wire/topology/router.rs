@@ -131,10 +131,13 @@ impl Router {
     pub(in crate::wire) fn node_for(&self, key: &[u8]) -> Result<Arc<Node>, WireError> {
         self.node_of(key).ok_or_else(|| {
             self.settings.refresh_requested.notify_one();
-            WireError::NotNow(RedisError::new(
-                RedisErrorKind::ClusterDown,
-                "no server is known that serves this key",
-            ))
+            WireError::NotNow(if self.is_cluster() {
+                let text = "no server is known that serves this key";
+                RedisError::new(RedisErrorKind::ClusterDown, text)
+            } else {
+                let text = "no master is known that sentinels name still";
+                RedisError::new(RedisErrorKind::NoMaster, text)
+            })
         })
     }
 }
