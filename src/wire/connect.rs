@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::{sync::Notify, time::sleep};
+use tokio::sync::Notify;
 
 use super::{
     EventSink,
@@ -41,8 +41,10 @@ pub(crate) struct ConnectOptions {
     pub(crate) runtime: ClientRuntime,
 }
 
-/// How often sentinels are asked once more after a master was connected to, and the pauses after no answer.
+/// How often sentinels are asked once more, after a master was connected to.
 const MOST_TRIES: u32 = 4;
+
+/// The pause before that if they have not answered.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl RedisTransport {
@@ -148,18 +150,18 @@ async fn connect_confirmed(
         if routes.nodes.is_empty() {
             return Ok((map, routes, errors));
         }
-        let newer = loop {
+        let pause_after = |_: &Failure| {
             tries += 1;
-            match ask_again(&map, discovery).await {
-                Ok(None) => return Ok((map, routes, errors)),
-                Ok(Some(newer)) => break newer,
-                Err(error) if tries >= MOST_TRIES => return Err(error.into_connect_error()),
-                Err(_) => sleep(PAUSE).await,
-            }
+            (tries < MOST_TRIES).then_some(PAUSE)
         };
+        let newer = ask_again(&map, discovery, pause_after).await;
+        match newer.map_err(Failure::into_connect_error)? {
+            None => return Ok((map, routes, errors)),
+            Some(newer) => map = newer,
+        }
+        tries += 1;
         if tries >= MOST_TRIES {
             return Err(Failure::no_master("the master changes").into_connect_error());
         }
-        map = newer;
     }
 }

@@ -56,12 +56,11 @@ async fn nothing_runs_on_who_was_replaced(replicas: &str) {
         contest.pause();
         servers.kill(lost);
         servers.failed_over(lost).await;
-        let sentinels = 0..servers.sentinels().len();
-        sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+        servers.pause_sentinels();
         servers.restart(lost);
         contest.resume();
         tokio::time::sleep(SILENCE).await;
-        sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+        servers.resume_sentinels();
         Instant::now()
     };
     let time = BEFORE + PATIENCE / 3 + SILENCE;
@@ -101,13 +100,12 @@ async fn a_master_that_was_replaced_while_it_was_connected_to_is_left_alone() {
         tokio::time::sleep(DOWN_AFTER).await;
         contest.pause();
         servers.failed_over(lost).await;
-        let sentinels = 0..servers.sentinels().len();
-        sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+        servers.pause_sentinels();
         servers.node(lost).resume();
         contest.resume();
         tokio::time::sleep(SILENCE).await;
         let asked = scripts_asked_of(servers.node(lost)) - before;
-        sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+        servers.resume_sentinels();
         (asked, Instant::now())
     };
     let time = BEFORE + DOWN_AFTER + PATIENCE / 3 + SILENCE;
@@ -118,6 +116,7 @@ async fn a_master_that_was_replaced_while_it_was_connected_to_is_left_alone() {
     assert!(back.is_some_and(|back| back < SOON), "no turn in time: {back:?}");
     count.assert_whole();
     count.assert_exclusive();
+    assert_nothing_left(&servers).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,15 +127,15 @@ async fn a_new_client_leaves_a_master_alone_that_was_replaced_while_it_was_conne
     let config = config(&servers).command_timeout(PATIENCE);
     let connecting = tokio::spawn(Client::connect(config));
     servers.failed_over(lost).await;
-    let sentinels = 0..servers.sentinels().len();
-    sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+    servers.pause_sentinels();
     servers.node(lost).resume();
     tokio::time::sleep(DOWN_AFTER / 2).await;
-    sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+    servers.resume_sentinels();
     let client = connecting.await.unwrap().unwrap();
     client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
     assert_eq!(scripts_asked_of(servers.node(lost)), 0, "scripts that {lost} was asked to run");
     client.close().await.unwrap();
+    assert_nothing_left(&servers).await;
 }
 
 /// The sentinels are silent when they are asked once more, after the next one was connected to.
@@ -151,18 +150,11 @@ async fn a_master_that_is_named_no_more_is_left_although_nobody_confirms_the_nex
 
     // What a client sends first.
     proxy.hold_requests_with("EVALSHA");
-    let sentinels = 0..servers.sentinels().len();
-    for sentinel in sentinels.clone() {
-        let mut sentinel = servers.sentinel(sentinel).client();
-        let (service, port) = (Sentinel::MASTER, proxy.port());
-        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
-        let monitor = &mut cmd("SENTINEL");
-        let monitor = monitor.arg("MONITOR").arg(service).arg("127.0.0.1").arg(port).arg(2);
-        monitor.exec(&mut sentinel).unwrap();
-    }
+    servers.forget_master();
+    servers.watch(Sentinel::MASTER, proxy.port());
     let is_connected_to = || (proxy.held() > 0).then_some(());
     eventually(PATIENCE, "the next one to be connected to", is_connected_to).await;
-    sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+    servers.pause_sentinels();
     proxy.release_held();
     let is_left = || {
         let clients: String = old.inspector().query(cmd("CLIENT").arg("LIST"));
@@ -173,11 +165,13 @@ async fn a_master_that_is_named_no_more_is_left_although_nobody_confirms_the_nex
     lock.try_lock().wait(DOWN_AFTER).await.unwrap_err();
     assert_eq!([old, &next].map(scripts_asked_of), before, "scripts that both were asked to run");
 
-    sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+    servers.resume_sentinels();
     let turn = tokio::time::timeout(SOON, lock.lock()).await.expect("a turn").unwrap();
     assert_eq!(next.inspector().keys(), [LOCK]);
     turn.unlock().await.unwrap();
     client.close().await.unwrap();
+    assert_nothing_left(old).await;
+    assert_nothing_left(&next).await;
 }
 
 /// Its locks are gone, and all goes on.
@@ -236,16 +230,10 @@ async fn a_master_that_hangs_and_goes_on_is_left_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_whose_messages_break_is_used_meanwhile() {
     let servers = Sentinel::builder().replicas(1).start();
-    let service = Sentinel::MASTER;
     let master = servers.node(servers.master());
     let proxy = Proxy::start(master.port()).await;
-    for sentinel in 0..servers.sentinels().len() {
-        let mut sentinel = servers.sentinel(sentinel).client();
-        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
-        let monitor = &mut cmd("SENTINEL");
-        let monitor = monitor.arg("MONITOR").arg(service).arg("127.0.0.1").arg(proxy.port()).arg(2);
-        monitor.exec(&mut sentinel).unwrap();
-    }
+    servers.forget_master();
+    servers.watch(Sentinel::MASTER, proxy.port());
     let client = connect(&servers).await;
     let (lock, waited) = (client.lock("other"), client.lock(LOCK));
     let guard = waited.lock().await.unwrap();
@@ -258,18 +246,18 @@ async fn a_master_whose_messages_break_is_used_meanwhile() {
     assert!(killed > 0);
     let is_connected_to = || (proxy.held() > 0).then_some(());
     eventually(PATIENCE, "it to be connected to again", is_connected_to).await;
-    let sentinels = 0..servers.sentinels().len();
-    sentinels.clone().for_each(|sentinel| servers.sentinel(sentinel).pause());
+    servers.pause_sentinels();
     proxy.release_held();
     for _ in 0..20 {
         lock.lock().await.unwrap().unlock().await.unwrap();
         tokio::time::sleep(DOWN_AFTER / 20).await;
     }
-    sentinels.for_each(|sentinel| servers.sentinel(sentinel).resume());
+    servers.resume_sentinels();
     guard.unlock().await.unwrap();
     let turn = tokio::time::timeout(SOON, turn).await.expect("a turn").unwrap();
     turn.unwrap().unlock().await.unwrap();
     client.close().await.unwrap();
+    assert_nothing_left(master).await;
 }
 
 /// Of the two connections to a master only that one breaks over which messages come.

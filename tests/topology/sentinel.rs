@@ -107,13 +107,8 @@ async fn an_address_that_leads_to_another_master_by_now_is_connected_to_anew() {
     let service = Sentinel::MASTER;
     let (master, heir) = (servers.master(), 1 - servers.master());
     let proxy = Proxy::start(servers.node(master).port()).await;
-    for sentinel in 0..3 {
-        let mut sentinel = servers.sentinel(sentinel).client();
-        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
-        let (host, port) = ("127.0.0.1", proxy.port());
-        let watch = &mut cmd("SENTINEL");
-        watch.arg("MONITOR").arg(service).arg(host).arg(port).arg(2).exec(&mut sentinel).unwrap();
-    }
+    servers.forget_master();
+    servers.watch(service, proxy.port());
     let url = format!("redis-sentinel://{}?sentinelServiceName={service}", servers.sentinels()[0]);
     let client = Client::connect(Config::from_url(&url).unwrap()).await.unwrap();
     let lock = client.lock("lock");
@@ -175,20 +170,11 @@ async fn sentinels_that_lag_behind_lead_nobody_back_to_the_old_master() {
     let has_followed = || servers.node(old).inspector().keys().is_empty().then_some(());
     eventually(PATIENCE, "the old master to follow", has_followed).await;
 
-    let sentinels = 0..servers.sentinels().len();
-    for sentinel in sentinels.clone() {
-        let mut sentinel = servers.sentinel(sentinel).client();
-        cmd("SENTINEL").arg("REMOVE").arg(service).exec(&mut sentinel).unwrap();
-    }
+    servers.forget_master();
     // None of them makes it a replica again.
     let mut alone = cmd("REPLICAOF");
     alone.arg("NO").arg("ONE").exec(&mut servers.node(old).client()).unwrap();
-    for sentinel in sentinels {
-        let mut sentinel = servers.sentinel(sentinel).client();
-        let (host, port) = ("127.0.0.1", servers.node(old).port());
-        let watch = &mut cmd("SENTINEL");
-        watch.arg("MONITOR").arg(service).arg(host).arg(port).arg(2).exec(&mut sentinel).unwrap();
-    }
+    servers.watch(service, servers.node(old).port());
     // They are asked every second.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(5) {
@@ -210,11 +196,7 @@ async fn masters_that_the_same_sentinels_watch_are_as_many_servers() {
     let others = [RedisServer::start(), RedisServer::start()];
     let names = [Sentinel::MASTER, "second", "third"];
     for (name, server) in names[1..].iter().zip(&others) {
-        for i in 0..sentinel.sentinels().len() {
-            let mut watch = cmd("SENTINEL");
-            watch.arg("MONITOR").arg(name).arg("127.0.0.1").arg(server.port()).arg(2);
-            watch.exec(&mut sentinel.sentinel(i).client()).unwrap();
-        }
+        sentinel.watch(name, server.port());
     }
     let [first, rest @ ..] = &sentinel.sentinels()[..] else { unreachable!() };
     let nodes: String = rest.iter().map(|at| format!("&node={at}")).collect();

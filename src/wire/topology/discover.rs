@@ -192,7 +192,7 @@ impl Discovery {
             let waits_since = Instant::now();
             let next = timeout(timeout_of_rest, asking.next()).await;
             // What few have said may be outdated if this process was stopped meanwhile.
-            let limit = if is_few { timeout_of_rest } else { patience } + ASK_TIMEOUT / 2;
+            let limit = ASK_TIMEOUT / 2 + if is_few { timeout_of_rest } else { patience };
             let is_unread = is_few && matches!(next, Ok(Some((_, None))));
             if is_unread || waits_since.elapsed() > limit {
                 return Err(Failure::timed_out());

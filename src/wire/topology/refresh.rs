@@ -85,10 +85,16 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
                 break router.install(reached);
             }
             router.leave(&reached);
-            match confirmed(&map, &reached, &router, &mut discovery, &warnings).await {
-                Some(None) => break router.install(reached),
-                Some(Some(newer)) => map = newer,
-                None => break false,
+            let until = Instant::now() + ALERT;
+            let pause_after = |error: &Failure| {
+                warnings.tell("nobody says again who serves the locks", error);
+                let is_over = router.closed.load(Ordering::Relaxed) || until <= Instant::now();
+                (!is_over && !reached.is_broken()).then_some(ALERT_PAUSE)
+            };
+            match ask_again(&map, &mut discovery, pause_after).await {
+                Ok(None) => break router.install(reached),
+                Ok(Some(newer)) => map = newer,
+                Err(_) => break false,
             }
         };
         tries.end(map, complete);
@@ -137,40 +143,25 @@ async fn other_than(map: &ServerMap, discovery: &mut Discovery) -> ServerMap {
     }
 }
 
-/// As [`ask_again`], until somebody answers. `None`: nobody does for long, or the connections are lost meanwhile.
-async fn confirmed(
-    map: &ServerMap,
-    reached: &Reached,
-    router: &Router,
-    discovery: &mut Discovery,
-    warnings: &Warnings,
-) -> Option<Option<ServerMap>> {
-    let until = Instant::now() + ALERT;
-    loop {
-        match ask_again(map, discovery).await {
-            Ok(newer) => return Some(newer),
-            Err(error) => warnings.tell("nobody says again who serves the locks", &error),
-        }
-        sleep(ALERT_PAUSE).await;
-        let is_closed = router.closed.load(Ordering::Relaxed);
-        if is_closed || reached.is_broken() || until <= Instant::now() {
-            return None;
-        }
-    }
-}
-
 /// Behind sentinels: asks once more, after connections to the servers of a map were made. A master that was replaced may
 /// be back, empty, and connected to, if the map is older than that: this process was stopped, or connecting took long.
-/// `None`: the map is still true.
+/// After an error it asks again, if there is to be a pause. `None`: the map is still true.
 pub(in crate::wire) async fn ask_again(
     map: &ServerMap,
     discovery: &mut Discovery,
+    mut pause_after: impl FnMut(&Failure) -> Option<Duration>,
 ) -> Result<Option<ServerMap>, Failure> {
     if discovery.is_cluster() {
         return Ok(None);
     }
-    let newer = discovery.ask().await?;
-    Ok((newer.slots != map.slots).then_some(newer))
+    loop {
+        let error = match discovery.ask().await {
+            Ok(newer) => return Ok((newer.slots != map.slots).then_some(newer)),
+            Err(error) => error,
+        };
+        let Some(pause) = pause_after(&error) else { return Err(error) };
+        sleep(pause).await;
+    }
 }
 
 /// Connections to the servers of a map.

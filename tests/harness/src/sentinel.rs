@@ -90,6 +90,33 @@ impl Sentinel {
         self.servers[node].kill();
     }
 
+    /// Stops all sentinels where they stand (SIGSTOP).
+    pub fn pause_sentinels(&self) {
+        self.sentinels.iter().for_each(RedisServer::pause);
+    }
+
+    /// Lets all sentinels go on (SIGCONT).
+    pub fn resume_sentinels(&self) {
+        self.sentinels.iter().for_each(RedisServer::resume);
+    }
+
+    /// Makes all sentinels forget the master.
+    pub fn forget_master(&self) {
+        for sentinel in &self.sentinels {
+            let mut remove = cmd("SENTINEL");
+            remove.arg("REMOVE").arg(Self::MASTER).exec(&mut sentinel.client()).unwrap();
+        }
+    }
+
+    /// Makes all sentinels watch the server on this loopback port as a master of this name, which they do not know yet.
+    pub fn watch(&self, name: &str, port: u16) {
+        for sentinel in &self.sentinels {
+            let mut monitor = cmd("SENTINEL");
+            monitor.arg("MONITOR").arg(name).arg("127.0.0.1").arg(port).arg(QUORUM);
+            monitor.exec(&mut sentinel.client()).unwrap();
+        }
+    }
+
     /// Kills a sentinel (SIGKILL).
     pub fn kill_sentinel(&mut self, sentinel: usize) {
         self.sentinels[sentinel].kill();
