@@ -78,10 +78,7 @@ impl Router {
         confirm: Option<Confirm>,
         mut bound: Bound,
     ) -> Answer {
-        let Some(mut node) = self.node_of(call.key()) else {
-            self.settings.refresh_requested.notify_one();
-            return Err(Failure::refused("CLUSTERDOWN no server is known"));
-        };
+        let mut node = self.node_for(call.key())?;
         let mut asking = false;
         let mut servers = 0;
         loop {

@@ -7,7 +7,7 @@ use harness::{
     Lang, PATIENCE, Proxy, RedisCluster, RedisServer, Sentinel, Servers, assert_nothing_left,
     eventually, lock_channel,
 };
-use redisson_lock::{Client, Config};
+use redisson_lock::{Client, Config, Error, RedisErrorKind};
 
 use crate::contest::{Contest, WATCHDOG};
 use crate::failover::{BEFORE, Failing, LOCK, SHORT_HOLD, scripts_asked_of};
@@ -144,7 +144,8 @@ async fn a_master_that_is_named_no_more_is_left_although_nobody_confirms_the_nex
     let servers = Sentinel::start();
     let (old, next) = (servers.node(servers.master()), RedisServer::start());
     let proxy = Proxy::start(next.port()).await;
-    let client = connect(&servers).await;
+    // Connecting to the next one lasts as long as the test wants.
+    let client = Client::connect(config(&servers).command_timeout(2 * PATIENCE)).await.unwrap();
     let lock = client.lock(LOCK);
     lock.lock().await.unwrap().unlock().await.unwrap();
 
@@ -154,15 +155,16 @@ async fn a_master_that_is_named_no_more_is_left_although_nobody_confirms_the_nex
     servers.watch(Sentinel::MASTER, proxy.port());
     let is_connected_to = || (proxy.held() > 0).then_some(());
     eventually(PATIENCE, "the next one to be connected to", is_connected_to).await;
-    servers.pause_sentinels();
-    proxy.release_held();
     let is_left = || {
         let clients: String = old.inspector().query(cmd("CLIENT").arg("LIST"));
         (!clients.contains("name=redisson-lock")).then_some(())
     };
     eventually(PATIENCE, "the old one to be left", is_left).await;
+    servers.pause_sentinels();
+    proxy.release_held();
     let before = [old, &next].map(scripts_asked_of);
-    lock.try_lock().wait(DOWN_AFTER).await.unwrap_err();
+    let Err(Error::Redis(error)) = lock.try_lock().wait(DOWN_AFTER).await else { panic!("a turn") };
+    assert_eq!(error.kind(), RedisErrorKind::NoMaster, "{error}");
     assert_eq!([old, &next].map(scripts_asked_of), before, "scripts that both were asked to run");
 
     servers.resume_sentinels();

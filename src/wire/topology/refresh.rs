@@ -15,7 +15,11 @@ use super::{
 use crate::{
     backoff::Backoff,
     warnings::Warnings,
-    wire::{Event, answers::Failure, deployment::Deployment},
+    wire::{
+        Event,
+        answers::Failure,
+        deployment::{Address, Deployment},
+    },
 };
 
 /// The shortest pause between two questions.
@@ -73,6 +77,7 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         }
         let deployment = discovery.deployment().clone();
         complete = loop {
+            router.leave(&map);
             let reached = tokio::select! {
                 biased;
                 reached = router.reach(&map, &deployment, &warnings) => reached,
@@ -84,7 +89,6 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
             if !reached.is_new() {
                 break router.install(reached);
             }
-            router.leave(&reached);
             let until = Instant::now() + ALERT;
             let pause_after = |error: &Failure| {
                 warnings.tell("nobody says again who serves the locks", error);
@@ -187,6 +191,16 @@ impl Reached {
 }
 
 impl Router {
+    /// Behind sentinels: uses the master of before no more, if another is named.
+    fn leave(&self, map: &ServerMap) {
+        let old = self.routes();
+        let is_named = |at: &Address| map.slots.iter().any(|(_, now)| now.address.is_called(at));
+        let stays = old.nodes.iter().any(|(at, _)| at.as_ref().is_some_and(is_named));
+        if !self.is_cluster() && !stays {
+            self.replace(&old, Routes { epoch: old.epoch, ..Routes::default() });
+        }
+    }
+
     /// Connects to the servers of the map.
     pub(super) async fn reach(
         &self,
@@ -211,16 +225,6 @@ impl Router {
         // If they are the same, a new server cannot be reached yet.
         let new = (new.slots != old.slots).then_some(new);
         Reached { old, new, epoch, is_complete: errors.is_empty() }
-    }
-
-    /// Behind sentinels: uses the master of before no more, if another is named or it was lost. It stays if it was only its
-    /// connection for messages that broke.
-    pub(super) fn leave(&self, Reached { old, new, .. }: &Reached) {
-        let is_named = |at| new.iter().flat_map(|new| &new.nodes).any(|(named, _)| named == at);
-        let stays = old.nodes.iter().any(|(at, node)| is_named(at) && node.is_connected());
-        if !self.is_cluster() && !stays {
-            self.replace(old, Routes { epoch: old.epoch, ..Routes::default() });
-        }
     }
 
     /// Uses these connections from now on. Returns whether every slot has a server.

@@ -19,11 +19,10 @@ use super::{
 };
 use crate::{
     error::Error,
-    redis_error::{RedisError, RedisErrorKind},
     wire::{
+        answers::Failure,
         connection::ConnectionSettings,
         deployment::{Address, Deployment, Endpoint},
-        error::WireError,
         node::Node,
     },
 };
@@ -128,16 +127,15 @@ impl Router {
         self.routes().of(self.slot(key)).cloned()
     }
 
-    pub(in crate::wire) fn node_for(&self, key: &[u8]) -> Result<Arc<Node>, WireError> {
+    /// The server that serves the key. Without one, others are asked who it is.
+    pub(in crate::wire) fn node_for(&self, key: &[u8]) -> Result<Arc<Node>, Failure> {
         self.node_of(key).ok_or_else(|| {
             self.settings.refresh_requested.notify_one();
-            WireError::NotNow(if self.is_cluster() {
-                let text = "no server is known that serves this key";
-                RedisError::new(RedisErrorKind::ClusterDown, text)
+            if self.is_cluster() {
+                Failure::refused("CLUSTERDOWN no server is known that serves this key")
             } else {
-                let text = "no master is known that sentinels name still";
-                RedisError::new(RedisErrorKind::NoMaster, text)
-            })
+                Failure::no_master("no master is connected to that sentinels still name")
+            }
         })
     }
 }
