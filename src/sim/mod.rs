@@ -19,6 +19,7 @@ mod lost_replies;
 mod majority;
 mod multi;
 mod network;
+mod owners;
 mod parts;
 mod read_answers;
 mod read_turns;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use harness::{PATIENCE, Servers, eventually, redis::cmd};
+use harness::{PATIENCE, Servers, assert_nothing_left_within, eventually, redis::cmd};
 use redisson_lock::{Client, Error, LockGuard, MultiGuard, MultiLock};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -289,8 +289,7 @@ async fn in_each_order(end: End, slot: Slot) {
         let () = inspector.query(cmd("DEL").arg(key));
     }
     // At the latest with the lease: what was freed by force while a key of it was on the other side.
-    let gone = || inspector.keys().is_empty().then_some(());
-    eventually(PATIENCE, "nothing to be left", gone).await;
+    assert_nothing_left_within(&moving.cluster, PATIENCE).await;
     moving.end().await;
 }
 

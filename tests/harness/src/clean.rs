@@ -29,6 +29,14 @@ pub async fn assert_nothing_left(servers: &dyn Servers) {
     assert_nothing_left_where(servers, |_| true).await;
 }
 
+/// The same, within this time.
+///
+/// # Panics
+/// When something is left; the message says what.
+pub async fn assert_nothing_left_within(servers: &dyn Servers, limit: Duration) {
+    assert_none_left_within(servers, limit, |_| true).await;
+}
+
 /// The same, but for the keys and channels named.
 ///
 /// # Panics
@@ -42,6 +50,14 @@ pub async fn assert_nothing_left_but(servers: &dyn Servers, expected: &[&str]) {
 /// # Panics
 /// When something of ours is left; the message says what.
 pub async fn assert_nothing_left_where(servers: &dyn Servers, ours: impl Fn(&str) -> bool) {
+    assert_none_left_within(servers, SETTLE, ours).await;
+}
+
+async fn assert_none_left_within(
+    servers: &dyn Servers,
+    limit: Duration,
+    ours: impl Fn(&str) -> bool,
+) {
     let inspector = servers.inspector();
     let started = Instant::now();
     loop {
@@ -50,8 +66,8 @@ pub async fn assert_nothing_left_where(servers: &dyn Servers, ours: impl Fn(&str
             return;
         }
         assert!(
-            started.elapsed() < SETTLE,
-            "left on the server after {SETTLE:?}:\n  {}",
+            started.elapsed() < limit,
+            "left on the server after {limit:?}:\n  {}",
             left.join("\n  ")
         );
         tokio::time::sleep(Duration::from_millis(20)).await;

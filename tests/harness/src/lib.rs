@@ -42,7 +42,10 @@ mod wait;
 pub use redis;
 
 pub use busy::EndlessScript;
-pub use clean::{assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where};
+pub use clean::{
+    assert_nothing_left, assert_nothing_left_but, assert_nothing_left_where,
+    assert_nothing_left_within,
+};
 #[cfg(target_os = "linux")]
 pub use clock::ServerClock;
 pub use cluster::{RedisCluster, RedisClusterBuilder};
