@@ -1,7 +1,7 @@
 # Every target does its own set-up: see .ci/setup.
 
-# Most tests wait more than they compute: eight at once on each core.
-export RUST_TEST_THREADS ?= $(shell expr 8 '*' "$$(getconf _NPROCESSORS_ONLN)")
+# Most tests wait more than they compute, and two lanes of .ci/tests run at once: six of each on each core.
+export RUST_TEST_THREADS ?= $(shell expr 6 '*' "$$(getconf _NPROCESSORS_ONLN)")
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check quick drivers test interop servers mutants planted chaos bench

@@ -24,7 +24,7 @@ struct Hold {
 
 fn acquisitions() -> usize {
     let wanted = std::env::var("FENCED_ACQUISITIONS").ok();
-    wanted.map_or(1_000, |wanted| wanted.parse().expect("FENCED_ACQUISITIONS is a number"))
+    wanted.map_or(600, |wanted| wanted.parse().expect("FENCED_ACQUISITIONS is a number"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,7 +20,7 @@ const WATCHDOG: Duration = Duration::from_secs(1);
 
 fn time() -> Duration {
     let seconds = std::env::var("PASSING_SECONDS").ok();
-    Duration::from_secs(seconds.map_or(8, |seconds| seconds.parse().expect("a number")))
+    Duration::from_secs(seconds.map_or(6, |seconds| seconds.parse().expect("a number")))
 }
 
 fn crowd(peer: &Peer) -> Party {
