@@ -174,7 +174,8 @@ async fn a_cancelled_waiter_leaves_nothing(pair: &Pair) {
     }
     holder.unlock().await;
     assert!(!waiter.is_held().await);
-    assert!(other.try_lock().await);
+    // A request of the waiter may have been under way until now. What it is granted is given back at once.
+    other.start_lock().granted_within(SLACK).await;
     other.unlock().await;
 }
 
