@@ -35,8 +35,8 @@ pub enum RedisErrorKind {
     CannotSave,
     /// Too few replicas are connected to the server: `NOREPLICAS`.
     NoReplicas,
-    /// There is no master now: `MASTERDOWN`, or sentinels that know none, are choosing another, or do not name one again
-    /// after it was connected to.
+    /// There is no master now: `MASTERDOWN`, or sentinels that know none, are choosing another, or do not name another one
+    /// again after it was connected to.
     NoMaster,
     /// No node serves the slot of the key: `CLUSTERDOWN`.
     ClusterDown,

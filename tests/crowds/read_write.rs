@@ -76,7 +76,7 @@ async fn never_is_a_writer_beside_anyone_and_readers_overlap() {
         peer(Lang::Rust, &args).await,
     ];
     let doomed = [peer(Lang::Rust, &args).await, peer(Lang::Java, &args).await];
-    let until = Instant::now() + Duration::from_secs(8);
+    let until = Instant::now() + Duration::from_secs(10);
     let owners = (0..16).map(|owner| (owner, peers[owner % 4].clone()));
     let those_who_die = (16..20).map(|owner| (owner, doomed[owner % 2].clone()));
     let tasks: Vec<_> = owners

@@ -97,8 +97,8 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
             };
             match ask_again(&map, &mut discovery, pause_after).await {
                 Ok(None) => break router.install(reached),
-                Ok(Some(newer)) => map = newer,
-                Err(_) => break false,
+                Ok(Some(newer)) if !router.closed.load(Ordering::Relaxed) => map = newer,
+                _ => break false,
             }
         };
         tries.end(map, complete);
@@ -193,10 +193,13 @@ impl Reached {
 impl Router {
     /// Behind sentinels: uses the master of before no more, if another is named.
     fn leave(&self, map: &ServerMap) {
+        if self.is_cluster() {
+            return;
+        }
         let old = self.routes();
         let is_named = |at: &Address| map.slots.iter().any(|(_, now)| now.address.is_called(at));
         let stays = old.nodes.iter().any(|(at, _)| at.as_ref().is_some_and(is_named));
-        if !self.is_cluster() && !stays {
+        if !stays {
             self.replace(&old, Routes { epoch: old.epoch, ..Routes::default() });
         }
     }
