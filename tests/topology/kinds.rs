@@ -290,6 +290,9 @@ async fn in_each_order(end: End, slot: Slot) {
     }
     // At the latest with the lease: what was freed by force while a key of it was on the other side.
     assert_nothing_left_within(&moving.cluster, PATIENCE).await;
+    // Nor what may be left elsewhere.
+    let gone = || inspector.keys().is_empty().then_some(());
+    eventually(PATIENCE, "no key to be left", gone).await;
     moving.end().await;
 }
 
