@@ -239,7 +239,8 @@ impl Config {
 
     /// Sets the lease of a hold that is taken without one. The watchdog renews such a hold every
     /// third of it, while its guard lives. A crash therefore costs the others this time at most.
-    /// Redisson: `lockWatchdogTimeout`. Default: 30 s. From 100 ms to 24 h.
+    /// Redisson: `lockWatchdogTimeout`. Default: 30 s. From 100 ms to 24 h. A renewal is given up
+    /// after an eighth of it: slower servers keep no hold.
     ///
     /// If Redisson clients read the same read/write lock, a third of this must be well below their
     /// `lockWatchdogTimeout`, and below each lease of their `MultiLock`s and RedLocks that read it. Both
@@ -263,22 +264,21 @@ impl Config {
     /// Default: 10 s. From 10 ms to 1 h.
     ///
     /// The first request of a call has the [command timeout](Config::command_timeout), also when that
-    /// is longer.
+    /// is longer. Local callers of one lock share the requests of the first of them, and its error.
     pub fn retry_timeout(mut self, timeout: Duration) -> Self {
         self.retry_timeout = timeout;
         self
     }
 
     /// Sets how long a waiter of this crate keeps its place in a fair lock's line after it last
-    /// asked the server. Default: 10 s; 30 s is better where NTP does not keep the clocks. From 1 s
-    /// to 1 h.
+    /// asked. Default: 10 s; 30 s is better where NTP does not keep the clocks. From 1 s to 1 h.
     ///
     /// All clients of a lock must use the same value. A client with another value takes live
     /// waiters for dead and removes them from the line.
     ///
-    /// A waiter asks the server every 3/10 of this time. When a process dies, its waiters delay the
-    /// others by this time and about 3/10 of it more, counted from when they last asked. All
-    /// waiters of one process cost that once. Places that a failover brings back cost the same.
+    /// A waiter asks the server every 3/10 of this time, and at least every 3 s. When a process dies,
+    /// its waiters delay the others by this time and 3/10 of it more, counted from when they last asked.
+    /// All waiters of one process cost that once. Places that a failover brings back cost the same.
     ///
     /// A Redisson client whose clock is ahead by more than half of this time may remove this
     /// crate's waiters.

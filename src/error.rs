@@ -52,7 +52,8 @@ pub enum Error {
     Redis(#[from] RedisError),
     /// Too few replicas confirmed the hold in time: see
     /// [`Config::replicas`](crate::Config::replicas). The lock is released in the background, unless the
-    /// owner has held it before.
+    /// owner has held it before. Local callers of one lock share the requests of the first of them, and
+    /// this error, if they ask for the same.
     #[error("{acknowledged} of {needed} required replicas confirmed it in time")]
     NotReplicated {
         /// How many replicas confirmed it.

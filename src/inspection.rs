@@ -65,7 +65,8 @@ pub struct Announced {
     pub since: SystemTime,
     /// How long ago the client wrote this. A client that lives writes every third of its
     /// [`watchdog`](crate::Config::watchdog), within 1 and 10 s, and after two of these periods if one
-    /// write failed. After a longer time it has died, is closed, or cannot reach the server.
+    /// write failed. After a longer time it has died, is closed, or cannot reach the server; or the
+    /// server refuses the writes, or did so until lately: then up to six periods pass.
     pub last_seen: Duration,
     /// Since when it has this hold. `None` while the hold is younger than a third of the watchdog's
     /// time, or not announced yet.

@@ -40,8 +40,9 @@
 //! They are `Sync`: other threads may ask `guard.is_held()`.
 //!
 //! # The background thread
-//! Each client has one thread, named `redisson-lock`. While it connects to a host name, it has
-//! another one for some seconds, which looks up the address. The thread serves the connections,
+//! Each client has one thread, named `redisson-lock`. While it connects to a host name, or with a
+//! [password file](crate::Config::password_file), it has another one for some seconds, which looks
+//! up the address or reads the file. The thread serves the connections,
 //! renews holds and sends the releases of dropped guards, also while no call is under way. A hold
 //! without a lease lasts while its guard lives, however long its thread sleeps or computes.
 //!

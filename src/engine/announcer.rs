@@ -56,7 +56,7 @@ const LONGEST_NAME: usize = 1024;
 const BATCH: usize = 100;
 
 /// After refusals, and on a server that takes no writes, the pauses double up to this many periods.
-const LONGEST_PAUSE: u32 = 64;
+const LONGEST_PAUSE: u32 = 6;
 
 /// How long closing the client waits for the removal.
 const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(1);

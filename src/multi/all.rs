@@ -11,6 +11,8 @@
 //! wait without holding any. The locks that the first caller is missing are thus free a moment
 //! later. It tries them again at once, before it waits and before it gives up.
 
+mod patience;
+
 use std::time::Duration;
 
 use futures::{
@@ -19,6 +21,7 @@ use futures::{
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
+use self::patience::Patience;
 use super::{
     one_server::must_be_several,
     request::{GIVE_BACK, MultiRequest, most_patient},
@@ -34,13 +37,6 @@ use crate::{
     sometimes::sometimes,
 };
 
-/// How long locks are held while another is waited for, for each lock. It is short at first: if a
-/// caller of Redisson waits for a lock held here, both stand still for this time. It doubles in
-/// each round without success, up to Redisson's own value. Among callers of this crate, holding on
-/// is what succeeds.
-const FIRST_ROUND: Duration = Duration::from_millis(100);
-const LAST_ROUND: Duration = Duration::from_millis(1_500);
-
 /// Acquires all locks or none. `None`: they were not free within the bounds. `locks` is in the
 /// global order.
 pub(super) async fn take(
@@ -50,7 +46,7 @@ pub(super) async fn take(
     let held = locks.iter().map(|_| None).collect();
     let begun = Instant::now();
     let end = most_patient(locks).and_then(|settings| request.bounds.ends_by(begun, settings));
-    let longest_round = request.shortest_lease(locks) / 3;
+    let patience = Patience::new(locks, &request);
     let taking = Taking {
         locks,
         request,
@@ -59,16 +55,10 @@ pub(super) async fn take(
         early: Vec::new(),
         took: Duration::ZERO,
         refused: None,
-        silence: FIRST_ROUND * locks.len() as u32,
-        round: FIRST_ROUND,
-        gave_back: false,
-        longest_round,
+        patience,
     };
     taking.run().await
 }
-
-/// A lock with such a lease is not given back while a server is slow: it could not be extended in time.
-const SHORT_LEASE: Duration = Duration::from_secs(2);
 
 /// How often the caller that holds the first locks tries the others again before it waits for them.
 const TRIES_AGAIN: usize = 2;
@@ -85,19 +75,13 @@ struct Taking<'a> {
     took: Duration,
     /// The first lock that was refused then.
     refused: Option<usize>,
-    /// For how long locks are held while a server is silent.
-    silence: Duration,
-    round: Duration,
-    /// Whether locks were given back while a server was silent.
-    gave_back: bool,
-    /// The locks acquired first must not expire meanwhile.
-    longest_round: Duration,
+    patience: Patience,
 }
 
 impl Taking<'_> {
     async fn run(mut self) -> Result<Option<Vec<Share>>, Error> {
         let deadline = self.request.bounds.deadline();
-        let mut round_end = self.round_end();
+        let mut round_end = self.patience.round_end();
         let mut refused = match self.is_in_line() {
             true => Some(0),
             false => self.try_again_and_again().await?,
@@ -114,11 +98,12 @@ impl Taking<'_> {
                     // be.
                     Err(Error::NotHeld { .. })
                         if !self.request.bounds.last_answer_decides()
-                            && (self.request.lease.is_none() || self.may_hold_for_longer()) => {}
+                            && (self.request.lease.is_none()
+                                || self.patience.may_hold_for_longer()) => {}
                     Err(error) => return Err(error),
                 }
                 self.give_back().await;
-                round_end = self.round_end();
+                round_end = self.patience.round_end();
                 refused = self.try_again_and_again().await?;
                 continue;
             };
@@ -128,9 +113,7 @@ impl Taking<'_> {
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
             // A further request could exceed the wait by another `command_timeout`.
-            if !self.request.bounds.has_ended()
-                && self.wait_for(missing, Bounds::until(until)).await?
-            {
+            if !self.request.bounds.has_ended() && self.wait_with_held(missing, until).await? {
                 refused = self.try_again_and_again().await?;
                 continue;
             }
@@ -152,8 +135,8 @@ impl Taking<'_> {
             if !self.wait_for(missing, self.request.bounds).await? {
                 return Ok(None);
             }
-            self.round = (2 * self.round).min(LAST_ROUND);
-            round_end = self.round_end();
+            self.patience.next_round();
+            round_end = self.patience.round_end();
             refused = self.try_again_and_again().await?;
         }
     }
@@ -205,13 +188,6 @@ impl Taking<'_> {
         }
     }
 
-    /// Until when locks may be held while another is waited for. Random, so that no two callers
-    /// have the same.
-    fn round_end(&self) -> Instant {
-        let most = (self.round * self.locks.len() as u32).min(self.longest_round);
-        Instant::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
-
     /// Tries the locks that are not held until all are held, or one is refused: the first refused one in
     /// the global order. The locks behind it are released, unless the wait is over.
     async fn try_missing(&mut self) -> Result<Option<usize>, Error> {
@@ -231,7 +207,7 @@ impl Taking<'_> {
         let (locks, request, bounds) = (self.locks, self.request, self.request.bounds);
         let once = match self.end {
             // The release of what was given back may be under way, and its owner waits for it.
-            Some(end) if self.gave_back => Bounds::answer_by(end),
+            Some(end) if self.patience.gave_back() => Bounds::answer_by(end),
             _ => bounds.without_waiting(),
         };
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
@@ -244,17 +220,15 @@ impl Taking<'_> {
             let is_held = self.held.iter().any(Option::is_some);
             held_since = is_held.then(|| held_since.unwrap_or_else(Instant::now));
             let next = match held_since.filter(|_| !bounds.is_one_answer() && !bounds.has_ended()) {
-                Some(since) => timeout_at(since + self.patience(), tries.next()).await,
+                Some(since) => timeout_at(since + self.patience.with_silence(), tries.next()).await,
                 None => Ok(tries.next().await),
             };
             let Ok(next) = next else {
                 if bounds.has_ended() {
                     continue;
                 }
-                sometimes!("all: a server is silent while locks are held");
                 self.held.fill_with(|| None);
-                self.gave_back = true;
-                self.silence = (2 * self.silence).min(self.longest_silence());
+                self.patience.give_back();
                 continue;
             };
             let Some((i, tried)) = next else { break };
@@ -281,22 +255,21 @@ impl Taking<'_> {
         Ok(self.refused)
     }
 
-    /// For how long locks are held while a server is silent. A short lease ends soon by itself.
-    fn patience(&self) -> Duration {
-        let short = self.request.lease.filter(|lease| *lease <= SHORT_LEASE);
-        self.silence.max(short.unwrap_or_default() / 2)
-    }
-
-    /// Whether a lease may have ended before it could be extended because others were given back. Then
-    /// nothing is given back any more.
-    fn may_hold_for_longer(&mut self) -> bool {
-        let most = self.longest_silence();
-        self.gave_back && std::mem::replace(&mut self.silence, most) < most
-    }
-
-    /// Each server has answered after this time, or the call fails.
-    fn longest_silence(&self) -> Duration {
-        most_patient(self.locks).map_or(LAST_ROUND, |settings| settings.retry_timeout)
+    /// Waits for one lock, while those before it are held. A server that is silent does not keep them for
+    /// longer, unless the call ends then.
+    async fn wait_with_held(&mut self, i: usize, until: Instant) -> Result<bool, Error> {
+        let (bounds, longest) =
+            (Bounds::until(until), until.max(Instant::now() + self.patience.with_silence()));
+        if i == 0 || bounds.deadline() == self.request.bounds.deadline() {
+            return self.wait_for(i, bounds).await;
+        }
+        match timeout_at(longest, self.wait_for(i, bounds)).await {
+            Ok(granted) => granted,
+            Err(_) => {
+                self.patience.give_back();
+                Ok(false)
+            }
+        }
     }
 
     /// Waits for one lock. Returns whether it was granted.
@@ -317,7 +290,7 @@ impl Taking<'_> {
     /// its server.
     async fn must_not_be_held_here(&self, missing: usize) -> Result<(), Error> {
         // Others are held meanwhile, so it must not take long.
-        let limit = self.round.min(self.longest_round);
+        let limit = self.patience.of_one();
         must_be_several(&self.locks[missing], self.held.iter().flatten(), limit).await
     }
 

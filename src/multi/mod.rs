@@ -39,6 +39,7 @@ use crate::{
 /// ends, all locks are released, and places in a fair lock's line are given up. The caller then
 /// waits for the missing lock alone, and starts again. While a server is silent, others are held for
 /// 0.1 s for each lock, then twice as long, up to `retry_timeout`; or for half a lease of up to 2 s.
+/// Only the last answer of a bounded wait is waited for in any case, for up to `command_timeout`.
 ///
 /// If several callers try the same free locks at once, one of them succeeds. The caller that gets
 /// the first lock keeps it, and tries the others twice more. The other callers release what they

@@ -91,6 +91,24 @@ async fn a_copy_that_lands_while_its_sender_waits_in_line_is_swept_away() {
     assert!(sim.left().await.is_empty());
 }
 
+/// Another has had the lock since.
+#[tokio::test(start_paused = true)]
+async fn who_was_told_that_its_lease_ended_is_not_told_that_a_late_copy_was_released() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let ms = Duration::from_millis;
+    sim.network.fail("acquire", [Fault::Linger(ms(2_000))]);
+    let guard = sim.client.lock(LOCK).lock().lease(ms(1_000)).await.unwrap();
+    assert_eq!(guard.lost().await, Loss::Expired);
+    world.forget(LOCK);
+    other.client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
+    sleep(ms(1_300)).await;
+    assert!(sim.holder(LOCK).is_some(), "the late copy is what this test is about");
+    let released = guard.unlock().await;
+    assert!(matches!(released, Err(Error::NotHeld { why: Loss::Expired })), "{released:?}");
+    assert!(sim.left().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_lands_after_its_not_after_does_nothing() {
     let sim = Sim::new(&World::new()).await;

@@ -54,6 +54,23 @@ async fn a_hold_that_nobody_renewed_is_renewed_from_when_somebody_wants_it() {
     assert_eq!(outer.lost().await, Loss::Expired);
 }
 
+/// Also where a renewal is due every 200 s only.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_without_an_answer_is_sent_again_within_2_s() {
+    let sim = Sim::with(&World::new(), |config| config.watchdog(600 * SECOND)).await;
+    let guard = sim.client.lock(LOCK).lock().await.unwrap();
+    sim.network.fail("renew", repeat_n(Fault::LoseReply, 5));
+    let calls = sim.network.calls();
+    while sim.network.calls() == calls {
+        sleep(SECOND / 10).await;
+    }
+    // With the watchdog's ticks of 0.25 s.
+    sleep(12 * SECOND).await;
+    assert!(sim.network.calls() >= calls + 6, "{} calls", sim.network.calls() - calls);
+    guard.unlock().await.unwrap();
+    assert!(sim.left().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_goes_to_one_who_wants_it_renewed_is_renewed_in_time() {
     let sim = Sim::new(&World::new()).await;

@@ -49,6 +49,29 @@ async fn a_part_is_held_for_a_moment_while_a_server_is_silent() {
     assert_eq!(left(&sims).await, [""; 0]);
 }
 
+/// As for one that is silent from the start: it has answered thrice that another holds it.
+#[tokio::test(start_paused = true)]
+async fn a_part_is_held_for_a_moment_while_a_server_falls_silent() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    let multi = MultiLock::all(locks(&sims[..2]));
+    let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
+    sims[1].network.fail("acquire", answers.chain(repeat_n(Fault::Silent(COMMAND), 1_000)));
+    let mut waiting = pin!(multi.lock().into_future());
+    let mut held = 0;
+    for _ in 0..4_000 {
+        assert!((&mut waiting).now_or_never().is_none());
+        sleep(ms(1)).await;
+        held += u64::from(sims[0].holder(LOCK).is_some());
+    }
+    assert!((100..=260).contains(&held), "for {held} ms");
+    sims[1].network.heal();
+    blocker.unlock().await.unwrap();
+    waiting.await.unwrap().unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// It was granted by another copy of the request than the first.
 #[tokio::test(start_paused = true)]
 async fn a_lease_counts_from_the_lock_whose_server_answered_last() {

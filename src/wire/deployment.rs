@@ -38,7 +38,7 @@ impl Address {
             None if host.contains(':') => return None,
             None => host,
         };
-        (!host.is_empty()).then_some(Self::new(host, port.parse().ok()?))
+        may_be_a_host(host).then_some(Self::new(host, port.parse().ok()?))
     }
 
     fn place(&self) -> (&str, u16) {
@@ -177,6 +177,9 @@ impl Nat {
                 (None, None) if is_host(from) && is_host(to) => {
                     nat.hosts.insert(from.clone(), to.clone());
                 }
+                _ if [from, to].iter().any(|text| text.contains('@')) => {
+                    return Err(Error::Config("an address in the NAT map has an @".into()));
+                }
                 _ => {
                     return Err(Error::Config(format!(
                         "the NAT map has {from:?} by {to:?}, but must have hosts by hosts, or host:port by host:port"
@@ -201,8 +204,12 @@ impl Nat {
 
 /// Whether it may be the name or the IP address of a host.
 fn is_host(text: &str) -> bool {
-    text.parse::<Ipv6Addr>().is_ok()
-        || !text.is_empty() && !text.contains([':', '/', '@', '[', ']', ' '])
+    text.parse::<Ipv6Addr>().is_ok() || may_be_a_host(text) && !text.contains(':')
+}
+
+/// What stands before an @ would be a password, and hosts are shown.
+fn may_be_a_host(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['/', '@', '[', ']', ' '])
 }
 
 /// One server, and what is needed to connect to it.

@@ -62,8 +62,9 @@ impl ServerNames {
 }
 
 impl Tls {
-    /// Trusts the system's authorities. With rustls, also those in the file that `SSL_CERT_FILE`
-    /// names.
+    /// Trusts the system's authorities. With rustls, the file that the environment variable
+    /// `SSL_CERT_FILE` names, or the directories of `SSL_CERT_DIR`, are read **instead**. What is no
+    /// certificate there is left out.
     pub fn system() -> Self {
         Self {
             trusts_system: true,

@@ -55,15 +55,15 @@ pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 
     let read = |pem: &[u8]| CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    let (mut authorities, client) = tls.certificates(read)?;
+    let (authorities, client) = tls.certificates(read)?;
+    let mut roots = RootCertStore::empty();
     if tls.trusts_system {
         let mut system = rustls_native_certs::load_native_certs();
-        if let Some(why) = system.errors.pop() {
+        let (usable, _) = roots.add_parsable_certificates(system.certs);
+        if let Some(why) = system.errors.pop().filter(|_| usable == 0) {
             return Err(unusable("what the system trusts", why));
         }
-        authorities.append(&mut system.certs);
     }
-    let mut roots = RootCertStore::empty();
     for authority in authorities {
         roots.add(authority).map_err(|why| unusable("a TLS authority", why))?;
     }

@@ -1,6 +1,6 @@
 //! Redis URLs: their schemes and query keys, and which parts of a URL may be shown.
 
-use std::path::PathBuf;
+use std::{iter, path::PathBuf};
 
 use url::Url;
 
@@ -110,10 +110,13 @@ fn host(url: &Url, usual_port: u16) -> Result<Address, Error> {
 
 /// The host, and all hosts in `?node=`.
 fn hosts(url: &Url, usual_port: u16) -> Result<Vec<Address>, Error> {
-    let mut hosts = vec![host(url, usual_port)?];
     let named = url.query_pairs().filter(|(word, _)| word == "node");
-    hosts.extend(named.filter_map(|(_, node)| Address::parse_users(&node)));
-    Ok(hosts)
+    let named = named.map(|(_, node)| {
+        Address::parse_users(&node).ok_or_else(|| {
+            unusable("?node= must be host:port, without a user or a password".into())
+        })
+    });
+    iter::once(host(url, usual_port)).chain(named).collect()
 }
 
 fn value(url: &Url, word: &str) -> Option<String> {
@@ -184,7 +187,7 @@ fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
     }
     let mut seen = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let key = pair.split_once('=').map_or(pair, |(key, _)| key);
         if !form.keys().contains(&key) {
             let may_be_shown = pair.contains('=') && !query.contains('@');
             return Err(unknown_key(
@@ -192,9 +195,6 @@ fn check_parts(form: Form, rest: &str) -> Result<(), Error> {
                 key,
                 may_be_shown && !query.contains("sentinelPassword="),
             ));
-        }
-        if key == "node" && Address::parse_users(value).is_none() {
-            return Err(unusable("?node= must be host:port".into()));
         }
         if key != "node" && seen.contains(&key) {
             return Err(unusable(format!("?{key}= is given twice")));

@@ -13,6 +13,9 @@ use crate::{broken::broken, error::Loss, protocol::Renewed, sometimes::sometimes
 /// How long a hold that has ended may stay scheduled, and with it in memory.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(30);
 
+/// How soon a renewal that was not answered is sent again, at the latest.
+const AGAIN_WITHIN: Duration = Duration::from_secs(2);
+
 /// What the watchdog does about a hold that it has checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
@@ -157,7 +160,7 @@ impl Lease {
     pub(crate) fn not_renewed(&self) {
         let mut state = self.state();
         state.renewing = false;
-        state.due = Instant::now() + self.watchdog() / 30;
+        state.due = Instant::now() + (self.watchdog() / 30).min(AGAIN_WITHIN);
     }
 
     /// Tells the holder that the trust has ended.

@@ -189,6 +189,10 @@ impl Lowering<'_> {
             // The server had said that it was gone, and has it back: from a database that was swapped,
             // or from an old master. Another holder may have had the lock since.
             Some(why @ (Loss::Removed | Loss::Taken)) => Err(Error::NotHeld { why }),
+            // A copy of the request that acquired it may have acquired it again since it ended.
+            Some(why @ Loss::Expired) if self.hold.unanswered.is_some() => {
+                Err(Error::NotHeld { why })
+            }
             // The last reader frees the lock, and is told 1 more.
             _ if self.hold.target.shares => {
                 Ok(self.told(sent, answer > 0, answer.saturating_sub(1)))

@@ -83,6 +83,9 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
                 reached = router.reach(&map, &deployment, &warnings) => reached,
                 newer = other_than(&map, &mut discovery) => {
                     map = newer;
+                    if router.closed.load(Ordering::Relaxed) {
+                        break false;
+                    }
                     continue;
                 }
             };

@@ -53,7 +53,11 @@ fn only_known_words_may_stand_behind_the_question_mark() {
     }
     refusal("redis-sentinel://h:1?sentinelServiceName=m&sentinelServiceName=n");
     refusal("redis-cluster://h:1?node=h");
-    refusal("redis-cluster://h:1?node=user:pw@h:1");
+    for node in ["user:pw@h:1", "pw@h:1", "pw%40h:1", ":pw@h:1", "[pw@h]:1", "h:1/2"] {
+        let why = refusal(&format!("redis-cluster://h:1?node={node}"));
+        assert!(why.contains("?node=") && !why.contains("pw"), "{node}: {why}");
+        refusal(&format!("redis-sentinel://h:1?sentinelServiceName=m&node={node}"));
+    }
     refusal("redis-cluster://h:1/3");
     refusal("redis://h:1#2");
     refusal("unix://run/redis.sock");

@@ -11,7 +11,7 @@ mod several;
 use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{env, io};
+use std::{env, fs, io};
 
 use harness::{
     PATIENCE, RedisServer, RedisServerBuilder, assert_nothing_left, eventually, lock_channel, soon,
@@ -78,13 +78,20 @@ async fn a_lock_is_taken_waited_for_and_handed_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_a_url_whom_the_system_trusts_is_trusted_and_nobody_else() {
     let Some(stage) = Stage::new("127.0.0.1") else { return };
-    for (trusted, is_connected) in
-        [(&stage.authority, true), (&Authority::new("somebody else"), false)]
-    {
+    let damaged = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    let somebody_else = Authority::new("somebody else");
+    for (trusted, beside_it, is_connected) in [
+        (&stage.authority, "", true),
+        (&stage.authority, damaged, true),
+        (&somebody_else, "", false),
+    ] {
         let directory = tempfile::tempdir_in(stage.directory.path()).unwrap();
+        let file = trusted.write(directory.path());
+        let pem = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{beside_it}{pem}")).unwrap();
         let mut test = Command::new(env::current_exe().unwrap());
         test.args(["--exact", "in_another_process", "--ignored", "--nocapture"])
-            .env("SSL_CERT_FILE", trusted.write(directory.path()))
+            .env("SSL_CERT_FILE", file)
             .env_remove("SSL_CERT_DIR")
             .env(URL, stage.url("rediss"));
         let output = tokio::task::spawn_blocking(move || test.output()).await.unwrap().unwrap();
