@@ -25,9 +25,8 @@ use crate::{
 /// made without any I/O.
 ///
 /// # All
-/// [`MultiLock::all`], Redisson's `getMultiLock`, is for work on several things at once. It
-/// acquires all of its locks or none. If some cannot be acquired, the others are released. That
-/// also happens when the future is dropped, a server is down or a reply is lost.
+/// [`MultiLock::all`], Redisson's `getMultiLock`, acquires all of its locks or none. If some cannot
+/// be acquired, the others are released, also when the future is dropped or a server is down.
 ///
 /// Callers that list the same locks in different orders cannot deadlock. All callers have one
 /// global order, by name and then by server. A caller that waits holds only locks before that.
@@ -35,11 +34,11 @@ use crate::{
 /// Redisson acquires in the order of the list. A wait that holds locks is therefore bounded: by at
 /// most 0.1 s for each lock, doubled each round up to 1.5 s for each lock, and by a third of the
 /// lease or of [`Config::watchdog`](crate::Config::watchdog). The watchdog prolongs nothing before
-/// all locks are held, so a future that is not polled keeps none for longer than one lease. When it
-/// ends, all locks are released, and places in a fair lock's line are given up. The caller then
-/// waits for the missing lock alone, and starts again. While a server is silent, others are held for
-/// 0.1 s for each lock, then twice as long, up to `retry_timeout`; or for half a lease of up to 2 s.
-/// Only the last answer of a bounded wait is waited for in any case, for up to `command_timeout`.
+/// all locks are held, so a future that is not polled keeps none for longer than one lease. When the
+/// wait ends, all locks and places in line are given up. The caller then waits for the missing lock
+/// alone, and starts again. While a server is silent, others are held for 0.1 s for each lock, then
+/// twice as long, up to `retry_timeout`; or for half a lease of up to 2 s; or for `command_timeout`
+/// until the last answer of a bounded wait.
 ///
 /// If several callers try the same free locks at once, one of them succeeds. The caller that gets
 /// the first lock keeps it, and tries the others twice more. The other callers release what they
