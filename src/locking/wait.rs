@@ -24,7 +24,7 @@ use crate::{
     },
     observer::Outcome,
     owner::HoldId,
-    protocol::AcquireReply::{Granted, Held},
+    protocol::AcquireReply::{self, Granted, Held},
     sometimes::sometimes,
 };
 
@@ -40,143 +40,167 @@ pub(crate) async fn wait(
     seen_held: bool,
 ) -> Result<Option<Share>, Box<Error>> {
     request.waits();
-    let mut waiter = waiter(lock, request, attempt.id(), seen_held);
-    // All local waiters read the server's answers, unless each has a place on the server.
-    let line = &lock.target.line;
-    let answers = (!waiter.stands_on_server()).then_some(&line.answers);
-    let before = line.answers.count();
-    if seen_held && waiter.has_ended() {
+    let before = lock.target.line.answers.count();
+    let mut waiting = Waiting::new(lock, request, attempt, seen_held);
+    if seen_held && waiting.waiter.has_ended() {
         return Ok(None);
     }
-    // Whether the last answer to this waiter was `KeptOut`. The server was not asked then.
-    let mut kept_out = false;
-    // Whether the server has to be asked at the end: what this waiter knows says nothing about the lock,
-    // because it was kept out, or the offered hold was gone.
-    let must_ask = 'waiting: loop {
-        // A copy that was not answered may still take the lock, and waiters before this one would
-        // wait for it. On the server the waiter keeps its place.
-        if !waiter.stands_on_server() {
-            attempt.part_with_unanswered();
-        }
-        let mut head = match Head::enter(lock, &waiter).await? {
-            Entered::Head(head) => head,
-            Entered::Opened => match ask(lock, request, attempt, answers, true).boxed().await? {
-                AskResult::Granted(share) => return Ok(Some(share)),
-                AskResult::Held(_) if waiter.has_ended() => return Ok(None),
-                AskResult::Held(_) => {
-                    kept_out = false;
-                    waiter.seen_held = true;
-                    continue;
-                }
-                AskResult::KeptOut => {
-                    kept_out = true;
-                    continue;
-                }
-            },
-            Entered::TimedOut => {
-                sometimes!("line: timed out before its turn");
-                break kept_out;
-            }
-        };
-        loop {
-            match head.next(&mut waiter).await? {
-                Next::Ask => {}
-                Next::Offered(baton) => match Share::adopt(baton, request) {
-                    Ok(share) => {
-                        request.granted(Outcome::HandedOff);
-                        return Ok(Some(share));
-                    }
-                    Err(baton) => attempt.swap_from(baton),
-                },
-                Next::PutOut => break,
-                Next::TimedOut => break 'waiting kept_out,
-            }
-            // Boxed, as what else is rare in this loop: most waiters are offered a hold.
-            match head.showing(ask(lock, request, attempt, answers, false).boxed()).await {
-                Ok(AskResult::Granted(share)) => {
-                    head.granted(&mut waiter);
-                    return Ok(Some(share));
-                }
-                Ok(AskResult::KeptOut) => kept_out = true,
-                Ok(AskResult::Held(ttl)) => {
-                    kept_out = false;
-                    let of_the_lock = head.held(ttl, &mut waiter);
-                    // A further request could exceed the wait by another `command_timeout`.
-                    if waiter.has_ended() {
-                        if of_the_lock {
-                            return Ok(None);
-                        }
-                        break 'waiting true;
-                    }
-                }
-                Err(error) => {
-                    head.failed(&error, &waiter);
-                    return Err(error.into());
-                }
-            }
-        }
-    };
-    let end = request.bounds.last_answer_by(&lock.target.engine.settings);
-    if !must_ask && was_held(lock, request, &waiter, before, end).boxed().await? {
-        return Ok(None);
+    match waiting.run().await? {
+        Ended::Granted(share) => Ok(Some(share)),
+        Ended::Held => Ok(None),
+        Ended::TimedOut { must_ask } => waiting.last_answer(must_ask, before).boxed().await,
     }
-    try_once_more(lock, request, attempt, answers, end).boxed().await
 }
 
-/// Tries once more at the end of the wait. The answer has to come by `end`.
-async fn try_once_more(
-    lock: &Arc<LockState>,
-    request: &Request,
-    attempt: &mut Attempt<'_>,
-    answers: Option<&Answers>,
-    end: Instant,
-) -> Result<Option<Share>, Box<Error>> {
-    if let Some(share) = join_at_once(lock, request) {
-        return Ok(Some(share));
-    }
-    match timeout_at(end, attempt.ask(answers, None)).await {
-        Ok(Ok(Granted { .. })) => Ok(Some(attempt.take_share())),
-        Ok(Ok(Held(_))) => Ok(None),
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Error::timed_out().into()),
+struct Waiting<'a, 'b> {
+    lock: &'a Arc<LockState>,
+    request: &'a Request,
+    attempt: &'a mut Attempt<'b>,
+    waiter: Waiter<'a>,
+    /// All local waiters read the server's answers, unless each has a place on the server.
+    answers: Option<&'a Answers>,
+    /// Whether the last answer to it was [`Asked::KeptOut`]. The server was not asked then.
+    kept_out: bool,
+}
+
+enum Ended {
+    Granted(Share),
+    /// The server has said so at the end of the wait.
+    Held,
+    /// `must_ask`: what the waiter knows says nothing about the lock, because it was kept out, or the
+    /// offered hold was gone.
+    TimedOut {
+        must_ask: bool,
+    },
+}
+
+impl Waiting<'_, '_> {
+    /// The loop.
+    async fn run(&mut self) -> Result<Ended, Box<Error>> {
+        loop {
+            // A copy that was not answered may still take the lock, and waiters before this one would
+            // wait for it. On the server the waiter keeps its place.
+            if !self.waiter.stands_on_server() {
+                self.attempt.part_with_unanswered();
+            }
+            let mut head = match Head::enter(self.lock, &self.waiter).await? {
+                Entered::Head(head) => head,
+                Entered::Opened => match self.ask(true).boxed().await? {
+                    Asked::Granted(share) => return Ok(Ended::Granted(share)),
+                    Asked::Held(_) if self.waiter.has_ended() => return Ok(Ended::Held),
+                    Asked::Held(_) | Asked::KeptOut => continue,
+                },
+                Entered::TimedOut => {
+                    sometimes!("line: timed out before its turn");
+                    return Ok(Ended::TimedOut { must_ask: self.kept_out });
+                }
+            };
+            loop {
+                match head.next(&mut self.waiter).await? {
+                    Next::Ask => {}
+                    Next::Offered(baton) => match Share::adopt(baton, self.request) {
+                        Ok(share) => {
+                            self.request.granted(Outcome::HandedOff);
+                            return Ok(Ended::Granted(share));
+                        }
+                        Err(baton) => self.attempt.swap_from(baton),
+                    },
+                    Next::PutOut => break,
+                    Next::TimedOut => return Ok(Ended::TimedOut { must_ask: self.kept_out }),
+                }
+                // Boxed, as what else is rare in this loop: most waiters are offered a hold.
+                match head.showing(self.ask(false).boxed()).await {
+                    Ok(Asked::Granted(share)) => {
+                        head.granted(&mut self.waiter);
+                        return Ok(Ended::Granted(share));
+                    }
+                    Ok(Asked::KeptOut) => {}
+                    Ok(Asked::Held(ttl)) => match head.held(ttl, &mut self.waiter) {
+                        // A further request could exceed the wait by another `command_timeout`.
+                        true if self.waiter.has_ended() => return Ok(Ended::Held),
+                        false if self.waiter.has_ended() => {
+                            return Ok(Ended::TimedOut { must_ask: true });
+                        }
+                        _ => {}
+                    },
+                    Err(error) => {
+                        head.failed(&error, &self.waiter);
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
     }
 }
 
 /// What a waiter has got by asking.
-enum AskResult {
+enum Asked {
     Granted(Share),
     /// Nothing: another holder has the lock, for so long if known.
     Held(Option<Duration>),
-    /// Nothing: it is a reader, and a local writer waits again.
+    /// Nothing: a local waiter goes before it.
     KeptOut,
 }
 
-/// Asks for the lock. A reader may join others instead. `after_grant`: the one before it in line
-/// was granted just now.
-async fn ask(
-    lock: &Arc<LockState>,
-    request: &Request,
-    attempt: &mut Attempt<'_>,
-    answers: Option<&Answers>,
-    after_grant: bool,
-) -> Result<AskResult, Error> {
-    let since = match join(lock, request, after_grant).await {
-        Joining::Joined(share) => return Ok(AskResult::Granted(share)),
-        Joining::KeptOut => return Ok(AskResult::KeptOut),
-        Joining::Alone(since) => since,
-    };
-    let answer = match since {
-        None => attempt.ask(answers, None).await?,
-        Some(since) => {
-            let settings = &lock.target.engine.settings;
-            let ask = async |since: Option<&Instant>| attempt.ask(answers, since).await;
-            request.bounds.after_waiting(since, settings, ask).boxed().await?
+impl<'a, 'b> Waiting<'a, 'b> {
+    fn new(
+        lock: &'a Arc<LockState>,
+        request: &'a Request,
+        attempt: &'a mut Attempt<'b>,
+        seen_held: bool,
+    ) -> Self {
+        let waiter = waiter(lock, request, attempt.id(), seen_held);
+        let answers = (!waiter.stands_on_server()).then_some(&lock.target.line.answers);
+        Self { lock, request, attempt, waiter, answers, kept_out: false }
+    }
+
+    /// Asks for the lock. Where holds are shared it may join a local one instead. `after_grant`: the one
+    /// before it in line was granted just now.
+    async fn ask(&mut self, after_grant: bool) -> Result<Asked, Error> {
+        let asked = match join(self.lock, self.request, after_grant).await {
+            Joining::Joined(share) => Asked::Granted(share),
+            Joining::KeptOut => Asked::KeptOut,
+            Joining::Alone(since) => match self.ask_server(since).await? {
+                Granted { .. } => Asked::Granted(self.attempt.take_share()),
+                Held(ttl) => Asked::Held(ttl),
+            },
+        };
+        self.kept_out = matches!(asked, Asked::KeptOut);
+        self.waiter.seen_held |= matches!(asked, Asked::Held(_));
+        Ok(asked)
+    }
+
+    /// `since`: it has asked the server about a local hold since then, which counts against its bounds.
+    async fn ask_server(&mut self, since: Option<Instant>) -> Result<AcquireReply, Error> {
+        let Self { lock, request, attempt, answers, .. } = self;
+        let Some(since) = since else { return attempt.ask(*answers, None).await };
+        let settings = &lock.target.engine.settings;
+        let ask = async |since: Option<&Instant>| attempt.ask(*answers, since).await;
+        request.bounds.after_waiting(since, settings, ask).boxed().await
+    }
+
+    /// What a waiter is told whose wait is over: `None`, or the lock after all. `before`: how many answers
+    /// had come before the wait.
+    async fn last_answer(
+        &mut self,
+        must_ask: bool,
+        before: u64,
+    ) -> Result<Option<Share>, Box<Error>> {
+        let Self { lock, request, attempt, waiter, answers, .. } = self;
+        let end = request.bounds.last_answer_by(&lock.target.engine.settings);
+        if !must_ask && was_held(lock, request, waiter, before, end).await? {
+            return Ok(None);
         }
-    };
-    Ok(match answer {
-        Granted { .. } => AskResult::Granted(attempt.take_share()),
-        Held(ttl) => AskResult::Held(ttl),
-    })
+        if let Some(share) = join_at_once(lock, request) {
+            return Ok(Some(share));
+        }
+        match timeout_at(end, attempt.ask(*answers, None)).await {
+            Ok(Ok(Granted { .. })) => Ok(Some(attempt.take_share())),
+            Ok(Ok(Held(_))) => Ok(None),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Error::timed_out().into()),
+        }
+    }
 }
 
 fn waiter<'a>(lock: &'a LockState, request: &Request, id: &HoldId, seen_held: bool) -> Waiter<'a> {
