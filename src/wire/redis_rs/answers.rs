@@ -76,6 +76,7 @@ mod tests {
     fn a_reply_has_a_bounded_number_of_levels() {
         let nested = |levels: usize| "*1\r\n".repeat(levels) + ":1\r\n";
         assert!(read(&nested(DEEPEST_REPLY)).is_ok());
+        assert!(parse_redis_value(nested(200_000).as_bytes()).is_err());
         let failure = read(&nested(DEEPEST_REPLY + 1)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Refused);
     }
