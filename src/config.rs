@@ -240,7 +240,7 @@ impl Config {
     /// Sets the lease of a hold that is taken without one. The watchdog renews such a hold every
     /// third of it, while its guard lives. A crash therefore costs the others this time at most.
     /// Redisson: `lockWatchdogTimeout`. Default: 30 s. From 100 ms to 24 h. A renewal is given up
-    /// after an eighth of it: slower servers keep no hold.
+    /// after an eighth of it or `command_timeout`, whichever is less: slower servers keep no hold.
     ///
     /// If Redisson clients read the same read/write lock, a third of this must be well below their
     /// `lockWatchdogTimeout`, and below each lease of their `MultiLock`s and RedLocks that read it. Both
@@ -276,8 +276,8 @@ impl Config {
     /// All clients of a lock must use the same value. A client with another value takes live
     /// waiters for dead and removes them from the line.
     ///
-    /// A waiter asks the server every 3/10 of this time, and at least every 3 s. When a process dies,
-    /// its waiters delay the others by this time and 3/10 of it more, counted from when they last asked.
+    /// A waiter asks the server every 3/10 of this time or 3 s, whichever is less. When a process dies,
+    /// its waiters delay the others by this time and one such pause, counted from when they last asked.
     /// All waiters of one process cost that once. Places that a failover brings back cost the same.
     ///
     /// A Redisson client whose clock is ahead by more than half of this time may remove this

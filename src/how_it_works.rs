@@ -104,7 +104,7 @@
 //! `fairLockWaitTimeout`.
 //!
 //! A Redisson `MultiLock` with a lease gives the line a TTL. A waiter of this crate raises it when it
-//! asks, every 3/10 of [`Config::fair_wait`] or 3 s. Where only waiters of Redisson stand, or with a shorter
+//! asks, every 3/10 of [`Config::fair_wait`], or every 3 s if that is less. Where only waiters of Redisson stand, or with a shorter
 //! lease, the line vanishes when that TTL ends. So does one in which no waiter of this crate has asked
 //! for 5 000 times [`Config::redisson_fair_wait`] (17 days by default): as those who all have died.
 //!

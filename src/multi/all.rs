@@ -112,24 +112,33 @@ impl Taking<'_> {
                 return Ok(None);
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
+            // What the caller is told if no further answer comes.
+            let mut known = Ok(Some(missing));
             // A further request could exceed the wait by another `command_timeout`.
-            if !self.request.bounds.has_ended() && self.wait_with_held(missing, until).await? {
-                refused = self.try_again_and_again().await?;
-                continue;
+            if !self.request.bounds.has_ended() {
+                match self.wait_with_held(missing, until).await? {
+                    Some(true) => {
+                        refused = self.try_again_and_again().await?;
+                        continue;
+                    }
+                    Some(false) => {}
+                    None => known = Err(Error::timed_out()),
+                }
             }
             if !self.request.bounds.has_ended() {
                 self.must_not_be_held_here(missing).await?;
             }
             if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
-                refused = self.try_missing_or(Ok(Some(missing))).await?;
+                refused = self.try_missing_or(known).await?;
                 if refused.is_none() {
                     continue;
                 }
+                known = Ok(refused);
             }
             self.give_back().await;
             if self.request.bounds.has_ended() {
-                return Ok(None);
+                return known.map(|_| None);
             }
             // Its holder may have waited for what this caller held, which is free now.
             if !self.wait_for(missing, self.request.bounds).await? {
@@ -255,19 +264,20 @@ impl Taking<'_> {
         Ok(self.refused)
     }
 
-    /// Waits for one lock, while those before it are held. A server that is silent does not keep them for
-    /// longer, unless the call ends then.
-    async fn wait_with_held(&mut self, i: usize, until: Instant) -> Result<bool, Error> {
-        let (bounds, longest) =
-            (Bounds::until(until), until.max(Instant::now() + self.patience.with_silence()));
-        if i == 0 || bounds.deadline() == self.request.bounds.deadline() {
-            return self.wait_for(i, bounds).await;
+    /// Waits for one lock, while others are held: no longer than for two answers of a slow server, if its
+    /// server is silent and the call goes on. Returns whether it was granted. `None`: the server is silent.
+    async fn wait_with_held(&mut self, i: usize, until: Instant) -> Result<Option<bool>, Error> {
+        let bounds = Bounds::until(until);
+        let decides = bounds.deadline() == self.request.bounds.deadline();
+        if decides || self.held.iter().all(Option::is_none) {
+            return self.wait_for(i, bounds).await.map(Some);
         }
-        match timeout_at(longest, self.wait_for(i, bounds)).await {
-            Ok(granted) => granted,
+        let silence = self.patience.with_silence().max(2 * self.took);
+        match timeout_at(until.max(Instant::now() + silence), self.wait_for(i, bounds)).await {
+            Ok(granted) => granted.map(Some),
             Err(_) => {
                 self.patience.give_back();
-                Ok(false)
+                Ok(None)
             }
         }
     }

@@ -37,8 +37,8 @@ use crate::{
 /// all locks are held, so a future that is not polled keeps none for longer than one lease. When the
 /// wait ends, all locks and places in line are given up. The caller then waits for the missing lock
 /// alone, and starts again. While a server is silent, others are held for 0.1 s for each lock, then
-/// twice as long, up to `retry_timeout`; or for half a lease of up to 2 s; or for `command_timeout`
-/// until the last answer of a bounded wait.
+/// twice as long, up to `retry_timeout`; for half a lease of up to 2 s; for two answers of a server
+/// that is slow; or for `command_timeout` until the last answer of a bounded wait.
 ///
 /// If several callers try the same free locks at once, one of them succeeds. The caller that gets
 /// the first lock keeps it, and tries the others twice more. The other callers release what they

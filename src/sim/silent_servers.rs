@@ -72,6 +72,49 @@ async fn a_part_is_held_for_a_moment_while_a_server_falls_silent() {
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// Nor does a short lease change that. Its last answers were that another holds the lock.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_is_an_error_however_long_the_wait_is() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for (wait, lease) in (52..600).step_by(13).flat_map(|wait| [(wait, 60_000), (wait, 2_000)]) {
+        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+        let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
+        sims[1].network.fail("acquire", answers.chain(repeat_n(Fault::Silent(COMMAND), 1_000)));
+        let asking = multi.try_lock().wait(ms(wait)).lease(ms(lease)).into_future();
+        let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
+        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}, {lease}: {failed:?}");
+        sims[1].network.heal();
+        blocker.unlock().await.unwrap();
+        sleep(2 * COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// The servers need 0.6 s, which is more than a part is held for. What was asked for then is not thrown away.
+#[tokio::test(start_paused = true)]
+async fn a_lock_of_a_slow_server_is_taken_when_it_is_released() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for free_after in (1_300..1_800).step_by(100) {
+        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+        sims.iter().take(2).for_each(|sim| is_slow(sim, "", 600));
+        let release = async {
+            sleep(ms(free_after)).await;
+            blocker.unlock().await.unwrap();
+        };
+        let asking = ends_within(ms(free_after + 1_500), "lock()", multi.lock().into_future());
+        let (taken, ()) = tokio::join!(asking, release);
+        let taken = taken.unwrap();
+        sims.iter().take(2).for_each(|sim| sim.network.heal());
+        taken.unlock().await.unwrap();
+        sleep(2 * COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// It was granted by another copy of the request than the first.
 #[tokio::test(start_paused = true)]
 async fn a_lease_counts_from_the_lock_whose_server_answered_last() {

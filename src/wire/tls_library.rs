@@ -58,10 +58,17 @@ pub(super) fn connector(tls: &Tls) -> Result<Connector, String> {
     let (authorities, client) = tls.certificates(read)?;
     let mut roots = RootCertStore::empty();
     if tls.trusts_system {
-        let mut system = rustls_native_certs::load_native_certs();
-        let (usable, _) = roots.add_parsable_certificates(system.certs);
-        if let Some(why) = system.errors.pop().filter(|_| usable == 0) {
+        let system = rustls_native_certs::load_native_certs();
+        let (usable, unreadable) = roots.add_parsable_certificates(system.certs);
+        if usable == 0 && authorities.is_empty() {
+            let why = system.errors.first().map_or("no certificate".into(), ToString::to_string);
             return Err(unusable("what the system trusts", why));
+        }
+        for error in system.errors {
+            log!(warn, %error, "not all that the system trusts can be read");
+        }
+        if unreadable > 0 {
+            log!(warn, unreadable, "not all that the system trusts can be read");
         }
     }
     for authority in authorities {

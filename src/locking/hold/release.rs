@@ -97,6 +97,12 @@ impl Hold {
         Some(Released { result: released.map(drop), ended, told })
     }
 
+    /// Whether a copy of the request that acquired it may act after the end of the lease.
+    fn may_come_back(&self) -> bool {
+        let settings = &self.target.engine.settings;
+        self.unanswered.is_some() && self.lease.longest() < settings.command_timeout
+    }
+
     /// What the caller of a release is told that finds nothing. `lost`: how the hold had ended before, if
     /// that was known. `may_be_done`: whether an earlier copy, sent while the hold was trusted, may have
     /// done it. Unless the hold was renewed lately, it is unknown whether it had been lost before.
@@ -190,9 +196,7 @@ impl Lowering<'_> {
             // or from an old master. Another holder may have had the lock since.
             Some(why @ (Loss::Removed | Loss::Taken)) => Err(Error::NotHeld { why }),
             // A copy of the request that acquired it may have acquired it again since it ended.
-            Some(why @ Loss::Expired) if self.hold.unanswered.is_some() => {
-                Err(Error::NotHeld { why })
-            }
+            Some(why @ Loss::Expired) if self.hold.may_come_back() => Err(Error::NotHeld { why }),
             // The last reader frees the lock, and is told 1 more.
             _ if self.hold.target.shares => {
                 Ok(self.told(sent, answer > 0, answer.saturating_sub(1)))
