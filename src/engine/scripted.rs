@@ -1,8 +1,11 @@
 //! [`Scripted`]: a transport for unit tests that gives prepared replies, and notes what was asked.
 
 use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
+    collections::{BTreeSet, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -17,7 +20,7 @@ use crate::{
     engine::{Engine, Subscriptions},
     owner::Identity,
     runtime::ClientRuntime,
-    wire::{Confirm, Flight, Invocation, Reply, Transport, WireError},
+    wire::{Confirm, Flight, Invocation, Reply, ServerId, Transport, WireError},
 };
 
 /// Gives these replies, one after another, and then none.
@@ -39,6 +42,11 @@ pub(crate) struct Scripted {
     pub(crate) unsubscribed: Mutex<VecDeque<Result<(), WireError>>>,
     /// What it says of its time, one after another. Then it says nothing.
     pub(crate) times: Mutex<VecDeque<Result<u64, WireError>>>,
+    /// If it is not zero: a subscription stands after this time, and is confirmed after as much again.
+    pub(crate) subscribing: Duration,
+    pub(crate) listening: Arc<Mutex<BTreeSet<String>>>,
+    /// The server that has all keys.
+    pub(crate) server: AtomicU64,
     /// The slot of a key, if it is a cluster.
     pub(crate) slot: Option<fn(&[u8]) -> u16>,
 }
@@ -123,15 +131,37 @@ impl Transport for Scripted {
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
         self.subscribed.lock().unwrap().push(channels.len());
+        if !self.subscribing.is_zero() {
+            let (listening, half) = (self.listening.clone(), self.subscribing);
+            return async move {
+                sleep(half).await;
+                listening.lock().unwrap().extend(channels);
+                sleep(half).await;
+                Ok(())
+            }
+            .boxed();
+        }
         let refused = channels.iter().any(|channel| self.refused.contains(&channel.as_str()));
         ready(if refused { Err(WireError::from_server("NOPERM")) } else { Ok(()) }).boxed()
     }
 
-    fn unsubscribe(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
+        if !self.subscribing.is_zero() {
+            self.listening.lock().unwrap().retain(|listened| !channels.contains(listened));
+            return ready(Ok(())).boxed();
+        }
         match self.unsubscribed.lock().unwrap().pop_front() {
             Some(answer) => ready(answer).boxed(),
             None => pending().boxed(),
         }
+    }
+
+    fn may_be_subscribed(&self, channel: &str) -> bool {
+        self.listening.lock().unwrap().contains(channel)
+    }
+
+    fn server_id(&self, _: &str) -> ServerId {
+        self.server.load(Ordering::Relaxed)
     }
 
     fn probe(&self, _: u64) -> BoxFuture<'static, Result<(), WireError>> {

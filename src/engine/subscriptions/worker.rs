@@ -137,6 +137,7 @@ async fn subscribe_new(
         return Ok(());
     }
     subscriptions.doubt(&new);
+    let _subscribing = Subscribing { subscriptions, names: new.clone() };
     let (mut parts, mut refused) = (vec![new], Ok(()));
     while let Some(mut part) = parts.pop() {
         match transport.subscribe(part.clone()).await {
@@ -165,6 +166,21 @@ async fn subscribe_new(
         }
     }
     refused
+}
+
+/// Channels that are being subscribed. When that is over or cut short, those that nobody needs any more are
+/// checked again: while their slot moves, the worker of another server may have been told so before there was
+/// a subscription to end.
+struct Subscribing<'a> {
+    subscriptions: &'a Subscriptions,
+    names: Vec<String>,
+}
+
+impl Drop for Subscribing<'_> {
+    fn drop(&mut self) {
+        self.names.retain(|name| !self.subscriptions.channels.contains_key(name));
+        self.subscriptions.check_again(std::mem::take(&mut self.names));
+    }
 }
 
 #[cfg(test)]

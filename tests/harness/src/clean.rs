@@ -67,8 +67,9 @@ async fn assert_none_left_within(
         }
         assert!(
             started.elapsed() < limit,
-            "left on the server after {limit:?}:\n  {}",
-            left.join("\n  ")
+            "left on the server after {limit:?}:\n  {}\nwho listens:\n  {}",
+            left.join("\n  "),
+            inspector.listeners().join("\n  ")
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -202,6 +202,13 @@ impl Inspector {
         keys.into_iter().collect()
     }
 
+    /// The connections that listen, as the servers list them.
+    pub fn listeners(&self) -> Vec<String> {
+        let lists = self.query_all::<String>(cmd("CLIENT").arg("LIST").arg("TYPE").arg("PUBSUB"));
+        let lists = lists.into_iter().flatten();
+        lists.flat_map(|list| list.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    }
+
     /// Every channel somebody listens on, sharded ones too.
     pub fn channels(&self) -> Vec<String> {
         // Redis 6 knows no sharded ones.

@@ -1,7 +1,15 @@
 use std::{sync::Mutex, time::Duration};
 
 use super::*;
-use crate::engine::{scripted::Scripted, subscriptions::NOBODY};
+use crate::{
+    engine::{
+        lifecycle::Lifecycle,
+        scripted::Scripted,
+        subscriptions::{NOBODY, task::run},
+    },
+    runtime::ClientRuntime,
+    wire::Event,
+};
 
 #[tokio::test(start_paused = true)]
 async fn the_refusal_of_one_channel_does_not_affect_the_others() {
@@ -70,4 +78,30 @@ async fn the_refusal_of_one_channel_delays_no_other() {
     subscribed.ready().await;
     assert!(subscribed.is_confirmed());
     assert!(begun.elapsed() < Duration::from_millis(5), "{:?}", begun.elapsed());
+}
+
+/// The client is told of the move before, while or after the subscription stands, or never.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_made_while_its_slot_moves_is_ended() {
+    let at = Duration::from_millis;
+    for (left_after, told_after) in (0..25).flat_map(|left| (0..30).map(move |told| (left, told))) {
+        let transport = Arc::new(Scripted { subscribing: at(10), ..Scripted::default() });
+        let (subscriptions, runtime) = (Subscriptions::new(), ClientRuntime::current());
+        let life = Arc::new(Lifecycle::new(runtime));
+        let as_transport: Arc<dyn Transport> = transport.clone();
+        let task = run(Arc::downgrade(&life), subscriptions.clone(), as_transport);
+        let task = tokio::spawn(task);
+        let waits = subscriptions.subscribe("a");
+        sleep(at(left_after)).await;
+        transport.server.store(1, Ordering::Relaxed);
+        drop(waits);
+        sleep(at(told_after)).await;
+        if told_after < 25 {
+            subscriptions.on_event(Event::Gap);
+        }
+        sleep(at(100)).await;
+        let listening = transport.listening.lock().unwrap().clone();
+        assert!(listening.is_empty(), "left after {left_after} ms, told {told_after} ms later");
+        task.abort();
+    }
 }
