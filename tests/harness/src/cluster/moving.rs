@@ -1,10 +1,16 @@
 //! Moves a slot from one master to another.
 
+use std::time::{Duration, Instant};
+
 use redis::{Connection, RedisResult, cmd};
 
 use super::{RedisCluster, View};
 use crate::slots::slot;
 use crate::wait::{PATIENCE, blocking};
+
+/// After so long nodes may never agree by themselves: a claim of the source, with a later epoch than the target's, was
+/// under way while they were told. The target then takes the latest epoch.
+const STUBBORN: Duration = Duration::from_secs(3);
 
 impl RedisCluster {
     /// Moves the slot of this key to another master, with all its keys; comes back when all nodes know.
@@ -15,8 +21,15 @@ impl RedisCluster {
         let slot = slot(key);
         self.try_move(slot, self.master_of(key), to)
             .unwrap_or_else(|error| panic!("slot {slot} cannot be moved to {to}: {error}"));
-        let moved =
-            || (self.agreed().ok()?.master_of(slot)? == self.nodes[to].port()).then_some(());
+        let mut told = Instant::now();
+        let moved = || {
+            if told.elapsed() > STUBBORN {
+                told = Instant::now();
+                let mut bump = cmd("CLUSTER");
+                let _ = bump.arg("BUMPEPOCH").query::<String>(&mut self.nodes[to].client());
+            }
+            (self.agreed().ok()?.master_of(slot)? == self.nodes[to].port()).then_some(())
+        };
         blocking(PATIENCE, moved).unwrap_or_else(|| panic!("not all know that {slot} has moved"));
     }
 
