@@ -9,7 +9,7 @@ use crate::slots::slot;
 use crate::wait::{PATIENCE, blocking};
 
 /// After so long nodes may never agree by themselves: a claim of the source, with a later epoch than the target's, was
-/// under way while they were told. The target then takes the latest epoch.
+/// under way while they were told, and counts for those who heard it afterwards.
 const STUBBORN: Duration = Duration::from_secs(3);
 
 impl RedisCluster {
@@ -21,16 +21,33 @@ impl RedisCluster {
         let slot = slot(key);
         self.try_move(slot, self.master_of(key), to)
             .unwrap_or_else(|error| panic!("slot {slot} cannot be moved to {to}: {error}"));
-        let mut told = Instant::now();
+        let (mut told, mut why) = (Instant::now(), String::new());
         let moved = || {
             if told.elapsed() > STUBBORN {
                 told = Instant::now();
-                let mut bump = cmd("CLUSTER");
-                let _ = bump.arg("BUMPEPOCH").query::<String>(&mut self.nodes[to].client());
+                self.tell_again(slot, to);
             }
-            (self.agreed().ok()?.master_of(slot)? == self.nodes[to].port()).then_some(())
+            match self.agreed() {
+                Ok(view) if view.master_of(slot) == Some(self.nodes[to].port()) => return Some(()),
+                Ok(_) => why = "all name another master".into(),
+                Err(error) => why = error,
+            }
+            None
         };
-        blocking(PATIENCE, moved).unwrap_or_else(|| panic!("not all know that {slot} has moved"));
+        let moved = blocking(PATIENCE, moved);
+        moved.unwrap_or_else(|| panic!("not all know that {slot} has moved to {to}: {why}"));
+    }
+
+    /// Tells all masters once more who has the slot now. What they refuse they know better.
+    fn tell_again(&self, slot: u16, to: usize) {
+        let mut target = self.nodes[to].client();
+        let Ok(view) = View::of(&mut target) else { return };
+        let id = view.id_of(self.nodes[to].port()).expect("a node of the cluster");
+        let _ = set_slot(&mut target, slot, "NODE", id);
+        let _ = cmd("CLUSTER").arg("BUMPEPOCH").query::<String>(&mut target);
+        for other in self.masters().into_iter().filter(|&node| node != to) {
+            let _ = set_slot(&mut self.nodes[other].client(), slot, "NODE", id);
+        }
     }
 
     /// Begins with it and moves no key: new ones are made over there, for those who are sent there (`ASK`).
