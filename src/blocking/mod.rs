@@ -42,9 +42,9 @@
 //! # The background thread
 //! Each client has one thread, named `redisson-lock`. While it connects to a host name, or with a
 //! [password file](crate::Config::password_file), it has another one for some seconds, which looks
-//! up the address or reads the file. The thread serves the connections,
-//! renews holds and sends the releases of dropped guards, also while no call is under way. A hold
-//! without a lease lasts while its guard lives, however long its thread sleeps or computes.
+//! up the address or reads the file. The thread serves the connections, renews holds and sends the
+//! releases of dropped guards, also while no call is under way. A hold without a lease lasts while
+//! its guard lives, however long its thread sleeps or computes.
 //!
 //! A thread that drops its last guard of a lock and takes the lock again waits for the release. Its
 //! next hold is a new one, and comes behind those that are in line.

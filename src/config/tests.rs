@@ -53,6 +53,11 @@ fn a_map_of_addresses_has_hosts_or_places() {
     for (from, to) in [("a", "b:2"), ("a:1", "b"), ("a", ""), ("redis://a", "b"), ("a:b", "c")] {
         assert!(matches!(with(from, to), Err(Error::Config(_))), "{from} {to}");
     }
+    for (from, to) in [("s3cret@a:1", "b:2"), ("a:1", "s3cret@b:2"), ("s3cret@a", "b")] {
+        let Err(error) = with(from, to) else { panic!("{from} {to}") };
+        let error = error.to_string();
+        assert!(error.contains("an @") && !error.contains("s3cret"), "{error}");
+    }
 }
 
 #[test]

@@ -115,14 +115,16 @@ impl Waiting<'_, '_> {
                         return Ok(Ended::Granted(share));
                     }
                     Ok(Asked::KeptOut) => {}
-                    Ok(Asked::Held(ttl)) => match head.held(ttl, &mut self.waiter) {
+                    Ok(Asked::Held(ttl)) => {
+                        let of_the_lock = head.held(ttl, &mut self.waiter);
                         // A further request could exceed the wait by another `command_timeout`.
-                        true if self.waiter.has_ended() => return Ok(Ended::Held),
-                        false if self.waiter.has_ended() => {
-                            return Ok(Ended::TimedOut { must_ask: true });
+                        if self.waiter.has_ended() {
+                            return Ok(match of_the_lock {
+                                true => Ended::Held,
+                                false => Ended::TimedOut { must_ask: true },
+                            });
                         }
-                        _ => {}
-                    },
+                    }
                     Err(error) => {
                         head.failed(&error, &self.waiter);
                         return Err(error.into());

@@ -18,6 +18,12 @@ fn is_slow(sim: &Sim, calls: &'static str, late: u64) {
     sim.network.fail(calls, repeat_n(Fault::SlowReply(ms(late)), 1_000));
 }
 
+/// It answers thrice that another holds the lock, and then no more.
+fn falls_silent(sim: &Sim) {
+    let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
+    sim.network.fail("acquire", answers.chain(repeat_n(Fault::Silent(COMMAND), 1_000)));
+}
+
 /// As long as for one that is held by another, and then the others have the first lock.
 #[tokio::test(start_paused = true)]
 async fn a_part_is_held_for_a_moment_while_a_server_is_silent() {
@@ -49,15 +55,14 @@ async fn a_part_is_held_for_a_moment_while_a_server_is_silent() {
     assert_eq!(left(&sims).await, [""; 0]);
 }
 
-/// As for one that is silent from the start: it has answered thrice that another holds it.
+/// As for one that is silent from the start.
 #[tokio::test(start_paused = true)]
 async fn a_part_is_held_for_a_moment_while_a_server_falls_silent() {
     let worlds = worlds_in_order();
     let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
     let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
     let multi = MultiLock::all(locks(&sims[..2]));
-    let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
-    sims[1].network.fail("acquire", answers.chain(repeat_n(Fault::Silent(COMMAND), 1_000)));
+    falls_silent(&sims[1]);
     let mut waiting = pin!(multi.lock().into_future());
     let mut held = 0;
     for _ in 0..4_000 {
@@ -72,7 +77,7 @@ async fn a_part_is_held_for_a_moment_while_a_server_falls_silent() {
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
-/// Nor does a short lease change that. Its last answers were that another holds the lock.
+/// Nor does a short lease change that.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_falls_silent_is_an_error_however_long_the_wait_is() {
     let worlds = worlds_in_order();
@@ -80,8 +85,7 @@ async fn a_server_that_falls_silent_is_an_error_however_long_the_wait_is() {
     let multi = MultiLock::all(locks(&sims[..2]));
     for (wait, lease) in (52..600).step_by(13).flat_map(|wait| [(wait, 60_000), (wait, 2_000)]) {
         let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
-        let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
-        sims[1].network.fail("acquire", answers.chain(repeat_n(Fault::Silent(COMMAND), 1_000)));
+        falls_silent(&sims[1]);
         let asking = multi.try_lock().wait(ms(wait)).lease(ms(lease)).into_future();
         let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
         assert!(matches!(failed, Err(Error::Redis(_))), "{wait}, {lease}: {failed:?}");

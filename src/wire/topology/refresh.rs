@@ -77,15 +77,15 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
         }
         let deployment = discovery.deployment().clone();
         complete = loop {
+            if router.closed.load(Ordering::Relaxed) {
+                break false;
+            }
             router.leave(&map);
             let reached = tokio::select! {
                 biased;
                 reached = router.reach(&map, &deployment, &warnings) => reached,
                 newer = other_than(&map, &mut discovery) => {
                     map = newer;
-                    if router.closed.load(Ordering::Relaxed) {
-                        break false;
-                    }
                     continue;
                 }
             };
@@ -100,8 +100,8 @@ pub(in crate::wire) async fn refresh(router: Weak<Router>, mut discovery: Discov
             };
             match ask_again(&map, &mut discovery, pause_after).await {
                 Ok(None) => break router.install(reached),
-                Ok(Some(newer)) if !router.closed.load(Ordering::Relaxed) => map = newer,
-                _ => break false,
+                Ok(Some(newer)) => map = newer,
+                Err(_) => break false,
             }
         };
         tries.end(map, complete);
