@@ -116,13 +116,13 @@ impl Taking<'_> {
             let mut known = Ok(Some(missing));
             // A further request could exceed the wait by another `command_timeout`.
             if !self.request.bounds.has_ended() {
-                match self.wait_with_held(missing, until).await? {
-                    Some(true) => {
+                match self.wait_for_a_round(missing, until).await? {
+                    Ok(true) => {
                         refused = self.try_again_and_again().await?;
                         continue;
                     }
-                    Some(false) => {}
-                    None => known = Err(Error::timed_out()),
+                    Ok(false) => {}
+                    Err(unanswered) => known = Err(unanswered),
                 }
             }
             if !self.request.bounds.has_ended() {
@@ -264,35 +264,32 @@ impl Taking<'_> {
         Ok(self.refused)
     }
 
-    /// Waits for one lock, while others are held: no longer than for two answers of a slow server, if its
-    /// server is silent and the call goes on. Returns whether it was granted. `None`: the server is silent.
-    async fn wait_with_held(&mut self, i: usize, until: Instant) -> Result<Option<bool>, Error> {
-        let bounds = Bounds::until(until);
-        let decides = bounds.deadline() == self.request.bounds.deadline();
-        if decides || self.held.iter().all(Option::is_none) {
-            return self.wait_for(i, bounds).await.map(Some);
-        }
+    /// Waits for one lock for a part of the time. If others are held and its server is silent, no longer than
+    /// for two answers of a slow server. Returns whether it was granted. The inner error: there was no answer,
+    /// and the call goes on.
+    async fn wait_for_a_round(
+        &mut self,
+        i: usize,
+        until: Instant,
+    ) -> Result<Result<bool, Error>, Error> {
+        let (bounds, whole) = (Bounds::until(until), self.request.bounds);
+        let decides = bounds.deadline() == whole.deadline();
         let silence = self.patience.with_silence().max(2 * self.took);
-        match timeout_at(until.max(Instant::now() + silence), self.wait_for(i, bounds)).await {
-            Ok(granted) => granted.map(Some),
-            Err(_) => {
+        let holds = self.held.iter().any(Option::is_some);
+        let longest = (holds && !decides).then(|| until.max(Instant::now() + silence));
+        match within(longest, self.wait_for(i, bounds)).await {
+            Some(Err(error @ Error::Redis(_))) if !decides && !whole.has_ended() => Ok(Err(error)),
+            Some(answer) => answer.map(Ok),
+            None => {
                 self.patience.give_back();
-                Ok(None)
+                Ok(Err(Error::timed_out()))
             }
         }
     }
 
     /// Waits for one lock. Returns whether it was granted.
     async fn wait_for(&mut self, i: usize, bounds: Bounds) -> Result<bool, Error> {
-        let whole = self.request.bounds;
-        match self.request.acquire(&self.locks[i], bounds).await {
-            Ok(share) => self.held[i] = share,
-            // This wait covers only a part of the time. The next wait, if there is one, finds out
-            // whether the server answers.
-            Err(Error::Redis(_)) if bounds.deadline() != whole.deadline() && !whole.has_ended() => {
-            }
-            Err(error) => return Err(error),
-        }
+        self.held[i] = self.request.acquire(&self.locks[i], bounds).await?;
         Ok(self.held[i].is_some())
     }
 

@@ -109,6 +109,28 @@ async fn who_was_told_that_its_lease_ended_is_not_told_that_a_late_copy_was_rele
     assert!(sim.left().await.is_empty());
 }
 
+/// Its owner asked for a longer lease, which was not granted.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_asked_for_in_vain_hides_no_late_copy() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    let (ms, mut me) = (Duration::from_millis, sim.client.owner());
+    let lock = sim.client.lock(LOCK);
+    sim.network.fail("acquire", [Fault::Linger(ms(2_000))]);
+    let guard = lock.lock().by(&mut me).lease(ms(1_000)).await.unwrap();
+    sim.network.fail("reenter", std::iter::repeat_n(Fault::LoseRequest, 1_000));
+    let inner = lock.try_lock().wait(ms(500)).by(&mut me).lease(ms(32_000)).await;
+    assert!(matches!(inner, Err(Error::Redis(_))), "{inner:?}");
+    assert_eq!(guard.lost().await, Loss::Expired);
+    world.forget(LOCK);
+    other.client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap();
+    sleep(ms(1_300)).await;
+    assert!(sim.holder(LOCK).is_some(), "the late copy is what this test is about");
+    let released = guard.unlock().await;
+    assert!(matches!(released, Err(Error::NotHeld { why: Loss::Expired })), "{released:?}");
+    assert!(sim.left().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_lands_after_its_not_after_does_nothing() {
     let sim = Sim::new(&World::new()).await;

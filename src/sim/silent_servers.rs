@@ -96,6 +96,34 @@ async fn a_server_that_falls_silent_is_an_error_however_long_the_wait_is() {
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// Its connection is lost at first.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_and_is_silent_then_is_an_error_however_long_the_wait_is() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    let network = &sims[1].network;
+    for wait in (100..400).step_by(2) {
+        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+        let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
+        network.fail("acquire", answers.chain(repeat_n(Fault::LoseRequest, 1_000)));
+        network.fail("inspect", repeat_n(Fault::Silent(COMMAND), 1_000));
+        let silent = async {
+            sleep(ms(wait)).await;
+            network.heal();
+            network.fail("", repeat_n(Fault::Silent(COMMAND), 1_000));
+        };
+        let asking = multi.try_lock().wait(ms(wait)).into_future();
+        let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
+        let (failed, ()) = tokio::join!(asking, silent);
+        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
+        network.heal();
+        blocker.unlock().await.unwrap();
+        sleep(2 * COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// The servers need 0.6 s, which is more than a part is held for. What was asked for then is not thrown away.
 #[tokio::test(start_paused = true)]
 async fn a_lock_of_a_slow_server_is_taken_when_it_is_released() {

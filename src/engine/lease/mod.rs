@@ -142,6 +142,11 @@ impl Lease {
         self.state().confirmed
     }
 
+    /// When the last lease that the server granted ends there, at the earliest.
+    pub(crate) fn leased_until(&self) -> Instant {
+        self.state().leased_until
+    }
+
     /// The longest lease that was requested. The server keeps the key no longer than this after the
     /// last request.
     pub(crate) fn longest(&self) -> Duration {

@@ -99,8 +99,9 @@ impl Hold {
 
     /// Whether a copy of the request that acquired it may act after the end of the lease.
     fn may_come_back(&self) -> bool {
-        let settings = &self.target.engine.settings;
-        self.unanswered.is_some() && self.lease.longest() < settings.command_timeout
+        let (transport, key) = (&self.target.engine.transport, self.target.protocol.key());
+        let ended = || transport.time_at(key, self.lease.leased_until());
+        self.unanswered.is_some_and(|not_after| ended() <= not_after)
     }
 
     /// What the caller of a release is told that finds nothing. `lost`: how the hold had ended before, if
