@@ -47,16 +47,8 @@ pub(super) async fn take(
     let begun = Instant::now();
     let end = most_patient(locks).and_then(|settings| request.bounds.ends_by(begun, settings));
     let patience = Patience::new(locks, &request);
-    let taking = Taking {
-        locks,
-        request,
-        end,
-        held,
-        early: Vec::new(),
-        took: Duration::ZERO,
-        refused: None,
-        patience,
-    };
+    let taking =
+        Taking { locks, request, end, held, early: Vec::new(), took: Duration::ZERO, patience };
     taking.run().await
 }
 
@@ -73,8 +65,6 @@ struct Taking<'a> {
     early: Vec<bool>,
     /// How long the last try took.
     took: Duration,
-    /// The first lock that was refused then.
-    refused: Option<usize>,
     patience: Patience,
 }
 
@@ -173,7 +163,11 @@ impl Taking<'_> {
             if !self.has_time_to_try() {
                 break;
             }
-            refused = self.try_missing_or(Ok(Some(missing))).await?;
+            let known = match self.request.bounds.has_ended() {
+                true => Ok(Some(missing)),
+                false => Err(Error::timed_out()),
+            };
+            refused = self.try_missing_or(known).await?;
         }
         Ok(refused)
     }
@@ -185,16 +179,13 @@ impl Taking<'_> {
         self.end.is_none_or(|end| Instant::now() + answers * self.took < end)
     }
 
-    /// As [`try_missing`](Self::try_missing), or this if the call ends before all have answered, and none
-    /// was refused until then.
+    /// As [`try_missing`](Self::try_missing), or this if the call ends before all have answered. One that was
+    /// refused meanwhile may be free since.
     async fn try_missing_or(
         &mut self,
         otherwise: Result<Option<usize>, Error>,
     ) -> Result<Option<usize>, Error> {
-        match within(self.end, self.try_missing()).await {
-            Some(tried) => tried,
-            None => self.refused.map_or(otherwise, |refused| Ok(Some(refused))),
-        }
+        within(self.end, self.try_missing()).await.unwrap_or(otherwise)
     }
 
     /// Tries the locks that are not held until all are held, or one is refused: the first refused one in
@@ -223,7 +214,7 @@ impl Taking<'_> {
         let mut tries: FuturesUnordered<_> =
             missing.map(|i| async move { (i, request.acquire(&locks[i], once).await) }).collect();
         self.early = self.held.iter().map(Option::is_some).collect();
-        self.refused = None;
+        let mut refused: Option<usize> = None;
         let mut held_since = None;
         loop {
             let is_held = self.held.iter().any(Option::is_some);
@@ -241,17 +232,12 @@ impl Taking<'_> {
                 continue;
             };
             let Some((i, tried)) = next else { break };
-            let share = match tried {
-                // One was refused, and no time is left to wait for it.
-                Err(Error::Redis(_)) if self.refused.is_some() && bounds.has_ended() => break,
-                tried => tried?,
-            };
-            if share.is_none() {
-                self.refused = Some(self.refused.map_or(i, |first| first.min(i)));
+            self.held[i] = tried?;
+            if self.held[i].is_none() {
+                refused = Some(refused.map_or(i, |first| first.min(i)));
             }
-            self.held[i] = share;
             // A caller that is about to give up gives them back itself, before its answer.
-            let Some(first) = self.refused.filter(|_| !bounds.last_answer_decides()) else {
+            let Some(first) = refused.filter(|_| !bounds.last_answer_decides()) else {
                 continue;
             };
             // Others may need these locks, so they are released before all tries have answered.
@@ -261,7 +247,7 @@ impl Taking<'_> {
             }
         }
         self.took = begun.elapsed();
-        Ok(self.refused)
+        Ok(refused)
     }
 
     /// Waits for one lock for a part of the time. If others are held and its server is silent, no longer than

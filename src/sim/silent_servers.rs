@@ -252,6 +252,31 @@ async fn a_silent_server_is_an_error_however_long_the_wait_is() {
     assert_eq!(left(&sims).await, [""; 0]);
 }
 
+/// The other lock was refused early, and is free before the wait ends.
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_beside_a_lock_that_is_held_is_an_error_however_long_the_wait_is() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    for (silent, held) in [(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)] {
+        for wait in (10..400).step_by(13) {
+            let blocker = others[held].client.lock(LOCK).lock().await.unwrap();
+            sims[silent].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+            let release = async {
+                sleep(ms(wait) / 2).await;
+                blocker.unlock().await.unwrap();
+            };
+            let asking = multi.try_lock().wait(ms(wait)).into_future();
+            let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
+            let (failed, ()) = tokio::join!(asking, release);
+            assert!(matches!(failed, Err(Error::Redis(_))), "{silent}, {held}, {wait}: {failed:?}");
+            sims[silent].network.heal();
+            sleep(2 * COMMAND).await;
+        }
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// The first answers late, the second at once, and the third is held by another at first.
 #[tokio::test(start_paused = true)]
 async fn a_slow_server_beside_a_lock_that_is_held_is_waited_for_once() {
