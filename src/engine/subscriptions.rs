@@ -46,9 +46,12 @@ pub(crate) struct Subscriptions {
     /// Channels that are, or may be, subscribed on a server, by the worker that knows it.
     subscribed: DashMap<String, WorkerId>,
     workers: AtomicU64,
+    /// The last worker before the last gap. What those up to it have subscribed may be lost.
+    outdated: AtomicU64,
     warnings: Warnings,
 }
 
+/// In the order in which they start.
 type WorkerId = u64;
 
 /// No worker knows the channel's state: the last one could not finish, or checked it before a gap.
@@ -84,6 +87,7 @@ impl Subscriptions {
             gaps: watch::Sender::new(0),
             subscribed: DashMap::default(),
             workers: AtomicU64::new(NOBODY),
+            outdated: AtomicU64::new(NOBODY),
             warnings: Warnings::default(),
         })
     }
@@ -97,6 +101,8 @@ impl Subscriptions {
                 }
             }
             Event::Gap => {
+                // First: a worker that confirms a channel looks at it while it changes the state.
+                self.outdated.store(self.workers.load(Ordering::Relaxed), Ordering::Relaxed);
                 for entry in &self.channels {
                     entry.channel.state.send_replace(State::Pending);
                     entry.channel.wake();
@@ -174,13 +180,20 @@ impl Subscriptions {
         }
     }
 
-    fn set(&self, names: &[String], state: State) {
+    /// Sets what a worker was told of these channels, unless there was a gap meanwhile.
+    fn set(&self, names: &[String], state: State, by: WorkerId) {
         for name in names {
             if let Some(entry) = self.channels.get(name) {
                 // In this order: a waiter that waits for the state then asks once, and not again
                 // for the wake-up.
                 entry.channel.wake();
-                entry.channel.state.send_replace(state);
+                entry.channel.state.send_if_modified(|known| {
+                    let holds = by > self.outdated.load(Ordering::Relaxed);
+                    if holds {
+                        *known = state;
+                    }
+                    holds
+                });
             }
         }
     }

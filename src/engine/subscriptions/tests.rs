@@ -10,7 +10,7 @@ async fn messages_are_counted_and_relied_on_from_the_confirmation_to_the_next_ga
     let mut subscription = subscriptions.subscribe("a");
     assert!(!subscription.is_confirmed());
     assert_eq!(subscriptions.count("a"), None);
-    subscriptions.set(&["a".to_owned()], State::Confirmed);
+    subscriptions.set(&["a".to_owned()], State::Confirmed, 1);
     subscription.ready().await;
     assert!(subscription.is_confirmed());
     let before = subscription.count();
@@ -32,7 +32,7 @@ async fn messages_are_counted_and_relied_on_from_the_confirmation_to_the_next_ga
         assert!(subscription.is_woken() && !subscription.is_confirmed());
         assert_eq!(subscriptions.count("a"), None);
     }
-    subscriptions.set(&["a".to_owned()], State::Refused);
+    subscriptions.set(&["a".to_owned()], State::Refused, 1);
     subscription.ready().await;
     assert!(!subscription.is_confirmed());
 }

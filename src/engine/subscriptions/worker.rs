@@ -89,7 +89,7 @@ async fn settle(
     let subscribed = &subscriptions.subscribed;
     let (known, new): (Vec<_>, Vec<_>) =
         wanted.into_iter().partition(|name| subscribed.get(name).is_some_and(|by| *by == me));
-    subscriptions.set(&known, State::Confirmed);
+    subscriptions.set(&known, State::Confirmed, me);
     let stale = unwanted
         .into_iter()
         .filter(|name| subscribed.contains_key(name) || transport.may_be_subscribed(name))
@@ -142,7 +142,7 @@ async fn subscribe_new(
     while let Some(mut part) = parts.pop() {
         match transport.subscribe(part.clone()).await {
             Ok(()) => {
-                subscriptions.set(&part, State::Confirmed);
+                subscriptions.set(&part, State::Confirmed, me);
                 for name in part {
                     subscriptions.subscribed.insert(name, me);
                 }
@@ -154,7 +154,7 @@ async fn subscribe_new(
             }
             // It stays in doubt: a server may subscribe, and refuse what is asked afterwards to confirm it.
             Err(error @ WireError::Refused(_)) => {
-                subscriptions.set(&part, State::Refused);
+                subscriptions.set(&part, State::Refused, me);
                 refused = Err(error);
             }
             Err(error) => {

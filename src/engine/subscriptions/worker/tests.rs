@@ -105,3 +105,26 @@ async fn a_subscription_that_is_made_while_its_slot_moves_is_ended() {
         task.abort();
     }
 }
+
+/// A gap that comes between the confirmation and the worker that waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_that_comes_with_a_gap_is_not_relied_on() {
+    let ms = Duration::from_millis;
+    let transport = Arc::new(Scripted { subscribing: ms(10), ..Scripted::default() });
+    let as_transport: Arc<dyn Transport> = transport.clone();
+    let subscriptions = Subscriptions::new();
+    let waits = subscriptions.subscribe("a");
+    for (gap_at, is_confirmed) in [(15, false), (25, true)] {
+        let me = subscriptions.workers.fetch_add(1, Ordering::Relaxed) + 1;
+        let gap = async {
+            sleep(ms(gap_at)).await;
+            subscriptions.on_event(Event::Gap);
+            assert!(!waits.is_confirmed());
+        };
+        let settling = async {
+            settle(&subscriptions, &as_transport, vec!["a".to_owned()], me).await.unwrap();
+            assert_eq!(waits.is_confirmed(), is_confirmed, "a gap after {gap_at} ms");
+        };
+        tokio::join!(gap, settling);
+    }
+}
