@@ -1,5 +1,4 @@
-//! What goes to the program's subscriber of `tracing`. One that panics, as one whose pipe is closed, ends no task of
-//! this crate.
+//! `log!`: an event of `tracing`. A subscriber that panics, as one whose pipe is closed, ends no task of this crate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

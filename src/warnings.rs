@@ -1,4 +1,4 @@
-//! [`Warnings`]: what the log is told of that goes wrong again and again.
+//! [`Warnings`]: limits how often a failure that goes on is logged.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},

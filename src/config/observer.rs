@@ -1,4 +1,4 @@
-//! The observer of a [`Config`].
+//! [`Config::observer`]: who is told of acquisitions and holds.
 
 use super::Config;
 use crate::observer::{Observed, Observer};

@@ -1,4 +1,5 @@
-//! How a request that must be done in the end goes on in the background.
+//! A request of a counter whose future was dropped, or that must succeed in the end, such as a return of permits, is
+//! repeated in the background. The janitor runs it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! [`Janitor`]: runs the jobs of a client in the background: what a dropped future or guard left
-//! undone, and releases that are repeated.
+//! [`Janitor`]: runs the jobs of a client in the background, and waits for them at the end: what a dropped
+//! future or guard left undone, and releases that are repeated. Each job is written where it arises.
 
 use std::{
     panic::{AssertUnwindSafe, resume_unwind},

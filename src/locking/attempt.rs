@@ -3,7 +3,7 @@
 //! ```text
 //! nothing --send--> in flight --granted--> granted --take_share--> (a hold)
 //!                      |  `--held by another--> nothing (of a fair lock: a place in line)
-//!                      |--refused--> may hold (the script may have come to its middle)
+//!                      |--refused--> may hold (the script may have run partway)
 //!                      `--no answer--> unknown (a copy may yet take the lock)
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! [`Baton`]: a hold between two callers. [`Stake`]: what a guard or a baton has of a hold.
+//! [`Baton`]: a hold between two callers. [`Stake`]: the reference to a hold that a guard or a baton keeps.
 //!
 //! ```text
 //! share --unlock, drop--> baton --a local waiter exists--> slot --adopted--> share

@@ -1,14 +1,15 @@
 //! [`Budget`]: how long one process may hand a lock off locally, and when it yields to other processes.
 //!
 //! ```text
-//! won --turns--> used up --no other process waits--> goes on, with a gap of 1 ms each 32 ms
-//!                   `--others wait--> released, yields --they had their turns--> open
-//!                                                 `--none came--> open, and the next budget is larger
+//! won --hand-offs--> used up --no other process waits--> goes on, with a gap of 1 ms each 32 ms
+//!                       `--others wait--> released, yields --they had the lock--> open
+//!                                                     `--none came--> open, and the next budget is larger
 //! ```
 //!
-//! After 64 hand-offs or 2 ms, whichever is first, the server is asked. The same numbers limit the hold
-//! while others wait; that limit doubles after each yield in vain, up to 32-fold, until others had their
-//! turns. Pure: it is told what happened and when, and decides what to do.
+//! After 64 hand-offs or 2 ms, whichever is first, the server is asked whether other processes wait. If
+//! they do, the process has reached its limit, and yields. Each time it yields and no other process takes
+//! the lock, the limit doubles, up to 32-fold. It is 64 hand-offs or 2 ms again once another process had
+//! the lock. Pure: it is told what happened and when, and decides what to do.
 
 use std::time::Duration;
 

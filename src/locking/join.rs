@@ -1,4 +1,5 @@
-//! Readers [join](join()) the hold of other local readers. A waiting [`Writer`] keeps new readers out.
+//! What a caller does with [`Sharing`](super::sharing): a reader [joins](join()) the hold of other local
+//! readers, and a waiting [`Writer`] keeps new readers out.
 
 use std::sync::Arc;
 

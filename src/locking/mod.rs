@@ -14,6 +14,7 @@
 //! | hold | one grant of a lock to one holder, from the grant to the release or the loss |
 //! | share | one entry of a hold: what a guard has; a re-entry adds one |
 //! | baton | a hold whose last share was released, on its way to the next caller or to the server |
+//! | stake | the reference to a hold that a share or a baton keeps |
 //! | hand off | a released hold goes to the next local caller, in one of two ways: |
 //! | adopt | the next caller has the hold as it is; mostly the server is not asked |
 //! | swap | the server replaces the hold by one of the next caller: for an owner, a token or other options |

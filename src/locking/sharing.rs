@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The first reader takes the hold, others join it without a request, and the last one releases it. Of
-//! several that come at once only the first one asks. The last one to leave lets those first who are about to join.
-//! While a writer waits elsewhere, and a moment after a local one came, nobody joins: newcomers stand in
-//! the local line, until the writer had its turn or for 0.1 s at most. If no writer came while nobody
-//! joined, readers join for up to a second in any case.
+//! several that come at once only the first one asks. The last reader to leave first lets those join who
+//! are about to. Nobody joins while a writer of another process waits, or shortly after a local writer
+//! has come. New readers then stand in the local line, until the writer had the lock, for 0.1 s at most. If
+//! no writer used that pause, readers join again for up to a second, whoever waits.
 //!
 //! Readers with an owner or a lease of their own have holds of their own, as have parts of several locks.
 

@@ -1,7 +1,7 @@
 //! Acquisition of all of several locks, without deadlock.
 //!
 //! First all locks are tried at the same time, without waiting. If one is refused, the locks after
-//! it in the global order are released. Only then is it waited for. A caller that waits thus holds
+//! it in the global order are released. After that, the caller waits for the refused lock. It then holds
 //! only locks that come earlier in the order. All callers of this crate have the same order.
 //! Redisson's callers acquire in the order of their list. A wait that holds locks is therefore
 //! bounded, and the caller then starts again without any.

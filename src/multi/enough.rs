@@ -1,4 +1,5 @@
-//! [`enough`]: several requests, of which some must succeed.
+//! [`enough`]: several requests at once, of which some must succeed. A guard releases and checks its
+//! locks by it.
 
 use std::time::Duration;
 

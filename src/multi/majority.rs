@@ -1,9 +1,9 @@
 //! Acquisition of a majority of several locks, which Redis calls RedLock.
 //!
-//! All servers are asked at the same time, and none is waited on unless it decides. Once more than half
-//! have granted the lock, it is acquired. Later grants join the guard. If too many refuse, everything is
-//! released, and tried again after a random pause, because several callers may have split the
-//! servers among them.
+//! All servers are asked at the same time. A slow server delays the caller only if the decision needs its
+//! answer. Once more than half have granted the lock, it is acquired. A task of this file
+//! waits for the later grants, which are added to the guard. If too many refuse, everything is released,
+//! and tried again after a random pause, because several callers may have split the servers among them.
 
 use std::{sync::Weak, time::Duration};
 

@@ -1,4 +1,5 @@
-//! [`OpenRequests`]: the servers of a majority that were asked, and have not answered yet.
+//! [`OpenRequests`]: the servers of a majority that were asked, and have not answered yet. It gives each
+//! answer to [`majority`](super::majority), which acts on it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The replies of the scripts, and their meaning.
+//! What replies of scripts mean, and the reading of those that all kinds have in common. What one kind
+//! answers is read in its file.
 
 use std::time::Duration;
 

@@ -53,8 +53,8 @@
 //! Make one server in each test, none in a `static`: it keeps the clock of the first runtime.
 //!
 //! Without a paused clock, a short [watchdog](crate::Config::watchdog) tells a loss soon: a third of
-//! it passes until the next renewal. With 1 s that is about 0.33 s. A watchdog that is shorter than a machine is
-//! busy loses holds by itself.
+//! it passes until the next renewal. With 1 s that is about 0.33 s. If the machine stalls for longer than the watchdog's
+//! time, holds are lost although nothing went wrong in the test.
 //!
 //! ```
 //! # use std::time::Duration;

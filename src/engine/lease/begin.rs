@@ -1,4 +1,4 @@
-//! The beginning of a [`Lease`]: of a hold on a lock, or of permits of a semaphore.
+//! The constructors of a [`Lease`]: of a hold on a lock, or of permits of a semaphore.
 
 use std::{
     sync::{Arc, Mutex, atomic::AtomicU32},

@@ -1,4 +1,4 @@
-//! What a [`Lease`] knows of the caller that has the hold: when it adopted the hold, and its note.
+//! The methods of a [`Lease`] that concern the caller that has the hold: a hand-off gives it another one.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

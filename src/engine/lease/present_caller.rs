@@ -1,4 +1,4 @@
-//! [`PresentCaller`]: since when a caller has a hold, and what it says about that.
+//! [`PresentCaller`]: the data of [`caller`](super::caller): since when the caller has the hold, and its note.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! When a [`Lease`] is renewed, and what comes of it.
+//! When a [`Lease`] is renewed, and what it notes of the answer.
 //!
 //! While a guard wants it, a hold is renewed every [`period`](Lease::period): a third of the watchdog's
 //! time. The watchdog asks a hold when to [check](Lease::check) it, and puts that into its schedule.

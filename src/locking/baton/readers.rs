@@ -1,4 +1,4 @@
-//! A reader that leaves a hold that others share.
+//! How a baton ends whose hold other readers share: they keep it, and the last one releases it.
 
 use futures::FutureExt;
 use tokio::time::Instant;

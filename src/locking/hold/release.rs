@@ -1,7 +1,8 @@
 //! The release of a hold, which lowers its hold count and frees the lock at 0.
 //!
-//! A release without an answer, or refused for a while, is repeated in the background until the
-//! lease ends.
+//! The caller's own retries follow the table in [`wire::error`](crate::wire::WireError). If they end
+//! without a result, `free` repeats the release in the background, after every error, until the lease has
+//! ended. The janitor runs it.
 
 use std::sync::Arc;
 

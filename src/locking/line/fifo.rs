@@ -6,10 +6,10 @@
 //!               `--------------------------------------------'
 //! ```
 //!
-//! A future may be neither polled nor dropped for any time. What only the first may do is then not
-//! done at all. While others wait behind the first, it is therefore woken from time to time. It must
-//! be polled before the second [`Fifo::tick`] after that, also if nobody is behind it any more. If it
-//! is not polled, it is removed from the line. So are others that were woken and not polled. When
+//! A future may be neither polled nor dropped for any time. If the first in line is not polled, nobody
+//! asks the server. While others wait behind the first, it is therefore woken from time to time. It must
+//! be polled before the second [`Fifo::tick`] after that, even if the line behind it is empty by then. If
+//! it is not polled, it is removed from the line. So are others that were woken and not polled. When
 //! such a waiter is polled again, it enters the line anew, at the end. Only the order suffers.
 
 use std::{

@@ -1,4 +1,5 @@
-//! [`Minder`]: makes sure that no waiter waits behind a head that is not polled.
+//! [`Minder`]: the task that calls [`Fifo::tick`](super::fifo::Fifo::tick) while a line has waiters, so that
+//! a head that is not polled is removed.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! [`Addresses`]: at which of its addresses a node of a cluster is connected to. Nodes in several networks name each
-//! other by several, and a node that was put elsewhere is still named by its old one where that is not known.
+//! [`Addresses`]: which address of a node is used to connect to it. Nodes in several networks name each other by
+//! several addresses. After a node has moved, others that have not noticed still name its old one.
 
 use std::{
     cmp::Reverse,

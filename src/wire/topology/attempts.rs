@@ -1,4 +1,5 @@
-//! [`Attempts`]: who connects to which server that serves no slot yet.
+//! [`Attempts`]: lets one caller at a time connect to a server that serves no slot yet. The others wait for its
+//! result.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,5 @@
-//! [`Identity`]: who belongs to the deployment that was asked before.
+//! [`Identity`]: which servers belong to the deployment that was asked before: either a [`ClusterIdentity`] or a
+//! [`SentinelIdentity`].
 
 use tokio::time::Instant;
 

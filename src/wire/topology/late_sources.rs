@@ -1,4 +1,4 @@
-//! [`LateSources`]: what sources have answered that were slower than most.
+//! [`LateSources`]: the answers of nodes or sentinels that came after the majority had decided.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

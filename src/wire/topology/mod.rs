@@ -3,7 +3,8 @@
 //! [`cluster_identity`] and [`sentinel_identity`] who belongs to the deployment. [`source`] asks one of
 //! them, [`sentinels`] reads what a sentinel says, [`slots`] what a node says. [`late_sources`] keeps
 //! what slow ones answer, [`recent_claims`] the last owners of slots, [`addresses`] where nodes have answered. [`attempts`] lets one caller at a time
-//! connect to a server, [`sharding`] asks whether a cluster has sharded channels.
+//! connect to a server, [`sharding`] asks whether a cluster has sharded channels. [`identity`] is either of the
+//! two identities. [`channels`] knows on which server each channel is subscribed.
 
 mod addresses;
 mod attempts;

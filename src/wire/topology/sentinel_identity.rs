@@ -4,8 +4,8 @@
 //! Sentinels of one deployment know each other: each lists the id of the other. Those that have just been
 //! started know nobody yet, but name the same master.
 //!
-//! One that was moved to another deployment keeps its id. Those from before still list it, and its new peers
-//! list it. It does not list those from before. So one id in common is not enough.
+//! A sentinel that was moved to another deployment keeps its id. Its old peers still list it, and so do its new
+//! ones, but it lists no old peer. So one id in common is not enough.
 
 mod believed;
 

@@ -1,4 +1,4 @@
-//! What a sentinel says.
+//! Reads what a sentinel answers about its master, its peers and itself.
 
 use std::collections::HashMap;
 

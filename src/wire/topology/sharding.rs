@@ -1,4 +1,4 @@
-//! [`has_sharded_channels`]: asks a node of a cluster.
+//! [`has_sharded_channels`]: asks a node of a cluster whether it has sharded channels.
 
 use super::source::{command, is_refusal};
 use crate::{
