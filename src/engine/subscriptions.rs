@@ -102,7 +102,7 @@ impl Subscriptions {
             }
             Event::Gap => {
                 // First: a worker that confirms a channel looks at it while it changes the state.
-                self.outdated.store(self.workers.load(Ordering::Relaxed), Ordering::Relaxed);
+                self.outdated.fetch_max(self.workers.load(Ordering::Relaxed), Ordering::Relaxed);
                 for entry in &self.channels {
                     entry.channel.state.send_replace(State::Pending);
                     entry.channel.wake();

@@ -19,7 +19,7 @@ use futures::{
     future::{join_all, try_join_all},
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use self::patience::Patience;
 use super::{
@@ -47,8 +47,16 @@ pub(super) async fn take(
     let begun = Instant::now();
     let end = most_patient(locks).and_then(|settings| request.bounds.ends_by(begun, settings));
     let patience = Patience::new(locks, &request);
-    let taking =
-        Taking { locks, request, end, held, early: Vec::new(), took: Duration::ZERO, patience };
+    let taking = Taking {
+        locks,
+        request,
+        end,
+        held,
+        early: Vec::new(),
+        took: Duration::ZERO,
+        held_at_end: None,
+        patience,
+    };
     taking.run().await
 }
 
@@ -65,6 +73,9 @@ struct Taking<'a> {
     early: Vec<bool>,
     /// How long the last try took.
     took: Duration,
+    /// A lock that another holder had when the wait was over. The caller is then told so, although a server
+    /// does not answer.
+    held_at_end: Option<usize>,
     patience: Patience,
 }
 
@@ -102,8 +113,8 @@ impl Taking<'_> {
                 return Ok(None);
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
-            // What the caller is told if no further answer comes.
-            let mut known = Ok(Some(missing));
+            // Why the lock that was waited for has not answered.
+            let mut unanswered = None;
             // A further request could exceed the wait by another `command_timeout`.
             if !self.request.bounds.has_ended() {
                 match self.wait_for_a_round(missing, until).await? {
@@ -111,8 +122,11 @@ impl Taking<'_> {
                         refused = self.try_again_and_again().await?;
                         continue;
                     }
+                    Ok(false) if self.request.bounds.has_ended() => {
+                        self.held_at_end = Some(missing)
+                    }
                     Ok(false) => {}
-                    Err(unanswered) => known = Err(unanswered),
+                    Err(error) => unanswered = Some(error),
                 }
             }
             if !self.request.bounds.has_ended() {
@@ -120,15 +134,15 @@ impl Taking<'_> {
             }
             if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
-                refused = self.try_missing_or(known).await?;
+                refused = self.try_missing_by_end().await?;
                 if refused.is_none() {
                     continue;
                 }
-                known = Ok(refused);
+                unanswered = None;
             }
             self.give_back().await;
             if self.request.bounds.has_ended() {
-                return known.map(|_| None);
+                return unanswered.map_or(Ok(None), Err);
             }
             // Its holder may have waited for what this caller held, which is free now.
             if !self.wait_for(missing, self.request.bounds).await? {
@@ -156,36 +170,33 @@ impl Taking<'_> {
         let mut refused = match self.request.bounds.is_one_answer() {
             // Each try has a bound of its own, and an error that says which server is silent.
             true => self.try_missing().await?,
-            false => self.try_missing_or(Err(Error::timed_out())).await?,
+            false => self.try_missing_by_end().await?,
         };
         for _ in 0..TRIES_AGAIN {
-            let Some(missing) = refused.filter(|refused| *refused > 0) else { break };
-            if !self.has_time_to_try() {
+            if refused.is_none_or(|missing| missing == 0) || !self.has_time_to_try() {
                 break;
             }
-            let known = match self.request.bounds.has_ended() {
-                true => Ok(Some(missing)),
-                false => Err(Error::timed_out()),
-            };
-            refused = self.try_missing_or(known).await?;
+            refused = self.try_missing_by_end().await?;
         }
         Ok(refused)
     }
 
     /// Whether servers that are as slow as the last time would answer before the call ends.
     fn has_time_to_try(&self) -> bool {
-        // With a lease, the locks that are held are prolonged afterwards.
-        let answers = if self.request.lease.is_some() { 2 } else { 1 };
+        let MultiRequest { owner, lease, .. } = self.request;
+        // An owner waits for the release of what it has just given back. With a lease, the locks that are
+        // held are prolonged afterwards.
+        let answers = 1 + u32::from(owner.is_some()) + u32::from(lease.is_some());
         self.end.is_none_or(|end| Instant::now() + answers * self.took < end)
     }
 
-    /// As [`try_missing`](Self::try_missing), or this if the call ends before all have answered. One that was
-    /// refused meanwhile may be free since.
-    async fn try_missing_or(
-        &mut self,
-        otherwise: Result<Option<usize>, Error>,
-    ) -> Result<Option<usize>, Error> {
-        within(self.end, self.try_missing()).await.unwrap_or(otherwise)
+    /// As [`try_missing`](Self::try_missing), until the call ends. A lock that was refused before the wait was
+    /// over may be free by then.
+    async fn try_missing_by_end(&mut self) -> Result<Option<usize>, Error> {
+        match within(self.end, self.try_missing()).await {
+            Some(tried) => tried,
+            None => self.held_at_end.map(Some).ok_or_else(Error::timed_out),
+        }
     }
 
     /// Tries the locks that are not held until all are held, or one is refused: the first refused one in
@@ -207,7 +218,9 @@ impl Taking<'_> {
         let (locks, request, bounds) = (self.locks, self.request, self.request.bounds);
         let once = match self.end {
             // The release of what was given back may be under way, and its owner waits for it.
-            Some(end) if self.patience.gave_back() => Bounds::answer_by(end),
+            Some(end) if request.owner.is_some() || self.patience.gave_back() => {
+                Bounds::answer_by(end)
+            }
             _ => bounds.without_waiting(),
         };
         let missing = (0..locks.len()).filter(|&i| self.held[i].is_none());
@@ -232,9 +245,15 @@ impl Taking<'_> {
                 continue;
             };
             let Some((i, tried)) = next else { break };
-            self.held[i] = tried?;
+            self.held[i] = match tried {
+                Err(Error::Redis(_)) if self.held_at_end.is_some() => return Ok(self.held_at_end),
+                tried => tried?,
+            };
             if self.held[i].is_none() {
                 refused = Some(refused.map_or(i, |first| first.min(i)));
+                if bounds.has_ended() {
+                    self.held_at_end = refused;
+                }
             }
             // A caller that is about to give up gives them back itself, before its answer.
             let Some(first) = refused.filter(|_| !bounds.last_answer_decides()) else {
@@ -305,11 +324,13 @@ impl Taking<'_> {
         self.held.iter().flatten().try_for_each(|share| share.hold().lease.check_trusted())
     }
 
-    /// Releases what is held. A slow release goes on in the background.
+    /// Releases what is held. A slow release, and one for which no time is left, goes on in the background.
     async fn give_back(&mut self) {
         sometimes!("all: gives back");
         let held = self.held.iter_mut().filter_map(Option::take);
         let given_back = held.map(|share| share.into_baton().hand_off_or_release());
-        let _ = timeout(GIVE_BACK, join_all(given_back)).await;
+        let most = Instant::now() + GIVE_BACK;
+        let until = self.end.map_or(most, |end| end.min(most));
+        let _ = timeout_at(until, join_all(given_back)).await;
     }
 }

@@ -18,6 +18,7 @@ mod local_turns;
 mod lost_replies;
 mod majority;
 mod multi;
+mod multi_ends;
 mod network;
 mod owners;
 mod parts;

@@ -14,12 +14,12 @@ use super::{
 use crate::{Error, MultiLock};
 
 /// Its answers to these calls come later by so many ms.
-fn is_slow(sim: &Sim, calls: &'static str, late: u64) {
+pub(super) fn is_slow(sim: &Sim, calls: &'static str, late: u64) {
     sim.network.fail(calls, repeat_n(Fault::SlowReply(ms(late)), 1_000));
 }
 
 /// It answers thrice that another holds the lock, and then no more.
-fn falls_silent(sim: &Sim) {
+pub(super) fn falls_silent(sim: &Sim) {
     let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
     sim.network.fail("acquire", answers.chain(repeat_n(Fault::Silent(COMMAND), 1_000)));
 }
@@ -74,53 +74,6 @@ async fn a_part_is_held_for_a_moment_while_a_server_falls_silent() {
     sims[1].network.heal();
     blocker.unlock().await.unwrap();
     waiting.await.unwrap().unlock().await.unwrap();
-    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
-}
-
-/// Nor does a short lease change that.
-#[tokio::test(start_paused = true)]
-async fn a_server_that_falls_silent_is_an_error_however_long_the_wait_is() {
-    let worlds = worlds_in_order();
-    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
-    let multi = MultiLock::all(locks(&sims[..2]));
-    for (wait, lease) in (52..600).step_by(13).flat_map(|wait| [(wait, 60_000), (wait, 2_000)]) {
-        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
-        falls_silent(&sims[1]);
-        let asking = multi.try_lock().wait(ms(wait)).lease(ms(lease)).into_future();
-        let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
-        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}, {lease}: {failed:?}");
-        sims[1].network.heal();
-        blocker.unlock().await.unwrap();
-        sleep(2 * COMMAND).await;
-    }
-    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
-}
-
-/// Its connection is lost at first.
-#[tokio::test(start_paused = true)]
-async fn a_server_that_fails_and_is_silent_then_is_an_error_however_long_the_wait_is() {
-    let worlds = worlds_in_order();
-    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
-    let multi = MultiLock::all(locks(&sims[..2]));
-    let network = &sims[1].network;
-    for wait in (100..400).step_by(2) {
-        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
-        let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
-        network.fail("acquire", answers.chain(repeat_n(Fault::LoseRequest, 1_000)));
-        network.fail("inspect", repeat_n(Fault::Silent(COMMAND), 1_000));
-        let silent = async {
-            sleep(ms(wait)).await;
-            network.heal();
-            network.fail("", repeat_n(Fault::Silent(COMMAND), 1_000));
-        };
-        let asking = multi.try_lock().wait(ms(wait)).into_future();
-        let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
-        let (failed, ()) = tokio::join!(asking, silent);
-        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
-        network.heal();
-        blocker.unlock().await.unwrap();
-        sleep(2 * COMMAND).await;
-    }
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
@@ -234,47 +187,6 @@ async fn servers_that_are_slow_for_the_lease_are_of_use() {
         sim.network.heal();
     }
     assert_eq!(left(&sims).await, [""; 0]);
-}
-
-/// Its server is silent while the wait goes on, and that is no "held".
-#[tokio::test(start_paused = true)]
-async fn a_silent_server_is_an_error_however_long_the_wait_is() {
-    let sims = sims(&worlds_in_order()).await;
-    let multi = MultiLock::all(locks(&sims[..2]));
-    for wait in (10..400).step_by(13) {
-        sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
-        let asking = multi.try_lock().wait(ms(wait)).into_future();
-        let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
-        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
-        sims[1].network.heal();
-        sleep(COMMAND).await;
-    }
-    assert_eq!(left(&sims).await, [""; 0]);
-}
-
-/// The other lock was refused early, and is free before the wait ends.
-#[tokio::test(start_paused = true)]
-async fn a_silent_server_beside_a_lock_that_is_held_is_an_error_however_long_the_wait_is() {
-    let worlds = worlds_in_order();
-    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
-    let multi = MultiLock::all(locks(&sims));
-    for (silent, held) in [(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)] {
-        for wait in (10..400).step_by(13) {
-            let blocker = others[held].client.lock(LOCK).lock().await.unwrap();
-            sims[silent].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
-            let release = async {
-                sleep(ms(wait) / 2).await;
-                blocker.unlock().await.unwrap();
-            };
-            let asking = multi.try_lock().wait(ms(wait)).into_future();
-            let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
-            let (failed, ()) = tokio::join!(asking, release);
-            assert!(matches!(failed, Err(Error::Redis(_))), "{silent}, {held}, {wait}: {failed:?}");
-            sims[silent].network.heal();
-            sleep(2 * COMMAND).await;
-        }
-    }
-    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
 /// The first answers late, the second at once, and the third is held by another at first.

@@ -1,0 +1,184 @@
+//! What is said at the end of a wait for all of several locks: held by another, or no answer.
+
+use std::iter::repeat_n;
+
+use tokio::time::sleep;
+
+use super::{
+    Fault, LOCK,
+    bounds::{COMMAND, ends_within},
+    ms,
+    multi::{left, locks, sims, worlds_in_order},
+    silent_servers::{falls_silent, is_slow},
+};
+use crate::{Error, MultiLock};
+
+/// A short lease does not change that.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_is_an_error_however_long_the_wait_is() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for (wait, lease) in (52..600).step_by(13).flat_map(|wait| [(wait, 60_000), (wait, 2_000)]) {
+        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+        falls_silent(&sims[1]);
+        let asking = multi.try_lock().wait(ms(wait)).lease(ms(lease)).into_future();
+        let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
+        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}, {lease}: {failed:?}");
+        sims[1].network.heal();
+        blocker.unlock().await.unwrap();
+        sleep(2 * COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// Its connection is lost at first.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_and_is_silent_then_is_an_error_however_long_the_wait_is() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    let network = &sims[1].network;
+    for wait in (100..400).step_by(2) {
+        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+        let answers = repeat_n(Fault::SlowReply(ms(0)), 3);
+        network.fail("acquire", answers.chain(repeat_n(Fault::LoseRequest, 1_000)));
+        network.fail("inspect", repeat_n(Fault::Silent(COMMAND), 1_000));
+        let silent = async {
+            sleep(ms(wait)).await;
+            network.heal();
+            network.fail("", repeat_n(Fault::Silent(COMMAND), 1_000));
+        };
+        let asking = multi.try_lock().wait(ms(wait)).into_future();
+        let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
+        let (failed, ()) = tokio::join!(asking, silent);
+        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
+        network.heal();
+        blocker.unlock().await.unwrap();
+        sleep(2 * COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// Its server is silent while the wait goes on, and that is no "held".
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_an_error_however_long_the_wait_is() {
+    let sims = sims(&worlds_in_order()).await;
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for wait in (10..400).step_by(13) {
+        sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+        let asking = multi.try_lock().wait(ms(wait)).into_future();
+        let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
+        assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
+        sims[1].network.heal();
+        sleep(COMMAND).await;
+    }
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// The other lock was refused early, and is free before the wait ends.
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_beside_a_lock_that_is_held_is_an_error_however_long_the_wait_is() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    for (silent, held) in [(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)] {
+        for wait in (10..400).step_by(13) {
+            let blocker = others[held].client.lock(LOCK).lock().await.unwrap();
+            sims[silent].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+            let release = async {
+                sleep(ms(wait) / 2).await;
+                blocker.unlock().await.unwrap();
+            };
+            let asking = multi.try_lock().wait(ms(wait)).into_future();
+            let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
+            let (failed, ()) = tokio::join!(asking, release);
+            assert!(matches!(failed, Err(Error::Redis(_))), "{silent}, {held}, {wait}: {failed:?}");
+            sims[silent].network.heal();
+            sleep(2 * COMMAND).await;
+        }
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// One lock is held by another all the time. All servers answer in time, one of them or all slowly.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_beside_a_lock_that_is_held_is_no_error() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    let mut me = sims[0].client.owner();
+    for held in 0..3 {
+        let blocker = others[held].client.lock(LOCK).lock().await.unwrap();
+        for (slow, late) in (0..4).flat_map(|slow| [20, 250, 1_000, 2_000].map(|late| (slow, late)))
+        {
+            let is_slow_one = |&i: &usize| slow == 3 || i == slow;
+            for (wait, owned) in
+                (30..4_000).step_by(331).flat_map(|wait| [(wait, false), (wait, true)])
+            {
+                (0..3).filter(is_slow_one).for_each(|i| is_slow(&sims[i], "", late));
+                let asking = multi.try_lock().wait(ms(wait));
+                let asking = if owned { asking.by(&mut me) } else { asking }.into_future();
+                let answer = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
+                assert!(
+                    matches!(answer, Ok(None)),
+                    "{held} is held, {slow} needs {late} ms, {wait} ms, owned: {owned}: {answer:?}"
+                );
+                sims.iter().for_each(|sim| sim.network.heal());
+                sleep(3 * COMMAND).await;
+            }
+        }
+        blocker.unlock().await.unwrap();
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// The first lock is granted at the very end of the wait, and another is then found to be held.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_held_when_the_wait_is_over_is_no_error_of_a_slow_server() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    for released in (100..3_000).step_by(100) {
+        let first = others[0].client.lock(LOCK).lock().await.unwrap();
+        [0, 2].into_iter().for_each(|i| is_slow(&sims[i], "acquire", 2_100));
+        let release = async {
+            sleep(ms(released)).await;
+            first.unlock().await.unwrap();
+        };
+        let asking = multi.try_lock().wait(ms(3_000)).into_future();
+        let asking = ends_within(ms(3_000) + COMMAND, "try_lock()", asking);
+        let (answer, ()) = tokio::join!(asking, release);
+        assert!(matches!(answer, Ok(None)), "released after {released} ms: {answer:?}");
+        sims.iter().for_each(|sim| sim.network.heal());
+        sleep(3 * COMMAND).await;
+    }
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// It was refused before the wait ended, and its server is silent from then on. The other server answers
+/// shortly before the end or after it.
+#[tokio::test(start_paused = true)]
+async fn an_early_refusal_says_nothing_of_a_server_that_fell_silent() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    for late in (80..130).step_by(5) {
+        let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+        is_slow(&sims[0], "acquire", late);
+        let silent = async {
+            sleep(ms(20)).await;
+            blocker.unlock().await.unwrap();
+            sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+        };
+        let asking = multi.try_lock().wait(ms(100)).into_future();
+        let asking = ends_within(ms(100) + COMMAND, "try_lock()", asking);
+        let (answer, ()) = tokio::join!(asking, silent);
+        assert!(matches!(answer, Err(Error::Redis(_))), "after {late} ms: {answer:?}");
+        sims.iter().for_each(|sim| sim.network.heal());
+        sleep(3 * COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
