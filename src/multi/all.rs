@@ -73,8 +73,8 @@ struct Taking<'a> {
     early: Vec<bool>,
     /// How long the last try took.
     took: Duration,
-    /// A lock that another holder had when the wait was over. The caller is then told so, although a server
-    /// does not answer.
+    /// A lock that was held when the wait was over, as far as this process knew then. The caller is told so,
+    /// although a server does not answer.
     held_at_end: Option<usize>,
     patience: Patience,
 }
@@ -134,7 +134,7 @@ impl Taking<'_> {
             }
             if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.
-                refused = self.try_missing_by_end().await?;
+                refused = self.try_missing_by_end(None).await?;
                 if refused.is_none() {
                     continue;
                 }
@@ -165,18 +165,19 @@ impl Taking<'_> {
     }
 
     /// Tries all locks that are not held, and again while the first ones are held. Afterwards no
-    /// lock behind the first refused one is held.
+    /// lock behind the first refused one is held, unless the caller is about to give up.
     async fn try_again_and_again(&mut self) -> Result<Option<usize>, Error> {
         let mut refused = match self.request.bounds.is_one_answer() {
             // Each try has a bound of its own, and an error that says which server is silent.
             true => self.try_missing().await?,
-            false => self.try_missing_by_end().await?,
+            false => self.try_missing_by_end(None).await?,
         };
         for _ in 0..TRIES_AGAIN {
             if refused.is_none_or(|missing| missing == 0) || !self.has_time_to_try() {
                 break;
             }
-            refused = self.try_missing_by_end().await?;
+            let known = refused.filter(|_| self.request.bounds.is_one_answer());
+            refused = self.try_missing_by_end(known).await?;
         }
         Ok(refused)
     }
@@ -191,11 +192,11 @@ impl Taking<'_> {
     }
 
     /// As [`try_missing`](Self::try_missing), until the call ends. A lock that was refused before the wait was
-    /// over may be free by then.
-    async fn try_missing_by_end(&mut self) -> Result<Option<usize>, Error> {
+    /// over may be free by then. `known`: the lock that decides without a further answer.
+    async fn try_missing_by_end(&mut self, known: Option<usize>) -> Result<Option<usize>, Error> {
         match within(self.end, self.try_missing()).await {
             Some(tried) => tried,
-            None => self.held_at_end.map(Some).ok_or_else(Error::timed_out),
+            None => self.held_at_end.or(known).map(Some).ok_or_else(Error::timed_out),
         }
     }
 
@@ -217,6 +218,7 @@ impl Taking<'_> {
         let begun = Instant::now();
         let (locks, request, bounds) = (self.locks, self.request, self.request.bounds);
         let once = match self.end {
+            _ if bounds.is_one_answer() => bounds,
             // The release of what was given back may be under way, and its owner waits for it.
             Some(end) if request.owner.is_some() || self.patience.gave_back() => {
                 Bounds::answer_by(end)

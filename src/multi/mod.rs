@@ -188,7 +188,8 @@ impl MultiLock {
     }
 
     /// Acquires the locks if they are free, or become free within [`wait`](TryAcquireMulti::wait).
-    /// Returns `None` when they did not.
+    /// Returns `None` when they did not. If one is held and the server of another is silent, it is either
+    /// `None` or an error.
     ///
     /// # Errors
     /// As [`lock`](MultiLock::lock).
@@ -285,10 +286,9 @@ impl<'a> IntoFuture for AcquireMulti<'a> {
     }
 }
 
-/// An acquisition that waits for a limited time, or not at all. Awaiting it begins it. See
-/// [`MultiLock::try_lock`].
+/// As [`AcquireMulti`], for a limited time, or without a wait. See [`MultiLock::try_lock`].
 ///
-/// As a [`AcquireMulti`], it borrows nothing but its owner.
+/// It borrows nothing but its owner.
 #[derive(Debug)]
 #[must_use = "nothing is acquired until this is awaited, and what is acquired is released when its guard is dropped: `let guard = ….await?`"]
 pub struct TryAcquireMulti<'a> {

@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 use tokio::time::sleep;
 
 use super::{
-    Fault, LOCK,
+    Fault, LOCK, Sim,
     bounds::{COMMAND, ends_within},
     ms,
     multi::{left, locks, sims, worlds_in_order},
@@ -181,4 +181,48 @@ async fn an_early_refusal_says_nothing_of_a_server_that_fell_silent() {
         sleep(3 * COMMAND).await;
     }
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// No wait: what was found to be held is said, however long the further tries take.
+#[tokio::test(start_paused = true)]
+async fn without_a_wait_a_lock_that_is_held_is_no_error_of_its_server() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    for (first, then) in (20..2_900).step_by(120).flat_map(|first| [(first, first), (first, 2_900)])
+    {
+        let answers = [first, then, then].map(|late| Fault::SlowReply(ms(late)));
+        sims[1].network.fail("acquire", answers);
+        let answer = ends_within(COMMAND, "try_lock()", multi.try_lock().into_future()).await;
+        assert!(matches!(answer, Ok(None)), "{first} ms, then {then}: {answer:?}");
+        sims[1].network.heal();
+        sleep(3 * COMMAND).await;
+    }
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// Its release is under way, and requests are repeated for a shorter time than one may take.
+#[tokio::test(start_paused = true)]
+async fn without_a_wait_an_owner_gets_what_it_has_just_given_back() {
+    let worlds = worlds_in_order();
+    let mut both = Vec::new();
+    for world in &worlds[..2] {
+        both.push(Sim::with(world, |config| config.retry_timeout(ms(1_000))).await);
+    }
+    let multi = MultiLock::all(locks(&both));
+    let mut me = both[0].client.owner();
+    for late in (20..1_000).step_by(60) {
+        let before = multi.try_lock().by(&mut me).await.unwrap().expect("both are free");
+        is_slow(&both[0], "", late);
+        drop(before);
+        let asking = multi.try_lock().by(&mut me).into_future();
+        let guard = ends_within(COMMAND, "try_lock()", asking).await;
+        let guard = guard.unwrap_or_else(|error| panic!("{late} ms: {error}"));
+        guard.unwrap_or_else(|| panic!("{late} ms: both are free")).unlock().await.unwrap();
+        both[0].network.heal();
+        sleep(3 * COMMAND).await;
+    }
+    assert_eq!(left(&both).await, [""; 0]);
 }
