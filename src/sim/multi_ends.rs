@@ -108,8 +108,8 @@ async fn a_slow_server_beside_a_lock_that_is_held_is_no_error() {
     let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
     let multi = MultiLock::all(locks(&sims));
     let mut me = sims[0].client.owner();
-    for held in 0..3 {
-        let blocker = others[held].client.lock(LOCK).lock().await.unwrap();
+    for (held, other) in others.iter().enumerate() {
+        let blocker = other.client.lock(LOCK).lock().await.unwrap();
         for (slow, late) in (0..4).flat_map(|slow| [20, 250, 1_000, 2_000].map(|late| (slow, late)))
         {
             let is_slow_one = |&i: &usize| slow == 3 || i == slow;
