@@ -4,7 +4,7 @@
 export RUST_TEST_THREADS ?= $(shell expr 6 '*' "$$(getconf _NPROCESSORS_ONLN)")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick drivers test interop servers mutants planted chaos bench
+.PHONY: help demo check quick drivers test repeat interop servers mutants planted chaos bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ drivers: ## conformance in Rust, faults, TLS and unit tests over redis-rs, the d
 
 test: ## all tests: peers in Rust and in Java, clusters, sentinels, TLS
 	@.ci/setup rust redis java faketime python peers -- .ci/tests $(ARGS)
+
+repeat: ## the four largest suites 20 times, two at a time, until one fails: six minutes each on two cores (ARGS: how many times)
+	@.ci/setup rust redis java faketime python peers -- .ci/repeat $(ARGS)
 
 interop: ## the conformance suite alone: this crate and Redisson, in every mix
 	@.ci/setup rust redis java peers -- cargo test --test conformance -- $(ARGS)
