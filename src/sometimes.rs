@@ -55,6 +55,7 @@ mod counters {
         "subscriptions: lost",
         "subscriptions: the probe fails",
         "majority: those left out are asked too",
+        "majority: those left out decide",
         "majority: one joins late",
         "all: a server is silent while locks are held",
         "all: gives back",

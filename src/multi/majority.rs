@@ -25,6 +25,7 @@ use crate::{
     lock::Lock,
     locking::share::Share,
     redis_error::RedisErrorKind,
+    run::sealed::Held,
     runtime::ClientRuntime,
     sometimes::sometimes,
 };
@@ -66,7 +67,10 @@ pub(super) async fn take(
         false => LEAST_GRACE,
     };
     loop {
-        match attempt(locks, request, patience, &mut look).await {
+        // No other try comes after one that takes this long.
+        let is_last = deadline.is_some_and(|deadline| deadline <= Instant::now() + patience);
+        let patient = if is_last { Duration::MAX } else { patience };
+        match attempt(locks, request, patient, &mut look).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Refused | Tried::Undecided if request.bounds.last_answer_decides() => {
                 return Ok(None);
@@ -93,7 +97,7 @@ pub(super) async fn take(
 /// may take that decide, at least.
 ///
 /// Servers whose circuit breaker is open are left out at first, if the others are a majority. They are
-/// asked too when those turn out to be too few, or have not answered in a quarter of the time.
+/// asked too when the others are too few, or take long to answer.
 async fn attempt(
     locks: &[Lock],
     request: MultiRequest,
@@ -104,24 +108,28 @@ async fn attempt(
     let end = begun + limit(locks, request);
     let mut requests = OpenRequests::new(request, end);
     let mut left_out = requests.ask_responsive(locks);
-    let mut tally = Tally::new(locks.len(), left_out.len());
+    let mut tally = Tally::new(locks.len());
     let mut cut = end;
-    while !tally.is_granted() {
-        let has_grace = left_out.is_empty() || tally.have_most_answered();
-        let until = if has_grace { cut } else { begun + (end - begun) / 4 };
-        match timeout_at(until, requests.next()).await {
-            Ok(Some(answer)) => tally.add(answer),
-            _ if has_grace => break,
-            _ => {
-                sometimes!("majority: those left out are asked too");
-                tally.failed -= left_out.len();
-                left_out.drain(..).for_each(|lock| requests.ask(lock));
-            }
+    while !tally.is_granted() && !tally.is_in_vain() {
+        let open = requests.open();
+        if !tally.do_decide(open) && tally.do_decide(open + left_out.len()) {
+            sometimes!("majority: those left out decide");
+            left_out.drain(..).for_each(|lock| requests.ask(lock));
         }
+        let decide = tally.do_decide(requests.open());
         if tally.have_most_answered() {
-            let decide = tally.do_decide(requests.open());
             let least = if decide { patience.min(end - begun) } else { LEAST_GRACE };
             cut = end.min(begun + grace(begun).max(least));
+        }
+        let has_more = decide && !left_out.is_empty();
+        let until = if has_more { cut.min(begun + (end - begun) / 4) } else { cut };
+        match timeout_at(until, requests.next()).await {
+            Ok(Some(answer)) => tally.add(answer),
+            _ if !has_more => break,
+            _ => {
+                sometimes!("majority: those left out are asked too");
+                left_out.drain(..).for_each(|lock| requests.ask(lock));
+            }
         }
     }
     if tally.is_granted() {
@@ -132,7 +140,7 @@ async fn attempt(
     if !decide || begun.elapsed() >= MOST_GRACE.min(end - begun) {
         requests.open_breakers();
     }
-    tally.failed += requests.open();
+    tally.failed += requests.open() + left_out.len();
     drop(requests);
     if let Err(error) = tally.must_be_of_several_servers(look).await {
         return Tried::Failed(error, None);
@@ -170,9 +178,10 @@ async fn complete(
     request.keep(&mut shares);
     let guard = MultiGuard::new(shares, quorum);
     if !guard.is_held() {
-        // Its caller was not polled for long. A short lease would end the next time too.
-        let again = request.lease.is_none().then(Instant::now);
-        return Tried::Failed(Error::NotHeld { why: Loss::Expired }, again);
+        // Mostly, its caller was not polled for long. A short lease would end the next time too.
+        let why = guard.known_loss().unwrap_or(Loss::Expired);
+        let ends_again = why == Loss::Expired && request.lease.is_some();
+        return Tried::Failed(Error::NotHeld { why }, (!ends_again).then(Instant::now));
     }
     if requests.open() > 0
         && let Some(runtime) = runtime_of(locks)
@@ -189,7 +198,7 @@ struct Tally {
     all: usize,
     shares: Vec<Share>,
     refused: Vec<Lock>,
-    /// Those that have failed, or were left out.
+    /// Those that have failed. In the end, also those that have not answered or were not asked.
     failed: usize,
     /// The first error that may be over the next time.
     silent: Option<Error>,
@@ -198,9 +207,9 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(all: usize, left_out: usize) -> Self {
+    fn new(all: usize) -> Self {
         let (shares, refused) = (Vec::with_capacity(all), Vec::new());
-        Self { all, shares, refused, failed: left_out, silent: None, final_errors: (0, None) }
+        Self { all, shares, refused, failed: 0, silent: None, final_errors: (0, None) }
     }
 
     fn quorum(&self) -> usize {
@@ -232,6 +241,11 @@ impl Tally {
         self.shares.len() + self.refused.len() >= self.quorum()
     }
 
+    /// Whether no other try would help.
+    fn is_in_vain(&self) -> bool {
+        self.all - self.final_errors.0 < self.quorum()
+    }
+
     /// Whether those that have not answered could make it a majority.
     fn do_decide(&self, open: usize) -> bool {
         self.shares.len() + open >= self.quorum()
@@ -256,18 +270,19 @@ impl Tally {
 
     /// Why it cannot be granted. The try began at `begun`.
     fn failure(self, begun: Instant) -> Tried {
-        let (all, quorum) = (self.all, self.quorum());
-        match self.final_errors {
-            // The others would not be enough.
-            (count, Some(error)) if all - count < quorum => Tried::Failed(error, None),
+        let in_vain = self.is_in_vain();
+        match self.final_errors.1 {
+            Some(error) if in_vain => Tried::Failed(error, None),
             _ => Tried::Failed(self.silent.unwrap_or_else(too_few_answers), Some(begun)),
         }
     }
 }
 
-/// Whether the server may answer otherwise the next time: rights are not given so soon.
+/// Whether the server may answer otherwise the next time: rights are not given so soon, and a runtime
+/// that has ended does not come back.
 fn may_pass(error: &Error) -> bool {
-    matches!(error, Error::Redis(error) if error.kind() != RedisErrorKind::NoPermission)
+    let Error::Redis(error) = error else { return false };
+    !matches!(error.kind(), RedisErrorKind::NoPermission | RedisErrorKind::RuntimeEnded)
 }
 
 /// A runtime on which late answers are awaited. The caller's own may end.

@@ -54,7 +54,7 @@ use crate::{
 ///
 /// All servers are asked at the same time. If other holders have too many of them, everything is
 /// released and tried again, after a random pause of up to 100 ms. A server is waited on only if it
-/// decides: for 50 ms to 0.8 s, and by a `try_lock` without a wait for `command_timeout`.
+/// decides: for 50 ms to 0.8 s, and by the last try of a `try_lock` for `command_timeout`.
 ///
 /// The guard is trusted for *lease − time since the requests were sent − (1 % of the lease + 2
 /// ms)*, on more than half of the servers: see [`remaining`](MultiGuard::remaining). A majority

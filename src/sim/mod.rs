@@ -17,6 +17,7 @@ mod handoff_ways;
 mod local_turns;
 mod lost_replies;
 mod majority;
+mod majority_decisions;
 mod multi;
 mod multi_ends;
 mod network;

@@ -1,0 +1,113 @@
+//! A majority: who is asked and awaited, because the answer decides.
+
+use std::{iter::repeat_n, pin::pin, sync::Arc};
+
+use futures::FutureExt;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Fault, LOCK, Sim,
+    bounds::{COMMAND, ends_within},
+    ms,
+    multi::{left, locks, sims, worlds},
+};
+use crate::{
+    Client, Error, MultiLock, RedisErrorKind,
+    engine::scripted::{Scripted, engine},
+    wire::WireError,
+};
+
+/// From now on this server is left alone by those who need only a majority, for half a second.
+async fn is_left_alone(sims: &[Sim], which: usize) {
+    sims[which].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    MultiLock::majority(locks(sims)).lock().await.unwrap().unlock().await.unwrap();
+    sleep(ms(100)).await;
+    sims[which].network.heal();
+}
+
+/// One of the others is held by another, and the third grants it.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_left_alone_is_asked_where_a_refusal_makes_it_decide() {
+    let worlds = worlds();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::majority(locks(&sims));
+    for wait in [Some(0), Some(30), Some(300), None] {
+        for slow in [0, 40, 200] {
+            is_left_alone(&sims, 2).await;
+            let blocker = others[0].client.lock(LOCK).lock().await.unwrap();
+            sims[1].network.fail("acquire", [Fault::SlowReply(ms(slow))]);
+            let asking = async {
+                match wait {
+                    Some(wait) => multi.try_lock().wait(ms(wait)).await,
+                    None => multi.lock().await.map(Some),
+                }
+            };
+            let guard = ends_within(ms(250), "try_lock()", asking).await.unwrap();
+            let guard = guard.unwrap_or_else(|| panic!("{wait:?}, {slow}: two of three are free"));
+            guard.unlock().await.unwrap();
+            blocker.unlock().await.unwrap();
+            sleep(COMMAND).await;
+        }
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// It is slower than the wait is long.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_decides_is_awaited_at_the_end_of_a_wait() {
+    let worlds = worlds();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::majority(locks(&sims));
+    let blocker = others[0].client.lock(LOCK).lock().await.unwrap();
+    for late in [10, 60, 300, 1_000, 2_500] {
+        for wait in [0, 1, 20, 40] {
+            sims[2].network.fail("acquire", [Fault::SlowReply(ms(late))]);
+            let asking = multi.try_lock().wait(ms(wait)).into_future();
+            let guard = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await.unwrap();
+            let guard = guard.unwrap_or_else(|| panic!("{late}, {wait}: two of three are free"));
+            guard.unlock().await.unwrap();
+            sims[2].network.heal();
+            sleep(COMMAND).await;
+        }
+    }
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// A right is missing on two, and the third does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_majority_that_fails_for_good_awaits_no_silent_server() {
+    let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
+    let [one, two] = [(); 2].map(|()| Arc::new(Scripted::new(repeat_n((), 9).map(|()| refuses()))));
+    let sims = sims(&worlds()).await;
+    sims[0].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    let refusing = [(&one, "one"), (&two, "two")];
+    let refusing = refusing.map(|(server, name)| Client::on(engine(server)).lock(name));
+    let multi = MultiLock::majority(refusing.into_iter().chain([sims[0].client.lock(LOCK)]));
+    let failed = ends_within(ms(100), "lock()", multi.lock().into_future()).await;
+    let Err(Error::Redis(error)) = failed else { panic!("{failed:?}") };
+    assert_eq!(error.kind(), RedisErrorKind::NoPermission);
+    sims[0].network.heal();
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
+/// Its client is closed after it has granted, and before the second has.
+#[tokio::test(start_paused = true)]
+async fn a_majority_that_was_lost_by_a_closed_client_is_asked_for_again() {
+    let worlds = worlds();
+    let sims = sims(&worlds).await;
+    let multi = MultiLock::majority(locks(&sims));
+    let silent = repeat_n(Fault::Silent(COMMAND), 1);
+    sims[1].network.fail("acquire", [Fault::SlowReply(ms(30))]);
+    sims[2].network.fail("acquire", silent);
+    let begun = Instant::now();
+    let mut asking = pin!(multi.lock().lease(ms(60_000)).into_future());
+    assert!((&mut asking).now_or_never().is_none());
+    sleep(ms(15)).await;
+    assert!((&mut asking).now_or_never().is_none());
+    sims[0].client.close().await.unwrap();
+    let guard = asking.await.unwrap();
+    assert!(begun.elapsed() < 2 * COMMAND && guard.is_held());
+    guard.unlock().await.unwrap();
+    assert_eq!(left(&sims[1..]).await, [""; 0]);
+}
