@@ -15,7 +15,7 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Keeps callers that need only a majority of servers from piling up requests at one that hangs.
-/// While it is open, such a caller does without the server.
+/// While it is open, such a caller does without the server, if the others decide.
 #[derive(Debug, Default)]
 pub(crate) struct CircuitBreaker {
     until: Mutex<Option<Instant>>,

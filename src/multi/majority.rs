@@ -62,17 +62,22 @@ pub(super) async fn take(
     let mut failing = None;
     // When it is looked next whether two of the clients are of one server.
     let mut look = (!request.bounds.is_one_answer()).then(Instant::now);
-    let mut patience = match request.bounds.is_one_answer() {
-        true => Duration::MAX,
-        false => LEAST_GRACE,
-    };
+    let (mut patience, limit) = (LEAST_GRACE, limit(locks, request));
+    let latest = deadline.map(|deadline| deadline + limit);
     loop {
-        // No other try comes after one that takes this long.
-        let is_last = deadline.is_some_and(|deadline| deadline <= Instant::now() + patience);
-        let patient = if is_last { Duration::MAX } else { patience };
-        match attempt(locks, request, patient, &mut look).await {
+        let begun = Instant::now();
+        let end = latest.map_or(begun + limit, |latest| latest.min(begun + limit));
+        // In the last try those that decide have all the time. The next one would be refused by what this one
+        // may have acquired.
+        let is_last = request.bounds.is_one_answer()
+            || deadline.is_some_and(|deadline| deadline <= begun + 2 * patience);
+        let patient = (!is_last).then_some(patience);
+        match attempt(locks, request, begun, end, patient, &mut look).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
-            Tried::Refused | Tried::Undecided if request.bounds.last_answer_decides() => {
+            Tried::Refused if request.bounds.last_answer_decides() => return Ok(None),
+            Tried::Undecided
+                if is_last || latest.is_some_and(|latest| latest <= Instant::now()) =>
+            {
                 return Ok(None);
             }
             Tried::Refused => failing = None,
@@ -93,33 +98,37 @@ pub(super) async fn take(
     }
 }
 
-/// Asks once. If it is dropped before its end, what it acquired is released. `patience`: how long those
-/// may take that decide, at least.
+/// Asks once, from `begun` to `end`. If it is dropped before its end, what it acquired is released.
+/// `patience`: how long those may take that decide, at least. `None`: to the end.
 ///
 /// Servers whose circuit breaker is open are left out at first, if the others are a majority. They are
 /// asked too when the others are too few, or take long to answer.
 async fn attempt(
     locks: &[Lock],
     request: MultiRequest,
-    patience: Duration,
+    begun: Instant,
+    end: Instant,
+    patience: Option<Duration>,
     look: &mut Option<Instant>,
 ) -> Tried {
-    let begun = Instant::now();
-    let end = begun + limit(locks, request);
     let mut requests = OpenRequests::new(request, end);
     let mut left_out = requests.ask_responsive(locks);
     let mut tally = Tally::new(locks.len());
-    let mut cut = end;
+    let (mut cut, mut patience) = (end, patience);
     while !tally.is_granted() && !tally.is_in_vain() {
-        let open = requests.open();
-        if !tally.do_decide(open) && tally.do_decide(open + left_out.len()) {
+        if tally.needs(requests.open(), left_out.len()) {
             sometimes!("majority: those left out decide");
             left_out.drain(..).for_each(|lock| requests.ask(lock));
+            // They have not answered lately, and others may have split the servers among them.
+            patience = patience.map(|_| LEAST_GRACE);
         }
         let decide = tally.do_decide(requests.open());
         if tally.have_most_answered() {
-            let least = if decide { patience.min(end - begun) } else { LEAST_GRACE };
-            cut = end.min(begun + grace(begun).max(least));
+            cut = match patience {
+                None if decide => end,
+                Some(least) if decide => end.min(begun + grace(begun).max(least)),
+                _ => end.min(begun + grace(begun)),
+            };
         }
         let has_more = decide && !left_out.is_empty();
         let until = if has_more { cut.min(begun + (end - begun) / 4) } else { cut };
@@ -137,7 +146,8 @@ async fn attempt(
     }
     let decide = tally.do_decide(requests.open());
     // One that decides was perhaps not given enough time.
-    if !decide || begun.elapsed() >= MOST_GRACE.min(end - begun) {
+    let enough = if decide { MOST_GRACE } else { LEAST_GRACE };
+    if begun.elapsed() >= enough.min(end - begun) {
         requests.open_breakers();
     }
     tally.failed += requests.open() + left_out.len();
@@ -249,6 +259,13 @@ impl Tally {
     /// Whether those that have not answered could make it a majority.
     fn do_decide(&self, open: usize) -> bool {
         self.shares.len() + open >= self.quorum()
+    }
+
+    /// Whether those left out are needed, with those that have not answered: to make it a majority, or to
+    /// say that it is held.
+    fn needs(&self, open: usize, left_out: usize) -> bool {
+        let can_say = self.all - self.failed - left_out >= self.quorum();
+        left_out > 0 && !self.do_decide(open) && (self.do_decide(open + left_out) || !can_say)
     }
 
     /// Whether those that have not failed are a majority.

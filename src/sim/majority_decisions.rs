@@ -60,7 +60,7 @@ async fn a_server_that_decides_is_awaited_at_the_end_of_a_wait() {
     let multi = MultiLock::majority(locks(&sims));
     let blocker = others[0].client.lock(LOCK).lock().await.unwrap();
     for late in [10, 60, 300, 1_000, 2_500] {
-        for wait in [0, 1, 20, 40] {
+        for wait in (0..100).step_by(9) {
             sims[2].network.fail("acquire", [Fault::SlowReply(ms(late))]);
             let asking = multi.try_lock().wait(ms(wait)).into_future();
             let guard = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await.unwrap();
@@ -74,11 +74,35 @@ async fn a_server_that_decides_is_awaited_at_the_end_of_a_wait() {
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// A right is missing on one, and the two others are held by another. No server is silent.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_left_alone_is_asked_where_it_can_say_that_the_lock_is_held() {
+    let worlds = worlds();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let refusing = Client::on(engine(&refusing())).lock("refusing");
+    let multi =
+        MultiLock::majority([sims[0].client.lock(LOCK), refusing, sims[2].client.lock(LOCK)]);
+    for wait in [0, 30].map(ms) {
+        is_left_alone(&sims, 2).await;
+        let other = MultiLock::majority(locks(&others)).lock().await.unwrap();
+        let asking = multi.try_lock().wait(wait).into_future();
+        let answer = ends_within(ms(150), "try_lock()", asking).await;
+        assert!(matches!(answer, Ok(None)), "{wait:?}: {answer:?}");
+        other.unlock().await.unwrap();
+        sleep(COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+fn refusing() -> Arc<Scripted> {
+    let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
+    Arc::new(Scripted::new(repeat_n((), 99).map(|()| refuses())))
+}
+
 /// A right is missing on two, and the third does not answer.
 #[tokio::test(start_paused = true)]
 async fn a_majority_that_fails_for_good_awaits_no_silent_server() {
-    let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
-    let [one, two] = [(); 2].map(|()| Arc::new(Scripted::new(repeat_n((), 9).map(|()| refuses()))));
+    let [one, two] = [refusing(), refusing()];
     let sims = sims(&worlds()).await;
     sims[0].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
     let refusing = [(&one, "one"), (&two, "two")];

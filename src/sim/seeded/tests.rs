@@ -35,7 +35,6 @@ const RAREST: &[&str] = &[
     "lease: taken",
     "line: fails with the one before",
     "majority: those left out are asked too",
-    "majority: those left out decide",
     "re-entry: its owner had released it",
     "release: unknown who did it",
     "swap: the hold was gone",
