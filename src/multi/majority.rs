@@ -23,7 +23,7 @@ use crate::{
     engine::Backoff,
     error::{Error, Loss},
     lock::Lock,
-    locking::share::Share,
+    locking::{request::Bounds, share::Share},
     redis_error::RedisErrorKind,
     run::sealed::Held,
     runtime::ClientRuntime,
@@ -62,22 +62,11 @@ pub(super) async fn take(
     let mut failing = None;
     // When it is looked next whether two of the clients are of one server.
     let mut look = (!request.bounds.is_one_answer()).then(Instant::now);
-    let (mut patience, limit) = (LEAST_GRACE, limit(locks, request));
-    let latest = deadline.map(|deadline| deadline + limit);
+    let mut patience = LEAST_GRACE;
     loop {
-        let begun = Instant::now();
-        let end = latest.map_or(begun + limit, |latest| latest.min(begun + limit));
-        // In the last try those that decide have all the time. The next one would be refused by what this one
-        // may have acquired.
-        let is_last = request.bounds.is_one_answer()
-            || deadline.is_some_and(|deadline| deadline <= begun + 2 * patience);
-        let patient = (!is_last).then_some(patience);
-        match attempt(locks, request, begun, end, patient, &mut look).await {
+        match attempt(locks, request, patience, &mut look).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
-            Tried::Refused if request.bounds.last_answer_decides() => return Ok(None),
-            Tried::Undecided
-                if is_last || latest.is_some_and(|latest| latest <= Instant::now()) =>
-            {
+            Tried::Refused | Tried::Undecided if request.bounds.last_answer_decides() => {
                 return Ok(None);
             }
             Tried::Refused => failing = None,
@@ -98,39 +87,41 @@ pub(super) async fn take(
     }
 }
 
-/// Asks once, from `begun` to `end`. If it is dropped before its end, what it acquired is released.
-/// `patience`: how long those may take that decide, at least. `None`: to the end.
+/// Asks once. If it is dropped before its end, what it acquired is released. `patience`: how long those
+/// may take that decide, at least. If no other try comes before the wait is over, they have all the time.
 ///
 /// Servers whose circuit breaker is open are left out at first, if the others are a majority. They are
 /// asked too when the others are too few, or take long to answer.
 async fn attempt(
     locks: &[Lock],
     request: MultiRequest,
-    begun: Instant,
-    end: Instant,
-    patience: Option<Duration>,
+    patience: Duration,
     look: &mut Option<Instant>,
 ) -> Tried {
+    let begun = Instant::now();
+    let end = begun + limit(locks, request);
     let mut requests = OpenRequests::new(request, end);
     let mut left_out = requests.ask_responsive(locks);
     let mut tally = Tally::new(locks.len());
-    let (mut cut, mut patience) = (end, patience);
+    // Whether those left out were asked because they are needed.
+    let mut late = false;
+    let mut cut = end;
     while !tally.is_granted() && !tally.is_in_vain() {
         if tally.needs(requests.open(), left_out.len()) {
             sometimes!("majority: those left out decide");
             left_out.drain(..).for_each(|lock| requests.ask(lock));
-            // They have not answered lately, and others may have split the servers among them.
-            patience = patience.map(|_| LEAST_GRACE);
+            late = true;
         }
         let decide = tally.do_decide(requests.open());
         if tally.have_most_answered() {
-            cut = match patience {
-                None if decide => end,
-                Some(least) if decide => end.min(begun + grace(begun).max(least)),
-                _ => end.min(begun + grace(begun)),
-            };
+            let least = if decide && !late { patience } else { LEAST_GRACE };
+            cut = end.min(begun + grace(begun).max(least));
+            if decide && is_last(request.bounds, cut + 2 * begun.elapsed()) {
+                // Those left out have not answered lately, and others may have split the servers among them.
+                cut = if late { end.min(cut.max(begun + MOST_GRACE)) } else { end };
+            }
         }
-        let has_more = decide && !left_out.is_empty();
+        let has_more = !left_out.is_empty() && (decide || !tally.have_most_answered());
         let until = if has_more { cut.min(begun + (end - begun) / 4) } else { cut };
         match timeout_at(until, requests.next()).await {
             Ok(Some(answer)) => tally.add(answer),
@@ -147,7 +138,7 @@ async fn attempt(
     let decide = tally.do_decide(requests.open());
     // One that decides was perhaps not given enough time.
     let enough = if decide { MOST_GRACE } else { LEAST_GRACE };
-    if begun.elapsed() >= enough.min(end - begun) {
+    if !tally.is_in_vain() && begun.elapsed() >= enough.min(end - begun) {
         requests.open_breakers();
     }
     tally.failed += requests.open() + left_out.len();
@@ -312,6 +303,11 @@ fn runtime_of(locks: &[Lock]) -> Option<&ClientRuntime> {
 fn limit(locks: &[Lock], request: MultiRequest) -> Duration {
     let limit = most_patient(locks).map(|settings| settings.command_timeout).unwrap_or_default();
     limit.min(request.shortest_lease(locks) / 4)
+}
+
+/// Whether no other try comes after one that ends then.
+fn is_last(bounds: Bounds, end: Instant) -> bool {
+    bounds.is_one_answer() || bounds.deadline().is_some_and(|deadline| deadline <= end)
 }
 
 /// How long the other servers may take, now that a majority has answered.

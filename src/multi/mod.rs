@@ -54,7 +54,7 @@ use crate::{
 ///
 /// All servers are asked at the same time. If other holders have too many of them, everything is
 /// released and tried again, after a random pause of up to 100 ms. A server is waited on only if it
-/// decides: for 50 ms to 0.8 s or longer than the others took, and in the last try for `command_timeout`.
+/// decides: for 50 ms to 0.8 s, or four times as long as the others took; in the last try for `command_timeout`.
 ///
 /// The guard is trusted for *lease − time since the requests were sent − (1 % of the lease + 2
 /// ms)*, on more than half of the servers: see [`remaining`](MultiGuard::remaining). A majority
@@ -67,7 +67,7 @@ use crate::{
 ///
 /// Once a majority has answered, the caller does not wait for the others. Their grants join the
 /// guard later. A server that does not answer is not asked for half a second, as long as the others
-/// decide, and do so within a quarter of `command_timeout`.
+/// decide, and do so within a quarter of the time that it may take.
 ///
 /// # What a majority gives, and what not
 /// It removes the single point of failure. A minority of the servers may crash, hang or be cut off,

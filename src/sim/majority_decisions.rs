@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Client, Error, MultiLock, RedisErrorKind,
     engine::scripted::{Scripted, engine},
-    wire::WireError,
+    wire::{Reply, WireError},
 };
 
 /// From now on this server is left alone by those who need only a majority, for half a second.
@@ -60,7 +60,7 @@ async fn a_server_that_decides_is_awaited_at_the_end_of_a_wait() {
     let multi = MultiLock::majority(locks(&sims));
     let blocker = others[0].client.lock(LOCK).lock().await.unwrap();
     for late in [10, 60, 300, 1_000, 2_500] {
-        for wait in (0..100).step_by(9) {
+        for wait in (0..60).step_by(9) {
             sims[2].network.fail("acquire", [Fault::SlowReply(ms(late))]);
             let asking = multi.try_lock().wait(ms(wait)).into_future();
             let guard = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await.unwrap();
@@ -97,6 +97,75 @@ async fn a_server_that_is_left_alone_is_asked_where_it_can_say_that_the_lock_is_
 fn refusing() -> Arc<Scripted> {
     let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
     Arc::new(Scripted::new(repeat_n((), 99).map(|()| refuses())))
+}
+
+/// Of four, two are held by another and one is silent.
+#[tokio::test(start_paused = true)]
+async fn the_last_that_can_say_that_the_lock_is_held_is_asked() {
+    let worlds = worlds();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let held = || Arc::new(Scripted::new(repeat_n((), 99).map(|()| Ok(Reply::Int(60_000)))));
+    let [one, two] = [held(), held()];
+    let refusing = [(&one, "one"), (&two, "two")];
+    let refusing = refusing.map(|(server, name)| Client::on(engine(server)).lock(name));
+    let mine = sims[..2].iter().map(|sim| sim.client.lock(LOCK));
+    let multi = MultiLock::majority(refusing.into_iter().chain(mine));
+    is_left_alone(&sims, 1).await;
+    sims[0].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    let other = others[1].client.lock(LOCK).lock().await.unwrap();
+    let answer = ends_within(COMMAND / 3, "try_lock()", multi.try_lock().into_future()).await;
+    assert!(matches!(answer, Ok(None)), "{answer:?}");
+    other.unlock().await.unwrap();
+    sims[0].network.heal();
+    sleep(COMMAND).await;
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// One is silent, and one is held by another until then.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_freed_during_a_wait_is_taken_beside_a_silent_server() {
+    let worlds = worlds();
+    let others = sims(&worlds).await;
+    for command in [500, 3_000] {
+        let mut sims = Vec::new();
+        for world in &worlds {
+            sims.push(Sim::with(world, |config| config.command_timeout(ms(command))).await);
+        }
+        let multi = MultiLock::majority(locks(&sims));
+        for (wait, freed) in [(100, 20), (150, 60), (1_000, 300), (2_000, 1_200), (5_000, 3_000)] {
+            let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+            sims[2].network.fail("acquire", repeat_n(Fault::Silent(ms(command)), 1_000));
+            let release = async {
+                sleep(ms(freed)).await;
+                blocker.unlock().await.unwrap();
+            };
+            let asking = multi.try_lock().wait(ms(wait)).into_future();
+            let asking = ends_within(ms(wait), "try_lock()", asking);
+            let (guard, ()) = tokio::join!(asking, release);
+            let guard = guard.unwrap();
+            guard.unwrap_or_else(|| panic!("{command}, {wait}, {freed}")).unlock().await.unwrap();
+            sims[2].network.heal();
+            sleep(COMMAND).await;
+        }
+        assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+    }
+}
+
+/// The third is down, which is known, and the two others are split.
+#[tokio::test(start_paused = true)]
+async fn a_split_beside_a_server_that_is_down_does_not_last() {
+    let worlds = worlds();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::majority(locks(&sims));
+    is_left_alone(&sims, 2).await;
+    sims[2].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    let answer = ends_within(COMMAND / 3, "try_lock()", multi.try_lock().into_future()).await;
+    assert!(matches!(answer, Ok(None)), "{answer:?}");
+    blocker.unlock().await.unwrap();
+    sims[2].network.heal();
+    sleep(COMMAND).await;
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
 /// A right is missing on two, and the third does not answer.
