@@ -103,34 +103,40 @@ async fn attempt(
     let mut requests = OpenRequests::new(request, end);
     let mut left_out = requests.ask_responsive(locks);
     let mut tally = Tally::new(locks.len());
-    // Whether those left out were asked because they are needed.
-    let mut late = false;
-    let mut cut = end;
+    // The first of those left out that were asked because they are needed.
+    let mut first_late = None;
+    let (mut cut, mut has_news) = (end, true);
     while !tally.is_granted() && !tally.is_in_vain() {
         if tally.needs(requests.open(), left_out.len()) {
             sometimes!("majority: those left out decide");
+            first_late = Some(requests.asked());
             left_out.drain(..).for_each(|lock| requests.ask(lock));
-            late = true;
         }
         let decide = tally.do_decide(requests.open());
-        if tally.have_most_answered() {
-            let least = if decide && !late { patience } else { LEAST_GRACE };
+        if has_news && tally.have_most_answered() {
+            // They have not answered lately, and others may have split the servers among them.
+            let is_late = first_late.is_some_and(|first| requests.has_open_from(first));
+            let least = if decide && !is_late { patience } else { LEAST_GRACE };
             cut = end.min(begun + grace(begun).max(least));
             if decide && is_last(request.bounds, cut + 2 * begun.elapsed()) {
-                // Those left out have not answered lately, and others may have split the servers among them.
-                cut = if late { end.min(cut.max(begun + MOST_GRACE)) } else { end };
+                cut = if is_late { end.min(cut.max(begun + MOST_GRACE)) } else { end };
             }
         }
         let has_more = !left_out.is_empty() && (decide || !tally.have_most_answered());
         let until = if has_more { cut.min(begun + (end - begun) / 4) } else { cut };
-        match timeout_at(until, requests.next()).await {
-            Ok(Some(answer)) => tally.add(answer),
+        has_news = match timeout_at(until, requests.next()).await {
+            Ok(Some(answer)) => {
+                tally.add(answer);
+                true
+            }
             _ if !has_more => break,
             _ => {
                 sometimes!("majority: those left out are asked too");
                 left_out.drain(..).for_each(|lock| requests.ask(lock));
+                cut = cut.max(end.min(Instant::now() + LEAST_GRACE));
+                false
             }
-        }
+        };
     }
     if tally.is_granted() {
         return complete(locks, request, tally, requests, begun, end).await;

@@ -70,6 +70,16 @@ impl OpenRequests {
         Some((lock, answer))
     }
 
+    /// How many were asked.
+    pub(super) fn asked(&self) -> usize {
+        self.silent.len()
+    }
+
+    /// Whether one is not answered of those that were asked after so many.
+    pub(super) fn has_open_from(&self, asked: usize) -> bool {
+        self.silent[asked..].iter().any(Option::is_some)
+    }
+
     /// How many are not answered.
     pub(super) fn open(&self) -> usize {
         self.answers.len()

@@ -52,6 +52,25 @@ async fn a_server_that_is_left_alone_is_asked_where_a_refusal_makes_it_decide() 
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// One is held by another, the one that is left alone grants it, and the third takes two seconds.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_is_awaited_beside_one_that_was_left_alone() {
+    let worlds = worlds();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::majority(locks(&sims));
+    for wait in [0, 30].map(ms) {
+        is_left_alone(&sims, 2).await;
+        let blocker = others[0].client.lock(LOCK).lock().await.unwrap();
+        sims[1].network.fail("acquire", [Fault::SlowReply(ms(2_000))]);
+        let asking = multi.try_lock().wait(wait).into_future();
+        let guard = ends_within(COMMAND, "try_lock()", asking).await.unwrap();
+        guard.expect("two of three are free").unlock().await.unwrap();
+        blocker.unlock().await.unwrap();
+        sleep(COMMAND).await;
+    }
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// It is slower than the wait is long.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_decides_is_awaited_at_the_end_of_a_wait() {
