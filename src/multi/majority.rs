@@ -115,10 +115,12 @@ async fn attempt(
         let decide = tally.do_decide(requests.open());
         if has_news && tally.have_most_answered() {
             // They have not answered lately, and others may have split the servers among them.
-            let is_late = first_late.is_some_and(|first| requests.has_open_from(first));
+            let is_late = first_late
+                .is_some_and(|first| !tally.do_decide(requests.open() - requests.open_from(first)));
             let least = if decide && !is_late { patience } else { LEAST_GRACE };
             cut = end.min(begun + grace(begun).max(least));
-            if decide && is_last(request.bounds, cut + 2 * begun.elapsed()) {
+            let give_back = LEAST_GRACE.min(2 * begun.elapsed());
+            if decide && is_last(request.bounds, cut + give_back) {
                 cut = if is_late { end.min(cut.max(begun + MOST_GRACE)) } else { end };
             }
         }
@@ -134,6 +136,9 @@ async fn attempt(
                 sometimes!("majority: those left out are asked too");
                 left_out.drain(..).for_each(|lock| requests.ask(lock));
                 cut = cut.max(end.min(Instant::now() + LEAST_GRACE));
+                if is_last(request.bounds, cut) {
+                    cut = end;
+                }
                 false
             }
         };

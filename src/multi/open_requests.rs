@@ -75,9 +75,9 @@ impl OpenRequests {
         self.silent.len()
     }
 
-    /// Whether one is not answered of those that were asked after so many.
-    pub(super) fn has_open_from(&self, asked: usize) -> bool {
-        self.silent[asked..].iter().any(Option::is_some)
+    /// How many are not answered of those that were asked after so many.
+    pub(super) fn open_from(&self, asked: usize) -> usize {
+        self.silent[asked..].iter().flatten().count()
     }
 
     /// How many are not answered.

@@ -71,6 +71,27 @@ async fn a_slow_server_is_awaited_beside_one_that_was_left_alone() {
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// Of five, one grants it, one is held by another, and two were left alone, of which one is down.
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_is_awaited_beside_one_that_is_down() {
+    let sims = sims(&worlds()).await;
+    let granting = Arc::new(Scripted::new([Ok(Reply::Nil), Ok(Reply::Int(1))]));
+    let held = Arc::new(Scripted::new([Ok(Reply::Int(60_000))]));
+    let scripted = [(&granting, "granting"), (&held, "held")];
+    let scripted = scripted.map(|(server, name)| Client::on(engine(server)).lock(name));
+    let multi = MultiLock::majority(scripted.into_iter().chain(locks(&sims)));
+    sims[0].network.fail("acquire", [Fault::SlowReply(ms(2_000))]);
+    for lock in &locks(&sims)[1..] {
+        lock.state().unwrap().target.engine.breaker.open();
+    }
+    sims[2].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    let guard = ends_within(COMMAND, "try_lock()", multi.try_lock().into_future()).await.unwrap();
+    guard.expect("three of five are free").unlock().await.unwrap();
+    sims[2].network.heal();
+    sleep(COMMAND).await;
+    assert_eq!(left(&sims).await, [""; 0]);
+}
+
 /// It is slower than the wait is long.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_decides_is_awaited_at_the_end_of_a_wait() {
