@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use harness::{PATIENCE, RedisServer, assert_nothing_left, eventually, redis::cmd, soon};
+use harness::{PATIENCE, RedisServer, assert_nothing_left, eventually, redis::cmd, soon, within};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use redisson_lock::{Client, Config, Error, Lock, LockGuard, Loss, metrics::MetricsObserver};
 use tokio::{
@@ -179,7 +179,7 @@ async fn contention(own: &Own, clients: &[Client]) {
             workers.spawn_local(worker(own.clone(), client.lock("hot"), 40, 10 * n + task));
         }
     }
-    while let Some(ended) = soon("for the workers to end", workers.join_next()).await {
+    while let Some(ended) = within(PATIENCE, "for the workers to end", workers.join_next()).await {
         ended.unwrap();
     }
     // Guards that were dropped at the end.
