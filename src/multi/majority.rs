@@ -105,15 +105,33 @@ async fn attempt(
     let mut tally = Tally::new(locks.len());
     // The first of those left out that were asked because they are needed.
     let mut first_late = None;
-    let (mut cut, mut has_news) = (end, true);
-    while !tally.is_granted() && !tally.is_in_vain() {
-        if tally.needs(requests.open(), left_out.len()) {
+    let mut cut = end;
+    while !tally.is_granted() {
+        // While some are left out, those that were asked may still make it a majority.
+        let until = if left_out.is_empty() { cut } else { cut.min(begun + (end - begun) / 4) };
+        match timeout_at(until, requests.next()).await {
+            Ok(Some(answer)) => tally.add(answer),
+            _ if left_out.is_empty() => break,
+            _ => {
+                sometimes!("majority: those left out are asked too");
+                left_out.drain(..).for_each(|lock| requests.ask(lock));
+                cut = cut.max(end.min(Instant::now() + LEAST_GRACE));
+                if is_last(request.bounds, cut) {
+                    cut = end;
+                }
+                continue;
+            }
+        }
+        if tally.is_in_vain() {
+            break;
+        }
+        if !left_out.is_empty() && !tally.do_decide(requests.open()) {
             sometimes!("majority: those left out decide");
             first_late = Some(requests.asked());
             left_out.drain(..).for_each(|lock| requests.ask(lock));
         }
-        let decide = tally.do_decide(requests.open());
-        if has_news && tally.have_most_answered() {
+        if tally.have_most_answered() {
+            let decide = tally.do_decide(requests.open());
             // They have not answered lately, and others may have split the servers among them.
             let is_late = first_late
                 .is_some_and(|first| !tally.do_decide(requests.open() - requests.open_from(first)));
@@ -124,24 +142,6 @@ async fn attempt(
                 cut = if is_late { end.min(cut.max(begun + MOST_GRACE)) } else { end };
             }
         }
-        let has_more = !left_out.is_empty() && (decide || !tally.have_most_answered());
-        let until = if has_more { cut.min(begun + (end - begun) / 4) } else { cut };
-        has_news = match timeout_at(until, requests.next()).await {
-            Ok(Some(answer)) => {
-                tally.add(answer);
-                true
-            }
-            _ if !has_more => break,
-            _ => {
-                sometimes!("majority: those left out are asked too");
-                left_out.drain(..).for_each(|lock| requests.ask(lock));
-                cut = cut.max(end.min(Instant::now() + LEAST_GRACE));
-                if is_last(request.bounds, cut) {
-                    cut = end;
-                }
-                false
-            }
-        };
     }
     if tally.is_granted() {
         return complete(locks, request, tally, requests, begun, end).await;
@@ -261,13 +261,6 @@ impl Tally {
     /// Whether those that have not answered could make it a majority.
     fn do_decide(&self, open: usize) -> bool {
         self.shares.len() + open >= self.quorum()
-    }
-
-    /// Whether those left out are needed, with those that have not answered: to make it a majority, or to
-    /// say that it is held.
-    fn needs(&self, open: usize, left_out: usize) -> bool {
-        let can_say = self.all - self.failed - left_out >= self.quorum();
-        left_out > 0 && !self.do_decide(open) && (self.do_decide(open + left_out) || !can_say)
     }
 
     /// Whether those that have not failed are a majority.

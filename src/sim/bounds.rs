@@ -23,6 +23,11 @@ pub(super) fn outage(sim: &Sim) {
     sim.network.fail("", repeat_n(Fault::Silent(COMMAND), 500));
 }
 
+/// From now on this server answers nobody who wants the lock.
+pub(super) fn hangs(sim: &Sim) {
+    sim.network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+}
+
 /// The answer of a call that must end within this time, and does so by itself.
 pub(super) async fn ends_within<T: Debug>(
     bound: Duration,

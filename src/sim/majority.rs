@@ -6,8 +6,8 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Fault, LOCK, ONE_WAY, Sim,
-    bounds::{COMMAND, RETRIES, assert_timed_out, ends_within},
+    Fault, LOCK, ONE_WAY,
+    bounds::{COMMAND, RETRIES, assert_timed_out, ends_within, hangs},
     ms,
     multi::{left, locks, sims, worlds},
 };
@@ -236,11 +236,6 @@ async fn a_slow_server_that_decides_is_waited_for() {
     sims[2].network.heal();
     sleep(ms(200)).await;
     assert_eq!([left(&other).await, left(&sims).await].concat(), [""; 0]);
-}
-
-/// From now on this server answers nobody who wants the lock.
-fn hangs(sim: &Sim) {
-    sim.network.fail("acquire", vec![Fault::Silent(COMMAND); 100]);
 }
 
 #[tokio::test(start_paused = true)]

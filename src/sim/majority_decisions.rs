@@ -7,22 +7,36 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Fault, LOCK, Sim,
-    bounds::{COMMAND, ends_within},
+    bounds::{COMMAND, ends_within, hangs},
     ms,
     multi::{left, locks, sims, worlds},
 };
 use crate::{
-    Client, Error, MultiLock, RedisErrorKind,
+    Client, Error, Lock, MultiLock, RedisErrorKind,
     engine::scripted::{Scripted, engine},
     wire::{Reply, WireError},
 };
 
 /// From now on this server is left alone by those who need only a majority, for half a second.
 async fn is_left_alone(sims: &[Sim], which: usize) {
-    sims[which].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    hangs(&sims[which]);
     MultiLock::majority(locks(sims)).lock().await.unwrap().unlock().await.unwrap();
     sleep(ms(100)).await;
     sims[which].network.heal();
+}
+
+/// A lock whose server answers so, one request after the other.
+fn answering(name: &str, answers: impl IntoIterator<Item = Result<Reply, WireError>>) -> Lock {
+    Client::on(engine(&Arc::new(Scripted::new(answers)))).lock(name)
+}
+
+fn held(name: &str) -> Lock {
+    answering(name, repeat_n((), 99).map(|()| Ok(Reply::Int(60_000))))
+}
+
+fn refusing(name: &str) -> Lock {
+    let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
+    answering(name, repeat_n((), 99).map(|()| refuses()))
 }
 
 /// One of the others is held by another, and the third grants it.
@@ -75,16 +89,13 @@ async fn a_slow_server_is_awaited_beside_one_that_was_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_server_is_awaited_beside_one_that_is_down() {
     let sims = sims(&worlds()).await;
-    let granting = Arc::new(Scripted::new([Ok(Reply::Nil), Ok(Reply::Int(1))]));
-    let held = Arc::new(Scripted::new([Ok(Reply::Int(60_000))]));
-    let scripted = [(&granting, "granting"), (&held, "held")];
-    let scripted = scripted.map(|(server, name)| Client::on(engine(server)).lock(name));
-    let multi = MultiLock::majority(scripted.into_iter().chain(locks(&sims)));
+    let granting = answering("granting", [Ok(Reply::Nil), Ok(Reply::Int(1))]);
+    let multi = MultiLock::majority([granting, held("held")].into_iter().chain(locks(&sims)));
     sims[0].network.fail("acquire", [Fault::SlowReply(ms(2_000))]);
     for lock in &locks(&sims)[1..] {
         lock.state().unwrap().target.engine.breaker.open();
     }
-    sims[2].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    hangs(&sims[2]);
     let guard = ends_within(COMMAND, "try_lock()", multi.try_lock().into_future()).await.unwrap();
     guard.expect("three of five are free").unlock().await.unwrap();
     sims[2].network.heal();
@@ -119,9 +130,8 @@ async fn a_server_that_decides_is_awaited_at_the_end_of_a_wait() {
 async fn a_server_that_is_left_alone_is_asked_where_it_can_say_that_the_lock_is_held() {
     let worlds = worlds();
     let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
-    let refusing = Client::on(engine(&refusing())).lock("refusing");
-    let multi =
-        MultiLock::majority([sims[0].client.lock(LOCK), refusing, sims[2].client.lock(LOCK)]);
+    let mine = [0, 2].map(|i| sims[i].client.lock(LOCK));
+    let multi = MultiLock::majority(mine.into_iter().chain([refusing("refusing")]));
     for wait in [0, 30].map(ms) {
         is_left_alone(&sims, 2).await;
         let other = MultiLock::majority(locks(&others)).lock().await.unwrap();
@@ -134,24 +144,15 @@ async fn a_server_that_is_left_alone_is_asked_where_it_can_say_that_the_lock_is_
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
-fn refusing() -> Arc<Scripted> {
-    let refuses = || Err(WireError::from_server("NOPERM no permission to run 'evalsha'"));
-    Arc::new(Scripted::new(repeat_n((), 99).map(|()| refuses())))
-}
-
 /// Of four, two are held by another and one is silent.
 #[tokio::test(start_paused = true)]
 async fn the_last_that_can_say_that_the_lock_is_held_is_asked() {
     let worlds = worlds();
     let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
-    let held = || Arc::new(Scripted::new(repeat_n((), 99).map(|()| Ok(Reply::Int(60_000)))));
-    let [one, two] = [held(), held()];
-    let refusing = [(&one, "one"), (&two, "two")];
-    let refusing = refusing.map(|(server, name)| Client::on(engine(server)).lock(name));
-    let mine = sims[..2].iter().map(|sim| sim.client.lock(LOCK));
-    let multi = MultiLock::majority(refusing.into_iter().chain(mine));
+    let multi = ["one", "two"].map(held).into_iter().chain(locks(&sims[..2]));
+    let multi = MultiLock::majority(multi);
     is_left_alone(&sims, 1).await;
-    sims[0].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    hangs(&sims[0]);
     let other = others[1].client.lock(LOCK).lock().await.unwrap();
     let answer = ends_within(COMMAND / 3, "try_lock()", multi.try_lock().into_future()).await;
     assert!(matches!(answer, Ok(None)), "{answer:?}");
@@ -198,7 +199,7 @@ async fn a_split_beside_a_server_that_is_down_does_not_last() {
     let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
     let multi = MultiLock::majority(locks(&sims));
     is_left_alone(&sims, 2).await;
-    sims[2].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
+    hangs(&sims[2]);
     let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
     let answer = ends_within(COMMAND / 3, "try_lock()", multi.try_lock().into_future()).await;
     assert!(matches!(answer, Ok(None)), "{answer:?}");
@@ -211,12 +212,10 @@ async fn a_split_beside_a_server_that_is_down_does_not_last() {
 /// A right is missing on two, and the third does not answer.
 #[tokio::test(start_paused = true)]
 async fn a_majority_that_fails_for_good_awaits_no_silent_server() {
-    let [one, two] = [refusing(), refusing()];
     let sims = sims(&worlds()).await;
-    sims[0].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 100));
-    let refusing = [(&one, "one"), (&two, "two")];
-    let refusing = refusing.map(|(server, name)| Client::on(engine(server)).lock(name));
-    let multi = MultiLock::majority(refusing.into_iter().chain([sims[0].client.lock(LOCK)]));
+    hangs(&sims[0]);
+    let refusing = ["one", "two"].map(refusing).into_iter();
+    let multi = MultiLock::majority(refusing.chain(locks(&sims[..1])));
     let failed = ends_within(ms(100), "lock()", multi.lock().into_future()).await;
     let Err(Error::Redis(error)) = failed else { panic!("{failed:?}") };
     assert_eq!(error.kind(), RedisErrorKind::NoPermission);
@@ -230,9 +229,8 @@ async fn a_majority_that_was_lost_by_a_closed_client_is_asked_for_again() {
     let worlds = worlds();
     let sims = sims(&worlds).await;
     let multi = MultiLock::majority(locks(&sims));
-    let silent = repeat_n(Fault::Silent(COMMAND), 1);
     sims[1].network.fail("acquire", [Fault::SlowReply(ms(30))]);
-    sims[2].network.fail("acquire", silent);
+    sims[2].network.fail("acquire", [Fault::Silent(COMMAND)]);
     let begun = Instant::now();
     let mut asking = pin!(multi.lock().lease(ms(60_000)).into_future());
     assert!((&mut asking).now_or_never().is_none());

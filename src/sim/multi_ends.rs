@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::{
     Fault, LOCK, Sim,
-    bounds::{COMMAND, ends_within},
+    bounds::{COMMAND, ends_within, hangs},
     ms,
     multi::{left, locks, sims, worlds_in_order},
     silent_servers::{falls_silent, is_slow},
@@ -66,7 +66,7 @@ async fn a_silent_server_is_an_error_however_long_the_wait_is() {
     let sims = sims(&worlds_in_order()).await;
     let multi = MultiLock::all(locks(&sims[..2]));
     for wait in (10..400).step_by(13) {
-        sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+        hangs(&sims[1]);
         let asking = multi.try_lock().wait(ms(wait)).into_future();
         let failed = ends_within(ms(wait) + COMMAND, "try_lock()", asking).await;
         assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
@@ -85,7 +85,7 @@ async fn a_silent_server_beside_a_lock_that_is_held_is_an_error_however_long_the
     for (silent, held) in [(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)] {
         for wait in (10..400).step_by(13) {
             let blocker = others[held].client.lock(LOCK).lock().await.unwrap();
-            sims[silent].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+            hangs(&sims[silent]);
             let release = async {
                 sleep(ms(wait) / 2).await;
                 blocker.unlock().await.unwrap();
@@ -171,7 +171,7 @@ async fn an_early_refusal_says_nothing_of_a_server_that_fell_silent() {
         let silent = async {
             sleep(ms(20)).await;
             blocker.unlock().await.unwrap();
-            sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+            hangs(&sims[1]);
         };
         let asking = multi.try_lock().wait(ms(100)).into_future();
         let asking = ends_within(ms(100) + COMMAND, "try_lock()", asking);

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{
     Fault, LOCK, Sim,
-    bounds::{COMMAND, RETRIES, ends_within},
+    bounds::{COMMAND, RETRIES, ends_within, hangs},
     ms,
     multi::{left, locks, sims, worlds_in_order},
 };
@@ -31,7 +31,7 @@ async fn a_part_is_held_for_a_moment_while_a_server_is_silent() {
     let (other, sims) = (sims(&worlds).await, sims(&worlds).await);
     let multi = MultiLock::all(locks(&sims[..2]));
     for silent in [0, 1] {
-        sims[silent].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+        hangs(&sims[silent]);
         let granting = &sims[1 - silent];
         let mut waiting = pin!(multi.lock().into_future());
         let mut held = 0;
@@ -48,7 +48,7 @@ async fn a_part_is_held_for_a_moment_while_a_server_is_silent() {
         assert_eq!([left(&other).await, left(&sims).await].concat(), [""; 0]);
     }
     // It never answers: that is an error in time.
-    sims[1].network.fail("acquire", repeat_n(Fault::Silent(COMMAND), 1_000));
+    hangs(&sims[1]);
     let failed = ends_within(RETRIES + COMMAND, "lock()", multi.lock().into_future()).await;
     assert!(matches!(failed, Err(Error::Redis(_))), "{failed:?}");
     sims[1].network.heal();
