@@ -192,11 +192,12 @@ impl Taking<'_> {
     }
 
     /// As [`try_missing`](Self::try_missing), until the call ends. A lock that was refused before the wait was
-    /// over may be free by then. `known`: the lock that decides without a further answer.
+    /// over may be free by then. `known`: the lock that decides where a server does not answer.
     async fn try_missing_by_end(&mut self, known: Option<usize>) -> Result<Option<usize>, Error> {
-        match within(self.end, self.try_missing()).await {
-            Some(tried) => tried,
-            None => self.held_at_end.or(known).map(Some).ok_or_else(Error::timed_out),
+        let tried = within(self.end, self.try_missing()).await.unwrap_or(Err(Error::timed_out()));
+        match (tried, self.held_at_end.or(known)) {
+            (Err(Error::Redis(_)), Some(held)) => Ok(Some(held)),
+            (tried, _) => tried,
         }
     }
 
@@ -247,10 +248,7 @@ impl Taking<'_> {
                 continue;
             };
             let Some((i, tried)) = next else { break };
-            self.held[i] = match tried {
-                Err(Error::Redis(_)) if self.held_at_end.is_some() => return Ok(self.held_at_end),
-                tried => tried?,
-            };
+            self.held[i] = tried?;
             if self.held[i].is_none() {
                 refused = Some(refused.map_or(i, |first| first.min(i)));
                 if bounds.has_ended() {

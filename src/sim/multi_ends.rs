@@ -158,6 +158,36 @@ async fn a_lock_that_is_held_when_the_wait_is_over_is_no_error_of_a_slow_server(
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// It was held when the wait ended. The last try is not answered, by another server or by that one, too. One of
+/// the clients gives up before the call ends.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_held_to_the_end_is_no_error_of_servers_that_fall_silent_then() {
+    let worlds = worlds_in_order();
+    let others = sims(&worlds).await;
+    let mut sims = sims(&worlds).await;
+    sims[2] = Sim::with(&worlds[2], |config| config.command_timeout(ms(1_000))).await;
+    let multi = MultiLock::all(locks(&sims));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    for silent in [&sims[2..], &sims[1..]] {
+        for wait in (50..900).step_by(37) {
+            is_slow(&sims[1], "acquire", 10);
+            let silence = async {
+                sleep(ms(wait + 5)).await;
+                sims[1].network.heal();
+                silent.iter().for_each(hangs);
+            };
+            let asking = multi.try_lock().wait(ms(wait)).into_future();
+            let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
+            let (answer, ()) = tokio::join!(asking, silence);
+            assert!(matches!(answer, Ok(None)), "{}, {wait}: {answer:?}", silent.len());
+            sims.iter().for_each(|sim| sim.network.heal());
+            sleep(3 * COMMAND).await;
+        }
+    }
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// It was refused before the wait ended, and its server is silent from then on. The other server answers
 /// shortly before the end or after it.
 #[tokio::test(start_paused = true)]
@@ -201,6 +231,32 @@ async fn without_a_wait_a_lock_that_is_held_is_no_error_of_its_server() {
     }
     blocker.unlock().await.unwrap();
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
+/// A further try fails by itself: requests are repeated for a shorter time than the call may take.
+#[tokio::test(start_paused = true)]
+async fn without_a_wait_a_lock_that_is_held_is_no_error_of_a_further_try() {
+    let worlds = worlds_in_order();
+    let others = sims(&worlds).await;
+    let mut both = Vec::new();
+    for world in &worlds[..2] {
+        both.push(Sim::with(world, |config| config.retry_timeout(ms(1_000))).await);
+    }
+    let multi = MultiLock::all(locks(&both));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    for (first, then) in (20..2_900)
+        .step_by(120)
+        .flat_map(|first| [(first, Fault::LoseRequest), (first, Fault::Silent(ms(1_500)))])
+    {
+        let answers = repeat_n(then, 1_000);
+        both[1].network.fail("acquire", [Fault::SlowReply(ms(first))].into_iter().chain(answers));
+        let answer = ends_within(COMMAND, "try_lock()", multi.try_lock().into_future()).await;
+        assert!(matches!(answer, Ok(None)), "{first} ms, then {then:?}: {answer:?}");
+        both[1].network.heal();
+        sleep(3 * COMMAND).await;
+    }
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&both).await].concat(), [""; 0]);
 }
 
 /// Its release is under way, and requests are repeated for a shorter time than one may take.
