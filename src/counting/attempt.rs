@@ -154,7 +154,7 @@ impl<P: Permitting> PermitAttempt<P> {
         loop {
             engine.check_open()?;
             let sent = copies.sent();
-            let error = match copies.send(|| self.send(sent)).await {
+            let error = match copies.send(self.send(sent)).await {
                 Ok((_, Some(acknowledged))) if !acknowledged.is_enough() => {
                     return Err(acknowledged.into());
                 }

@@ -126,7 +126,7 @@ impl<P: Countable> Counter<P> {
         loop {
             let sent = copies.sent();
             let (copy, settled) = self.copy(request, sent, &call);
-            let reply = copies.send(|| engine.call(copy, sent)).await;
+            let reply = copies.send(engine.call(copy, sent)).await;
             match self.read(request, settled, reply.and_then(read)) {
                 Ok(answer) => {
                     if !unclear {
@@ -212,7 +212,7 @@ impl<P: Countable> Counter<P> {
         let mut copies = Copies::new(Instant::now(), retry_until);
         loop {
             engine.check_open()?;
-            let answer = copies.send(|| engine.transport.call(self.protocol.read())).await;
+            let answer = copies.send(engine.transport.call(self.protocol.read())).await;
             let error = match answer.and_then(|reply| number_of(&reply)) {
                 Ok(number) => return Ok(number),
                 Err(error) => error,

@@ -201,7 +201,7 @@ pub(crate) async fn set_lease(
         let sent = copies.sent();
         let not_after = engine.not_after(pool.protocol.timeouts(), sent);
         let call = pool.protocol.set_lease(permit, ms, not_after);
-        let answer = copies.send(|| engine.call(call, sent)).await.and_then(done);
+        let answer = copies.send(engine.call(call, sent)).await.and_then(done);
         match answer.and_then(|answer| pool.in_time(answer)) {
             Ok(is_out) => return Ok(is_out),
             Err(error) => copies.again_for(error, engine, pool.name()).await?,

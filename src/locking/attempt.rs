@@ -173,7 +173,7 @@ impl<'a> Attempt<'a> {
             let open = answers.map(Answers::ask);
             let swaps = matches!(self.source, Source::Hold { .. });
             let sent = copies.sent();
-            let answer = copies.send(|| self.send(sent)).await;
+            let answer = copies.send(self.send(sent)).await;
             match (open, &answer) {
                 // Others can share it.
                 (Some(open), Ok(InTime(Granted { .. })))

@@ -67,12 +67,12 @@ impl Stake {
         }
     }
 
-    /// Releases the hold on the server, or one entry of it. To be run to its end. `since`: when the
-    /// call began, if it has waited for something else.
+    /// Releases the hold on the server, or one entry of it, and records the result. To be run to its end.
+    /// `since`: when the call began, if it has waited for something else.
     ///
     /// If another change of the hold count has no answer in time, the release goes on in the
     /// background.
-    async fn release(self, since: Option<Instant>) -> Result<(), Error> {
+    async fn release_and_settle(self, since: Option<Instant>) -> Result<(), Error> {
         let Self { home, hold, watched, .. } = self;
         if let Some(released) = hold.release(watched, since).await {
             return home.settle(&hold, released);
@@ -164,7 +164,7 @@ impl Baton {
         };
         let stake = *baton.into_stake();
         let (target, is_owned) = (stake.hold.target.clone(), stake.hold.is_owned());
-        let release = stake.release(None);
+        let release = stake.release_and_settle(None);
         let janitor = &target.engine.janitor;
         match is_owned {
             // Later releases of the hold wait for this one, and the caller may not be polled.
@@ -175,7 +175,7 @@ impl Baton {
 
     /// Releases the hold on the server, whoever waits. To be run to its end.
     pub(crate) async fn release(self) -> Result<(), Error> {
-        self.into_stake().release(None).await
+        self.into_stake().release_and_settle(None).await
     }
 
     fn plan(&self) -> Plan {
@@ -199,7 +199,7 @@ impl Baton {
             others.is_some_and(|others| home.handoff().confirmed_by_server(hold, others));
         match if may_be_handed_off { self.offer() } else { Err(self) } {
             Ok(()) => Ok(()),
-            Err(baton) => baton.into_stake().release(Some(begun)).await,
+            Err(baton) => baton.into_stake().release_and_settle(Some(begun)).await,
         }
     }
 

@@ -1,11 +1,12 @@
 //! [`Copies`]: the copies of one request, sent one after the other until one is answered.
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::{
     engine::{Backoff, Engine},
     error::Error,
+    locking::request::within,
     wire::WireError,
 };
 
@@ -60,20 +61,20 @@ impl Copies {
     }
 
     /// Sends the current copy, and waits for its answer within its bound. If the time is over, the
-    /// copy may have run, and the error is that of the copy before.
-    pub(crate) async fn send<T, F: Future<Output = Result<T, WireError>>>(
+    /// copy may have run, and the error is that of the copy before. `copy` is sent at its first poll.
+    pub(crate) fn send<T>(
         &self,
-        copy: impl FnOnce() -> F,
-    ) -> Result<T, WireError> {
-        if self.is_prompt {
-            return copy().await;
-        }
-        match Box::pin(timeout_at(self.retry_until, copy())).await {
-            Ok(answer) => answer,
-            Err(_) => Err(match &self.failed {
-                Some(why) => why.clone().into_unanswered(),
-                None => WireError::unanswered("no answer in time"),
-            }),
+        copy: impl Future<Output = Result<T, WireError>>,
+    ) -> impl Future<Output = Result<T, WireError>> {
+        let bound = (!self.is_prompt).then_some(self.retry_until);
+        within(bound, copy).map(|answer| answer.unwrap_or_else(|| Err(self.unanswered())))
+    }
+
+    /// The current copy was not answered within its bound.
+    fn unanswered(&self) -> WireError {
+        match &self.failed {
+            Some(why) => why.clone().into_unanswered(),
+            None => WireError::unanswered("no answer in time"),
         }
     }
 

@@ -30,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use tokio::{sync::Notify, task::AbortHandle};
+use tokio::{sync::Notify, task::AbortHandle, time::Instant};
 
 use super::{
     EventSink,
@@ -39,7 +39,7 @@ use super::{
     deployment::Endpoint,
     script::Arg,
 };
-use crate::runtime::ClientRuntime;
+use crate::{redis_error::RedisErrorKind, runtime::ClientRuntime};
 
 /// A Redis client library. It already knows how to make TLS connections.
 pub(super) trait Driver: Send + Sync {
@@ -104,6 +104,46 @@ pub(super) trait Connection: Send + Sync {
 
     /// Says goodbye to the server, which ends the task.
     fn quit(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Until when a call must be answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    pub(super) by: Instant,
+    /// Whether the whole usual time is left. A driver has a timer for that anyway.
+    pub(super) is_fresh: bool,
+}
+
+impl Bound {
+    /// This long from now on.
+    pub(super) fn of(time: Duration) -> Self {
+        Self { by: Instant::now() + time, is_fresh: true }
+    }
+
+    /// Until this moment. Almost the usual time counts as the whole usual time.
+    pub(super) fn until(by: Instant, usual: Duration) -> Self {
+        let is_fresh = by.saturating_duration_since(Instant::now()) > usual - usual / 16;
+        Self { by, is_fresh }
+    }
+
+    /// For what is sent after something else: the remaining time.
+    pub(super) fn rest(self) -> Self {
+        Self { is_fresh: false, ..self }
+    }
+
+    /// How long a command may take. `None` is the usual time. Fails when no time is left, and
+    /// nothing is sent then.
+    pub(super) fn within(self) -> Result<Option<Duration>, Failure> {
+        if self.is_fresh {
+            return Ok(None);
+        }
+        let left = self.by.saturating_duration_since(Instant::now());
+        // Some drivers take zero for no bound.
+        if left < Duration::from_millis(1) {
+            return Err(Failure::not_sent("no time is left").because(RedisErrorKind::Timeout));
+        }
+        Ok(Some(left))
+    }
 }
 
 /// One command.

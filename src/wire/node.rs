@@ -20,7 +20,7 @@ use super::{
     Confirm,
     answers::{Answer, Failure, FailureKind, info_field},
     clock::ServerClock,
-    connection::ConnectionSettings,
+    connection::{Bound, ConnectionSettings},
     deployment::{Endpoint, Place},
     error::WireError,
     eviction::look_for_eviction,
@@ -28,7 +28,7 @@ use super::{
     node_id::NodeId,
     replicas::ReplicaPool,
     script::{Arg, Invocation, Reply},
-    session::{Bound, QUIT_TIMEOUT, finished},
+    session::{QUIT_TIMEOUT, finished},
 };
 use crate::error::Error;
 

@@ -17,12 +17,12 @@ use super::{
     Confirm,
     answers::{Answer, Failure, FailureKind},
     breaks::Moment,
-    connection::{ConnectionSettings, OnBreak, Options},
+    connection::{Bound, ConnectionSettings, OnBreak, Options},
     deployment::Endpoint,
     error::WireError,
     link::{FIRST_PAUSE, LONGEST_PAUSE, Link, no_connection},
     script::{Arg, Invocation, Reply},
-    session::{Bound, Session, quit_all},
+    session::{Session, quit_all},
 };
 use crate::{
     backoff::Backoff,

@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     answers::{Answer, Failure, FailureKind},
     client_name::ClientName,
-    connection::{Channels, Command, Connected, Connection, Driver, Options},
+    connection::{Bound, Channels, Command, Connected, Connection, Driver, Options},
     deployment::{Endpoint, PasswordFile},
     node_id::{NodeId, another},
     script::{Arg, Invocation},
@@ -30,46 +30,6 @@ use crate::{
 
 /// How long a goodbye may take.
 pub(super) const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Until when a call must be answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
-    pub(super) by: Instant,
-    /// Whether the whole usual time is left. A driver has a timer for that anyway.
-    pub(super) is_fresh: bool,
-}
-
-impl Bound {
-    /// This long from now on.
-    pub(super) fn of(time: Duration) -> Self {
-        Self { by: Instant::now() + time, is_fresh: true }
-    }
-
-    /// Until this moment. Almost the usual time counts as the whole usual time.
-    pub(super) fn until(by: Instant, usual: Duration) -> Self {
-        let is_fresh = by.saturating_duration_since(Instant::now()) > usual - usual / 16;
-        Self { by, is_fresh }
-    }
-
-    /// For what is sent after something else: the remaining time.
-    pub(super) fn rest(self) -> Self {
-        Self { is_fresh: false, ..self }
-    }
-
-    /// How long a command may take. `None` is the usual time. Fails when no time is left, and
-    /// nothing is sent then.
-    fn within(self) -> Result<Option<Duration>, Failure> {
-        if self.is_fresh {
-            return Ok(None);
-        }
-        let left = self.by.saturating_duration_since(Instant::now());
-        // Some drivers take zero for no bound.
-        if left < Duration::from_millis(1) {
-            return Err(Failure::not_sent("no time is left").because(RedisErrorKind::Timeout));
-        }
-        Ok(Some(left))
-    }
-}
 
 /// One connection. Dropping it closes it at once.
 pub(super) struct Session {

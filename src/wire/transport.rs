@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use super::{
     Confirm, Flight, ServerId, Transport,
     answers::{Answer, Failure, FailureKind},
+    connection::Bound,
     deployment::Address,
     error::{WireError, is_of_keys_apart},
     node::Node,
     script::{Invocation, Reply},
-    session::Bound,
     topology::{Router, group_by_node},
 };
 #[cfg(feature = "_servers")]

@@ -25,7 +25,7 @@ impl Stake {
         let begun = Instant::now();
         let checked = self.check(begun).await;
         match self.leave_share(checked.as_ref().copied()) {
-            Some(stake) => stake.release(Some(begun)).await,
+            Some(stake) => stake.release_and_settle(Some(begun)).await,
             None => checked,
         }
     }
@@ -38,7 +38,7 @@ impl Stake {
         let mut copies = Copies::new(begun, begun + engine.settings.retry_timeout);
         loop {
             engine.check_open()?;
-            let error = match copies.send(|| home.sharing().find_loss(hold)).await {
+            let error = match copies.send(home.sharing().find_loss(hold)).await {
                 Ok(None) => return Ok(()),
                 // It was there, and the client has been closed meanwhile.
                 Ok(Some(Loss::Closed)) => return Err(Error::Closed),

@@ -101,8 +101,8 @@ impl Hold {
             let call = self.target.protocol.reenter(self.id(), args, to);
             let mut acknowledged = None;
             let needs_confirmation = Reentry::needs_confirmation;
-            let send = || engine.call_confirmed(call, sent, replicas, needs_confirmation);
-            let answer = copies.send(send).await.and_then(|reply| {
+            let copy = engine.call_confirmed(call, sent, replicas, needs_confirmation);
+            let answer = copies.send(copy).await.and_then(|reply| {
                 let (reply, by) = reply.split();
                 acknowledged = by;
                 protocol::reentered(reply)

@@ -80,7 +80,7 @@ impl Hold {
         let heard = if counts { target.heard(self.id()) } else { None };
         let mut lowering =
             Lowering { hold: self, to, lost, was_renewed, heard, may_be_done: false };
-        let released = lowering.run(&mut copies).await;
+        let released = lowering.lower(&mut copies).await;
         let may_be_done = lowering.may_be_done;
         if ended {
             self.end_turn(released.as_ref().map(drop));
@@ -172,7 +172,7 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     /// Sends copies until one is answered, or the time is over.
-    async fn run(&mut self, copies: &mut Copies) -> Result<Told, Error> {
+    async fn lower(&mut self, copies: &mut Copies) -> Result<Told, Error> {
         let Self { hold, to, .. } = *self;
         let (target, engine) = (&hold.target, &hold.target.engine);
         loop {
@@ -181,7 +181,7 @@ impl Lowering<'_> {
             }
             let sent = copies.sent();
             let trusted = hold.lease.is_trusted(sent);
-            let error = match copies.send(|| hold.send_release(to, sent)).await {
+            let error = match copies.send(hold.send_release(to, sent)).await {
                 Ok(Some(answer)) => return self.done(sent, answer),
                 Ok(None) => return self.found_nothing(sent),
                 Err(error) => error,

@@ -17,10 +17,9 @@ use crate::{
     wire::{
         Confirm,
         answers::Failure,
-        connection::{Channels, OnBreak},
+        connection::{Bound, Channels, OnBreak},
         drivers,
         script::{Invocation, Script},
-        session::Bound,
         topology::Discovery,
         url::read_url,
     },
