@@ -42,7 +42,8 @@ pub(crate) struct Scripted {
     pub(crate) unsubscribed: Mutex<VecDeque<Result<(), WireError>>>,
     /// What it says of its time, one after another. Then it says nothing.
     pub(crate) times: Mutex<VecDeque<Result<u64, WireError>>>,
-    /// If it is not zero: a subscription stands after this time, and is confirmed after as much again.
+    /// If it is not zero: a subscription stands after this time, and is confirmed after as much again. An
+    /// unsubscription takes this time. If it is cut short, the subscription is still known afterwards.
     pub(crate) subscribing: Duration,
     pub(crate) listening: Arc<Mutex<BTreeSet<String>>>,
     /// The server that has all keys.
@@ -147,8 +148,15 @@ impl Transport for Scripted {
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), WireError>> {
         if !self.subscribing.is_zero() {
-            self.listening.lock().unwrap().retain(|listened| !channels.contains(listened));
-            return ready(Ok(())).boxed();
+            let (listening, time) = (self.listening.clone(), self.subscribing);
+            return async move {
+                let mut ending = Ending { listening, channels };
+                ending.listening.lock().unwrap().retain(|known| !ending.channels.contains(known));
+                sleep(time).await;
+                ending.channels.clear();
+                Ok(())
+            }
+            .boxed();
         }
         match self.unsubscribed.lock().unwrap().pop_front() {
             Some(answer) => ready(answer).boxed(),
@@ -174,5 +182,17 @@ impl Transport for Scripted {
 
     fn quit(&self) -> BoxFuture<'static, ()> {
         ready(()).boxed()
+    }
+}
+
+/// Subscriptions that are being ended.
+struct Ending {
+    listening: Arc<Mutex<BTreeSet<String>>>,
+    channels: Vec<String>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.listening.lock().unwrap().extend(std::mem::take(&mut self.channels));
     }
 }

@@ -250,10 +250,10 @@ impl Transport for RedisTransport {
                 let (map, sharded) = (&router.subscriptions, router.settings.channels.is_sharded());
                 // What fails is repeated when the channels are unsubscribed.
                 let _ = map.unsubscribe_elsewhere(&channels, &node, sharded).await;
-                if router.is_cluster() {
-                    map.record(&channels, &node);
-                }
-                let done = node.subscribe(channels, sharded).await;
+                let done = match router.is_cluster() {
+                    true => map.subscribe(channels, &node, sharded).await,
+                    false => node.subscribe(channels, sharded).await,
+                };
                 if done.is_err() {
                     router.settings.refresh_requested.notify_one();
                 }

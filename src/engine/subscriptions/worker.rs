@@ -114,13 +114,12 @@ async fn unsubscribe_stale(
     }
     // Until it is done, because it may be cut short.
     subscriptions.doubt(&stale);
+    let changing = Changing { subscriptions, names: stale.clone() };
     match transport.unsubscribe(stale.clone()).await {
-        Err(error @ (WireError::Unanswered(_) | WireError::NotNow(_))) => {
-            subscriptions.check_again(stale);
-            Err(error)
-        }
+        Err(error @ (WireError::Unanswered(_) | WireError::NotNow(_))) => Err(error),
         _ => {
             subscriptions.forget(&stale);
+            changing.done();
             Ok(())
         }
     }
@@ -137,7 +136,8 @@ async fn subscribe_new(
         return Ok(());
     }
     subscriptions.doubt(&new);
-    let _subscribing = Subscribing { subscriptions, names: new.clone() };
+    // Also when it is done: they may be needed no more.
+    let _changing = Changing { subscriptions, names: new.clone() };
     let (mut parts, mut refused) = (vec![new], Ok(()));
     while let Some(mut part) = parts.pop() {
         match transport.subscribe(part.clone()).await {
@@ -168,15 +168,22 @@ async fn subscribe_new(
     refused
 }
 
-/// Channels that are being subscribed. When that is over or cut short, those that nobody needs any more are
-/// checked again: while their slot moves, the worker of another server may have been told so before there was
-/// a subscription to end.
-struct Subscribing<'a> {
+/// Channels that are being subscribed or unsubscribed. When that is cut short, those that nobody needs any more
+/// are checked again. Another worker may have been told so meanwhile, while their slot moves or after a gap, and
+/// have found nothing to end: a subscription that does not stand yet, or one that is being ended already.
+struct Changing<'a> {
     subscriptions: &'a Subscriptions,
     names: Vec<String>,
 }
 
-impl Drop for Subscribing<'_> {
+impl Changing<'_> {
+    /// It was not cut short.
+    fn done(mut self) {
+        self.names.clear();
+    }
+}
+
+impl Drop for Changing<'_> {
     fn drop(&mut self) {
         self.names.retain(|name| !self.subscriptions.channels.contains_key(name));
         self.subscriptions.check_again(std::mem::take(&mut self.names));

@@ -33,7 +33,7 @@ impl SubscriptionMap {
     }
 
     /// Records that the channels are, or may be, subscribed on this server.
-    pub(in crate::wire) fn record(&self, channels: &[String], node: &Arc<Node>) {
+    fn record(&self, channels: &[String], node: &Arc<Node>) {
         let mut map = self.nodes();
         for channel in channels {
             let nodes = map.entry(channel.clone()).or_default();
@@ -41,6 +41,21 @@ impl SubscriptionMap {
                 nodes.push(Arc::downgrade(node));
             }
         }
+    }
+
+    /// Subscribes on this server. From now on it is known that the channels may be subscribed there, also
+    /// when this is cut short.
+    pub(in crate::wire) async fn subscribe(
+        &self,
+        channels: Vec<String>,
+        node: &Arc<Node>,
+        sharded: bool,
+    ) -> Result<(), WireError> {
+        self.record(&channels, node);
+        // Once more at the end: another task may end them before the server is asked for them.
+        let (node, again) = (node.clone(), channels.clone());
+        let changing = Changing { map: self, node, channels: again };
+        changing.node.subscribe(channels, sharded).await
     }
 
     pub(in crate::wire) fn has(&self, channel: &str) -> bool {
@@ -80,8 +95,8 @@ impl SubscriptionMap {
         let groups = group_by_node(taken).into_iter();
         // Made before the first of them is polled.
         let endings: Vec<_> =
-            groups.map(|(node, channels)| Ending { map: self, node, channels }).collect();
-        let ended = join_all(endings.into_iter().map(|ending| ending.run(sharded))).await;
+            groups.map(|(node, channels)| Changing { map: self, node, channels }).collect();
+        let ended = join_all(endings.into_iter().map(|ending| ending.end(sharded))).await;
         ended.into_iter().collect()
     }
 
@@ -99,16 +114,16 @@ impl SubscriptionMap {
     }
 }
 
-/// Subscriptions on one server that are being ended. Those that were not go back into the map, also
-/// when the future is dropped.
-struct Ending<'a> {
+/// Subscriptions on one server that are being made or ended. Those that may stand go into the map afterwards,
+/// also when the future is dropped.
+struct Changing<'a> {
     map: &'a SubscriptionMap,
     node: Arc<Node>,
     channels: Vec<String>,
 }
 
-impl Ending<'_> {
-    async fn run(mut self, sharded: bool) -> Result<(), WireError> {
+impl Changing<'_> {
+    async fn end(mut self, sharded: bool) -> Result<(), WireError> {
         let mut ended = self.node.unsubscribe(self.channels.clone(), sharded).await;
         if matches!(ended, Err(WireError::Unanswered(_))) {
             // Nobody else looks after a server that serves no more of these slots.
@@ -125,7 +140,7 @@ impl Ending<'_> {
     }
 }
 
-impl Drop for Ending<'_> {
+impl Drop for Changing<'_> {
     fn drop(&mut self) {
         self.map.record(&self.channels, &self.node);
     }

@@ -94,6 +94,22 @@ async fn a_server_that_was_busy_when_its_slots_moved_is_unsubscribed_from_later(
     transport.quit().await;
 }
 
+/// It may be ended before the server is asked for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_that_is_ended_while_it_is_made_is_known_afterwards() {
+    let server = RedisServer::start();
+    let transport = served_by(&server, true).await;
+    let both = (transport.subscribe(channels()), transport.unsubscribe(channels()));
+    let (subscribed, unsubscribed) = tokio::join!(biased; both.0, both.1);
+    subscribed.unwrap();
+    unsubscribed.unwrap();
+    assert!(transport.may_be_subscribed("a"));
+    transport.unsubscribe(channels()).await.unwrap();
+    assert!(!transport.may_be_subscribed("a"));
+    assert_eq!(subscribed_on(&server, true), [""; 0]);
+    transport.quit().await;
+}
+
 /// The connection is given up, and its subscriptions end with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_keeps_nobody_from_unsubscribing() {

@@ -106,6 +106,28 @@ async fn a_subscription_that_is_made_while_its_slot_moves_is_ended() {
     }
 }
 
+/// A gap ends the worker at a moment when it runs. The next worker finds nothing to end, and then the first one
+/// is cut short.
+#[tokio::test(start_paused = true)]
+async fn an_unsubscription_that_is_cut_short_is_repeated() {
+    let transport =
+        Arc::new(Scripted { subscribing: Duration::from_millis(10), ..Scripted::default() });
+    let as_transport: Arc<dyn Transport> = transport.clone();
+    let subscriptions = Subscriptions::new();
+    let mut queue = subscriptions.take_queue().unwrap();
+    let names = || vec!["a".to_owned()];
+    transport.listening.lock().unwrap().extend(names());
+    subscriptions.subscribed.insert("a".to_owned(), 1);
+    let mut cut = Box::pin(settle(&subscriptions, &as_transport, names(), 1));
+    assert!(futures::poll!(&mut cut).is_pending());
+    settle(&subscriptions, &as_transport, names(), 2).await.unwrap();
+    drop(cut);
+    let again = queue.try_recv().expect("it is checked again");
+    settle(&subscriptions, &as_transport, vec![again], 2).await.unwrap();
+    assert!(transport.listening.lock().unwrap().is_empty());
+    assert!(queue.try_recv().is_err());
+}
+
 /// A gap that comes between the confirmation and the worker that waits for it.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_that_comes_with_a_gap_is_not_relied_on() {
