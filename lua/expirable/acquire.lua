@@ -21,7 +21,7 @@
 --          {now}: this copy came too late; the server's time in ms
 --
 -- Repeat   safe: a copy that finds its permits takes only those that are missing, and
---          sets the lease anew; one that finds its id withdrawn takes nothing
+--          makes no lease shorter; one that finds its id withdrawn takes nothing
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[3]) then
@@ -48,10 +48,11 @@ local first = redis.call('zrange', KEYS[3], 0, 0, 'withscores')
 local n = tonumber(ARGV[6])
 local missing, taken = 0, {}
 for i = 7, 6 + n do
-  if not redis.call('zscore', KEYS[3], ARGV[i]) then
+  local ends = redis.call('zscore', KEYS[3], ARGV[i])
+  if not ends then
     missing = missing + 1
   end
-  taken[#taken + 1] = string.format('%.0f', now + ARGV[2])
+  taken[#taken + 1] = string.format('%.0f', math.max(ends or now, now + ARGV[2]))
   taken[#taken + 1] = ARGV[i]
 end
 local granted = is_there and not known and (missing == 0 or free >= missing)

@@ -43,7 +43,8 @@ use crate::{
 /// - **A failover may undo an acquisition or a release**, because Redis replicates asynchronously.
 /// - **An outage of more than 10 min loses permits** whose release or undo was under way when it
 ///   began. The same is true of a server clock that is set forward by that much. A server that evicts
-///   keys may count a release twice whose reply was lost.
+///   keys may count a request twice whose reply was lost, an acquisition too, and may keep the permits
+///   of an acquisition that was dropped before its answer.
 ///
 /// # Examples
 /// ```no_run

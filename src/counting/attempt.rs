@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -35,15 +35,26 @@ pub(super) struct PermitGrant {
     pub(super) unclear: bool,
 }
 
-/// Acquires permits. `None`: there were not enough until the bounds were over. `judge` may refuse what
-/// the server has granted.
+/// How a kind of permits is acquired.
+pub(super) struct Terms<P: Permitting> {
+    /// May refuse what the server has granted.
+    pub(super) judge: fn(P::Wanted, &PermitGrant) -> Result<(), Error>,
+    /// Returns what the request with this id has certainly taken, however long ago. Returns whether no copy
+    /// of the request is under way then.
+    pub(super) give_back: GiveBack<P>,
+}
+
+type GiveBack<P> =
+    fn(Arc<Counter<P>>, HoldId, <P as Permitting>::Wanted) -> BoxFuture<'static, bool>;
+
+/// Acquires permits. `None`: there were not enough until the bounds were over.
 pub(super) async fn acquire<P: Permitting>(
     pool: &Arc<Counter<P>>,
     wanted: P::Wanted,
     bounds: Bounds,
-    judge: fn(P::Wanted, &PermitGrant) -> Result<(), Error>,
+    terms: &'static Terms<P>,
 ) -> Result<Option<PermitGrant>, Error> {
-    let mut attempt = PermitAttempt::new(pool, wanted);
+    let mut attempt = PermitAttempt::new(pool, wanted, terms);
     let first = attempt.ask(bounds).await?;
     if !first.granted && bounds.last_answer_decides() {
         return Ok(None);
@@ -51,7 +62,7 @@ pub(super) async fn acquire<P: Permitting>(
     if !first.granted && !wait(pool, &mut attempt, first, bounds).boxed().await? {
         return Ok(None);
     }
-    attempt.take(judge).map(Some)
+    attempt.take().map(Some)
 }
 
 /// Whether the attempt was granted in time.
@@ -92,6 +103,7 @@ async fn wait<P: Permitting>(
 struct PermitAttempt<P: Permitting> {
     pool: Arc<Counter<P>>,
     wanted: P::Wanted,
+    terms: &'static Terms<P>,
     request: Once,
     state: State,
     /// Whether a copy without a clear answer may have taken permits, or may yet.
@@ -107,10 +119,11 @@ enum State {
 }
 
 impl<P: Permitting> PermitAttempt<P> {
-    fn new(pool: &Arc<Counter<P>>, wanted: P::Wanted) -> Self {
+    fn new(pool: &Arc<Counter<P>>, wanted: P::Wanted, terms: &'static Terms<P>) -> Self {
         Self {
             pool: pool.clone(),
             wanted,
+            terms,
             request: pool.new_request(),
             state: State::Nothing,
             unclear: false,
@@ -124,7 +137,7 @@ impl<P: Permitting> PermitAttempt<P> {
         if self.unclear {
             sometimes!("permits: parts with unanswered copies");
             let (pool, wanted) = (self.pool.clone(), self.wanted);
-            *self = Self::new(&pool, wanted);
+            *self = Self::new(&pool, wanted, self.terms);
         }
     }
 
@@ -210,16 +223,13 @@ impl<P: Permitting> PermitAttempt<P> {
     }
 
     /// Takes what was granted. The attempt has nothing left to undo, unless it is refused here.
-    fn take(
-        &mut self,
-        judge: fn(P::Wanted, &PermitGrant) -> Result<(), Error>,
-    ) -> Result<PermitGrant, Error> {
+    fn take(&mut self) -> Result<PermitGrant, Error> {
         let State::Granted { sent, acknowledged } = self.state else {
             unreachable!("only what was granted is taken");
         };
         let grant =
             PermitGrant { id: self.request.id.clone(), sent, acknowledged, unclear: self.unclear };
-        judge(self.wanted, &grant)?;
+        (self.terms.judge)(self.wanted, &grant)?;
         // If a copy is still under way, the server knows the id or the permits, and the copy takes
         // nothing.
         (self.state, self.unclear) = (State::Nothing, false);
@@ -235,7 +245,7 @@ impl<P: Permitting> Drop for PermitAttempt<P> {
         }
         let (pool, id, wanted) = (self.pool.clone(), self.request.id.clone(), self.wanted);
         let janitor = pool.engine.janitor.clone();
-        janitor.spawn(withdraw(pool, id, wanted, state, self.unclear));
+        janitor.spawn(withdraw(pool, id, wanted, state, self.unclear, self.terms.give_back));
     }
 }
 
@@ -246,6 +256,7 @@ async fn withdraw<P: Permitting>(
     wanted: P::Wanted,
     state: State,
     mut unclear: bool,
+    give_back: GiveBack<P>,
 ) {
     let took = match state {
         State::Nothing => false,
@@ -264,11 +275,13 @@ async fn withdraw<P: Permitting>(
             }
         },
     };
-    if took || unclear {
-        let call = |counter: &P, kept| counter.withdraw(&id, wanted, kept);
-        let is_done = pool.undo(P::permits(wanted).into(), call).await;
-        if is_done && !unclear {
+    if took && !unclear {
+        // The server may have forgotten the request: nobody may have polled its caller for long.
+        if give_back(pool.clone(), id.clone(), wanted).await {
             pool.settle(id);
         }
+    } else if unclear {
+        let call = |counter: &P, kept| counter.withdraw(&id, wanted, kept);
+        pool.undo(P::permits(wanted).into(), call).await;
     }
 }

@@ -110,18 +110,18 @@ impl<P: Countable> Counter<P> {
     }
 
     /// Sends copies of a request that counts once, until one is answered or the time for retries is
-    /// over. Also returns whether an earlier copy may still run. It does nothing if the answer is
+    /// over. `since`: when the call began, if it has waited for the server before. Also returns whether an earlier copy may still run. It does nothing if the answer is
     /// that the request took effect, because the server knows its id then.
     pub(super) async fn send_until_answered<T>(
         &self,
         request: &mut Once,
+        since: Option<Instant>,
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
         read: fn(Reply) -> Result<Timely<T>, WireError>,
     ) -> Result<(T, bool), WireError> {
         let engine = &self.engine;
-        let now = Instant::now();
-        let retry_until = (now + engine.settings.retry_timeout).min(request.repeatable_until());
-        let mut copies = Copies::new(now, retry_until);
+        let (retry_timeout, most) = (engine.settings.retry_timeout, request.repeatable_until());
+        let mut copies = Copies::since(since, |begun| (begun + retry_timeout).min(most));
         let mut unclear = false;
         loop {
             let sent = copies.sent();
@@ -150,7 +150,7 @@ impl<P: Countable> Counter<P> {
         call: impl Fn(&P, &RequestArgs<'_>) -> Invocation,
     ) -> Result<bool, Error> {
         let mut request = self.new_request();
-        let created = match self.send_until_answered(&mut request, call, done).await {
+        let created = match self.send_until_answered(&mut request, None, call, done).await {
             Ok((false, true)) => self.cancel(&request.id).await,
             answer => answer.map(|(is_done, _)| is_done),
         };

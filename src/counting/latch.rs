@@ -68,7 +68,7 @@ async fn is_open(latch: &LatchCounter, bounds: Bounds) -> Result<bool, Error> {
 pub(crate) async fn count_down(latch: LatchCounter) -> Result<(), Error> {
     let mut once = latch.new_request();
     let call = |latch: &Latch, request: &RequestArgs<'_>| latch.count_down(request);
-    match latch.send_until_answered(&mut once, call, done).await {
+    match latch.send_until_answered(&mut once, None, call, done).await {
         Ok((false, true)) => {
             // A latch that is set meanwhile is another one.
             let _ = latch.cancel(&once.id).await;

@@ -4,10 +4,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 
 use super::{
-    attempt::{self, PermitGrant},
+    attempt::{self, PermitGrant, Terms},
     counter::Counter,
 };
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     owner::HoldId,
     permit_id::PermitId,
     protocol::{
-        RequestArgs, done,
+        Permitting, RequestArgs, done,
         expirable::{self, Change, Expirable, Left, Return, Stock, Wanted},
     },
 };
@@ -145,8 +146,19 @@ pub(crate) async fn acquire(
 ) -> Result<Option<LeasedPermits>, Error> {
     let time = lease.unwrap_or(pool.engine.settings.watchdog);
     let wanted = Wanted { permits, lease: time.as_millis() as u64 };
-    let grant = attempt::acquire(pool, wanted, bounds, judge).await?;
+    let grant = attempt::acquire(pool, wanted, bounds, &TERMS).await?;
     Ok(grant.map(|grant| LeasedPermits::begin(pool, wanted, lease.is_none(), grant)))
+}
+
+const TERMS: Terms<Expirable> = Terms { judge, give_back };
+
+/// The server finds the permits by their ids.
+fn give_back(pool: LeasedPool, id: HoldId, wanted: Wanted) -> BoxFuture<'static, bool> {
+    async move {
+        let call = |counter: &Expirable, kept| counter.withdraw(&id, wanted, kept);
+        pool.undo(wanted.permits.into(), call).await
+    }
+    .boxed()
 }
 
 /// Permits that are no longer trusted when the answer comes are of no use.
@@ -170,7 +182,7 @@ pub(crate) async fn release(
     let call = move |semaphore: &Expirable, request: &RequestArgs<'_>| {
         semaphore.release(&permits, which, withdrawn.as_ref(), request)
     };
-    match pool.send_until_answered(&mut once, &call, done).await {
+    match pool.send_until_answered(&mut once, None, &call, done).await {
         Ok((all, _)) => Ok(all),
         Err(error) => Err(pool.goes_on(once, call, done, error)),
     }
@@ -181,7 +193,7 @@ pub(crate) async fn change(pool: LeasedPool, change: Change) -> Result<(), Error
     let mut once = pool.new_request();
     let call =
         move |semaphore: &Expirable, request: &RequestArgs<'_>| semaphore.change(change, request);
-    match pool.send_until_answered(&mut once, call, done).await {
+    match pool.send_until_answered(&mut once, None, call, done).await {
         Ok(_) => Ok(()),
         Err(error) => Err(pool.goes_on(once, call, done, error)),
     }

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    attempt::{self, PermitGrant},
+    attempt::{self, PermitGrant, Terms},
     counter::Counter,
 };
 use crate::{
@@ -26,6 +26,11 @@ pub(crate) type Pool = Arc<Counter<Semaphore>>;
 /// How often [`drain`] asks while others change the number of permits.
 const DRAIN_TRIES: usize = 100;
 
+const TERMS: Terms<Semaphore> = Terms {
+    judge: |_, _| Ok(()),
+    give_back: |pool, _, count| Permits { pool, count }.give_back_logged().map(|()| true).boxed(),
+};
+
 /// Permits that a caller has. Dropping them returns nothing: see [`Permits::give_back`].
 #[derive(Debug)]
 pub(crate) struct Permits {
@@ -42,12 +47,14 @@ impl Permits {
     /// Returns the permits in the background, if the semaphore still exists.
     pub(crate) fn give_back_later(self) {
         let janitor = self.pool.engine.janitor.clone();
-        janitor.spawn(async move {
-            let (pool, permits) = (self.pool.clone(), self.count);
-            if let Err(error) = self.give_back().await {
-                log!(warn, name = pool.name(), permits, %error, "permits are not returned yet");
-            }
-        });
+        janitor.spawn(self.give_back_logged());
+    }
+
+    async fn give_back_logged(self) {
+        let (pool, permits) = (self.pool.clone(), self.count);
+        if let Err(error) = self.give_back().await {
+            log!(warn, name = pool.name(), permits, %error, "permits are not returned yet");
+        }
     }
 }
 
@@ -58,7 +65,7 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
     let call = move |semaphore: &Semaphore, request: &RequestArgs<'_>| {
         semaphore.release(permits, if_there, request)
     };
-    match pool.send_until_answered(&mut once, call, given_back).await {
+    match pool.send_until_answered(&mut once, None, call, given_back).await {
         Ok((GivenBack::Gone, true)) => {
             // A semaphore that is created meanwhile is another one. No copy is of use for longer.
             let bound = 2 * pool.engine.settings.command_timeout;
@@ -77,13 +84,17 @@ pub(crate) async fn release(pool: Pool, permits: i64, if_there: bool) -> Result<
 /// The server takes them only if there are as many as this client knows. A request without an
 /// answer is then repeated without a doubt about the number.
 pub(crate) async fn drain(pool: Pool) -> Result<i64, Error> {
-    let retry_until = Instant::now() + pool.engine.settings.retry_timeout;
+    let begun = Instant::now();
+    let retry_until = begun + pool.engine.settings.retry_timeout;
     let mut expected = pool.number_by(retry_until).await?;
     for _ in 0..DRAIN_TRIES {
+        if Instant::now() >= retry_until {
+            break;
+        }
         let mut once = pool.new_request();
         let call =
             |semaphore: &Semaphore, request: &RequestArgs<'_>| semaphore.drain(expected, request);
-        let answer = pool.send_until_answered(&mut once, call, drained).await;
+        let answer = pool.send_until_answered(&mut once, Some(begun), call, drained).await;
         let (answer, may_run) = answer.map_err(|error| error.into_error(pool.name()))?;
         let Drained::Differs(free) = answer else { return Ok(expected) };
         if may_run {
@@ -103,7 +114,7 @@ pub(crate) async fn acquire(
     bounds: Bounds,
 ) -> Result<Option<Permits>, Error> {
     if permits > 0 {
-        let grant = attempt::acquire(pool, permits, bounds, |_, _| Ok(())).await?;
+        let grant = attempt::acquire(pool, permits, bounds, &TERMS).await?;
         let Some(PermitGrant { id, unclear, .. }) = grant else { return Ok(None) };
         // If a copy is still under way, the server keeps the id, and the copy takes nothing.
         if !unclear {

@@ -246,9 +246,10 @@ impl Renewal {
         let give_up = sent + self.watchdog.timeout;
         let turn = timeout_at(give_up, self.quota.acquire_many(batch.len() as u32)).await;
         let _turn = turn.map_err(|_| WireError::unanswered("others wait for answers too long"))?;
-        // A hold whose holder was told of a loss meanwhile must not be renewed.
+        // A hold must not be renewed that was released meanwhile, or whose holder was told of a loss.
         let now = Instant::now();
-        let held = batch.iter().filter(|(lease, _)| lease.loss_at(now).is_none());
+        let is_held = |lease: &Lease| lease.loss_at(now).is_none() && lease.ended_for().is_none();
+        let held = batch.iter().filter(|(lease, _)| is_held(lease));
         let held: Vec<Due> =
             held.map(|(lease, to)| (lease.clone(), lease.still_wanted(now, *to))).collect();
         // A call that got its turn late may have no answer though the server is well.

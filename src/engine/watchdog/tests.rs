@@ -189,22 +189,25 @@ async fn a_renewal_without_an_answer_is_given_up_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_waits_for_its_turn_and_renews_no_hold_that_was_lost_meanwhile() {
-    let (now, quota) = (Instant::now(), Arc::new(Semaphore::new(2)));
-    let transport = Arc::new(Scripted::new([answers([1])]));
-    let taken = quota.clone().acquire_many_owned(1).await.unwrap();
-    let holds = [hold_due(now), hold_due(now)];
-    let batch = holds.each_ref().map(|hold| (hold.clone(), LEASE)).to_vec();
-    let renewed = renewal(&transport, quota.clone()).run(batch);
-    let meanwhile = async {
-        tokio::time::sleep(ms(100)).await;
-        assert!(transport.keys().is_empty());
-        holds[0].lose(Loss::Removed);
-        drop(taken);
-    };
-    tokio::join!(renewed, meanwhile);
-    assert_eq!(transport.keys(), [1]);
-    assert_eq!(quota.available_permits(), 2);
+async fn a_renewal_waits_for_its_turn_and_renews_no_hold_that_was_lost_or_given_up_meanwhile() {
+    let ends: [fn(&Lease); 2] = [|hold| hold.lose(Loss::Removed), |hold| hold.end(Instant::now())];
+    for end in ends {
+        let (now, quota) = (Instant::now(), Arc::new(Semaphore::new(2)));
+        let transport = Arc::new(Scripted::new([answers([1])]));
+        let taken = quota.clone().acquire_many_owned(1).await.unwrap();
+        let holds = [hold_due(now), hold_due(now)];
+        let batch = holds.each_ref().map(|hold| (hold.clone(), LEASE)).to_vec();
+        let renewed = renewal(&transport, quota.clone()).run(batch);
+        let meanwhile = async {
+            tokio::time::sleep(ms(100)).await;
+            assert!(transport.keys().is_empty());
+            end(&holds[0]);
+            drop(taken);
+        };
+        tokio::join!(renewed, meanwhile);
+        assert_eq!(transport.keys(), [1]);
+        assert_eq!(quota.available_permits(), 2);
+    }
 }
 
 /// Else three such calls in a row replace the connections, to a server that is well.

@@ -248,3 +248,27 @@ async fn nor_when_only_the_server_knows_that_it_is_so_late() {
         world.forget(REQUESTS);
     }
 }
+
+/// It was granted, and nobody polled it for so long that the server has forgotten the request.
+#[tokio::test(start_paused = true)]
+async fn permits_of_an_acquisition_that_is_dropped_long_after_its_grant_are_returned() {
+    let world = World::new();
+    let sim = Sim::new(&world).await;
+    assert!(sim.pool().try_set(1).await.unwrap());
+    let mut granted = 0;
+    for cut in 0..12 {
+        let pool = sim.pool();
+        let mut acquiring = Box::pin(pool.acquire(1).into_future());
+        if timeout(ms(cut), &mut acquiring).await.is_ok() {
+            sleep(ms(100)).await;
+            continue;
+        }
+        sleep(ms(700_000)).await;
+        granted += usize::from(sim.value() == Some(0));
+        world.forget(REQUESTS);
+        drop(acquiring);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(sim.value(), Some(1), "cut after {cut} ms");
+    }
+    assert!(granted > 0);
+}

@@ -318,3 +318,19 @@ async fn a_late_copy_brings_back_no_permit_that_was_swept() {
     }
     assert_eq!(sim.at_rest().await, Some(3));
 }
+
+/// The request that lets no late copy do anything is lost, too.
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_of_an_acquisition_makes_no_lease_shorter() {
+    let sim = Sim::new(&World::new()).await;
+    let pool = sim.leased();
+    assert!(pool.try_set(1).await.unwrap());
+    sim.network.fail("expirable/acquire", [Fault::Linger(SECOND)]);
+    sim.network.fail("counter/cancel", [Fault::Silent(3 * SECOND)]);
+    let ids = pool.acquire(1).await.unwrap().forget();
+    let hour = 3_600 * SECOND;
+    assert!(pool.set_lease(ids[0], hour).await.unwrap());
+    sleep(2 * SECOND).await;
+    let left = pool.ttl_of(ids[0]).await.unwrap();
+    assert!(matches!(left, Remaining::Held(left) if left > hour / 2), "{left:?}");
+}

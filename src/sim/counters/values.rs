@@ -1,5 +1,7 @@
 //! What requests do to the value, and what is published.
 
+use std::iter::repeat_n;
+
 use harness::{Messages, redis::cmd};
 
 use tokio::time::{sleep, timeout};
@@ -7,7 +9,10 @@ use tokio::time::{sleep, timeout};
 use super::{CHANNEL, GATE, NAME, REQUESTS, ms};
 use crate::{
     Error,
-    sim::{Fault, Sim, World},
+    sim::{
+        Fault, Sim, World,
+        bounds::{RETRIES, ends_within},
+    },
 };
 
 #[tokio::test(start_paused = true)]
@@ -219,6 +224,27 @@ async fn a_drain_is_exact_whatever_the_number() {
         world.write(NAME, &number.to_string());
         assert_eq!(sim.pool().drain().await.unwrap(), number);
         assert_eq!(sim.value(), Some(0), "of {number}");
+    }
+}
+
+/// The server is slow, and others change the number all the time.
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_in_time_whatever_others_do() {
+    let world = World::new();
+    let (sim, other) = (Sim::new(&world).await, Sim::new(&world).await);
+    world.write(NAME, "1");
+    sim.network.fail("semaphore/drain", repeat_n(Fault::SlowRequest(ms(1_000)), 100));
+    let (pool, others) = (sim.pool(), other.pool());
+    let change = async {
+        loop {
+            others.add(1).await.unwrap();
+            sleep(ms(100)).await;
+        }
+    };
+    let drained = ends_within(RETRIES, "drain()", pool.drain());
+    tokio::select! {
+        drained = drained => assert!(matches!(drained, Err(Error::Redis(_))), "{drained:?}"),
+        () = change => {}
     }
 }
 

@@ -53,7 +53,7 @@ fn too_few_leased_permits_are_not_taken(scene: &mut Scene) {
     assert_eq!((scene.see("ids"), scene.heard()), ("none".into(), String::new()));
 }
 
-/// It has been granted. Its lease begins anew, because the answer counts from this copy.
+/// It has been granted. Its lease begins anew, because the answer counts from this copy, and becomes no shorter.
 fn a_repeat_takes_what_is_missing(scene: &mut Scene) {
     scene.command("zadd out @40 p @40 q");
     for there in ["0", "-2", "7"] {
@@ -69,6 +69,9 @@ fn a_repeat_takes_what_is_missing(scene: &mut Scene) {
     scene.command("set n 0");
     assert_eq!(scene.call("expirable/acquire", KEYS, "a 50 @9 ch publish 4 p q r s"), "{0, 0, 40}");
     assert_eq!(scene.see("out"), "p=@45 q=@45 r=@45");
+    scene.command("zadd out @90 p");
+    assert_eq!(scene.call("expirable/acquire", KEYS, "a 50 @9 ch publish 2 p q"), "{1, 0, 40}");
+    assert_eq!(scene.see("out"), "r=@45 q=@55 p=@90");
 }
 
 fn a_withdrawn_request_takes_nothing(scene: &mut Scene) {

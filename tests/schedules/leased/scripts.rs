@@ -10,12 +10,7 @@ use crate::model::{Arg, Change, Invocation, Ms, Script, Server, text};
 
 const CHANGES: [Change<Rule>; 6] = [
     (Rule::WithdrawalMarks, "release", "if ARGV[2] ~= '' then", "if false then"),
-    (
-        Rule::AcquireFinds,
-        "acquire",
-        "if not redis.call('zscore', KEYS[3], ARGV[i]) then",
-        "if true then",
-    ),
+    (Rule::AcquireFinds, "acquire", "if not ends then", "if true then"),
     (Rule::ChangeLooks, "change", "redis.call('zscore', KEYS[2], ARGV[1])", "false"),
     (Rule::SweepTells, "acquire", "if sweeps and free > 0 then", "if false then"),
     (Rule::ReleaseFinds, "release", "if ends then", "if true then"),
