@@ -4,7 +4,7 @@
 export RUST_TEST_THREADS ?= $(shell expr 6 '*' "$$(getconf _NPROCESSORS_ONLN)")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick drivers test repeat interop servers mutants planted chaos bench
+.PHONY: help demo check quick drivers test repeat interop servers mutants planted chaos bench compare
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -49,3 +49,6 @@ planted: ## bugs planted in src/ and lua/, one at a time: when the simulation fi
 
 bench: ## all tables that README and docs quote (but docs/patterns.md), in one run: writes benches/results (ARGS: some of its tables, only printed)
 	@PEER_PROFILE=release .ci/setup rust redis java peers -- cargo run --release -p redisson-lock-race --features crates -- $(ARGS)
+
+compare: ## the speed of this tree beside that of a commit, by turns: a ratio for each sort of work, only printed (ARGS: the commit)
+	@PEER_PROFILE=release .ci/setup rust redis -- .ci/compare $(ARGS)

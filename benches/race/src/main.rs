@@ -5,6 +5,7 @@
 
 mod capacity;
 mod client;
+mod compare;
 mod contestant;
 mod crowds;
 mod fair;
@@ -55,6 +56,14 @@ fn main() {
     let arguments: Vec<_> = env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "rust") {
         client::run(arguments.into_iter().skip(1));
+    }
+    if let [first, program] = &arguments[..]
+        && first == "compare"
+    {
+        let server = RedisServer::start();
+        let runtime = Runtime::new().expect("a runtime");
+        let section = runtime.block_on(compare::with(program.into(), &server));
+        return println!("{section}");
     }
     if let Some(stranger) = arguments.iter().find(|table| !TABLES.contains(&table.as_str())) {
         panic!("there is no {stranger}; there are {TABLES:?}");
