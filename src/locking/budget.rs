@@ -66,17 +66,30 @@ pub(crate) struct Budget {
     vain: u32,
 }
 
+/// The other clients that wait, as the answer to a release tells of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Others {
+    /// How many clients got the message.
+    pub(crate) count: u64,
+    /// How many messages have come on the lock's channel when those of the release have, if this client
+    /// is subscribed to it.
+    pub(crate) heard: Option<u64>,
+    /// How many messages a turn of one of them sends, at most: as many as one of this client.
+    pub(crate) messages: u64,
+}
+
 /// The lock is left to other processes.
 #[derive(Debug)]
 pub(crate) struct Yielding {
     /// Until then, if no message comes.
     until: Instant,
     courtesy: Duration,
-    /// The messages of others so far, the messages before, and how many messages of others are
-    /// enough.
+    /// The messages of others so far, the messages before, and how many turns of others are enough.
     heard: u64,
     before: u64,
     enough: u64,
+    /// How many messages a turn sends, at most.
+    messages: u64,
 }
 
 /// What to do with a hold that a local waiter waits for.
@@ -165,24 +178,17 @@ impl Budget {
         fresh
     }
 
-    /// The lock was released, and this many other clients got the message. `heard`: the messages on
-    /// its channel up to those of the release, if it is subscribed. `took`: how long the release took.
-    pub(crate) fn released(
-        &mut self,
-        now: Instant,
-        took: Duration,
-        others: u64,
-        heard: Option<u64>,
-    ) {
+    /// The lock was released, which took so long.
+    pub(crate) fn released(&mut self, now: Instant, took: Duration, others: Others) {
         // The gap that was due is not forgotten when somebody has subscribed meanwhile.
         let was_over = self.is_over(now);
-        self.others = others;
+        self.others = others.count;
         let over = was_over || self.is_over(now);
-        if others == 0 || over {
+        if others.count == 0 || over {
             self.since = None;
         }
-        if over && (others > 0 || self.kept) {
-            self.yielding = Some(Yielding::new(now, took, others, heard));
+        if over && (others.count > 0 || self.kept) {
+            self.yielding = Some(Yielding::new(now, took, others));
         }
     }
 
@@ -207,24 +213,20 @@ impl Budget {
 }
 
 impl Yielding {
-    /// The lock was released, which took so long, and this many other clients got the message. `heard`: as
-    /// for [`Budget::released`].
-    pub(crate) fn new(now: Instant, took: Duration, others: u64, heard: Option<u64>) -> Self {
-        let before = heard.unwrap_or(0);
+    /// The lock was released, which took so long.
+    pub(crate) fn new(now: Instant, took: Duration, others: Others) -> Self {
+        let Others { count, heard, messages } = others;
         let far = (4 * took).clamp(COURTESY, MOST_COURTESY);
-        let courtesy = if others == 0 { GAP } else { far };
-        Self { until: now + courtesy, courtesy, heard: 0, before, enough: others }
+        let courtesy = if count == 0 { GAP } else { far };
+        let (until, before) = (now + courtesy, heard.unwrap_or(0));
+        Self { until, courtesy, heard: 0, before, enough: count, messages }
     }
 
     /// The same for a lock that is held. The first message says that it is free: by `free_by` at the
     /// latest.
-    pub(crate) fn of_held(
-        free_by: Instant,
-        took: Duration,
-        others: u64,
-        heard: Option<u64>,
-    ) -> Self {
-        Self { until: free_by, ..Self::new(free_by, took, others + 1, heard) }
+    pub(crate) fn of_held(free_by: Instant, took: Duration, others: Others) -> Self {
+        let others = Others { count: others.count + 1, ..others };
+        Self { until: free_by, ..Self::new(free_by, took, others) }
     }
 
     /// Until when to leave the lock to others, as far as known now. `None`: they had their turns, or
@@ -235,11 +237,13 @@ impl Yielding {
             self.heard = heard;
             self.until = now + self.courtesy;
         }
-        let goes_on = now < self.until && (self.is_in_vain() || self.enough == 0);
+        // Fewer than so many messages may be of one turn less.
+        let turns = self.heard.div_ceil(self.messages);
+        let goes_on = now < self.until && (turns < self.enough || self.enough == 0);
         goes_on.then_some(self.until)
     }
 
-    /// Whether not all of the others have come yet.
+    /// Whether not all of the others have come yet. A turn may send fewer messages than most.
     pub(crate) fn is_in_vain(&self) -> bool {
         self.heard < self.enough
     }

@@ -205,9 +205,9 @@ impl<B: AsRef<Hold>> Handoff<B> {
             return false;
         }
         (state.current, state.swapping) = (None, false);
-        if let Some(Told { sent, others, heard, .. }) = told {
+        if let Some(Told { sent, others, .. }) = told {
             let now = Instant::now();
-            state.budget.released(now, now - sent, others, heard);
+            state.budget.released(now, now - sent, others);
         }
         true
     }

@@ -25,7 +25,7 @@ use self::state::{Joinable, State};
 use crate::{
     error::Loss,
     locking::{
-        budget::{STALE, UNBROKEN, Yielding},
+        budget::{Others, STALE, UNBROKEN, Yielding},
         hold::{Hold, release::Told},
         request::Request,
     },
@@ -219,14 +219,15 @@ impl Sharing {
         if state.joinable.is_some() {
             return;
         }
-        let Told { sent, freed, others, heard } = told;
+        let Told { sent, freed, others } = told;
         let now = Instant::now();
         let State { writers_turn: Some(writers_turn), kept_out, .. } = &mut *state else { return };
         writers_turn.left = Some(match freed {
-            true => Yielding::new(now, now - sent, others, heard),
+            true => Yielding::new(now, now - sent, others),
             false => {
                 let free_by = writers_turn.ends_at(*kept_out);
-                Yielding::of_held(free_by, now - sent, writers_turn.others, heard)
+                let others = Others { count: writers_turn.others, ..others };
+                Yielding::of_held(free_by, now - sent, others)
             }
         });
     }

@@ -1,6 +1,6 @@
 //! Readers and writers of several clients each have their turns.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
@@ -68,6 +68,50 @@ async fn writers_elsewhere_have_their_turns_among_writers_who_hand_off() {
         client.read_write_lock(LOCK).write().await.unwrap().unlock().await.unwrap();
     };
     assert_turns_elsewhere(&sim, &other, turn).await;
+}
+
+/// They hear of it later than the local ones, and than another client whose callers hand off, too.
+#[tokio::test(start_paused = true)]
+async fn writers_elsewhere_have_their_turns_among_writers_of_two_clients() {
+    for late in [1, 2, 3].map(ms) {
+        for write in [false, true] {
+            let world = World::new();
+            let near = [Sim::new(&world).await, Sim::new(&world).await];
+            let far = Sim::new(&world).await;
+            far.network.delay_messages(late);
+            let turn = async |sim: &Sim| match write {
+                true => {
+                    sim.client.read_write_lock(LOCK).write().await.unwrap().unlock().await.unwrap()
+                }
+                false => sim.client.lock(LOCK).lock().await.unwrap().unlock().await.unwrap(),
+            };
+            let (done, turns) = (Cell::new(false), [Cell::new(0), Cell::new(0)]);
+            let busy = join_all((0..8).map(|i| {
+                let (sim, turns, done, turn) = (&near[i % 2], &turns[i % 2], &done, &turn);
+                async move {
+                    while !done.get() {
+                        turn(sim).await;
+                        turns.set(turns.get() + 1);
+                    }
+                }
+            }));
+            let mut waits = Vec::new();
+            let elsewhere = async {
+                sleep(ms(50)).await;
+                for _ in 0..20 {
+                    let begun = Instant::now();
+                    timeout(ms(3_000), turn(&far)).await.expect("a turn");
+                    waits.push(begun.elapsed());
+                }
+                done.set(true);
+            };
+            tokio::join!(busy, elsewhere);
+            let what = format!("write {write}, {late:?}");
+            assert!(waits.iter().all(|wait| *wait < ms(100)), "{what}: {waits:?}");
+            assert!(turns.iter().all(|turns| turns.get() > 100), "{what}: {turns:?}");
+            assert!(far.left().await.is_empty());
+        }
+    }
 }
 
 /// A read with a lease of its own lasts longer than the shared ones.

@@ -6,6 +6,7 @@ use std::{path::PathBuf, time::Duration};
 
 use futures::future::join_all;
 use harness::{Lang, Load, Party, Peer, PeerArgs, RedisServer};
+use serde_json::{Value, json};
 
 use crate::{
     client::PERMITS,
@@ -69,15 +70,16 @@ impl Side {
         Self(peers.into_iter().map(|peer| peer.unwrap_or_else(|why| panic!("{why}"))).collect())
     }
 
-    /// Those who do this work. `name`: of the lock.
-    async fn parties(&self, work: &Work, name: &str) -> Vec<Party> {
+    /// Those who do this work. `name`: of the lock. `None`: they do not know this kind yet.
+    async fn parties(&self, work: &Work, name: &str) -> Option<Vec<Party>> {
         let peers = &self.0[..work.processes];
         let parties: Vec<_> =
             peers.iter().map(|peer| peer.party("crowd", work.kind, name)).collect();
-        if work.kind.ends_with("semaphore") {
-            assert_eq!(parties[0].with("set", PERMITS.into()).await, true, "{name} is new");
-        }
-        parties
+        let first = match work.kind.ends_with("semaphore") {
+            true => parties[0].ask("set", json!({ "n": PERMITS })).await,
+            false => parties[0].ask("is_locked", Value::Null).await,
+        };
+        first.is_ok().then_some(parties)
     }
 }
 
@@ -110,7 +112,12 @@ pub(crate) async fn with(program: PathBuf, server: &RedisServer) -> Section {
         eprintln!("{} …", work.name);
         let [old, new] = [("before", &sides[0]), ("now", &sides[1])]
             .map(|(when, side)| (format!("{when}: {}", work.name), side));
-        let parties = [old.1.parties(work, &old.0).await, new.1.parties(work, &new.0).await];
+        let new = new.1.parties(work, &new.0).await.expect("a kind of this tree");
+        let Some(old) = old.1.parties(work, &old.0).await else {
+            rows.push((work.name.to_owned(), vec!["–".to_owned(); 7]));
+            continue;
+        };
+        let parties = [old, new];
         let mut rounds = Vec::new();
         for round in 0..=ROUNDS {
             let [first, second] = if round % 2 == 0 { [0, 1] } else { [1, 0] };
@@ -121,7 +128,9 @@ pub(crate) async fn with(program: PathBuf, server: &RedisServer) -> Section {
                 rounds.push(if first == 0 { [one, other] } else { [other, one] });
             }
         }
-        rows.push((work.name.to_owned(), cells(&rounds).map(readable).into()));
+        let cells = cells(&rounds).map(readable);
+        eprintln!("    {}", cells.join(", "));
+        rows.push((work.name.to_owned(), cells.into()));
     }
     Section {
         title: "This tree beside a commit".into(),

@@ -5,7 +5,10 @@ use tokio::time::advance;
 use super::*;
 use crate::{
     engine::scripted::engine,
-    locking::hold::{Grant, target::Target},
+    locking::{
+        budget::Others,
+        hold::{Grant, target::Target},
+    },
     observer::LockKind,
 };
 
@@ -26,7 +29,8 @@ fn granted(handoff: &Handoff<Arc<Hold>>, target: &Arc<Target>, swapped: Option<b
 
 /// One other process waits, and has the message of the release.
 fn told() -> Option<Told> {
-    Some(Told { sent: Instant::now(), freed: true, others: 1, heard: Some(0) })
+    let others = Others { count: 1, heard: Some(0), messages: 1 };
+    Some(Told { sent: Instant::now(), freed: true, others })
 }
 
 #[tokio::test(start_paused = true)]

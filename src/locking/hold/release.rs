@@ -12,7 +12,7 @@ use super::{Hold, cleanup::sweep};
 use crate::{
     engine::Backoff,
     error::{Error, Loss},
-    locking::copies::Copies,
+    locking::{budget::Others, copies::Copies},
     observer::HoldEnd,
     protocol,
     sometimes::sometimes,
@@ -38,11 +38,7 @@ pub(crate) struct Told {
     pub(crate) sent: Instant,
     /// Whether the lock is free. Other readers may have it still.
     pub(crate) freed: bool,
-    /// How many other clients got the message.
-    pub(crate) others: u64,
-    /// How many messages have come on the lock's channel when those of the release have, if this client
-    /// is subscribed to it.
-    pub(crate) heard: Option<u64>,
+    pub(crate) others: Others,
 }
 
 impl Hold {
@@ -229,9 +225,11 @@ impl Lowering<'_> {
 
     /// `listening`: how many clients got the message, this one included.
     fn told(&self, sent: Instant, freed: bool, listening: u64) -> Told {
-        let own = if freed { self.hold.target.protocol.messages_of_a_release() } else { 0 };
-        let others = listening.saturating_sub(u64::from(self.heard.is_some()));
-        Told { sent, freed, others, heard: self.heard.map(|before| before + own) }
+        let messages = self.hold.target.protocol.messages_of_a_release();
+        let own = if freed { messages } else { 0 };
+        let count = listening.saturating_sub(u64::from(self.heard.is_some()));
+        let heard = self.heard.map(|before| before + own);
+        Told { sent, freed, others: Others { count, heard, messages } }
     }
 }
 
