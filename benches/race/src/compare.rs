@@ -75,9 +75,13 @@ impl Side {
         let peers = &self.0[..work.processes];
         let parties: Vec<_> =
             peers.iter().map(|peer| peer.party("crowd", work.kind, name)).collect();
-        let first = match work.kind.ends_with("semaphore") {
-            true => parties[0].ask("set", json!({ "n": PERMITS })).await,
-            false => parties[0].ask("is_locked", Value::Null).await,
+        let first = match work.kind {
+            // All commits know them, and they cannot be asked that.
+            "read_write" | "multi" => return Some(parties),
+            kind if kind.ends_with("semaphore") => {
+                parties[0].ask("set", json!({ "n": PERMITS })).await
+            }
+            _ => parties[0].ask("is_locked", Value::Null).await,
         };
         first.is_ok().then_some(parties)
     }
@@ -86,35 +90,37 @@ impl Side {
 /// What one side did in one round.
 struct Outcome {
     turns: f64,
-    /// µs for each turn, of the clients and of the server.
-    cpu: [f64; 2],
+    /// µs of the server for each turn.
+    server_cpu: f64,
 }
 
 async fn run(parties: &[Party], work: &Work, meter: &mut Meter) -> Outcome {
     let load = (work.load)(Load::new(work.owners, TIME));
     let before = meter.read();
     let reports = join_all(parties.iter().map(|party| party.run(&load))).await;
-    let server = meter.read().since(&before).cpu.as_secs_f64() * 1e6;
+    let used = meter.read().since(&before).cpu.as_secs_f64() * 1e6;
     let errors: u64 = reports.iter().map(|report| report.errors).sum();
     assert_eq!(errors, 0, "{}", work.name);
     let turns = reports.iter().map(|report| report.acquired).sum::<u64>() as f64;
-    let clients = reports.iter().map(|report| report.cpu_us).sum::<u64>() as f64;
-    Outcome { turns, cpu: [clients, server].map(|used| used / turns.max(1.0)) }
+    Outcome { turns, server_cpu: used / turns.max(1.0) }
 }
 
-/// `program`: the peer of the commit.
-pub(crate) async fn with(program: PathBuf, server: &RedisServer) -> Section {
+/// `program`: the peer of the commit. `wanted`: only work with one of these in its name, if there are any.
+pub(crate) async fn with(program: PathBuf, wanted: &[String], server: &RedisServer) -> Section {
     let args = PeerArgs::redis(server.url()).optimized();
     let sides = [Side::start(&args.clone().launcher(program)).await, Side::start(&args).await];
     let mut meter = Meter::new(server.client());
     let mut rows = Vec::new();
-    for work in WORKS {
+    let is_wanted = |work: &&Work| {
+        wanted.is_empty() || wanted.iter().any(|part| work.name.contains(part.as_str()))
+    };
+    for work in WORKS.iter().filter(is_wanted) {
         eprintln!("{} …", work.name);
         let [old, new] = [("before", &sides[0]), ("now", &sides[1])]
             .map(|(when, side)| (format!("{when}: {}", work.name), side));
         let new = new.1.parties(work, &new.0).await.expect("a kind of this tree");
         let Some(old) = old.1.parties(work, &old.0).await else {
-            rows.push((work.name.to_owned(), vec!["–".to_owned(); 7]));
+            rows.push((work.name.to_owned(), vec!["–".to_owned(); 6]));
             continue;
         };
         let parties = [old, new];
@@ -135,7 +141,7 @@ pub(crate) async fn with(program: PathBuf, server: &RedisServer) -> Section {
     Section {
         title: "This tree beside a commit".into(),
         note: format!(
-            "Medians of {ROUNDS} rounds of {TIME:?} each, by turns. The ratios are those of the rounds: above 1 this tree does more turns a second, or uses more CPU for a turn."
+            "Medians of {ROUNDS} rounds of {TIME:?} each, by turns. The ratios are those of the rounds: above 1 this tree does more turns a second, or the server uses more CPU for a turn."
         ),
         header: [
             "",
@@ -144,7 +150,6 @@ pub(crate) async fn with(program: PathBuf, server: &RedisServer) -> Section {
             "now / before",
             "lower quartile",
             "upper quartile",
-            "client CPU, now / before",
             "server CPU, now / before",
         ]
         .map(str::to_owned)
@@ -154,7 +159,7 @@ pub(crate) async fn with(program: PathBuf, server: &RedisServer) -> Section {
     }
 }
 
-fn cells(rounds: &[[Outcome; 2]]) -> [f64; 7] {
+fn cells(rounds: &[[Outcome; 2]]) -> [f64; 6] {
     let sorted = |figure: &dyn Fn(&[Outcome; 2]) -> f64| {
         let mut figures: Vec<_> = rounds.iter().map(figure).collect();
         figures.sort_by(f64::total_cmp);
@@ -163,14 +168,13 @@ fn cells(rounds: &[[Outcome; 2]]) -> [f64; 7] {
     let per_second =
         |side: usize| percentile(&sorted(&|round| round[side].turns / TIME.as_secs_f64()), 50);
     let ratios = sorted(&|[before, now]| now.turns / before.turns.max(1.0));
-    let cpu = |of: usize| percentile(&sorted(&|[before, now]| now.cpu[of] / before.cpu[of]), 50);
+    let cpu = sorted(&|[before, now]| now.server_cpu / before.server_cpu);
     [
         per_second(0),
         per_second(1),
         percentile(&ratios, 50),
         percentile(&ratios, 25),
         percentile(&ratios, 75),
-        cpu(0),
-        cpu(1),
+        percentile(&cpu, 50),
     ]
 }

@@ -57,12 +57,12 @@ fn main() {
     if arguments.first().is_some_and(|first| first == "rust") {
         client::run(arguments.into_iter().skip(1));
     }
-    if let [first, program] = &arguments[..]
+    if let [first, program, wanted @ ..] = &arguments[..]
         && first == "compare"
     {
         let server = RedisServer::start();
         let runtime = Runtime::new().expect("a runtime");
-        let section = runtime.block_on(compare::with(program.into(), &server));
+        let section = runtime.block_on(compare::with(program.into(), wanted, &server));
         return println!("{section}");
     }
     if let Some(stranger) = arguments.iter().find(|table| !TABLES.contains(&table.as_str())) {
