@@ -110,8 +110,9 @@ impl<P: Countable> Counter<P> {
     }
 
     /// Sends copies of a request that counts once, until one is answered or the time for retries is
-    /// over. `since`: when the call began, if it has waited for the server before. Also returns whether an earlier copy may still run. It does nothing if the answer is
-    /// that the request took effect, because the server knows its id then.
+    /// over. `since`: when the call began, if it has waited for the server before. Also returns whether
+    /// an earlier copy may still run. It does nothing if the answer is that the request took effect,
+    /// because the server knows its id then.
     pub(super) async fn send_until_answered<T>(
         &self,
         request: &mut Once,

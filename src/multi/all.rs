@@ -113,7 +113,8 @@ impl Taking<'_> {
                 return Ok(None);
             }
             let until = deadline.map_or(round_end, |deadline| deadline.min(round_end));
-            // Why the lock that was waited for has not answered.
+            // What the lock that was waited for has answered, or why it has not.
+            let mut was_held = false;
             let mut unanswered = None;
             // A further request could exceed the wait by another `command_timeout`.
             if !self.request.bounds.has_ended() {
@@ -122,15 +123,16 @@ impl Taking<'_> {
                         refused = self.try_again_and_again().await?;
                         continue;
                     }
-                    Ok(false) if self.request.bounds.has_ended() => {
-                        self.held_at_end = Some(missing)
-                    }
-                    Ok(false) => {}
+                    Ok(false) => was_held = true,
                     Err(error) => unanswered = Some(error),
                 }
             }
             if !self.request.bounds.has_ended() {
                 self.must_not_be_held_here(missing).await?;
+            }
+            // Also if the wait was over while that was asked.
+            if was_held && self.request.bounds.has_ended() {
+                self.held_at_end = Some(missing);
             }
             if self.request.bounds.has_ended() && missing > 0 && self.has_time_to_try() {
                 // The last moment: the lock may have been released since.

@@ -188,6 +188,31 @@ async fn a_lock_that_was_held_to_the_end_is_no_error_of_servers_that_fall_silent
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// It was held when a round ended shortly before the wait, which is over while the call looks whether it holds
+/// that lock itself.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_held_in_the_last_round_is_no_error_of_servers_that_fall_silent_then() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    for wait in (160..320).step_by(4) {
+        is_slow(&sims[1], "inspect", 50);
+        let silence = async {
+            sleep(ms(wait + 5)).await;
+            sims[1..].iter().for_each(hangs);
+        };
+        let asking = multi.try_lock().wait(ms(wait)).into_future();
+        let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
+        let (answer, ()) = tokio::join!(asking, silence);
+        assert!(matches!(answer, Ok(None)), "{wait}: {answer:?}");
+        sims.iter().for_each(|sim| sim.network.heal());
+        sleep(3 * COMMAND).await;
+    }
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// It was refused before the wait ended, and its server is silent from then on. The other server answers
 /// shortly before the end or after it.
 #[tokio::test(start_paused = true)]
@@ -213,24 +238,35 @@ async fn an_early_refusal_says_nothing_of_a_server_that_fell_silent() {
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
-/// No wait: what was found to be held is said, however long the further tries take.
-#[tokio::test(start_paused = true)]
-async fn without_a_wait_a_lock_that_is_held_is_no_error_of_its_server() {
-    let worlds = worlds_in_order();
-    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
-    let multi = MultiLock::all(locks(&sims[..2]));
+/// Another holds the lock of the second server, which answers so: what was found to be held is said.
+async fn is_held_without_a_wait(
+    others: &[Sim],
+    sims: &[Sim],
+    servers: impl IntoIterator<Item = (u64, Vec<Fault>)>,
+) {
+    let multi = MultiLock::all(locks(sims));
     let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
-    for (first, then) in (20..2_900).step_by(120).flat_map(|first| [(first, first), (first, 2_900)])
-    {
-        let answers = [first, then, then].map(|late| Fault::SlowReply(ms(late)));
+    for (first, then) in servers {
+        let what = format!("{first} ms, then {:?}", then[0]);
+        let answers = [Fault::SlowReply(ms(first))].into_iter().chain(then);
         sims[1].network.fail("acquire", answers);
         let answer = ends_within(COMMAND, "try_lock()", multi.try_lock().into_future()).await;
-        assert!(matches!(answer, Ok(None)), "{first} ms, then {then}: {answer:?}");
+        assert!(matches!(answer, Ok(None)), "{what}: {answer:?}");
         sims[1].network.heal();
         sleep(3 * COMMAND).await;
     }
     blocker.unlock().await.unwrap();
-    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+    assert_eq!([left(others).await, left(sims).await].concat(), [""; 0]);
+}
+
+/// However long the further tries take.
+#[tokio::test(start_paused = true)]
+async fn without_a_wait_a_lock_that_is_held_is_no_error_of_its_server() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let cases = (20..2_900).step_by(120).flat_map(|first| [(first, first), (first, 2_900)]);
+    let servers = cases.map(|(first, then)| (first, vec![Fault::SlowReply(ms(then)); 2]));
+    is_held_without_a_wait(&others, &sims[..2], servers).await;
 }
 
 /// A further try fails by itself: requests are repeated for a shorter time than the call may take.
@@ -242,21 +278,10 @@ async fn without_a_wait_a_lock_that_is_held_is_no_error_of_a_further_try() {
     for world in &worlds[..2] {
         both.push(Sim::with(world, |config| config.retry_timeout(ms(1_000))).await);
     }
-    let multi = MultiLock::all(locks(&both));
-    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
-    for (first, then) in (20..2_900)
-        .step_by(120)
-        .flat_map(|first| [(first, Fault::LoseRequest), (first, Fault::Silent(ms(1_500)))])
-    {
-        let answers = repeat_n(then, 1_000);
-        both[1].network.fail("acquire", [Fault::SlowReply(ms(first))].into_iter().chain(answers));
-        let answer = ends_within(COMMAND, "try_lock()", multi.try_lock().into_future()).await;
-        assert!(matches!(answer, Ok(None)), "{first} ms, then {then:?}: {answer:?}");
-        both[1].network.heal();
-        sleep(3 * COMMAND).await;
-    }
-    blocker.unlock().await.unwrap();
-    assert_eq!([left(&others).await, left(&both).await].concat(), [""; 0]);
+    let faults = [Fault::LoseRequest, Fault::Silent(ms(1_500))];
+    let servers =
+        (20..2_900).step_by(120).flat_map(|first| faults.map(|then| (first, vec![then; 1_000])));
+    is_held_without_a_wait(&others, &both, servers).await;
 }
 
 /// Its release is under way, and requests are repeated for a shorter time than one may take.
