@@ -128,9 +128,9 @@ impl Taking<'_> {
                 }
             }
             if !self.request.bounds.has_ended() {
-                self.must_not_be_held_here(missing).await?;
+                was_held &= self.must_not_be_held_here(missing).await?;
             }
-            // Also if the wait was over while that was asked.
+            // Also if the wait was over while that was asked, and answered.
             if was_held && self.request.bounds.has_ended() {
                 self.held_at_end = Some(missing);
             }
@@ -301,8 +301,8 @@ impl Taking<'_> {
     }
 
     /// Fails if the missing lock is held by this call, which has acquired it by another spelling of
-    /// its server.
-    async fn must_not_be_held_here(&self, missing: usize) -> Result<(), Error> {
+    /// its server. Returns whether that server has answered.
+    async fn must_not_be_held_here(&self, missing: usize) -> Result<bool, Error> {
         // Others are held meanwhile, so it must not take long.
         let limit = self.patience.of_one();
         must_be_several(&self.locks[missing], self.held.iter().flatten(), limit).await

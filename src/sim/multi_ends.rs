@@ -213,6 +213,34 @@ async fn a_lock_that_was_held_in_the_last_round_is_no_error_of_servers_that_fall
     assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
 }
 
+/// It was held when the last round ended, and whoever looks then whether the call holds that lock itself has no
+/// answer before the wait is over. A round that ends so early that there is time for another is rare.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_after_the_last_round_is_an_error() {
+    let worlds = worlds_in_order();
+    let (others, sims) = (sims(&worlds).await, sims(&worlds).await);
+    let multi = MultiLock::all(locks(&sims[..2]));
+    let blocker = others[1].client.lock(LOCK).lock().await.unwrap();
+    let mut errors = 0;
+    for _ in 0..40 {
+        sims[1].network.fail("inspect", repeat_n(Fault::Silent(COMMAND), 1_000));
+        // A round of two locks lasts 200 ms at most, and one looks for 100 ms.
+        let silent = async {
+            sleep(ms(205)).await;
+            hangs(&sims[1]);
+        };
+        let asking = multi.try_lock().wait(ms(210)).into_future();
+        let asking = ends_within(ms(210) + COMMAND, "try_lock()", asking);
+        let (answer, ()) = tokio::join!(asking, silent);
+        errors += usize::from(matches!(answer, Err(Error::Redis(_))));
+        sims[1].network.heal();
+        sleep(3 * COMMAND).await;
+    }
+    assert!(errors > 20, "{errors} of 40 tries were errors");
+    blocker.unlock().await.unwrap();
+    assert_eq!([left(&others).await, left(&sims).await].concat(), [""; 0]);
+}
+
 /// It was refused before the wait ended, and its server is silent from then on. The other server answers
 /// shortly before the end or after it.
 #[tokio::test(start_paused = true)]

@@ -32,12 +32,13 @@ use super::{
 };
 use crate::error::Error;
 
-/// After this many timeouts in a row the connections are replaced: a network that drops everything
-/// sends no reset.
+/// After so many timeouts in a row connections are replaced: a network that drops all sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
-/// A connection to a server that is read-only is given up at most once in this time. The server's
-/// name may lead to another server by now.
+/// Timeouts count from this age of a connection on, or from the command timeout on.
+const TRIAL: Duration = Duration::from_secs(3);
+
+/// A connection to a read-only server is given up at most once in this time. Its name may lead to another.
 const READ_ONLY_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a server that was replaced may take to answer what it was asked before.
@@ -116,9 +117,7 @@ impl Node {
         asking: bool,
         mut bound: Bound,
     ) -> Answer {
-        let connected = self.commands.session();
-        let waits = connected.is_none();
-        let session = match connected {
+        let session = match self.commands.session() {
             Some(session) => session,
             None => {
                 bound = bound.rest();
@@ -126,10 +125,7 @@ impl Node {
             }
         };
         let answer = session.call(call, asking, self.settings.channels, bound).await;
-        // What a new connection did not answer in the rest of that time says nothing about it.
-        if !(waits && answer.as_ref().is_err_and(|error| error.kind == FailureKind::TimedOut)) {
-            self.note(&answer);
-        }
+        self.note(&answer);
         answer
     }
 
@@ -254,8 +250,7 @@ impl Node {
         }
     }
 
-    /// Asks the server whether it was demoted, as nobody learns who only reads, or is refused what it asks for.
-    /// Without the right to ask nothing is known.
+    /// Asks the server whether it was demoted, as nobody learns who only reads. Without the right nothing is known.
     pub(super) async fn look_for_demotion(&self) {
         let answer = self.commands.command("INFO", &["replication".into()]).await;
         let Ok(Some(info)) = answer.map(|info| info.as_text()) else { return };
@@ -279,8 +274,13 @@ impl Node {
         self.count_timeout(&self.timeouts);
     }
 
+    /// It says nothing about a connection that was made meanwhile, for which the command may have waited.
     fn count_timeout(&self, in_a_row: &AtomicU32) {
         self.settings.refresh_requested.notify_one();
+        let trial = TRIAL.min(self.settings.command_timeout);
+        if self.commands.session().is_none_or(|session| session.age() < trial) {
+            return;
+        }
         let row = in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if row == TIMEOUTS_UNTIL_RECONNECT {
             in_a_row.store(0, Ordering::Relaxed);

@@ -99,3 +99,21 @@ async fn a_connection_that_is_back_is_not_given_up_for_calls_whose_time_was_near
     assert!(join_all(calls).await.iter().all(Result::is_ok));
     assert_eq!(made.load(Ordering::Relaxed), 4, "two connections, and two once more");
 }
+
+/// Who has waited for it gives up by a bound of its own.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_answered_in_time_counts_from_when_the_connection_could_have_answered() {
+    let (end, over) = watch::channel(false);
+    let driver = Arc::new(Outage { made: Arc::default(), over });
+    let endpoint = read_url("redis://127.0.0.1").unwrap().single().unwrap();
+    let settings = ConnectionSettings::for_tests(driver, OnBreak::Reconnect);
+    let node = Node::connect(endpoint, settings).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    end.send_replace(true);
+    // It is away, has just come back, and has had its time.
+    for (after, is_kept) in [(AWAY / 2, false), (AWAY, true), (USUAL, false)] {
+        sleep(after).await;
+        (0..TIMEOUTS_UNTIL_RECONNECT).for_each(|_| node.timed_out());
+        assert_eq!(node.commands.session().is_some(), is_kept, "after {after:?}");
+    }
+}
