@@ -46,6 +46,8 @@ pub(crate) struct Scripted {
     /// unsubscription takes this time. If it is cut short, the subscription is still known afterwards.
     pub(crate) subscribing: Duration,
     pub(crate) listening: Arc<Mutex<BTreeSet<String>>>,
+    /// It does not know what is subscribed, as outside clusters.
+    pub(crate) keeps_no_map: bool,
     /// The server that has all keys.
     pub(crate) server: AtomicU64,
     /// The slot of a key, if it is a cluster.
@@ -165,7 +167,7 @@ impl Transport for Scripted {
     }
 
     fn may_be_subscribed(&self, channel: &str) -> bool {
-        self.listening.lock().unwrap().contains(channel)
+        !self.keeps_no_map && self.listening.lock().unwrap().contains(channel)
     }
 
     fn server_id(&self, _: &str) -> ServerId {

@@ -128,6 +128,31 @@ async fn an_unsubscription_that_is_cut_short_is_repeated() {
     assert!(queue.try_recv().is_err());
 }
 
+/// The same, and it is the subscription that is cut short: it stands after the next worker has found nothing.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_cut_short_and_forgotten_is_ended() {
+    let transport = Arc::new(Scripted {
+        subscribing: Duration::from_millis(10),
+        keeps_no_map: true,
+        ..Scripted::default()
+    });
+    let as_transport: Arc<dyn Transport> = transport.clone();
+    let subscriptions = Subscriptions::new();
+    let mut queue = subscriptions.take_queue().unwrap();
+    let names = || vec!["a".to_owned()];
+    let waits = subscriptions.subscribe("a");
+    let mut cut = Box::pin(settle(&subscriptions, &as_transport, names(), 1));
+    assert!(futures::poll!(&mut cut).is_pending());
+    drop(waits);
+    while queue.try_recv().is_ok() {}
+    settle(&subscriptions, &as_transport, names(), 2).await.unwrap();
+    transport.listening.lock().unwrap().extend(names());
+    drop(cut);
+    let again = queue.try_recv().expect("it is checked again");
+    settle(&subscriptions, &as_transport, vec![again], 2).await.unwrap();
+    assert!(transport.listening.lock().unwrap().is_empty());
+}
+
 /// A gap that comes between the confirmation and the worker that waits for it.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_that_comes_with_a_gap_is_not_relied_on() {
