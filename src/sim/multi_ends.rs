@@ -11,7 +11,18 @@ use super::{
     multi::{left, locks, sims, worlds_in_order},
     silent_servers::{falls_silent, is_slow},
 };
-use crate::{Error, MultiLock};
+use crate::{Error, MultiGuard, MultiLock};
+
+/// The answer to a try that waits for so many ms, while something else goes on.
+async fn answer_meanwhile(
+    multi: &MultiLock,
+    wait: u64,
+    meanwhile: impl Future<Output = ()>,
+) -> Result<Option<MultiGuard>, Error> {
+    let asking = multi.try_lock().wait(ms(wait)).into_future();
+    let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
+    tokio::join!(asking, meanwhile).0
+}
 
 /// A short lease does not change that.
 #[tokio::test(start_paused = true)]
@@ -49,9 +60,7 @@ async fn a_server_that_fails_and_is_silent_then_is_an_error_however_long_the_wai
             network.heal();
             network.fail("", repeat_n(Fault::Silent(COMMAND), 1_000));
         };
-        let asking = multi.try_lock().wait(ms(wait)).into_future();
-        let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
-        let (failed, ()) = tokio::join!(asking, silent);
+        let failed = answer_meanwhile(&multi, wait, silent).await;
         assert!(matches!(failed, Err(Error::Redis(_))), "{wait}: {failed:?}");
         network.heal();
         blocker.unlock().await.unwrap();
@@ -90,9 +99,7 @@ async fn a_silent_server_beside_a_lock_that_is_held_is_an_error_however_long_the
                 sleep(ms(wait) / 2).await;
                 blocker.unlock().await.unwrap();
             };
-            let asking = multi.try_lock().wait(ms(wait)).into_future();
-            let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
-            let (failed, ()) = tokio::join!(asking, release);
+            let failed = answer_meanwhile(&multi, wait, release).await;
             assert!(matches!(failed, Err(Error::Redis(_))), "{silent}, {held}, {wait}: {failed:?}");
             sims[silent].network.heal();
             sleep(2 * COMMAND).await;
@@ -147,9 +154,7 @@ async fn a_lock_that_is_held_when_the_wait_is_over_is_no_error_of_a_slow_server(
             sleep(ms(released)).await;
             first.unlock().await.unwrap();
         };
-        let asking = multi.try_lock().wait(ms(3_000)).into_future();
-        let asking = ends_within(ms(3_000) + COMMAND, "try_lock()", asking);
-        let (answer, ()) = tokio::join!(asking, release);
+        let answer = answer_meanwhile(&multi, 3_000, release).await;
         assert!(matches!(answer, Ok(None)), "released after {released} ms: {answer:?}");
         sims.iter().for_each(|sim| sim.network.heal());
         sleep(3 * COMMAND).await;
@@ -176,9 +181,7 @@ async fn a_lock_that_was_held_to_the_end_is_no_error_of_servers_that_fall_silent
                 sims[1].network.heal();
                 silent.iter().for_each(hangs);
             };
-            let asking = multi.try_lock().wait(ms(wait)).into_future();
-            let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
-            let (answer, ()) = tokio::join!(asking, silence);
+            let answer = answer_meanwhile(&multi, wait, silence).await;
             assert!(matches!(answer, Ok(None)), "{}, {wait}: {answer:?}", silent.len());
             sims.iter().for_each(|sim| sim.network.heal());
             sleep(3 * COMMAND).await;
@@ -202,9 +205,7 @@ async fn a_lock_that_was_held_in_the_last_round_is_no_error_of_servers_that_fall
             sleep(ms(wait + 5)).await;
             sims[1..].iter().for_each(hangs);
         };
-        let asking = multi.try_lock().wait(ms(wait)).into_future();
-        let asking = ends_within(ms(wait) + COMMAND, "try_lock()", asking);
-        let (answer, ()) = tokio::join!(asking, silence);
+        let answer = answer_meanwhile(&multi, wait, silence).await;
         assert!(matches!(answer, Ok(None)), "{wait}: {answer:?}");
         sims.iter().for_each(|sim| sim.network.heal());
         sleep(3 * COMMAND).await;
@@ -229,9 +230,7 @@ async fn a_server_that_falls_silent_after_the_last_round_is_an_error() {
             sleep(ms(205)).await;
             hangs(&sims[1]);
         };
-        let asking = multi.try_lock().wait(ms(210)).into_future();
-        let asking = ends_within(ms(210) + COMMAND, "try_lock()", asking);
-        let (answer, ()) = tokio::join!(asking, silent);
+        let answer = answer_meanwhile(&multi, 210, silent).await;
         errors += usize::from(matches!(answer, Err(Error::Redis(_))));
         sims[1].network.heal();
         sleep(3 * COMMAND).await;
@@ -256,9 +255,7 @@ async fn an_early_refusal_says_nothing_of_a_server_that_fell_silent() {
             blocker.unlock().await.unwrap();
             hangs(&sims[1]);
         };
-        let asking = multi.try_lock().wait(ms(100)).into_future();
-        let asking = ends_within(ms(100) + COMMAND, "try_lock()", asking);
-        let (answer, ()) = tokio::join!(asking, silent);
+        let answer = answer_meanwhile(&multi, 100, silent).await;
         assert!(matches!(answer, Err(Error::Redis(_))), "after {late} ms: {answer:?}");
         sims.iter().for_each(|sim| sim.network.heal());
         sleep(3 * COMMAND).await;

@@ -35,7 +35,7 @@ use crate::error::Error;
 /// After so many timeouts in a row connections are replaced: a network that drops all sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
-/// Timeouts count from this age of a connection on, or from the command timeout on.
+/// Timeouts count from this age of a connection on, or from the command timeout if that is shorter.
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// A connection to a read-only server is given up at most once in this time. Its name may lead to another.

@@ -45,7 +45,10 @@ impl Driver for Outage {
         async move {
             sleep(after).await;
             let end = async move {
-                let _ = over.wait_for(|over| *over && !is_back).await;
+                match is_back {
+                    true => pending().await,
+                    false => drop(over.wait_for(|over| *over).await),
+                }
             };
             Ok(Connected { connection: Box::new(Slow), task, end: end.boxed() })
         }
@@ -76,10 +79,8 @@ impl Connection for Slow {
     }
 }
 
-/// Those who waited for the connection have little of their time left.
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_is_back_is_not_given_up_for_calls_whose_time_was_nearly_over() {
-    static SCRIPT: Script = Script::new("one", "return 1");
+/// A node whose connections have ended just now, and how many were made.
+async fn node_in_an_outage() -> (Arc<Node>, Arc<AtomicUsize>) {
     let (end, over) = watch::channel(false);
     let made = Arc::<AtomicUsize>::default();
     let driver = Arc::new(Outage { made: made.clone(), over });
@@ -90,6 +91,14 @@ async fn a_connection_that_is_back_is_not_given_up_for_calls_whose_time_was_near
     sleep(Duration::from_secs(1)).await;
     end.send_replace(true);
     tokio::task::yield_now().await;
+    (node, made)
+}
+
+/// Those who waited for the connection have little of their time left.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_back_is_not_given_up_for_calls_whose_time_was_nearly_over() {
+    static SCRIPT: Script = Script::new("one", "return 1");
+    let (node, made) = node_in_an_outage().await;
     let call = Invocation { script: &SCRIPT, keys: 0, args: Vec::new() };
     let calls = (0..5).map(|_| node.call(&call, false, Bound::of(USUAL)));
     for answer in join_all(calls).await {
@@ -103,13 +112,7 @@ async fn a_connection_that_is_back_is_not_given_up_for_calls_whose_time_was_near
 /// Who has waited for it gives up by a bound of its own.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_answered_in_time_counts_from_when_the_connection_could_have_answered() {
-    let (end, over) = watch::channel(false);
-    let driver = Arc::new(Outage { made: Arc::default(), over });
-    let endpoint = read_url("redis://127.0.0.1").unwrap().single().unwrap();
-    let settings = ConnectionSettings::for_tests(driver, OnBreak::Reconnect);
-    let node = Node::connect(endpoint, settings).await.unwrap();
-    sleep(Duration::from_secs(1)).await;
-    end.send_replace(true);
+    let (node, _) = node_in_an_outage().await;
     // It is away, has just come back, and has had its time.
     for (after, is_kept) in [(AWAY / 2, false), (AWAY, true), (USUAL, false)] {
         sleep(after).await;
