@@ -178,7 +178,7 @@ impl Transport for Scripted {
         pending().boxed()
     }
 
-    fn given_up(&self, _: &[u8]) {
+    fn given_up(&self, _: &[u8], _: Duration) {
         *self.given_up.lock().unwrap() += 1;
     }
 

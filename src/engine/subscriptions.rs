@@ -173,6 +173,13 @@ impl Subscriptions {
         }
     }
 
+    /// The same for those of them that a worker has forgotten.
+    fn doubt_forgotten(&self, names: &[String]) {
+        for name in names {
+            self.subscribed.entry(name.clone()).or_insert(NOBODY);
+        }
+    }
+
     /// These channels are not subscribed, unless a worker has subscribed them meanwhile.
     fn forget(&self, names: &[String]) {
         for name in names {

@@ -253,8 +253,9 @@ impl Renewal {
         let held: Vec<Due> =
             held.map(|(lease, to)| (lease.clone(), lease.still_wanted(now, *to))).collect();
         // A call that got its turn late may have no answer though the server is well.
-        let is_silent = give_up.saturating_duration_since(now) >= self.watchdog.timeout / 2;
-        let answers = ask(&self.transport, &held, give_up, is_silent).await?;
+        let left = give_up.saturating_duration_since(now);
+        let silence = (left >= self.watchdog.timeout / 2).then_some(left);
+        let answers = ask(&self.transport, &held, give_up, silence).await?;
         let mut refused = None;
         for ((lease, to), answer) in held.into_iter().zip(answers) {
             match answer {
@@ -285,19 +286,19 @@ impl Renewal {
     }
 }
 
-/// `is_silent`: without an answer the server counts as silent.
+/// `silence`: without an answer the server counts as silent for so long.
 async fn ask(
     transport: &Arc<dyn Transport>,
     batch: &[Due],
     give_up: Instant,
-    is_silent: bool,
+    silence: Option<Duration>,
 ) -> Result<Vec<Result<Renewed, WireError>>, WireError> {
     let Some((first, _)) = batch.first() else { return Ok(Vec::new()) };
     let leases = batch.iter().map(|(lease, to)| (&lease.renew, to.as_millis() as u64));
     let call = protocol::renew(first.script, leases);
     let reply = timeout_at(give_up, transport.call(call)).await.map_err(|_| {
-        if is_silent {
-            transport.given_up(&first.renew.key);
+        if let Some(silence) = silence {
+            transport.given_up(&first.renew.key, silence);
         }
         WireError::unanswered("no answer in time")
     })??;

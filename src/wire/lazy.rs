@@ -231,9 +231,9 @@ impl Transport for LazyTransport {
         self.up().map_or_else(|| async { Ok(()) }.boxed(), |transport| transport.probe(server))
     }
 
-    fn given_up(&self, key: &[u8]) {
+    fn given_up(&self, key: &[u8], silence: Duration) {
         if let Some(transport) = self.up() {
-            transport.given_up(key);
+            transport.given_up(key, silence);
         }
     }
 

@@ -186,8 +186,8 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// there is none.
     fn probe(&self, server: ServerId) -> BoxFuture<'static, Result<(), WireError>>;
 
-    /// A call for this key was given up before the transport's own bound.
-    fn given_up(&self, _key: &[u8]) {}
+    /// A call for this key was given up before the transport's own bound, without an answer for so long.
+    fn given_up(&self, _key: &[u8], _silence: Duration) {}
 
     /// The servers that have locks.
     #[cfg(feature = "_servers")]

@@ -35,7 +35,7 @@ use crate::error::Error;
 /// After so many timeouts in a row connections are replaced: a network that drops all sends no reset.
 const TIMEOUTS_UNTIL_RECONNECT: u32 = 3;
 
-/// Timeouts count from this age of a connection on, or from the command timeout if that is shorter.
+/// Timeouts of calls count from this age of a connection on, or from the command timeout if that is shorter.
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// A connection to a read-only server is given up at most once in this time. Its name may lead to another.
@@ -229,7 +229,7 @@ impl Node {
                 self.is_down.store(false, Ordering::Relaxed);
             }
             Err(error) if error.kind == FailureKind::TimedOut => {
-                self.count_timeout(&self.unconfirmed);
+                self.count_timeout(&self.unconfirmed, TRIAL);
             }
             Err(error) => self.note_role(error),
         }
@@ -237,7 +237,7 @@ impl Node {
 
     pub(super) fn note_error(&self, error: &Failure) {
         if error.kind == FailureKind::TimedOut {
-            return self.timed_out();
+            return self.timed_out(TRIAL);
         }
         self.timeouts.store(0, Ordering::Relaxed);
         self.note_role(error);
@@ -269,16 +269,16 @@ impl Node {
         }
     }
 
-    /// Notes that a command had no answer in time.
-    pub(super) fn timed_out(&self) {
-        self.count_timeout(&self.timeouts);
+    /// Notes that a command had no answer for so long.
+    pub(super) fn timed_out(&self, silence: Duration) {
+        self.count_timeout(&self.timeouts, silence);
     }
 
     /// It says nothing about a connection that was made meanwhile, for which the command may have waited.
-    fn count_timeout(&self, in_a_row: &AtomicU32) {
+    fn count_timeout(&self, in_a_row: &AtomicU32, silence: Duration) {
         self.settings.refresh_requested.notify_one();
-        let trial = TRIAL.min(self.settings.command_timeout);
-        if self.commands.session().is_none_or(|session| session.age() < trial) {
+        let silence = silence.min(self.settings.command_timeout);
+        if self.commands.session().is_none_or(|session| session.age() < silence) {
             return;
         }
         let row = in_a_row.fetch_add(1, Ordering::Relaxed) + 1;

@@ -1,7 +1,10 @@
 //! [`RedisTransport`]: the connections of one client, as a [`Transport`]. It follows the redirections
 //! (`MOVED`, `ASK`) of a call.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::{
     FutureExt,
@@ -301,9 +304,9 @@ impl Transport for RedisTransport {
         .boxed()
     }
 
-    fn given_up(&self, key: &[u8]) {
+    fn given_up(&self, key: &[u8], silence: Duration) {
         if let Some(node) = self.router.node_of(key) {
-            node.timed_out();
+            node.timed_out(silence);
         }
     }
 

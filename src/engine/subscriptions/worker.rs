@@ -186,8 +186,7 @@ impl Changing<'_> {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         self.names.retain(|name| !self.subscriptions.channels.contains_key(name));
-        // Another worker may have forgotten them.
-        self.subscriptions.doubt(&self.names);
+        self.subscriptions.doubt_forgotten(&self.names);
         self.subscriptions.check_again(std::mem::take(&mut self.names));
     }
 }

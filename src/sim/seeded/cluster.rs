@@ -1,6 +1,6 @@
 //! [`ToCluster`]: two masters of a cluster, as their client sees them. Each has half of the names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture, future::join_all};
 use tokio::time::Instant;
@@ -108,8 +108,8 @@ impl Transport for ToCluster {
         self.0[master.min(self.0.len() - 1)].probe(server)
     }
 
-    fn given_up(&self, key: &[u8]) {
-        self.of(key).given_up(key);
+    fn given_up(&self, key: &[u8], silence: Duration) {
+        self.of(key).given_up(key, silence);
     }
 
     fn quit(&self) -> BoxFuture<'static, ()> {

@@ -93,7 +93,7 @@ impl Transport for ToServer {
         .boxed()
     }
 
-    fn given_up(&self, _: &[u8]) {
+    fn given_up(&self, _: &[u8], _: Duration) {
         self.0.timed_out();
     }
 

@@ -116,7 +116,18 @@ async fn what_is_not_answered_in_time_counts_from_when_the_connection_could_have
     // It is away, has just come back, and has had its time.
     for (after, is_kept) in [(AWAY / 2, false), (AWAY, true), (USUAL, false)] {
         sleep(after).await;
-        (0..TIMEOUTS_UNTIL_RECONNECT).for_each(|_| node.timed_out());
+        (0..TIMEOUTS_UNTIL_RECONNECT).for_each(|_| node.timed_out(USUAL));
+        assert_eq!(node.commands.session().is_some(), is_kept, "after {after:?}");
+    }
+}
+
+/// It was there for all of that time, which is less than a call may take.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_gives_up_early_counts_for_a_connection_that_was_there_before() {
+    let (node, _) = node_in_an_outage().await;
+    for (after, is_kept) in [(AWAY + SLOW, true), (2 * SLOW, false)] {
+        sleep(after).await;
+        (0..TIMEOUTS_UNTIL_RECONNECT).for_each(|_| node.timed_out(2 * SLOW));
         assert_eq!(node.commands.session().is_some(), is_kept, "after {after:?}");
     }
 }

@@ -153,6 +153,33 @@ async fn a_subscription_that_is_cut_short_and_forgotten_is_ended() {
     assert!(transport.listening.lock().unwrap().is_empty());
 }
 
+/// It was not cut short, and the next worker has ended nothing before it stood.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_nobody_needs_any_more_is_not_forgotten() {
+    let transport = Arc::new(Scripted {
+        subscribing: Duration::from_millis(10),
+        keeps_no_map: true,
+        ..Scripted::default()
+    });
+    let as_transport: Arc<dyn Transport> = transport.clone();
+    let subscriptions = Subscriptions::new();
+    let mut queue = subscriptions.take_queue().unwrap();
+    let names = || vec!["a".to_owned()];
+    let waits = subscriptions.subscribe("a");
+    let mut one = Box::pin(settle(&subscriptions, &as_transport, names(), 1));
+    assert!(futures::poll!(&mut one).is_pending());
+    drop(waits);
+    while queue.try_recv().is_ok() {}
+    let mut other = Box::pin(settle(&subscriptions, &as_transport, names(), 2));
+    assert!(futures::poll!(&mut other).is_pending());
+    one.await.unwrap();
+    other.await.unwrap();
+    while let Ok(again) = queue.try_recv() {
+        settle(&subscriptions, &as_transport, vec![again], 2).await.unwrap();
+    }
+    assert!(transport.listening.lock().unwrap().is_empty());
+}
+
 /// A gap that comes between the confirmation and the worker that waits for it.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_that_comes_with_a_gap_is_not_relied_on() {

@@ -292,7 +292,7 @@ async fn a_node_that_is_named_by_another_address_stays() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     closed.slots[1].1.address = Address::new("127.0.0.1", nobody.port());
     closed.nodes.push(closed.slots[1].1.clone());
-    slots[1].1.timed_out();
+    slots[1].1.timed_out(Duration::ZERO);
     assert!(adopt(&router, &closed, deployment).await);
     slots[1].1.note_error(&Failure::refused("CLUSTERDOWN The cluster is down"));
     assert!(!adopt(&router, &closed, deployment).await);
