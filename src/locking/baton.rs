@@ -120,19 +120,22 @@ impl Baton {
     /// Another hold has replaced it on the server. `by`: the server that was asked, see
     /// [`Engine::server_for_release`]. Returns whether it was the current local hold.
     ///
+    /// The lock is not free, and no waiter is woken. Mostly the first of them is the caller.
+    ///
     /// [`Engine::server_for_release`]: crate::engine::Engine::server_for_release
     pub(crate) fn replaced(self, by: Option<ServerId>) -> bool {
         let Stake { home, hold, .. } = *self.into_stake();
         hold.replaced(by);
-        home.released(&hold, None)
+        home.handoff().released(&hold, None)
     }
 
     /// The server that was asked has said that the hold is gone.
     pub(crate) fn gone(self, by: Option<ServerId>) {
-        let lease = &self.hold().lease;
-        lease.lose(lease.why_gone());
-        lease.turns.end(HoldEnd::ReleaseGivenUp);
-        self.replaced(by);
+        let Stake { home, hold, .. } = *self.into_stake();
+        hold.lease.lose(hold.lease.why_gone());
+        hold.lease.turns.end(HoldEnd::ReleaseGivenUp);
+        hold.replaced(by);
+        home.released(&hold, None);
     }
 
     /// Hands the hold off to the next local waiter, or releases it on the server. Goes on in the
@@ -150,8 +153,9 @@ impl Baton {
 
     async fn hand_off_or_release_now(self) -> Result<(), Error> {
         let Some(baton) = self.leave_to_readers().await? else { return Ok(()) };
-        let baton = match baton.plan() {
-            Plan::HandOff => match baton.offer() {
+        let now = Instant::now();
+        let baton = match baton.plan(now) {
+            Plan::HandOff => match baton.offer(now) {
                 Ok(()) => return Ok(()),
                 Err(baton) => baton,
             },
@@ -178,10 +182,10 @@ impl Baton {
         self.into_stake().release_and_settle(None).await
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self, now: Instant) -> Plan {
         let Stake { home, hold, .. } = self.stake();
         match hold.target.hands_off && !hold.target.line.is_empty() {
-            true => home.handoff().plan(hold),
+            true => home.handoff().plan(hold, now),
             false => Plan::Release,
         }
     }
@@ -197,16 +201,16 @@ impl Baton {
         let others = others.map(|others| others + u64::from(home.has_waiting_readers()));
         let may_be_handed_off =
             others.is_some_and(|others| home.handoff().confirmed_by_server(hold, others));
-        match if may_be_handed_off { self.offer() } else { Err(self) } {
+        match if may_be_handed_off { self.offer(Instant::now()) } else { Err(self) } {
             Ok(()) => Ok(()),
             Err(baton) => baton.into_stake().release_and_settle(Some(begun)).await,
         }
     }
 
     /// Offers the hold to the next local waiter. Returns it when there is none.
-    fn offer(self) -> Result<(), Self> {
+    fn offer(self, now: Instant) -> Result<(), Self> {
         let home = self.stake().home.clone();
-        match home.handoff().offer(self) {
+        match home.handoff().offer(self, now) {
             Offered::Yes { needs_task } => {
                 let target = home.target();
                 if needs_task {
@@ -230,8 +234,9 @@ impl Drop for Baton {
     fn drop(&mut self) {
         let Some(stake) = self.0.take().and_then(|stake| stake.leave_share(Ok(()))) else { return };
         let baton = Self(Some(stake));
-        let left = match baton.plan() {
-            Plan::HandOff => baton.offer(),
+        let now = Instant::now();
+        let left = match baton.plan(now) {
+            Plan::HandOff => baton.offer(now),
             Plan::Ask | Plan::Release => Err(baton),
         };
         let Err(baton) = left else { return };

@@ -95,18 +95,18 @@ impl<B: AsRef<Hold>> Handoff<B> {
     }
 
     /// What to do with a hold that is being released while a local waiter exists.
-    pub(crate) fn plan(&self, hold: &Hold) -> Plan {
+    pub(crate) fn plan(&self, hold: &Hold, now: Instant) -> Plan {
         // Before the state is locked: this may tell an observer of a loss, who may release a guard.
-        let may_be_handed_off = hold.may_be_handed_off();
+        let may_be_handed_off = hold.may_be_handed_off(now);
         let state = self.state();
         match may_be_handed_off && state.is_current(hold) {
-            true => state.budget.plan(Instant::now()),
+            true => state.budget.plan(now),
             false => Plan::Release,
         }
     }
 
     /// Offers the hold to the next local waiter.
-    pub(crate) fn offer(&self, baton: B) -> Offered<B> {
+    pub(crate) fn offer(&self, baton: B, now: Instant) -> Offered<B> {
         let (needs_task, old) = {
             let mut state = self.state();
             let hold = baton.as_ref();
@@ -120,7 +120,7 @@ impl<B: AsRef<Hold>> Handoff<B> {
             hold.lease.mark_between_callers();
             let old = state.slot.replace(baton);
             state.swapping = false;
-            state.at = Some(Instant::now());
+            state.at = Some(now);
             state.budget.handed_off();
             (!std::mem::replace(&mut state.has_task, true), old)
         };

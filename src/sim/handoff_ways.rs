@@ -1,12 +1,22 @@
 //! The ways of a local hand-off: a hold is adopted by the next caller, or swapped for one of that caller.
 
-use std::{cell::Cell, pin::pin, time::Duration};
+use std::{
+    cell::Cell,
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 
 use futures::{FutureExt, future::join_all};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Fault, LOCK, ONE_WAY, Sim, World};
-use crate::{Client, Error, Lock, Loss};
+use crate::{Acquire, Client, Error, Lock, LockGuard, Loss, Owner};
 
 /// Who comes after whom, and so by which way the hold goes over.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +41,19 @@ impl Way {
         }
     }
 
+    fn ask<'a>(self, lock: &Lock, me: &'a mut Owner) -> Acquire<'a, LockGuard> {
+        match self {
+            Self::Free | Self::Fenced => lock.lock(),
+            Self::Owned => lock.lock().by(me),
+            Self::Leased => lock.lock().lease(Duration::from_secs(10)),
+        }
+    }
+
     /// What somebody who waits for the lock does: takes it, works for a while, releases it.
     async fn turn(self, client: &Client, work: Duration) {
         let lock = self.lock(client);
         let mut me = client.owner();
-        let guard = match self {
-            Self::Free | Self::Fenced => lock.lock().await,
-            Self::Owned => lock.lock().by(&mut me).await,
-            Self::Leased => lock.lock().lease(Duration::from_secs(10)).await,
-        };
-        let guard = guard.unwrap();
+        let guard = self.ask(&lock, &mut me).await.unwrap();
         sleep(work).await;
         match guard.unlock().await {
             // A reply was lost, and nothing else says that the hold was there until then.
@@ -84,6 +97,51 @@ async fn owners_and_tokens_change_with_one_call() {
         let expected = if matches!(way, Way::Free) { 1 } else { 2 };
         assert_eq!(sim.network.calls() - before, expected, "{way:?}");
         assert!(sim.left().await.is_empty(), "{way:?}");
+    }
+}
+
+/// Passes wakes on, and notes them.
+struct Noted {
+    waker: Waker,
+    woken: AtomicBool,
+}
+
+impl Wake for Noted {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::Relaxed);
+        self.waker.wake_by_ref();
+    }
+}
+
+/// Returns also whether the future was woken by its own last poll. A runtime then wakes a thread to poll the task
+/// again.
+async fn wakes_itself_last<T>(future: impl Future<Output = T>) -> (T, bool) {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let noted = Noted { waker: context.waker().clone(), woken: AtomicBool::new(false) };
+        let noted = Arc::new(noted);
+        let waker = Waker::from(noted.clone());
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        polled.map(|output| (output, noted.woken.load(Ordering::Relaxed)))
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gets_a_hold_does_not_wake_itself() {
+    for way in WAYS {
+        let sim = Sim::new(&World::new()).await;
+        let first = way.lock(&sim.client).lock().await.unwrap();
+        let lock = way.lock(&sim.client);
+        let mut me = sim.client.owner();
+        let next = wakes_itself_last(way.ask(&lock, &mut me).into_future());
+        let release = async {
+            sleep(Duration::from_millis(1)).await;
+            first.unlock().await.unwrap();
+        };
+        let ((granted, wakes_itself), ()) = tokio::join!(next, release);
+        assert!(!wakes_itself, "{way:?}");
+        granted.unwrap().unlock().await.unwrap();
     }
 }
 

@@ -49,9 +49,8 @@ async fn nothing_runs_on_who_was_replaced(replicas: &str) {
     let mut servers = Sentinel::builder().down_after(DOWN_AFTER).tilt(TILT).start();
     let args = servers.peer_args().watchdog(WATCHDOG).replicas(replicas);
     let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
-    let watch = contest.watch();
     let lost = servers.master();
-    let befall = async {
+    let befall = async |contest: &Contest| {
         tokio::time::sleep(BEFORE).await;
         contest.pause();
         servers.kill(lost);
@@ -63,9 +62,7 @@ async fn nothing_runs_on_who_was_replaced(replicas: &str) {
         servers.resume_sentinels();
         Instant::now()
     };
-    let time = BEFORE + PATIENCE / 3 + SILENCE;
-    let (count, told) = tokio::join!(contest.run(LOCK, OWNERS, time, SHORT_HOLD), befall);
-    let progress = watch.end();
+    let (count, told, progress) = contest.run_beyond(LOCK, OWNERS, SHORT_HOLD, befall).await;
     let (asked, back) = (scripts_asked_of(servers.node(lost)), progress.next_turn(told));
     println!("{replicas}: {count}; {asked} scripts went astray; a turn {back:.1?} after the news");
     let role: Vec<harness::redis::Value> = servers.node(lost).inspector().query(&cmd("ROLE"));
@@ -84,9 +81,8 @@ async fn a_master_that_was_replaced_while_it_was_connected_to_is_left_alone() {
     let args = servers.peer_args().watchdog(WATCHDOG);
     let args = args.option("--command-timeout-ms", PATIENCE.as_millis().to_string());
     let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
-    let watch = contest.watch();
     let lost = servers.master();
-    let befall = async {
+    let befall = async |contest: &Contest| {
         tokio::time::sleep(BEFORE).await;
         contest.pause();
         for connections in ["normal", "pubsub"] {
@@ -108,9 +104,9 @@ async fn a_master_that_was_replaced_while_it_was_connected_to_is_left_alone() {
         servers.resume_sentinels();
         (asked, Instant::now())
     };
-    let time = BEFORE + DOWN_AFTER + PATIENCE / 3 + SILENCE;
-    let (count, (asked, told)) = tokio::join!(contest.run(LOCK, OWNERS, time, SHORT_HOLD), befall);
-    let back = watch.end().next_turn(told);
+    let beyond = contest.run_beyond(LOCK, OWNERS, SHORT_HOLD, befall).await;
+    let (count, (asked, told), progress) = beyond;
+    let back = progress.next_turn(told);
     println!("{count}; {asked} scripts went astray; a turn {back:.1?} after the news");
     assert_eq!(asked, 0, "scripts that {lost} was asked to run");
     assert!(back.is_some_and(|back| back < SOON), "no turn in time: {back:?}");
@@ -206,9 +202,8 @@ async fn a_master_that_hangs_and_goes_on_is_left_alone() {
     let servers = Sentinel::builder().down_after(DOWN_AFTER).start();
     let args = servers.peer_args().watchdog(WATCHDOG);
     let contest = Contest::with(args, PEERS).await.expect("peers in Rust");
-    let watch = contest.watch();
     let lost = servers.master();
-    let befall = async {
+    let befall = async |_: &Contest| {
         tokio::time::sleep(BEFORE).await;
         servers.node(lost).pause();
         servers.failed_over(lost).await;
@@ -217,9 +212,9 @@ async fn a_master_that_hangs_and_goes_on_is_left_alone() {
         servers.node(lost).resume();
         failed_over
     };
-    let time = BEFORE + PATIENCE / 3 + SILENCE;
-    let (count, failed_over) = tokio::join!(contest.run(LOCK, OWNERS, time, SHORT_HOLD), befall);
-    let turn = watch.end().next_turn(failed_over);
+    let beyond = contest.run_beyond(LOCK, OWNERS, SHORT_HOLD, befall).await;
+    let (count, failed_over, progress) = beyond;
+    let turn = progress.next_turn(failed_over);
     println!("{count}; a turn {turn:.1?} after the failover");
     assert!(turn.is_some_and(|turn| turn < SOON), "no turn in time: {turn:?}");
     count.assert_whole();

@@ -6,14 +6,20 @@ use std::time::Duration;
 use futures::future::join_all;
 use harness::redis::cmd;
 use harness::{
-    Lang, Load, LoadReport, Party, Peer, PeerArgs, PeerError, RedisServer, Servers, skip_or_panic,
+    Lang, Load, LoadReport, PATIENCE, Party, Peer, PeerArgs, PeerError, RedisServer, Servers,
+    skip_or_panic,
 };
+use tokio::time::{sleep, timeout};
 
-use crate::progress::Watch;
+use crate::progress::{Progress, Watch};
 
 /// Longer than any failover takes here: no hold ends while its holder cannot be heard. And so long a Redisson waiter
 /// sleeps whose message was lost with the master.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(15);
+
+/// Longer than anything that befalls the servers, and the turn after it.
+const LONG: Duration = PATIENCE.saturating_mul(4);
+const GLANCE: Duration = Duration::from_millis(10);
 
 const COUNTER: &str = "counter";
 const ROOM: &str = "room";
@@ -73,6 +79,33 @@ impl Contest {
         let count = Count { reports, counter: self.counter(), inside };
         inspector.query::<()>(cmd("DEL").arg(COUNTER).arg(ROOM));
         count
+    }
+
+    /// They count while something befalls the servers, and then until the next turn, if it comes in time. Their clients
+    /// are closed afterwards. Returns also what befell the servers, and when they counted.
+    pub(crate) async fn run_beyond<T>(
+        self,
+        name: &str,
+        owners: usize,
+        hold: Duration,
+        befall: impl AsyncFnOnce(&Self) -> T,
+    ) -> (Count, T, Progress) {
+        let watch = self.watch();
+        let ended = async {
+            let befallen = befall(&self).await;
+            let before = self.counter();
+            let next = async {
+                while self.counter() == before {
+                    sleep(GLANCE).await;
+                }
+            };
+            let _ = timeout(PATIENCE, next).await;
+            // It may be told that a copy of a cut request could not be undone yet: its time is the command timeout.
+            join_all(self.peers.iter().map(Peer::close)).await;
+            befallen
+        };
+        let (count, befallen) = tokio::join!(self.run(name, owners, LONG, hold), ended);
+        (count, befallen, watch.end())
     }
 
     /// What has been counted so far.

@@ -54,7 +54,7 @@ async fn when_another_process_had_the_lock_the_turns_are_as_short_as_at_first() 
         let third = granted(&handoff, &target, None);
         advance(Duration::from_micros(2_500)).await;
         let next = if seen { Plan::Release } else { Plan::Ask };
-        assert_eq!(handoff.plan(&third), next, "seen elsewhere: {seen}");
+        assert_eq!(handoff.plan(&third, Instant::now()), next, "seen elsewhere: {seen}");
     }
 }
 
@@ -66,11 +66,11 @@ async fn the_hold_that_has_replaced_the_current_one_goes_on_and_no_other() {
     assert!(handoff.released(&first, None) && !handoff.is_here());
     let second = granted(&handoff, &target, Some(true));
     assert!(handoff.is_here());
-    assert_eq!(handoff.plan(&second), Plan::HandOff);
+    assert_eq!(handoff.plan(&second, Instant::now()), Plan::HandOff);
     let stray = granted(&handoff, &target, Some(false));
-    assert_eq!(handoff.plan(&stray), Plan::Release);
+    assert_eq!(handoff.plan(&stray, Instant::now()), Plan::Release);
     assert!(!handoff.released(&stray, None) && handoff.is_here());
-    assert_eq!(handoff.plan(&second), Plan::HandOff);
+    assert_eq!(handoff.plan(&second, Instant::now()), Plan::HandOff);
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,12 +16,12 @@ impl Hold {
     /// Whether the released hold may go to another caller. A prolongation that is under way would
     /// extend it beyond the lease that this caller asked for. A caller that listens to questions
     /// releases for the sake of those that ask, who may be in other processes.
-    pub(crate) fn may_be_handed_off(&self) -> bool {
+    pub(crate) fn may_be_handed_off(&self, now: Instant) -> bool {
         !self.has_guard()
             && self.unanswered.is_none()
             && self.listener.get().is_none()
             && self.prolongations.load(Ordering::Relaxed) == 0
-            && self.lease.loss().is_none()
+            && self.lease.loss_at(now).is_none()
             // An owner may read under its write.
             && !(self.is_owned() && self.target.kind.side() == Side::Write)
     }

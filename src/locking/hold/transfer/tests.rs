@@ -57,31 +57,37 @@ impl Client {
 async fn a_hold_goes_to_no_other_caller_while_one_has_or_changes_it_or_when_it_is_in_doubt() {
     let (client, me) = (Client::new(LockKind::Reentrant), Owner::new().id());
     let free = || client.granted(None, None);
-    assert!(free().may_be_handed_off());
-    assert!(client.granted(Some(me), None).may_be_handed_off());
+    assert!(free().may_be_handed_off(Instant::now()));
+    assert!(client.granted(Some(me), None).may_be_handed_off(Instant::now()));
 
     let used = free();
     used.lease.add_share();
-    assert!(!used.may_be_handed_off(), "it has a guard");
-    assert!(!client.granted(None, Some(1)).may_be_handed_off(), "a late copy may take it again");
+    assert!(!used.may_be_handed_off(Instant::now()), "it has a guard");
+    assert!(
+        !client.granted(None, Some(1)).may_be_handed_off(Instant::now()),
+        "a late copy may take it again"
+    );
 
     let asked_for = free();
     assert!(!asked_for.is_asked_to_release());
-    assert!(!asked_for.may_be_handed_off(), "it is released for those who ask");
+    assert!(!asked_for.may_be_handed_off(Instant::now()), "it is released for those who ask");
 
     let prolonged = free();
     let prolonging = prolonged.clone().prolong(LEASE, Instant::now() + LEASE);
-    assert!(!prolonged.may_be_handed_off(), "it is being prolonged");
+    assert!(!prolonged.may_be_handed_off(Instant::now()), "it is being prolonged");
     drop(prolonging);
-    assert!(prolonged.may_be_handed_off());
+    assert!(prolonged.may_be_handed_off(Instant::now()));
 
     let lost = free();
     lost.lease.lose(Loss::Removed);
-    assert!(!lost.may_be_handed_off(), "it is lost");
+    assert!(!lost.may_be_handed_off(Instant::now()), "it is lost");
 
     let writers = Client::new(LockKind::Write);
-    assert!(writers.granted(None, None).may_be_handed_off());
-    assert!(!writers.granted(Some(me), None).may_be_handed_off(), "its owner may read under it");
+    assert!(writers.granted(None, None).may_be_handed_off(Instant::now()));
+    assert!(
+        !writers.granted(Some(me), None).may_be_handed_off(Instant::now()),
+        "its owner may read under it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
