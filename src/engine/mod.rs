@@ -220,6 +220,11 @@ impl Engine {
         self.life.closing().await
     }
 
+    /// Everything that outlives a call runs there.
+    pub(crate) fn runtime(&self) -> &ClientRuntime {
+        &self.life.runtime
+    }
+
     /// See [`Backoff::retry_unless_refused`].
     pub(crate) async fn retry_unless_refused(
         &self,

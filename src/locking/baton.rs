@@ -9,11 +9,11 @@
 
 mod readers;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
     determinism::select,
@@ -32,6 +32,10 @@ use crate::{
     sometimes::sometimes,
     wire::ServerId,
 };
+
+/// For this long what is known of the turns of a lock outlives its handles, when others wait for it: as long as it
+/// is left to them, at most. A caller that makes a handle for each turn would otherwise never leave it to them.
+const KEPT_FOR: Duration = Duration::from_millis(100);
 
 /// The lock in which a hold is handed off.
 ///
@@ -75,14 +79,14 @@ impl Stake {
     async fn release_and_settle(self, since: Option<Instant>) -> Result<(), Error> {
         let Self { home, hold, watched, .. } = self;
         if let Some(released) = hold.release(watched, since).await {
-            return home.settle(&hold, released);
+            return settle(home, &hold, released);
         }
         sometimes!("release: waits for the hold count in the background");
         let janitor = hold.target.engine.janitor.clone();
         janitor.spawn(async move {
             loop {
                 if let Some(released) = hold.release(watched, None).await {
-                    let _ = home.settle(&hold, released);
+                    let _ = settle(home, &hold, released);
                     return;
                 }
             }
@@ -254,22 +258,26 @@ impl Drop for Baton {
     }
 }
 
-impl dyn Home {
-    /// Records the result of a release. Returns the result for the guard.
-    fn settle(&self, hold: &Hold, released: Released) -> Result<(), Error> {
-        if released.ended && hold.target.hands_off {
-            self.released(hold, released.told);
-            self.freed();
-        }
-        if let (true, Some(told)) = (hold.target.shares && released.ended, released.told) {
-            self.sharing().released(told);
-        }
-        if released.ended {
-            hold.mark_over();
-        }
-        released.result
+/// Records the result of a release. Returns the result for the guard.
+fn settle(home: Arc<dyn Home>, hold: &Hold, released: Released) -> Result<(), Error> {
+    if released.ended && hold.target.hands_off {
+        home.released(hold, released.told);
+        home.freed();
     }
+    if let (true, Some(told)) = (hold.target.shares && released.ended, released.told) {
+        home.sharing().released(told);
+    }
+    if released.ended {
+        hold.mark_over();
+    }
+    let others_wait = released.told.is_some_and(|told| told.others.count > 0);
+    if others_wait && home.handoff().keep_until(Instant::now() + KEPT_FOR) {
+        home.target().engine.runtime().clone().spawn(keep(home));
+    }
+    released.result
+}
 
+impl dyn Home {
     /// See [`Handoff::released`]. Also tells the local waiters.
     fn released(&self, hold: &Hold, told: Option<Told>) -> bool {
         let current = self.handoff().released(hold, told);
@@ -294,6 +302,16 @@ async fn release_forgotten(home: Arc<dyn Home>) {
         }
         if idle {
             return;
+        }
+    }
+}
+
+/// Keeps the lock's state for a while, whoever uses it.
+async fn keep(home: Arc<dyn Home>) {
+    while let Some(until) = home.handoff().kept_until(Instant::now()) {
+        select! {
+            () = sleep_until(until) => {}
+            _ = home.target().engine.closing() => return,
         }
     }
 }

@@ -36,6 +36,8 @@ struct State<B> {
     /// polled.
     swapping: bool,
     budget: Budget,
+    /// Until when a task keeps this state. `None`: there is no such task.
+    kept_until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl<B> Default for Handoff<B> {
                 current: None,
                 swapping: false,
                 budget: Budget::default(),
+                kept_until: None,
             }),
         }
     }
@@ -239,6 +242,19 @@ impl<B: AsRef<Hold>> Handoff<B> {
             !hold.has_guard() && hold.lease.ended_for().is_none_or(|ended| ended < may_take)
         };
         self.current().is_some_and(|hold| is_awaited(&hold)) && !swapping && !self.is_offered()
+    }
+
+    /// The state is to be kept until then. Returns whether the caller must start a task that does so: see
+    /// [`Handoff::kept_until`].
+    pub(crate) fn keep_until(&self, until: Instant) -> bool {
+        self.state().kept_until.replace(until).is_none()
+    }
+
+    /// Until when the task keeps the state, as far as known now. `None`: no longer, and it ends.
+    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
+        let kept_until = &mut self.state().kept_until;
+        kept_until.take_if(|until| *until <= now);
+        *kept_until
     }
 
     fn current(&self) -> Option<Arc<Hold>> {

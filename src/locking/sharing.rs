@@ -10,9 +10,11 @@
 //! several that come at once only the first one asks. The last reader to leave first lets those join who
 //! are about to. Nobody joins while a writer of another process waits, or shortly after a local writer
 //! has come. New readers then stand in the local line, until the writer had the lock, for 0.1 s at most. If
-//! no writer used that pause, readers join again for up to a second, whoever waits.
+//! no writer used that pause, readers join again for up to a second, whoever waits. Where reads follow each other and
+//! nobody joins, the last reader to leave begins that pause, every 2 ms at most.
 //!
-//! Readers with an owner or a lease of their own have holds of their own, as have parts of several locks.
+//! Readers with an owner or a lease of their own have holds of their own, as have parts of several locks. They wait
+//! where the lock is left to writers.
 
 pub(crate) mod arrival;
 mod state;
@@ -32,6 +34,14 @@ use crate::{
     sometimes::sometimes,
     wire::WireError,
 };
+
+/// A writer's release sends this many messages at most, and a reader's sends one. Readers that take each message for
+/// a turn leave the lock to one writer, and never to another one that hears of it later.
+const MESSAGES_OF_A_WRITER: u64 = 2;
+
+/// Every fourth time each message counts as half a turn, and all who listen have time for their turns. To do so every
+/// time would cost reads: readers of other clients listen too, and wait for those of this one.
+const LEFT_TO_ALL: u32 = 4;
 
 /// What the readers and the writers of one lock of one client know of each other.
 #[derive(Debug, Default)]
@@ -61,11 +71,13 @@ impl Sharing {
 
     /// What this request is to do. `after_grant`: the one before it in line was granted just now.
     pub(crate) fn enter(&self, request: &Request, after_grant: bool) -> Entry<'_> {
-        if !request.may_share {
-            return Entry::Alone;
-        }
         let now = Instant::now();
         let mut state = self.state();
+        if !request.may_share {
+            let keeps_out = !after_grant && !request.bounds.is_one_answer();
+            let is_kept_out = keeps_out && state.is_left_to_others(now);
+            return if is_kept_out { Entry::KeptOut } else { Entry::Alone };
+        }
         // A writer may wait since the door had to be open.
         state.close_for_writers(now);
         if !after_grant && state.is_writers_turn(now) {
@@ -103,12 +115,13 @@ impl Sharing {
         HoldCheck { sharing: self, hold: joinable.hold.clone() }
     }
 
-    /// A hold was granted just now, which others may join from now on.
+    /// A hold was granted just now, which others may join from now on, if it is such a hold.
     pub(crate) fn granted(&self, request: &Request, hold: &Arc<Hold>) {
+        let now = Instant::now();
         if !request.may_share || !hold.is_shareable() {
+            self.state().read_since.get_or_insert(now);
             return;
         }
-        let now = Instant::now();
         if now >= hold.lease.confirmed() + STALE {
             return;
         }
@@ -127,6 +140,7 @@ impl Sharing {
                 since: now,
             };
             let old = state.joinable.replace(joinable);
+            state.read_since.get_or_insert(now);
             state.kept_out = None;
             state.close_for_writers(now);
             old
@@ -221,7 +235,20 @@ impl Sharing {
         }
         let Told { sent, freed, others } = told;
         let now = Instant::now();
-        let State { writers_turn: Some(writers_turn), kept_out, .. } = &mut *state else { return };
+        // Nobody has asked the server who else waits: each reader has left before that was due.
+        if freed && others.count > 0 && state.have_read_for_long(now) {
+            state.close(now, others.count);
+        }
+        let State { writers_turn: Some(writers_turn), kept_out, times_left, .. } = &mut *state
+        else {
+            return;
+        };
+        *times_left = times_left.wrapping_add(1);
+        let messages = match times_left.is_multiple_of(LEFT_TO_ALL) {
+            true => MESSAGES_OF_A_WRITER,
+            false => others.messages,
+        };
+        let others = Others { messages, ..others };
         writers_turn.left = Some(match freed {
             true => Yielding::new(now, now - sent, others),
             false => {

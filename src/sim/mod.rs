@@ -14,6 +14,7 @@ pub(crate) mod ends;
 mod fuzz;
 mod handoff;
 mod handoff_ways;
+mod late_messages;
 mod local_turns;
 mod lost_replies;
 mod majority;

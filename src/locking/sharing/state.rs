@@ -48,10 +48,14 @@ pub(super) struct State {
     pub(super) writers_turn: Option<WritersTurn>,
     /// Since when a reader waits for writers, if none was let in since.
     pub(super) kept_out: Option<Instant>,
+    /// Since when readers have had the lock now and then, and it was not left to others.
+    pub(super) read_since: Option<Instant>,
     /// Until then readers join, whoever waits.
     pub(super) open_until: Option<Instant>,
     /// How many times in a row no writer came.
     pub(super) vain: u32,
+    /// How many times the lock was left to others.
+    pub(super) times_left: u32,
     pub(super) arrivals: Arrivals,
 }
 
@@ -136,8 +140,9 @@ impl State {
     /// is locked.
     pub(super) fn begin_anew(&mut self) -> Self {
         let arrivals = std::mem::take(&mut self.arrivals);
-        let (writers, writers_since) = (self.writers, self.writers_since);
-        std::mem::replace(self, Self { writers, writers_since, arrivals, ..Self::default() })
+        let Self { writers, writers_since, times_left, .. } = *self;
+        let anew = Self { writers, writers_since, times_left, arrivals, ..Self::default() };
+        std::mem::replace(self, anew)
     }
 
     pub(super) fn writer_waits(&mut self, now: Instant) {
@@ -172,9 +177,15 @@ impl State {
         self.joinable.take()
     }
 
+    /// Whether others have not had the lock for so long that they are to have it.
+    pub(super) fn have_read_for_long(&self, now: Instant) -> bool {
+        self.read_since.is_some_and(|since| since + ASK_AFTER <= now)
+    }
+
     /// Closes the door, unless it is closed, or has to be open.
     pub(super) fn close(&mut self, now: Instant, others: u64) {
         if !self.is_writers_turn(now) && self.open_until.is_none_or(|until| until <= now) {
+            self.read_since = None;
             self.writers_turn = Some(WritersTurn { since: now, others, left: None });
         }
     }
@@ -189,6 +200,12 @@ impl State {
         (self.writers_turn, self.kept_out) = (None, None);
         self.open_until = Some(ends_at + OPEN_AGAIN);
         false
+    }
+
+    /// Whether it is a writer's turn, and the last local reader has left.
+    pub(super) fn is_left_to_others(&mut self, now: Instant) -> bool {
+        self.is_writers_turn(now)
+            && self.writers_turn.as_ref().is_some_and(|turn| turn.left.is_some())
     }
 
     pub(super) fn yields_until(&mut self, now: Instant, heard: Option<u64>) -> Option<Instant> {
