@@ -37,6 +37,7 @@ mod counters {
         "line: timed out before its turn",
         "readers share a hold",
         "readers: one asks for all",
+        "readers: a gap between reads",
         "readers: a writer may wait elsewhere",
         "readers waited for a writer in vain",
         "lease: taken",

@@ -270,7 +270,8 @@ fn settle(home: Arc<dyn Home>, hold: &Hold, released: Released) -> Result<(), Er
     if released.ended {
         hold.mark_over();
     }
-    let others_wait = released.told.is_some_and(|told| told.others.count > 0);
+    let yields = hold.target.hands_off || hold.target.shares;
+    let others_wait = yields && released.told.is_some_and(|told| told.others.count > 0);
     if others_wait && home.handoff().keep_until(Instant::now() + KEPT_FOR) {
         home.target().engine.runtime().clone().spawn(keep(home));
     }

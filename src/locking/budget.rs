@@ -243,6 +243,11 @@ impl Yielding {
         goes_on.then_some(self.until)
     }
 
+    /// Whether its time is over, as far as known now.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        now >= self.until
+    }
+
     /// Whether not all of the others have come yet. A turn may send fewer messages than most.
     pub(crate) fn is_in_vain(&self) -> bool {
         self.heard < self.enough

@@ -171,9 +171,13 @@ async fn read(
     under: Option<Arc<Lease>>,
     since: Option<&Instant>,
 ) -> Result<Option<Share>, Box<Error>> {
+    // Others in line may wait for the very write under which it reads.
+    if under.is_some() {
+        return ask_or_wait(lock, request, under, since).await;
+    }
     match join::join(lock, request, false).await {
         Joining::Joined(share) => Ok(Some(share)),
-        Joining::KeptOut => stand_in_line(lock, request, under).boxed().await,
+        Joining::KeptOut => stand_in_line(lock, request, None).boxed().await,
         Joining::Alone(None) if lock.target.shares && may_ask_at_once(lock) => {
             match lock.sharing().arrive(request) {
                 Arriving::First(first) => read_first(lock, request, since, first).boxed().await,

@@ -151,7 +151,7 @@ impl Awaited for Arc<LockState> {
 
     fn may_be_offered(&self) -> bool {
         self.target.hands_off && self.handoff.is_here()
-            || self.target.shares && self.sharing().is_writers_turn()
+            || self.target.shares && self.sharing().is_local_turn()
     }
 
     fn yields_until(&self, heard: Option<u64>) -> Option<Instant> {

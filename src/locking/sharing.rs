@@ -11,7 +11,7 @@
 //! are about to. Nobody joins while a writer of another process waits, or shortly after a local writer
 //! has come. New readers then stand in the local line, until the writer had the lock, for 0.1 s at most. If
 //! no writer used that pause, readers join again for up to a second, whoever waits. Where reads follow each other and
-//! nobody joins, the last reader to leave begins that pause, every 2 ms at most.
+//! nobody joins, there is a gap every 32 ms while others listen.
 //!
 //! Readers with an owner or a lease of their own have holds of their own, as have parts of several locks. They wait
 //! where the lock is left to writers.
@@ -235,15 +235,22 @@ impl Sharing {
         }
         let Told { sent, freed, others } = told;
         let now = Instant::now();
-        // Nobody has asked the server who else waits: each reader has left before that was due.
-        if freed && others.count > 0 && state.have_read_for_long(now) {
-            state.close(now, others.count);
+        if freed && others.count == 0 {
+            state.read_since = None;
+        } else if freed {
+            let one_writer = Others { count: 1, messages: MESSAGES_OF_A_WRITER, ..others };
+            state.begin_gap(now, others.count, Yielding::new(now, now - sent, one_writer));
         }
         let State { writers_turn: Some(writers_turn), kept_out, times_left, .. } = &mut *state
         else {
             return;
         };
-        *times_left = times_left.wrapping_add(1);
+        if writers_turn.is_gap {
+            return;
+        }
+        if writers_turn.left.is_none() {
+            *times_left = times_left.wrapping_add(1);
+        }
         let messages = match times_left.is_multiple_of(LEFT_TO_ALL) {
             true => MESSAGES_OF_A_WRITER,
             false => others.messages,
@@ -264,9 +271,9 @@ impl Sharing {
         self.state().yields_until(Instant::now(), heard)
     }
 
-    /// Whether newcomers wait for a writer.
-    pub(crate) fn is_writers_turn(&self) -> bool {
-        self.state().is_writers_turn(Instant::now())
+    /// Whether newcomers wait for a writer, and a local caller says when they need not any more.
+    pub(crate) fn is_local_turn(&self) -> bool {
+        self.state().is_local_turn(Instant::now())
     }
 
     /// A local caller waits to write. [`writer_leaves`](Self::writer_leaves) must follow.

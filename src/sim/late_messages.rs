@@ -1,8 +1,11 @@
 //! A client that hears of releases later than another one has its turns all the same.
 
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, pin::pin, time::Duration};
 
-use futures::future::{join, join_all};
+use futures::{
+    FutureExt,
+    future::{join, join_all},
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{LOCK, Sim, World, ms};
@@ -130,4 +133,34 @@ async fn beside_a_writer_among_readers() {
         assert!(waits.iter().all(|wait| *wait < ms(500)), "{what}: {waits:?}");
         assert!(far.left().await.is_empty());
     }
+}
+
+/// A read is released at the server, and its caller hears of that when an owner of its client writes, and reads under
+/// that. A local reader waits for the write.
+#[tokio::test(start_paused = true)]
+async fn a_gap_between_reads_keeps_nobody_from_a_read_under_its_own_write() {
+    let world = World::new();
+    let (near, far) = (Sim::new(&world).await, Sim::new(&world).await);
+    far.network.delay_messages(ms(3));
+    let (lock, mut me) = (near.client.read_write_lock(LOCK), near.client.owner());
+    let writes = Near::Write.lock(&far.client);
+    let leased = lock.read().lease(Duration::from_secs(5)).await.unwrap();
+    let waits = join(writes.lock().into_future(), async {
+        sleep(ms(50)).await;
+        let mut released = pin!(leased.unlock());
+        assert!((&mut released).now_or_never().is_none());
+        let write = lock.write().by(&mut me).await.unwrap();
+        let mut behind = pin!(lock.read().into_future());
+        assert!(timeout(ms(20), &mut behind).await.is_err());
+        lock.read().by(&mut me).await.unwrap().unlock().await.unwrap();
+        sleep(ms(40)).await;
+        released.await.unwrap();
+        let again = timeout(ms(1_000), lock.read().by(&mut me).into_future()).await;
+        again.expect("its own write").unwrap().unlock().await.unwrap();
+        write.unlock().await.unwrap();
+        behind.await.unwrap().unlock().await.unwrap();
+    });
+    let (written, ()) = waits.await;
+    written.unwrap().unlock().await.unwrap();
+    assert!(far.left().await.is_empty());
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     locking::{
-        budget::{ASK_AFTER, Yielding},
+        budget::{ASK_AFTER, UNBROKEN, Yielding},
         hold::Hold,
         request::Request,
     },
@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) writers_turn: Option<WritersTurn>,
     /// Since when a reader waits for writers, if none was let in since.
     pub(super) kept_out: Option<Instant>,
-    /// Since when readers have had the lock now and then, and it was not left to others.
+    /// Since when others have listened, and the lock was not left to them. Begins with a read.
     pub(super) read_since: Option<Instant>,
     /// Until then readers join, whoever waits.
     pub(super) open_until: Option<Instant>,
@@ -103,6 +103,8 @@ pub(super) struct WritersTurn {
     pub(super) others: u64,
     /// Since the last local reader has left: for how long the lock is left to others.
     pub(super) left: Option<Yielding>,
+    /// Whether it is only a gap between reads: see [`State::begin_gap`].
+    pub(super) is_gap: bool,
 }
 
 impl WritersTurn {
@@ -177,21 +179,37 @@ impl State {
         self.joinable.take()
     }
 
-    /// Whether others have not had the lock for so long that they are to have it.
-    pub(super) fn have_read_for_long(&self, now: Instant) -> bool {
-        self.read_since.is_some_and(|since| since + ASK_AFTER <= now)
+    /// Begins a gap if one is due: reads have followed each other for long, and the server was not asked who else
+    /// waits, because nobody has joined another. For so long no reader asks for the lock. Readers of other clients
+    /// may be all that listen, so a gap says nothing about writers.
+    pub(super) fn begin_gap(&mut self, now: Instant, others: u64, left: Yielding) {
+        let is_due = self.read_since.is_some_and(|since| since + UNBROKEN <= now);
+        if is_due && !self.is_writers_turn(now) && !self.has_to_be_open(now) {
+            sometimes!("readers: a gap between reads");
+            self.read_since = None;
+            let left = Some(left);
+            self.writers_turn = Some(WritersTurn { since: now, others, left, is_gap: true });
+        }
+    }
+
+    fn has_to_be_open(&self, now: Instant) -> bool {
+        self.open_until.is_some_and(|until| until > now)
     }
 
     /// Closes the door, unless it is closed, or has to be open.
     pub(super) fn close(&mut self, now: Instant, others: u64) {
-        if !self.is_writers_turn(now) && self.open_until.is_none_or(|until| until <= now) {
+        if !self.is_writers_turn(now) && !self.has_to_be_open(now) {
             self.read_since = None;
-            self.writers_turn = Some(WritersTurn { since: now, others, left: None });
+            self.writers_turn = Some(WritersTurn { since: now, others, left: None, is_gap: false });
         }
     }
 
     pub(super) fn is_writers_turn(&mut self, now: Instant) -> bool {
         let Some(writers_turn) = &self.writers_turn else { return false };
+        if writers_turn.is_gap && writers_turn.left.as_ref().is_none_or(|left| left.is_over(now)) {
+            self.writers_turn = None;
+            return false;
+        }
         let ends_at = writers_turn.ends_at(self.kept_out);
         if now < ends_at {
             return true;
@@ -200,6 +218,11 @@ impl State {
         (self.writers_turn, self.kept_out) = (None, None);
         self.open_until = Some(ends_at + OPEN_AGAIN);
         false
+    }
+
+    /// Whether it is a writer's turn, and a local caller says when it is over.
+    pub(super) fn is_local_turn(&mut self, now: Instant) -> bool {
+        self.is_writers_turn(now) && (self.writers > 0 || !self.is_left_to_others(now))
     }
 
     /// Whether it is a writer's turn, and the last local reader has left.
@@ -221,7 +244,9 @@ impl State {
             Some(left) => match left.until(now, heard) {
                 Some(until) => Some(until.min(ends_at)),
                 None => {
-                    if left.is_in_vain() {
+                    if writers_turn.is_gap {
+                        // It says nothing about writers.
+                    } else if left.is_in_vain() {
                         let open = OPEN_IF_NO_WRITER * (1 << self.vain);
                         self.open_until = Some(now + open.min(OPEN_AGAIN));
                         self.vain = (self.vain + 1).min(MOST_VAIN);
