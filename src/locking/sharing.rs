@@ -11,7 +11,7 @@
 //! are about to. Nobody joins while a writer of another process waits, or shortly after a local writer
 //! has come. New readers then stand in the local line, until the writer had the lock, for 0.1 s at most. If
 //! no writer used that pause, readers join again for up to a second, whoever waits. Where reads follow each other and
-//! nobody joins, there is a gap every 32 ms while others listen.
+//! nobody joins, there is a gap every 32 ms while others listen, and every second if they do not come.
 //!
 //! Readers with an owner or a lease of their own have holds of their own, as have parts of several locks. They wait
 //! where the lock is left to writers.
@@ -115,13 +115,12 @@ impl Sharing {
         HoldCheck { sharing: self, hold: joinable.hold.clone() }
     }
 
-    /// A hold was granted just now, which others may join from now on, if it is such a hold.
+    /// A hold was granted just now, which others may join from now on.
     pub(crate) fn granted(&self, request: &Request, hold: &Arc<Hold>) {
-        let now = Instant::now();
         if !request.may_share || !hold.is_shareable() {
-            self.state().read_since.get_or_insert(now);
             return;
         }
+        let now = Instant::now();
         if now >= hold.lease.confirmed() + STALE {
             return;
         }
@@ -140,7 +139,6 @@ impl Sharing {
                 since: now,
             };
             let old = state.joinable.replace(joinable);
-            state.read_since.get_or_insert(now);
             state.kept_out = None;
             state.close_for_writers(now);
             old
@@ -235,11 +233,9 @@ impl Sharing {
         }
         let Told { sent, freed, others } = told;
         let now = Instant::now();
-        if freed && others.count == 0 {
-            state.read_since = None;
-        } else if freed {
-            let one_writer = Others { count: 1, messages: MESSAGES_OF_A_WRITER, ..others };
-            state.begin_gap(now, others.count, Yielding::new(now, now - sent, one_writer));
+        if freed {
+            let any = Others { count: 1, ..others };
+            state.begin_gap(now, others.count, Yielding::new(now, now - sent, any));
         }
         let State { writers_turn: Some(writers_turn), kept_out, times_left, .. } = &mut *state
         else {

@@ -76,8 +76,8 @@ impl Side {
         let parties: Vec<_> =
             peers.iter().map(|peer| peer.party("crowd", work.kind, name)).collect();
         let first = match work.kind {
-            // All commits know them, and they cannot be asked that.
-            "read_write" | "multi" => return Some(parties),
+            // All commits know them. Of some kinds, or by some commits, they cannot be asked that.
+            "lock" | "fair" | "fenced" | "read_write" | "multi" => return Some(parties),
             kind if kind.ends_with("semaphore") => {
                 parties[0].ask("set", json!({ "n": PERMITS })).await
             }

@@ -48,8 +48,10 @@ pub(super) struct State {
     pub(super) writers_turn: Option<WritersTurn>,
     /// Since when a reader waits for writers, if none was let in since.
     pub(super) kept_out: Option<Instant>,
-    /// Since when others have listened, and the lock was not left to them. Begins with a read.
-    pub(super) read_since: Option<Instant>,
+    /// Since when each release of a read was heard by others, and the lock was not left to them.
+    pub(super) heard_since: Option<Instant>,
+    /// In how many gaps in a row nobody came.
+    pub(super) vain_gaps: u32,
     /// Until then readers join, whoever waits.
     pub(super) open_until: Option<Instant>,
     /// How many times in a row no writer came.
@@ -179,17 +181,29 @@ impl State {
         self.joinable.take()
     }
 
-    /// Begins a gap if one is due: reads have followed each other for long, and the server was not asked who else
-    /// waits, because nobody has joined another. For so long no reader asks for the lock. Readers of other clients
-    /// may be all that listen, so a gap says nothing about writers.
+    /// Readers have left the lock free, and so many others listen. Begins a gap if one is due: reads have followed each
+    /// other for long, and the server was not asked who else waits, because nobody has joined another. In the gap no
+    /// reader asks for the lock. Readers of other clients may be all that listen, so a gap says nothing about writers.
     pub(super) fn begin_gap(&mut self, now: Instant, others: u64, left: Yielding) {
-        let is_due = self.read_since.is_some_and(|since| since + UNBROKEN <= now);
+        if others == 0 {
+            self.heard_since = None;
+            return;
+        }
+        let since = *self.heard_since.get_or_insert(now);
+        let is_due = since + UNBROKEN * (1 << self.vain_gaps) <= now;
         if is_due && !self.is_writers_turn(now) && !self.has_to_be_open(now) {
             sometimes!("readers: a gap between reads");
-            self.read_since = None;
+            self.heard_since = None;
             let left = Some(left);
             self.writers_turn = Some(WritersTurn { since: now, others, left, is_gap: true });
         }
+    }
+
+    /// Ends a gap. Gaps in which nobody came are rarer.
+    fn end_gap(&mut self) {
+        let left = self.writers_turn.take().and_then(|turn| turn.left);
+        let is_in_vain = left.is_some_and(|left| left.is_in_vain());
+        self.vain_gaps = if is_in_vain { (self.vain_gaps + 1).min(MOST_VAIN) } else { 0 };
     }
 
     fn has_to_be_open(&self, now: Instant) -> bool {
@@ -199,7 +213,7 @@ impl State {
     /// Closes the door, unless it is closed, or has to be open.
     pub(super) fn close(&mut self, now: Instant, others: u64) {
         if !self.is_writers_turn(now) && !self.has_to_be_open(now) {
-            self.read_since = None;
+            self.heard_since = None;
             self.writers_turn = Some(WritersTurn { since: now, others, left: None, is_gap: false });
         }
     }
@@ -207,7 +221,7 @@ impl State {
     pub(super) fn is_writers_turn(&mut self, now: Instant) -> bool {
         let Some(writers_turn) = &self.writers_turn else { return false };
         if writers_turn.is_gap && writers_turn.left.as_ref().is_none_or(|left| left.is_over(now)) {
-            self.writers_turn = None;
+            self.end_gap();
             return false;
         }
         let ends_at = writers_turn.ends_at(self.kept_out);
@@ -243,10 +257,12 @@ impl State {
             Some(_) if self.writers > 0 => Some(ends_at),
             Some(left) => match left.until(now, heard) {
                 Some(until) => Some(until.min(ends_at)),
+                None if writers_turn.is_gap => {
+                    self.end_gap();
+                    None
+                }
                 None => {
-                    if writers_turn.is_gap {
-                        // It says nothing about writers.
-                    } else if left.is_in_vain() {
+                    if left.is_in_vain() {
                         let open = OPEN_IF_NO_WRITER * (1 << self.vain);
                         self.open_until = Some(now + open.min(OPEN_AGAIN));
                         self.vain = (self.vain + 1).min(MOST_VAIN);
