@@ -17,15 +17,12 @@ const BACK: Duration = Duration::from_secs(10);
 /// Longer than the pauses between two tries grow.
 const OUTAGE: Duration = Duration::from_secs(5);
 
-/// Longer than all of a test on a busy machine.
-const LEASE: Duration = Duration::from_secs(120);
-
 /// One after the other.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 async fn connect(url: &str) -> Client {
     loop {
-        match Client::connect(Config::from_url(url).unwrap().watchdog(LEASE)).await {
+        match Client::connect(Config::from_url(url).unwrap()).await {
             Ok(client) => return client,
             Err(error) => println!("connecting again: {error}"),
         }

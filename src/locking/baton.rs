@@ -9,7 +9,7 @@
 
 mod readers;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use futures::FutureExt;
 use tokio::task::yield_now;
@@ -19,7 +19,7 @@ use crate::{
     determinism::select,
     error::Error,
     locking::{
-        budget::Plan,
+        budget::{MOST_COURTESY, Plan},
         handoff::{ADOPT_WITHIN, Forgotten, Handoff, Offered},
         hold::{
             Hold,
@@ -32,10 +32,6 @@ use crate::{
     sometimes::sometimes,
     wire::ServerId,
 };
-
-/// For this long what is known of the turns of a lock outlives its handles, when others wait for it: as long as it
-/// is left to them, at most. A caller that makes a handle for each turn would otherwise never leave it to them.
-const KEPT_FOR: Duration = Duration::from_millis(100);
 
 /// The lock in which a hold is handed off.
 ///
@@ -272,7 +268,7 @@ fn settle(home: Arc<dyn Home>, hold: &Hold, released: Released) -> Result<(), Er
     }
     let yields = hold.target.hands_off || hold.target.shares;
     let others_wait = yields && released.told.is_some_and(|told| told.others.count > 0);
-    if others_wait && home.handoff().keep_until(Instant::now() + KEPT_FOR) {
+    if others_wait && home.handoff().keep_until(Instant::now() + MOST_COURTESY) {
         home.target().engine.runtime().clone().spawn(keep(home));
     }
     released.result
@@ -307,7 +303,8 @@ async fn release_forgotten(home: Arc<dyn Home>) {
     }
 }
 
-/// Keeps the lock's state for a while, whoever uses it.
+/// Keeps the lock's state for as long as the lock may be left to others, whoever uses it. Otherwise a caller that makes
+/// a handle for each turn would never leave it to them.
 async fn keep(home: Arc<dyn Home>) {
     while let Some(until) = home.handoff().kept_until(Instant::now()) {
         select! {

@@ -36,7 +36,7 @@ const COURTESY: Duration = Duration::from_millis(5);
 /// The longest such time. A call that took longer met a server that stood still, and says nothing
 /// about the distance. The others get the message before the release returns here, so they are
 /// ahead even over longer distances.
-const MOST_COURTESY: Duration = Duration::from_millis(100);
+pub(crate) const MOST_COURTESY: Duration = Duration::from_millis(100);
 
 /// A confirmation that comes this long after its request says nothing about now: its caller was not
 /// polled, or the server stood still. No network is that slow.

@@ -31,16 +31,14 @@ use crate::{
         hold::{Hold, release::Told},
         request::Request,
     },
+    protocol::MESSAGES_OF_A_WRITER,
     sometimes::sometimes,
     wire::WireError,
 };
 
-/// A writer's release sends this many messages at most, and a reader's sends one. Readers that take each message for
-/// a turn leave the lock to one writer, and never to another one that hears of it later.
-const MESSAGES_OF_A_WRITER: u64 = 2;
-
-/// Every fourth time each message counts as half a turn, and all who listen have time for their turns. To do so every
-/// time would cost reads: readers of other clients listen too, and wait for those of this one.
+/// Every fourth time each message counts as half a turn, and all who listen have time for their turns: readers that
+/// take each message for a turn leave the lock to one writer, and never to another one that hears of it later. To do
+/// so every time would cost reads: readers of other clients listen too, and wait for those of this one.
 const LEFT_TO_ALL: u32 = 4;
 
 /// What the readers and the writers of one lock of one client know of each other.
@@ -74,9 +72,11 @@ impl Sharing {
         let now = Instant::now();
         let mut state = self.state();
         if !request.may_share {
-            let keeps_out = !after_grant && !request.bounds.is_one_answer();
-            let is_kept_out = keeps_out && state.is_left_to_others(now);
-            return if is_kept_out { Entry::KeptOut } else { Entry::Alone };
+            let may_wait = !after_grant && !request.bounds.is_one_answer();
+            return match may_wait && state.is_left_to_others(now) {
+                true => Entry::KeptOut,
+                false => Entry::Alone,
+            };
         }
         // A writer may wait since the door had to be open.
         state.close_for_writers(now);

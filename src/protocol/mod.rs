@@ -46,6 +46,7 @@ pub(crate) use self::{
     counting::{Countable, RequestArgs, cancelled, number_of},
     kind::Side,
     permitting::{Permitting, Taken, taken},
+    read_write::MESSAGES_OF_A_WRITER,
     renewals::{Renew, renew, renew_apart},
     replies::{
         AcquireReply, Extended, Forced, Reentry, Renewed, Snapshot, Timely, done, extended, forced,

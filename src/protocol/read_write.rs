@@ -17,6 +17,9 @@ use crate::{
     wire::{Arg, Invocation, Script},
 };
 
+/// A writer that frees the lock sends one message to writers and one to readers.
+pub(crate) const MESSAGES_OF_A_WRITER: u64 = 2;
+
 static READ: Script = script!("read/acquire").or_with_one_key();
 static REENTER_READ: Script = script!("read/reenter").or_with_one_key();
 static RELEASE_READ: Script = script!("read/release").or_with_one_key();
@@ -144,7 +147,7 @@ impl Protocol for Write {
     }
 
     fn messages_of_a_release(&self) -> u64 {
-        2
+        MESSAGES_OF_A_WRITER
     }
 
     fn force_unlock(&self, not_after: u64) -> Invocation {

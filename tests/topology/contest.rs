@@ -7,9 +7,8 @@ use futures::future::join_all;
 use harness::redis::cmd;
 use harness::{
     Lang, Load, LoadReport, PATIENCE, Party, Peer, PeerArgs, PeerError, RedisServer, Servers,
-    skip_or_panic,
+    eventually, skip_or_panic,
 };
-use tokio::time::{sleep, timeout};
 
 use crate::progress::{Progress, Watch};
 
@@ -19,7 +18,6 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(15);
 
 /// Longer than anything that befalls the servers, and the turn after it.
 const LONG: Duration = PATIENCE.saturating_mul(4);
-const GLANCE: Duration = Duration::from_millis(10);
 
 const COUNTER: &str = "counter";
 const ROOM: &str = "room";
@@ -81,7 +79,7 @@ impl Contest {
         count
     }
 
-    /// They count while something befalls the servers, and then until the next turn, if it comes in time. Their clients
+    /// They count while something befalls the servers, and then until the next turn. Their clients
     /// are closed afterwards. Returns also what befell the servers, and when they counted.
     pub(crate) async fn run_beyond<T>(
         self,
@@ -94,12 +92,8 @@ impl Contest {
         let ended = async {
             let befallen = befall(&self).await;
             let before = self.counter();
-            let next = async {
-                while self.counter() == before {
-                    sleep(GLANCE).await;
-                }
-            };
-            let _ = timeout(PATIENCE, next).await;
+            let next = || (self.counter() > before).then_some(());
+            eventually(PATIENCE, "a turn afterwards", next).await;
             // It may be told that a copy of a cut request could not be undone yet: its time is the command timeout.
             join_all(self.peers.iter().map(Peer::close)).await;
             befallen

@@ -1,5 +1,8 @@
 use std::{sync::Mutex, time::Duration};
 
+use futures::{FutureExt, future::LocalBoxFuture};
+use tokio::sync::mpsc::UnboundedReceiver;
+
 use super::*;
 use crate::{
     engine::{
@@ -128,56 +131,74 @@ async fn an_unsubscription_that_is_cut_short_is_repeated() {
     assert!(queue.try_recv().is_err());
 }
 
+/// A client of a transport that takes 10 ms for a change, and keeps no map.
+struct Slow {
+    transport: Arc<Scripted>,
+    as_transport: Arc<dyn Transport>,
+    subscriptions: Arc<Subscriptions>,
+}
+
+impl Slow {
+    fn new() -> Self {
+        let transport = Arc::new(Scripted {
+            subscribing: Duration::from_millis(10),
+            keeps_no_map: true,
+            ..Scripted::default()
+        });
+        let as_transport = transport.clone();
+        Self { transport, as_transport, subscriptions: Subscriptions::new() }
+    }
+
+    async fn settle(&self, worker: WorkerId) -> Result<(), WireError> {
+        settle(&self.subscriptions, &self.as_transport, vec!["a".to_owned()], worker).await
+    }
+
+    /// The first worker, which subscribes for a waiter that has gone.
+    async fn subscribes_for_nobody(
+        &self,
+        queue: &mut UnboundedReceiver<String>,
+    ) -> LocalBoxFuture<'_, Result<(), WireError>> {
+        let waits = self.subscriptions.subscribe("a");
+        let mut one = self.settle(1).boxed_local();
+        assert!(futures::poll!(&mut one).is_pending());
+        drop(waits);
+        while queue.try_recv().is_ok() {}
+        one
+    }
+
+    fn is_listening(&self) -> bool {
+        !self.transport.listening.lock().unwrap().is_empty()
+    }
+}
+
 /// The same, and it is the subscription that is cut short: it stands after the next worker has found nothing.
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_cut_short_and_forgotten_is_ended() {
-    let transport = Arc::new(Scripted {
-        subscribing: Duration::from_millis(10),
-        keeps_no_map: true,
-        ..Scripted::default()
-    });
-    let as_transport: Arc<dyn Transport> = transport.clone();
-    let subscriptions = Subscriptions::new();
-    let mut queue = subscriptions.take_queue().unwrap();
-    let names = || vec!["a".to_owned()];
-    let waits = subscriptions.subscribe("a");
-    let mut cut = Box::pin(settle(&subscriptions, &as_transport, names(), 1));
-    assert!(futures::poll!(&mut cut).is_pending());
-    drop(waits);
-    while queue.try_recv().is_ok() {}
-    settle(&subscriptions, &as_transport, names(), 2).await.unwrap();
-    transport.listening.lock().unwrap().extend(names());
+    let slow = Slow::new();
+    let mut queue = slow.subscriptions.take_queue().unwrap();
+    let cut = slow.subscribes_for_nobody(&mut queue).await;
+    slow.settle(2).await.unwrap();
+    slow.transport.listening.lock().unwrap().insert("a".to_owned());
     drop(cut);
-    let again = queue.try_recv().expect("it is checked again");
-    settle(&subscriptions, &as_transport, vec![again], 2).await.unwrap();
-    assert!(transport.listening.lock().unwrap().is_empty());
+    assert_eq!(queue.try_recv().expect("it is checked again"), "a");
+    slow.settle(2).await.unwrap();
+    assert!(!slow.is_listening());
 }
 
 /// It was not cut short, and the next worker has ended nothing before it stood.
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_nobody_needs_any_more_is_not_forgotten() {
-    let transport = Arc::new(Scripted {
-        subscribing: Duration::from_millis(10),
-        keeps_no_map: true,
-        ..Scripted::default()
-    });
-    let as_transport: Arc<dyn Transport> = transport.clone();
-    let subscriptions = Subscriptions::new();
-    let mut queue = subscriptions.take_queue().unwrap();
-    let names = || vec!["a".to_owned()];
-    let waits = subscriptions.subscribe("a");
-    let mut one = Box::pin(settle(&subscriptions, &as_transport, names(), 1));
-    assert!(futures::poll!(&mut one).is_pending());
-    drop(waits);
-    while queue.try_recv().is_ok() {}
-    let mut other = Box::pin(settle(&subscriptions, &as_transport, names(), 2));
+    let slow = Slow::new();
+    let mut queue = slow.subscriptions.take_queue().unwrap();
+    let one = slow.subscribes_for_nobody(&mut queue).await;
+    let mut other = slow.settle(2).boxed_local();
     assert!(futures::poll!(&mut other).is_pending());
     one.await.unwrap();
     other.await.unwrap();
-    while let Ok(again) = queue.try_recv() {
-        settle(&subscriptions, &as_transport, vec![again], 2).await.unwrap();
+    while queue.try_recv().is_ok() {
+        slow.settle(2).await.unwrap();
     }
-    assert!(transport.listening.lock().unwrap().is_empty());
+    assert!(!slow.is_listening());
 }
 
 /// A gap that comes between the confirmation and the worker that waits for it.
